@@ -25,7 +25,7 @@ WEIGHTS = 4 * FEATURES
 
 def criteo_text(b, distinct=100_000, times=10):
     """Lines of Criteo's form, with a power law in the hashes: so many different ones, the lot written so often."""
-    path = os.path.join(b.folder, "criteo.txt")
+    path = os.path.join(b.directory, "criteo.txt")
     if path not in b.made:
         rng = random.Random(1)
         lines = []
@@ -336,12 +336,12 @@ def watch_cost(b):
 
 def turns(b, variable, seconds, options, prefix=()):
     """Examples/s in adjacent intervals of one run: (on, off)."""
-    folder = tempfile.mkdtemp(dir=b.folder)
-    b.run([*prefix, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{folder}/run"],
-          {variable: f"{seconds}:{folder}/turns"})
-    with open(f"{folder}/turns") as lines:
+    directory = tempfile.mkdtemp(dir=b.directory)
+    b.run([*prefix, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{directory}/run"],
+          {variable: f"{seconds}:{directory}/turns"})
+    with open(f"{directory}/turns") as lines:
         rates = [(on == "1", int(examples) / float(time)) for on, time, examples in map(str.split, lines)]
-    shutil.rmtree(folder)
+    shutil.rmtree(directory)
     return [tuple(rate for _, rate in sorted(pair, reverse=True)) for pair in zip(rates[1::2], rates[2::2])]
 
 

@@ -83,10 +83,10 @@ def measure_xlearn(path, width, examples):
         model.setTrain(path)
         model.disableEarlyStop()
         model.setQuiet()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             since = time.perf_counter()
             model.fit({"task": "binary", "lr": 0.05, "lambda": 0.0, "k": width, "epoch": epochs, "opt": "adagrad",
-                       "nthread": 1}, os.path.join(folder, "model"))
+                       "nthread": 1}, os.path.join(directory, "model"))
             return time.perf_counter() - since
 
     seconds(1)  # writes the binary file that later runs read

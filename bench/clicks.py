@@ -18,7 +18,7 @@ CLICKS = f"synth:ctr?features=1000000&nnz=39&examples={EXAMPLES}&seed=1"
 
 def clicks_in(b, form):
     """The data in a file, made once."""
-    path = os.path.join(b.folder, f"clicks-fm.{form}")
+    path = os.path.join(b.directory, f"clicks-fm.{form}")
     if path not in b.made:
         b.run([b.yoke, "data", "gen", CLICKS, "--out", path, "--format", form])
         b.made[path] = path

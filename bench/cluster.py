@@ -114,11 +114,11 @@ def lenet(b):
 class Hosts:
     """Three network namespaces with links of 1 Gbit/s to one bridge, and an agent that starts processes in them."""
 
-    def __init__(self, folder):
+    def __init__(self, directory):
         if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
             raise Skip("needs root and iproute2 for network namespaces")
         self.tag = f"yb{os.getpid() % 100000}"
-        self.folder = folder
+        self.directory = directory
         self.names = [f"{self.tag}h{i}" for i in (1, 2, 3)]
 
     def sh(self, line):
@@ -136,7 +136,7 @@ class Hosts:
         except subprocess.CalledProcessError as e:
             self.__exit__()
             raise Skip(f"no network namespaces: {e.stderr.decode().strip()[-100:]}") from e
-        agent = os.path.join(self.folder, "agent")
+        agent = os.path.join(self.directory, "agent")
         with open(agent, "w", encoding="ascii") as f:
             f.write(f'#!/bin/sh\nh=$1; shift; i=${{h##*.}}\nexec ip netns exec {self.tag}h$i unshare --uts '
                     f"sh -c 'hostname {self.tag}h'$i'; exec sh -c \"$*\"' sh \"$@\"\n")
@@ -155,7 +155,7 @@ class Hosts:
 
 def wire(b):
     """lenet5 over three hosts (network namespaces) at 1 Gbit/s, replicas: communication that is not overlapped with computation"""
-    with Hosts(b.folder) as hosts:
+    with Hosts(b.directory) as hosts:
         options = ("--model", "lenet5", "--data", "synth:digits?examples=19200", "--optimizer", "momentum", "--lr", "0.01",
                    "--batch", "64", "--epochs", "2", "--eval-every", "1000000")
         best = {}
@@ -200,11 +200,11 @@ def start(b):
 def recovery(b):
     """kill -9 of a rank with --restarts: from the kill to the first step again"""
     def measure():
-        out = tempfile.mkdtemp(dir=b.folder)
+        out = tempfile.mkdtemp(dir=b.directory)
         command = [b.yoke, "train", "--model", "softmax", "--data", "synth:digits?examples=6000", "--batch", "10", "--test",
                    "none", "--steps", "60000", "--checkpoint-every", "500", "--launch", "4", "--restarts", "1", "--json",
                    "--out", os.path.join(out, "run")]
-        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=b.folder)
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=b.directory)
         while not os.path.isdir(os.path.join(out, "run", "checkpoints")):
             time.sleep(0.01)
         time.sleep(0.3)

@@ -31,11 +31,11 @@ class Skip(Exception):
 class Bench:
     """What the rows share: the program, the data made for them, the repetitions."""
 
-    def __init__(self, options, folder):
+    def __init__(self, options, directory):
         self.yoke = os.path.abspath(options.yoke)
         self.before = os.path.abspath(options.against) if options.against else None
         self.rounds = 1 if options.quick else 3
-        self.folder = folder
+        self.directory = directory
         self.peers = os.path.join(os.path.abspath(os.environ.get("YK_PEERS", "none")), "bin", "python")
         self.mnist = os.path.join(os.path.abspath(os.environ.get("YK_DATA", "none")), "mnist")
         self.made = {}
@@ -43,8 +43,8 @@ class Bench:
     # ---- running things
 
     def run(self, command, environment={}):
-        # In the temporary folder, where run directories may be left behind.
-        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, env={**os.environ, **environment})
+        # In the temporary directory, where run directories may be left behind.
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.directory, env={**os.environ, **environment})
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}\nended with {done.returncode}: {done.stderr.strip()[-2000:]}")
         return done.stdout
@@ -94,7 +94,7 @@ class Bench:
         """Clicks in a file of that format, made once per run of the benchmark."""
         key = (form, examples)
         if key not in self.made:
-            path = os.path.join(self.folder, f"clicks-{examples}.{form}")
+            path = os.path.join(self.directory, f"clicks-{examples}.{form}")
             self.run([self.yoke, "data", "gen", f"{CTR}&examples={examples}&seed=1", "--out", path, "--format", form])
             self.made[key] = path
         return self.made[key]
@@ -170,8 +170,8 @@ def main(rows, doc, columns=COLUMNS, against=False):
     print(about)
     print("  ".join(f"{title:<{width}}" for _, title, width in columns))
     found = []
-    with tempfile.TemporaryDirectory(prefix="yoke-bench-") as folder:
-        bench = Bench(options, folder)
+    with tempfile.TemporaryDirectory(prefix="yoke-bench-") as directory:
+        bench = Bench(options, directory)
         for name in options.name or rows:
             try:
                 figures = rows[name](bench)

@@ -193,8 +193,8 @@ def main():
         costs = {**costs, **calibrate(costs["runs"])}
     else:
         options.against, options.quick = None, False
-        with tempfile.TemporaryDirectory(prefix="yoke-bench-") as folder:
-            costs = measure(Bench(options, folder))
+        with tempfile.TemporaryDirectory(prefix="yoke-bench-") as directory:
+            costs = measure(Bench(options, directory))
     if options.save:
         with open(options.save, "w", encoding="utf-8") as f:
             json.dump(costs, f, indent=1)

@@ -1,6 +1,6 @@
 """Measures the peers on the same work as yoke. bench.py runs it with the Python of `./dev peers`.
 
-    peers.py softmax BATCH THREADS [MNIST FOLDER]     PyTorch: nn.Linear + CrossEntropyLoss + SGD, data in memory
+    peers.py softmax BATCH THREADS [MNIST DIRECTORY]     PyTorch: nn.Linear + CrossEntropyLoss + SGD, data in memory
     peers.py sklearn CACHE                            scikit-learn: SGDClassifier.partial_fit on one CSR matrix
     peers.py embedding CACHE BATCH THREADS            PyTorch: EmbeddingBag(sparse) + SGD
     peers.py net lenet5|alexnet BATCH THREADS         PyTorch: the same layers + SGD with momentum, data in memory
@@ -46,12 +46,12 @@ def read_idx(path):
     return np.frombuffer(data, np.uint8, offset=4 + 4 * sides).reshape(shape)
 
 
-def read_mnist(folder):
+def read_mnist(directory):
     def find(name):
         for suffix in (".gz", ""):
-            if os.path.exists(os.path.join(folder, name + suffix)):
-                return os.path.join(folder, name + suffix)
-        raise FileNotFoundError(f"{folder}/{name}")
+            if os.path.exists(os.path.join(directory, name + suffix)):
+                return os.path.join(directory, name + suffix)
+        raise FileNotFoundError(f"{directory}/{name}")
 
     images = read_idx(find("train-images-idx3-ubyte")).reshape(-1, 784)
     return images.astype(np.float32) / 255, read_idx(find("train-labels-idx1-ubyte")).astype(np.int64)
@@ -74,12 +74,12 @@ def map_cache(path):
     return columns, array(2, "<u8", n + 1), array(3, "<u4", entries), array(1, "<i4", n)
 
 
-def softmax(batch, threads, folder=None):
+def softmax(batch, threads, directory=None):
     import torch
 
     torch.set_num_threads(threads)
-    if folder:
-        x, y = read_mnist(folder)
+    if directory:
+        x, y = read_mnist(directory)
     else:
         rng = np.random.default_rng(1)
         x, y = rng.random((60000, 784), np.float32), rng.integers(0, 10, 60000)

@@ -69,8 +69,8 @@ def measure(what, path):
 def main():
     wheel, rows = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
     import yoke
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "ctr.cache")
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "ctr.cache")
         subprocess.run([yoke._native.PROGRAM, "data", "gen", f"synth:ctr?features={COLUMNS}&nnz={ENTRIES}&examples={rows}&seed=1",
                         "--format", "cache", "--out", path, "--quiet"], check=True, stdout=subprocess.DEVNULL)
         found = {}

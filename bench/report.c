@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static char folder[] = "/tmp/yoke-bench-report-XXXXXX";
+static char directory[] = "/tmp/yoke-bench-report-XXXXXX";
 static double written;
 
 static FILE *begin(int run, const char *name)
 {
     char path[128];
-    snprintf(path, sizeof path, "%s/run-%d/%s", folder, run, name);
+    snprintf(path, sizeof path, "%s/run-%d/%s", directory, run, name);
     return fopen(path, "w");
 }
 
@@ -39,10 +39,10 @@ static int make_run(int run, int points)
 {
     char path[128];
     unsigned state = (unsigned)run;
-    snprintf(path, sizeof path, "%s/run-%d", folder, run);
+    snprintf(path, sizeof path, "%s/run-%d", directory, run);
     if (mkdir(path, 0777))
         return -1;
-    snprintf(path, sizeof path, "%s/run-%d/worker-0", folder, run);
+    snprintf(path, sizeof path, "%s/run-%d/worker-0", directory, run);
     if (mkdir(path, 0777))
         return -1;
     FILE *f = begin(run, "config.ini");
@@ -101,8 +101,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_report [RUNS] [POINTS]\n");
         return 2;
     }
-    if (!mkdtemp(folder)) {
-        perror(folder);
+    if (!mkdtemp(directory)) {
+        perror(directory);
         return 4;
     }
     for (int i = 0; i < runs && !failed; i++)
@@ -111,8 +111,8 @@ int main(int argc, char **argv)
         perror("bench_report: the runs could not be made");
     double best = INFINITY;
     yk_report_result result = {0};
-    char out[64], *paths[] = {folder};
-    snprintf(out, sizeof out, "%s/report.html", folder);
+    char out[64], *paths[] = {directory};
+    snprintf(out, sizeof out, "%s/report.html", directory);
     for (int i = 0; i < 3 && !failed; i++) {
         double start = yk_now();
         failed = yk_report_make(&(yk_report){.paths = paths, .n = 1, .out = out}, &result);
@@ -124,6 +124,6 @@ int main(int argc, char **argv)
     if (!failed)
         printf("%d runs x %d points: %.0f MB read, %.2f s, page %.1f MB\n", runs, points, written / 1e6, best,
                (double)result.bytes / 1e6);
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return failed ? 1 : 0;
 }

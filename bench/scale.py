@@ -38,7 +38,7 @@ def once(b, options, program, images):
 
 
 def measure(b, setups, images=False):
-    """{name: options} to {name: Runs}, each setup once per round, so that those of a round are neighbours in time."""
+    """{name: options} to {name: Runs}, each setup once per round, so that those of a round are neighbors in time."""
     found, slow = {name: Runs() for name in setups}, set()
     for _ in range(b.rounds):
         for name, options in setups.items():

@@ -13,7 +13,7 @@
 #include <jpeglib.h>
 #include <png.h>
 
-enum { SIDE = 24, PIXELS_MOST = 1 << 20 }; /* larger images can be decoded, but slow down fuzzing */
+enum { SIDE = 24, MAX_PIXELS = 1 << 20 }; /* larger images can be decoded, but slow down fuzzing */
 
 static void decode(const uint8_t *p, size_t n, uint8_t how)
 {
@@ -27,7 +27,7 @@ static void decode(const uint8_t *p, size_t n, uint8_t how)
         goto done;
     if (own.fit != YK_FIT_EXACT || !own.height || !own.width || (own.channels != 1 && own.channels != 3))
         __builtin_trap();
-    if (own.height * own.width > PIXELS_MOST)
+    if (own.height * own.width > MAX_PIXELS)
         goto done;
     yk_status st = yk_image_decode(d, copy, n, &form, planes);
     if (st != YK_OK && st != YK_EDATA && (st != YK_EUSAGE || form.fit != YK_FIT_EXACT))
@@ -39,7 +39,7 @@ done:
     free(copy);
 }
 
-/* ---- images to be damaged: 1 to 64 pixels per side, grey or colour, one scan or several */
+/* ---- images to be damaged: 1 to 64 pixels per side, gray or color, one scan or several */
 
 static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
 {
@@ -173,7 +173,7 @@ static bool slow(const uint8_t *p, size_t n)
     yk_image_form own;
     if (yk_image_decoder_create(&d))
         return true;
-    bool large = !yk_image_measure(d, p, n, &own) && own.height * own.width > PIXELS_MOST;
+    bool large = !yk_image_measure(d, p, n, &own) && own.height * own.width > MAX_PIXELS;
     yk_image_decoder_free(d);
     return large;
 }

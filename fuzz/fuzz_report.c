@@ -18,12 +18,12 @@ enum { FILES = 4, RUNS = 2 };
 
 static const char *const files[FILES] = {"metrics.jsonl", "worker-0/resources.jsonl", "summary.json",
                                          "config.ini"};
-static char folder[] = "/dev/shm/yoke-fuzz-report-XXXXXX";
+static char directory[] = "/dev/shm/yoke-fuzz-report-XXXXXX";
 
 static const char *path_of(int run, const char *file)
 {
     static char path[128];
-    snprintf(path, sizeof path, "%s/%d/%s", folder, run, file);
+    snprintf(path, sizeof path, "%s/%d/%s", directory, run, file);
     return path;
 }
 
@@ -35,7 +35,7 @@ static void clean(void)
         rmdir(path_of(r, "worker-0"));
         rmdir(path_of(r, ""));
     }
-    rmdir(folder);
+    rmdir(directory);
 }
 
 static void put(int run, int file, const uint8_t *data, size_t size)
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool ready;
     if (!ready) {
-        if (!mkdtemp(folder))
+        if (!mkdtemp(directory))
             abort();
         for (int r = 0; r < RUNS; r++)
             if (mkdir(path_of(r, ""), 0777) || mkdir(path_of(r, "worker-0"), 0777))

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     for (size_t i = 0; !st && i < p.nruns; i++) {
         const yk_sweep_run *r = &p.run[i];
-        if (!*r->folder || strchr(r->folder, '/') || strlen(r->folder) > 200 || !r->argument[0] ||
+        if (!*r->directory || strchr(r->directory, '/') || strlen(r->directory) > 200 || !r->argument[0] ||
             (!r->steps && !r->epochs) || r->plan.workers < 1)
             abort();
     }

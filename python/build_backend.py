@@ -50,12 +50,12 @@ def build(into):
     for tool in ("cmake", "ninja"):
         if not shutil.which(tool):
             raise RuntimeError(f"building yoke needs {tool}; ./dev packages installs what is needed (Debian, Ubuntu)")
-    folder = os.environ.get("YOKE_BUILD") or os.path.join(SOURCE, "build-pip")
-    if not os.path.exists(os.path.join(folder, "build.ninja")):
-        subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+    directory = os.environ.get("YOKE_BUILD") or os.path.join(SOURCE, "build-pip")
+    if not os.path.exists(os.path.join(directory, "build.ninja")):
+        subprocess.run(["cmake", "-S", SOURCE, "-B", directory, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         "-DCMAKE_INSTALL_LIBDIR=lib"], check=True)
-    subprocess.run(["ninja", "-C", folder, "yoke", "libyoke"], check=True)
-    subprocess.run(["cmake", "--install", folder, "--prefix", into, "--component", "runtime", "--strip"], check=True,
+    subprocess.run(["ninja", "-C", directory, "yoke", "libyoke"], check=True)
+    subprocess.run(["cmake", "--install", directory, "--prefix", into, "--component", "runtime", "--strip"], check=True,
                    stdout=subprocess.DEVNULL)
     library = os.path.join(into, "lib", "libyoke.so.0")
     os.replace(os.path.realpath(library), library)  # a wheel has no links
@@ -85,17 +85,17 @@ def bundle(into):
     return {package: path for package, path in licences.items() if os.path.exists(path)}
 
 
-def files_below(folder):
-    for at, _, names in sorted(os.walk(folder)):
+def files_below(directory):
+    for at, _, names in sorted(os.walk(directory)):
         for name in sorted(names):
             path = os.path.join(at, name)
-            yield os.path.relpath(path, folder), path
+            yield os.path.relpath(path, directory), path
 
 
-def platform_tag(folder):
+def platform_tag(directory):
     """manylinux_2_X: the glibc that the files need."""
     newest = (2, 17)
-    for _, path in files_below(folder):
+    for _, path in files_below(directory):
         for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", run("readelf", "-V", "-W", path)):
             newest = max(newest, (int(major), int(minor)))
     return "manylinux_%d_%d_%s" % (*newest, platform.machine())

@@ -23,11 +23,11 @@ setup() {
 teardown() {
     [ -z "${run:-}" ] || kill -9 "$run" 2>/dev/null || true
     [ -z "${run:-}" ] || wait "$run" 2>/dev/null || true
-    [ -z "${FOLDER:-}" ] || cli_teardown
+    [ -z "${TEST_DIR:-}" ] || cli_teardown
 }
 
 browse() { # OPTION...: writes the rendered page to dom, and the console to log
-    "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$FOLDER/profile" \
+    "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$TEST_DIR/profile" \
         --enable-logging=stderr --virtual-time-budget=6000 "$@" "$url" >dom 2>log
     if grep -E 'CONSOLE|Uncaught' log; then
         echo "the browser's console is not empty"

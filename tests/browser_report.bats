@@ -31,10 +31,10 @@ setup() {
     done
 }
 
-teardown() { [ -z "${FOLDER:-}" ] || cli_teardown; }
+teardown() { [ -z "${TEST_DIR:-}" ] || cli_teardown; }
 
 browse() { # OPTION... PAGE: writes the rendered page to dom, and the console to log
-    "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$FOLDER/profile" \
+    "$browser" --headless=new --no-sandbox --disable-gpu --no-first-run --hide-scrollbars --user-data-dir="$TEST_DIR/profile" \
         --enable-logging=stderr --virtual-time-budget=8000 "$@" >dom 2>log
     if grep -E 'CONSOLE|Uncaught' log; then
         echo "the browser's console is not empty"
@@ -62,7 +62,7 @@ END
 take_screenshot() { # NAME WIDTH HEIGHT PAGE OPTION...
     local name=$1 size=$2,$3 page=$4
     shift 4
-    browse --screenshot="$FOLDER/$name.png" --window-size="$size" "$@" "file://$FOLDER/$page"
+    browse --screenshot="$TEST_DIR/$name.png" --window-size="$size" "$@" "file://$TEST_DIR/$page"
     [ "$(wc -c <"$name.png")" -gt 20000 ] || { echo "$name.png is empty"; return 1; }
     [ -z "${SCREENSHOTS:-}" ] || { mkdir -p "$SCREENSHOTS" && cp "$name.png" "$SCREENSHOTS"; }
 }
@@ -71,7 +71,7 @@ take_screenshot() { # NAME WIDTH HEIGHT PAGE OPTION...
     try report runs -o page.html
     expect 0
     probe page.html
-    browse --dump-dom --window-size=1280,900 "file://$FOLDER/probe.html"
+    browse --dump-dom --window-size=1280,900 "file://$TEST_DIR/probe.html"
     verdict 20
     take_screenshot runs-light 1280 2600 page.html
     take_screenshot runs-dark 1280 2600 page.html --blink-settings=preferredColorScheme=0
@@ -81,7 +81,7 @@ take_screenshot() { # NAME WIDTH HEIGHT PAGE OPTION...
     try report runs/sync -o page.html
     expect 0
     probe page.html
-    browse --dump-dom --window-size=1280,900 "file://$FOLDER/probe.html"
+    browse --dump-dom --window-size=1280,900 "file://$TEST_DIR/probe.html"
     verdict 15
     take_screenshot one-light 1280 2600 page.html
 }
@@ -95,7 +95,7 @@ take_screenshot() { # NAME WIDTH HEIGHT PAGE OPTION...
 <!doctype html><body style="margin:0"><iframe src="probe.html" style="width:390px;height:2400px;border:0"></iframe>
 <script>addEventListener("message", (m) => { const p = document.createElement("pre"); p.id = "probe"; p.textContent = m.data; document.body.append(p); });</script>
 END
-    browse --dump-dom --window-size=900,2400 "file://$FOLDER/phone.html"
+    browse --dump-dom --window-size=900,2400 "file://$TEST_DIR/phone.html"
     verdict 20
     grep -q 'width":390' dom
     sed -i 's/probe.html/page.html/' phone.html
@@ -105,7 +105,7 @@ END
 @test "the report prints to several pages" {
     try report runs/sync -o page.html
     expect 0
-    browse --print-to-pdf="$FOLDER/page.pdf" --no-pdf-header-footer "file://$FOLDER/page.html"
+    browse --print-to-pdf="$TEST_DIR/page.pdf" --no-pdf-header-footer "file://$TEST_DIR/page.html"
     [ "$(head -c 5 page.pdf)" = %PDF- ]
     [ -z "${SCREENSHOTS:-}" ] || cp page.pdf "$SCREENSHOTS"
 }

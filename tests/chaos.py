@@ -47,16 +47,16 @@ def options_of(kind):
     return [*CLICKS, *options, "--epochs", str(epochs)]
 
 
-def environment(folder):
-    tmp = os.path.join(folder, "tmp")
+def environment(directory):
+    tmp = os.path.join(directory, "tmp")
     os.makedirs(tmp, exist_ok=True)
-    return dict(os.environ, YK_JOB=folder, TMPDIR=tmp, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return dict(os.environ, YK_JOB=directory, TMPDIR=tmp, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
-def processes(folder):
+def processes(directory):
     """The processes of a trial: {pid: what it is}."""
     found = {}
-    mark = f"YK_JOB={folder}\0".encode()
+    mark = f"YK_JOB={directory}\0".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/environ", "rb") as f:
@@ -90,15 +90,15 @@ class Trial:
         self.chaos, self.seed = chaos, seed
         self.random = random.Random(seed)
         self.kind = kind or self.random.choice(sorted(KINDS))
-        self.folder = tempfile.mkdtemp(prefix="ykc.", dir="/tmp")
-        self.run = os.path.join(self.folder, "run")
+        self.directory = tempfile.mkdtemp(prefix="ykc.", dir="/tmp")
+        self.run = os.path.join(self.directory, "run")
         self.problems = []
         self.started = []
 
     def start(self, name, *options):
-        with open(f"{self.folder}/{name}.out", "wb") as out, open(f"{self.folder}/{name}.err", "wb") as err:
+        with open(f"{self.directory}/{name}.out", "wb") as out, open(f"{self.directory}/{name}.err", "wb") as err:
             process = subprocess.Popen([self.chaos.yoke, "train", *options], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                       env=environment(self.folder))
+                                       env=environment(self.directory))
         self.started.append(process)
         return process
 
@@ -113,7 +113,7 @@ class Trial:
         if KINDS[self.kind][3]:
             self.join()
         wait_until(lambda: job.poll() is not None, max(end - time.monotonic(), 0))
-        victims = {pid: what for pid, what in processes(self.folder).items() if pid != os.getpid()}
+        victims = {pid: what for pid, what in processes(self.directory).items() if pid != os.getpid()}
         if job.poll() is not None or not victims:
             return None
         pid = self.random.choice(sorted(victims))
@@ -129,19 +129,19 @@ class Trial:
             try:
                 process.wait(timeout=deadline)
             except subprocess.TimeoutExpired:
-                self.problems.append(f"{name}: no end within {deadline:.0f} s: {sorted(processes(self.folder).values())}")
+                self.problems.append(f"{name}: no end within {deadline:.0f} s: {sorted(processes(self.directory).values())}")
                 break
-        if not wait_until(lambda: not processes(self.folder), 5):
-            self.problems.append(f"{name}: left behind: {sorted(processes(self.folder).values())}")
-        for pid in processes(self.folder):
+        if not wait_until(lambda: not processes(self.directory), 5):
+            self.problems.append(f"{name}: left behind: {sorted(processes(self.directory).values())}")
+        for pid in processes(self.directory):
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not processes(self.folder), 5)
+        wait_until(lambda: not processes(self.directory), 5)
         for process in self.started:
             process.wait()
         self.started = []
 
     def files(self, name):
-        left = [os.path.join(at, f) for at, _, fs in os.walk(f"{self.folder}/tmp") for f in fs]
+        left = [os.path.join(at, f) for at, _, fs in os.walk(f"{self.directory}/tmp") for f in fs]
         left += self.chaos.shared_memory()
         if left:
             self.problems.append(f"{name}: files are left: {left[:5]}")
@@ -161,7 +161,7 @@ class Trial:
         if job.returncode:
             self.problems.append(f"resumed: exit status {job.returncode}")
             return
-        with open(f"{self.folder}/resumed.out") as f:
+        with open(f"{self.directory}/resumed.out") as f:
             results = f.read()
         if not results.endswith("\n"):
             self.problems.append("resumed: no results")
@@ -188,11 +188,11 @@ class Trial:
             self.files("resumed")
         text = f"seed {self.seed}: {self.kind}: {victim or 'nothing'} killed after {seconds:.2f} s"
         if self.problems:
-            print(f"FAILED {text}\n    " + "\n    ".join(self.problems) + f"\n    kept: {self.folder}", flush=True)
+            print(f"FAILED {text}\n    " + "\n    ".join(self.problems) + f"\n    kept: {self.directory}", flush=True)
         else:
             if self.chaos.verbose:
                 print(text, flush=True)
-            shutil.rmtree(self.folder)
+            shutil.rmtree(self.directory)
         return victim
 
 
@@ -217,10 +217,10 @@ class Chaos:
         job = t.start("job", *options_of(kind), "--out", t.run, "--json")
         t.ended("undisturbed", 120)
         if job.returncode or t.problems:
-            sys.exit(f"chaos: {kind} fails without a kill: see {t.folder}: {t.problems}")
+            sys.exit(f"chaos: {kind} fails without a kill: see {t.directory}: {t.problems}")
         self.seconds[kind] = time.monotonic() - began
         self.reference[kind] = t.model()
-        shutil.rmtree(t.folder)
+        shutil.rmtree(t.directory)
 
 
 def private_memory():

@@ -10,12 +10,12 @@ bats_require_minimum_version 1.5.0
 cli_setup() {
     : "${YOKE:?must be the path of the program to test}"
     YOKE=$(realpath "$YOKE")
-    FOLDER=$(mktemp -d)
-    cd "$FOLDER" || return 1
+    TEST_DIR=$(mktemp -d)
+    cd "$TEST_DIR" || return 1
 }
 
 cli_teardown() {
-    cd / && rm -rf "$FOLDER"
+    cd / && rm -rf "$TEST_DIR"
 }
 
 try() { # ARGUMENT...

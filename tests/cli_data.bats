@@ -201,10 +201,10 @@ END
 }
 
 @test "convert: a write error gives status 4 and keeps the existing file" {
-    mkdir folder
-    run ask gen "$small" --out folder/none/a.cache
+    mkdir directory
+    run ask gen "$small" --out directory/none/a.cache
     [ "$status" -eq 4 ]
-    [ "$(ls folder)" = "" ]
+    [ "$(ls directory)" = "" ]
     run ask gen "$small" --out /dev/full --format libsvm
     [ "$status" -eq 4 ]
     run ask inspect none.libsvm

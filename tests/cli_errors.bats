@@ -277,8 +277,8 @@ END
     good a.libsvm 9
     try train --model logreg --data libsvm:a.libsvm --out run --quiet
     expect 0
-    try predict --checkpoint run --data libsvm:a.libsvm --out no/such/folder
-    expect 4 "no/such/folder"
+    try predict --checkpoint run --data libsvm:a.libsvm --out no/such/directory
+    expect 4 "no/such/directory"
     [ ! -w /dev/full ] || {
         status=0
         "$YOKE" predict --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
@@ -344,7 +344,7 @@ END
 edit_metadata() { # CHECKPOINT FILE FROM TO
     python3 - "$@" <<'END'
 import sys
-folder, file, old, new = sys.argv[1], sys.argv[2], sys.argv[3].encode(), sys.argv[4].encode()
+directory, file, old, new = sys.argv[1], sys.argv[2], sys.argv[3].encode(), sys.argv[4].encode()
 
 def crc32c(data):
     crc = 0xffffffff
@@ -354,14 +354,14 @@ def crc32c(data):
             crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
     return crc ^ 0xffffffff
 
-with open(f"{folder}/{file}", "r+b") as f:
+with open(f"{directory}/{file}", "r+b") as f:
     data = f.read()
     assert data.count(old) == 1 and len(old) == len(new), data[:400]
     f.seek(0)
     f.write(data.replace(old, new))
-with open(f"{folder}/DONE", "w") as done:
+with open(f"{directory}/DONE", "w") as done:
     for name in "model.safetensors", "state.safetensors":
-        data = open(f"{folder}/{name}", "rb").read()
+        data = open(f"{directory}/{name}", "rb").read()
         done.write("%s %d %08x\n" % (name, len(data), crc32c(data)))
 END
 }

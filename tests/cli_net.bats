@@ -95,18 +95,18 @@ END
     [ "$(wc -l <out)" -eq 200 ]
 }
 
-# Writes 8x8 grey images of one brightness each: NUMBER in dark/ and NUMBER in light/.
-make_images() { # FOLDER NUMBER
+# Writes 8x8 gray images of one brightness each: NUMBER in dark/ and NUMBER in light/.
+make_images() { # TEST_DIR NUMBER
     python3 - "$1" "$2" <<'END'
 import os, struct, sys, zlib
-folder, number = sys.argv[1], int(sys.argv[2])
+directory, number = sys.argv[1], int(sys.argv[2])
 def chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 for name, least in ("dark", 0), ("light", 200):
-    os.makedirs(f"{folder}/{name}")
+    os.makedirs(f"{directory}/{name}")
     for i in range(number):
         rows = (b"\0" + bytes([least + i]) * 8) * 8
-        with open(f"{folder}/{name}/{name} {i}.png", "wb") as f:
+        with open(f"{directory}/{name}/{name} {i}.png", "wb") as f:
             f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)) +
                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 END

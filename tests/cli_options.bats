@@ -11,7 +11,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     expect 2 "--servers some: not a whole number, or all"
     in_time 60 train $short --servers all --launch 2 --json --out none
     expect 0 "each with 1 worker and a shard of the parameters"
-    equal placement "$(said placement)" '"shards"'
+    equal placement "$(result_of placement)" '"shards"'
     try train $short --servers all --quiet --out run # one process owns all parameters
     expect 0
     grep -qx 'servers = all' run/config.ini
@@ -33,14 +33,14 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
 @test "workers counts those of all processes, workers_per_process those of each" {
     try train $short --workers 3 --quiet --json --out none
     expect 0
-    equal workers "$(said workers), $(said workers_per_process)" "3, 3"
+    equal workers "$(result_of workers), $(result_of workers_per_process)" "3, 3"
     in_time 60 train $short --launch 3 --servers 1 --quiet --json --out run
     expect 0
-    equal workers "$(said workers), $(said workers_per_process)" "2, 1"
+    equal workers "$(result_of workers), $(result_of workers_per_process)" "2, 1"
     grep -q '"workers_per_process": *1' run/summary.json
     in_time 60 train $short --launch 3 --servers 1 --workers 2 --quiet --json --out none
     expect 0
-    equal workers "$(said workers), $(said workers_per_process)" "4, 2"
+    equal workers "$(result_of workers), $(result_of workers_per_process)" "4, 2"
 }
 
 @test "a job logs at its start whether workers can be lost or join" {

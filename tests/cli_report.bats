@@ -8,10 +8,10 @@ setup() {
 
 teardown() { cli_teardown; }
 
-trained() { # FOLDER OPTION...
-    local folder=$1
+trained() { # TEST_DIR OPTION...
+    local directory=$1
     shift
-    digits --epochs 2 --quiet --out "$folder" "$@"
+    digits --epochs 2 --quiet --out "$directory" "$@"
     expect 0
 }
 

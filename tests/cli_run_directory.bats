@@ -53,10 +53,10 @@ begin() { # ARGUMENT...
 # Starts a long run in the background, and waits for its first checkpoint.
 live() {
     begin --epochs 100000 --checkpoint-every 20 --out run
-    until_there run/checkpoints/step-20/DONE
+    wait_for_file run/checkpoints/step-20/DONE
 }
 
-until_there() { # FILE
+wait_for_file() { # FILE
     for _ in $(seq 1000); do
         [ ! -e "$1" ] || return 0
         sleep 0.02
@@ -302,7 +302,7 @@ in_use() { # PID: the last command was rejected because this process uses the ru
     expect 0
     rm -r sweep/batch-50/checkpoints sweep/batch-50/summary.json sweep/batch-50/worker-0
     begin --out sweep/batch-50 --resume --steps 100000
-    until_there sweep/batch-50/worker-0/resources.jsonl
+    wait_for_file sweep/batch-50/worker-0/resources.jsonl
     try sweep my.ini --out sweep --no-report --force
     expect 2 "sweep/batch-50: in use by process $pid on host"
     [ -e sweep/batch-50/config.ini ] && [ -e sweep/batch-50/metrics.jsonl ]

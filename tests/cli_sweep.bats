@@ -127,8 +127,8 @@ END
     expect 0
     grep -qx "   1  3 epochs         batch=10 seed=1" out
     grep -q "not known in advance" out
-    try sweep my.ini --dry-run --set data=idx:no-such-folder --set epochs=3
-    expect 0 "no-such-folder"
+    try sweep my.ini --dry-run --set data=idx:no-such-directory --set epochs=3
+    expect 0 "no-such-directory"
 }
 
 @test "errors in sweep files: the line and the remedy are named, and nothing is started" {

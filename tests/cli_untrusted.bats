@@ -9,10 +9,10 @@ setup() {
     FORGIVEN=yes
     # the programs of an attacker; ssh is found in PATH
     mkdir bin
-    printf '#!/bin/sh\necho "$0 $*" >>"%s/ran"\n' "$FOLDER" >bin/ssh
+    printf '#!/bin/sh\necho "$0 $*" >>"%s/ran"\n' "$TEST_DIR" >bin/ssh
     cp bin/ssh evil
     chmod +x evil bin/ssh
-    PATH=$FOLDER/bin:$PATH
+    PATH=$TEST_DIR/bin:$PATH
 }
 
 teardown() { cluster_teardown; }
@@ -24,10 +24,10 @@ steps = 5'
 # Prints the lines of a configuration that exploit an option.
 exploit_lines() { # OPTION
     case $1 in
-    agent) printf 'hosts = elsewhere\nagent = %s\n' "$FOLDER/evil" ;;
-    mpi-options) printf 'launch = 1\nmpi-options = -n 1 %s :\n' "$FOLDER/evil" ;;
-    hosts) printf 'hosts = -oProxyCommand=%s\n' "$FOLDER/evil" ;;
-    hostfile) printf 'elsewhere slots=1\n' >there && printf 'hostfile = %s\n' "$FOLDER/there" ;;
+    agent) printf 'hosts = elsewhere\nagent = %s\n' "$TEST_DIR/evil" ;;
+    mpi-options) printf 'launch = 1\nmpi-options = -n 1 %s :\n' "$TEST_DIR/evil" ;;
+    hosts) printf 'hosts = -oProxyCommand=%s\n' "$TEST_DIR/evil" ;;
+    hostfile) printf 'elsewhere slots=1\n' >there && printf 'hostfile = %s\n' "$TEST_DIR/there" ;;
     http) printf 'http = 0\n' ;;
     esac
 }
@@ -47,12 +47,12 @@ resumes_without() { # OPTION
     nothing_ran
     expect 0 "r/config.ini: ignored:" "$1" "on the command line"
     [ "$(grep -c 'ignored' err)" -eq 1 ]
-    says_not 'http://'
+    does_not_say 'http://'
     # and the resumed run has removed the option
-    says_nothing_of "$1"
+    does_not_mention "$1"
 }
 
-says_nothing_of() { # OPTION
+does_not_mention() { # OPTION
     if grep -q "^$1 *=" r/config.ini; then
         cat r/config.ini
         return 1
@@ -128,8 +128,8 @@ sweep_refused() { # OPTION
 
 @test "--join: the options of a foreign run directory are ignored, with one warning" {
     begin train --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 2000 --mode async --servers 1 --launch 2 --out r
-    until_step 1
-    printf 'agent = %s\nhosts = -oProxyCommand=x\nhttp = 0\n' "$FOLDER/evil" >>r/config.ini
+    wait_for_step 1
+    printf 'agent = %s\nhosts = -oProxyCommand=x\nhttp = 0\n' "$TEST_DIR/evil" >>r/config.ini
     status=0
     timeout 20 "$YOKE" train --join r >out 2>joined &
     local joiner=$!
@@ -168,8 +168,8 @@ sweep_refused() { # OPTION
         rm -rf r
         run_with ''
         case $name in
-        *.*) ln -s "$FOLDER/precious" "r/$name" ;;
-        *) ln -s "$FOLDER/elsewhere" "r/$name" ;;
+        *.*) ln -s "$TEST_DIR/precious" "r/$name" ;;
+        *) ln -s "$TEST_DIR/elsewhere" "r/$name" ;;
         esac
         in_time 20 train --out r --resume
         expect 4 "r/$name: cannot be used: it is a symbolic link"
@@ -198,7 +198,7 @@ sweep_refused() { # OPTION
     mkdir -p s/batch-5
     touch s/plan.txt
     echo mine >precious
-    ln -s "$FOLDER/precious" s/batch-5/log.txt
+    ln -s "$TEST_DIR/precious" s/batch-5/log.txt
     in_time 20 sweep s.ini --out s --no-report --force
     expect 4 "s/batch-5/log.txt: cannot write: it is a symbolic link"
     [ "$(cat precious)" = mine ]
@@ -214,7 +214,7 @@ sweep_refused() { # OPTION
             rm -f "r/$name"
             case $how in
             fifo) mkfifo "r/$name" ;;
-            link) ln -s "$FOLDER/good/$name" "r/$name" ;;
+            link) ln -s "$TEST_DIR/good/$name" "r/$name" ;;
             huge) truncate -s 90G "r/$name" ;;
             esac
             in_time 10 report r -o r.html
@@ -224,7 +224,7 @@ sweep_refused() { # OPTION
             esac
         done
     done
-    for link in /dev/full "$FOLDER/precious"; do # a link in place of the report is not followed
+    for link in /dev/full "$TEST_DIR/precious"; do # a link in place of the report is not followed
         rm -rf r
         cp -r good r
         ln -s "$link" r/report.html
@@ -278,7 +278,7 @@ for l in lines:
 lines.append({"kind": "alert", "what": bad[:15], "begin": 0, "seconds": 1, "level": 1})
 open("one/worker-0/resources.jsonl", "w").write("".join(json.dumps(l) + "\n" for l in lines))
 END
-    cp -r one "$FOLDER/<img src=x>"
+    cp -r one "$TEST_DIR/<img src=x>"
     in_time 20 report one '<img src=x>' -o r.html --svg svg --title "$bad"
     expect 0
     # the two scripts of the report, and no tag or attribute from the run directory

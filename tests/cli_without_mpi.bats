@@ -8,7 +8,7 @@ setup() {
 }
 teardown() { cli_teardown; }
 
-copy_program() { # FOLDER: without its plug-ins
+copy_program() { # TEST_DIR: without its plug-ins
     mkdir -p "$1"
     cp "$YOKE" "$1/yoke"
 }

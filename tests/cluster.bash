@@ -3,12 +3,12 @@
 #     setup() { load cli; load cluster; cluster_setup; }
 #     teardown() { cluster_teardown; }
 #
-# Every process of a test's jobs has YK_JOB=FOLDER in its environment. Helpers use it to find and signal processes, and to
+# Every process of a test's jobs has YK_JOB=TEST_DIR in its environment. Helpers use it to find and signal processes, and to
 # end them when a test fails. A test that leaves a process, or a file in TMPDIR or /dev/shm, fails.
 
 cluster_setup() {
     cli_setup || return 1
-    export YK_JOB=$FOLDER OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export YK_JOB=$TEST_DIR OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     # short, because paths of sockets are limited
     TMPDIR=$(mktemp -d /tmp/ykt.XXXXXX)
     export TMPDIR
@@ -18,9 +18,9 @@ cluster_setup() {
 
 cluster_teardown() {
     local left=0
-    nobody_is_left || left=1
+    no_process_is_left || left=1
     end_all
-    [ "$left" -ne 0 ] || nothing_is_left || left=1
+    [ "$left" -ne 0 ] || no_file_is_left || left=1
     remove_shared_memory
     rm -rf "$TMPDIR"
     unset TMPDIR
@@ -61,7 +61,7 @@ signal_rank() { # SIGNAL RANK
     kill "-$1" "$pid"
 }
 
-nobody_is_left() {
+no_process_is_left() {
     local pid
     for _ in $(seq 100); do
         [ -n "$(processes)" ] || return 0
@@ -85,7 +85,7 @@ end_all() {
 
 # Checks TMPDIR, and the shared memory of jobs that remember_job recorded. Other jobs on the machine create and remove theirs at
 # the same time.
-nothing_is_left() {
+no_file_is_left() {
     local file
     [ -z "$FORGIVEN" ] || return 0
     for file in $(shared_memory); do
@@ -96,7 +96,7 @@ nothing_is_left() {
 
 shared_memory() {
     local what
-    sort -u "$FOLDER/jobs" 2>/dev/null | while read -r what; do
+    sort -u "$TEST_DIR/jobs" 2>/dev/null | while read -r what; do
         case $what in
         /*) echo "$what" ;;
         *) echo /dev/shm/*."$(printf %x "$what")".* ;;
@@ -116,7 +116,7 @@ remember_job() {
     local pid
     pid=$(rank_pid 0)
     [ -z "$pid" ] || tr '\0' '\n' <"/proc/$pid/environ" |
-        sed -n 's/^OMPI_MCA_ess_base_jobid=//p; s/^OMPI_MCA_btl_vader_backing_directory=//p' >>"$FOLDER/jobs"
+        sed -n 's/^OMPI_MCA_ess_base_jobid=//p; s/^OMPI_MCA_btl_vader_backing_directory=//p' >>"$TEST_DIR/jobs"
 }
 
 # Runs the program with a timeout; the status is 124 if it hangs.
@@ -157,7 +157,7 @@ finish() { # SECONDS: timeout
 }
 
 # Waits until the job has logged this step or a later one.
-until_step() { # STEP
+wait_for_step() { # STEP
     local end=$((SECONDS + 60))
     until awk -v n="$1" '$2 == "step" && $3 + 0 >= n { found = 1 } END { exit !found }' err; do
         kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before step $1:"; cat err; return 1; }
@@ -167,7 +167,7 @@ until_step() { # STEP
 }
 
 # Waits until the job has logged WORDS (on at least TIMES lines); fails if it ends before.
-until_said() { # WORDS [TIMES]
+wait_for_message() { # WORDS [TIMES]
     local end=$((SECONDS + 60))
     until [ "$(grep -cF -- "$1" err)" -ge "${2:-1}" ]; do
         kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before it logged '$1':"; cat err; return 1; }
@@ -177,7 +177,7 @@ until_said() { # WORDS [TIMES]
 }
 
 # The value of a JSON field in the last line of `out`: the first one of that name, which is the job's own.
-said() { # NAME
+result_of() { # NAME
     tail -n 1 out | grep -o "\"$1\":[^,{}]*" | head -n 1 | sed 's/^[^:]*://'
 }
 
@@ -214,9 +214,9 @@ same_bits() { # RUN RUN...: all have the same model as the first
 
 # Two runs have the same parameters up to rounding, and these are not all zero.
 same_weights() { # RUN RUN
-    weights "$1" >"$FOLDER/w1"
-    weights "$2" >"$FOLDER/w2"
-    paste "$FOLDER/w1" "$FOLDER/w2" | awk -v a="$1" -v b="$2" '
+    weights "$1" >"$TEST_DIR/w1"
+    weights "$2" >"$TEST_DIR/w2"
+    paste "$TEST_DIR/w1" "$TEST_DIR/w2" | awk -v a="$1" -v b="$2" '
         NF != 2 { print a, "and", b, "have different sizes"; bad = 1; exit }
         { d = $1 - $2; d = d < 0 ? -d : d; m = $1 < 0 ? -$1 : $1; most = d > most ? d : most; size += m }
         END { if (bad || !NR || size == 0 || most > 1e-4) { print a, b, NR " weights, largest difference", most; exit 1 } }'
@@ -228,7 +228,7 @@ close() { # A B
         if (a == "" || b == "" || a == "null" || d > 1e-5 * m) { print a " is not " b; exit 1 } }'
 }
 
-says_not() { # PATTERN: no line of stderr matches
+does_not_say() { # PATTERN: no line of stderr matches
     if grep -e "$1" err; then
         echo "stderr must not have this line"
         return 1

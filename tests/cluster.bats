@@ -15,15 +15,15 @@ equals_serial() { # BATCH OPTION...
     for n in 2 3; do
         in_time 60 train "$@" --batch $((n * batch)) --quiet --json --out "serial-$n"
         expect 0
-        loss=$(said train_loss) test=$(said test_loss) steps=$(said steps)
+        loss=$(result_of train_loss) test=$(result_of test_loss) steps=$(result_of steps)
         for way in 0 1 2; do
             [ $((n + way)) -le 4 ] || continue
             in_time 60 train "$@" --batch "$batch" --launch $((n + way)) --servers $way --quiet --json --out "run-$n-$way"
             expect 0
-            equal workers "$(said workers) of $(said ranks), $(said servers) servers" "$n of $((n + way)), $way servers"
-            equal steps "$(said steps)" "$steps"
-            close "$(said train_loss)" "$loss"
-            close "$(said test_loss)" "$test"
+            equal workers "$(result_of workers) of $(result_of ranks), $(result_of servers) servers" "$n of $((n + way)), $way servers"
+            equal steps "$(result_of steps)" "$steps"
+            close "$(result_of train_loss)" "$loss"
+            close "$(result_of test_loss)" "$test"
             same_weights "serial-$n" "run-$n-$way"
         done
     done
@@ -42,11 +42,11 @@ equals_serial() { # BATCH OPTION...
     one="train --model softmax --data $digits --optimizer momentum --lr 0.05 --l2 1e-4 --quiet --json"
     in_time 60 $one --batch 28 --out serial
     expect 0
-    loss=$(said train_loss)
+    loss=$(result_of train_loss)
     for way in 0 1 2; do
         in_time 60 $one --batch $((way ? 14 : 7)) --launch $((way ? 2 + way : 4)) --servers $way --out run-$way
         expect 0
-        close "$(said train_loss)" "$loss"
+        close "$(result_of train_loss)" "$loss"
         same_weights serial run-$way
     done
 }
@@ -59,11 +59,11 @@ equals_serial() { # BATCH OPTION...
     one="train --model logreg --data $clicks --optimizer ftrl --l1 0.01 --quiet --json"
     in_time 60 $one --batch 40 --out serial
     expect 0
-    loss=$(said train_loss)
+    loss=$(result_of train_loss)
     for way in 0 1 2; do
         in_time 60 $one --batch 20 --launch $((2 + way)) --servers $way --out run-$way
         expect 0
-        close "$(said train_loss)" "$loss"
+        close "$(result_of train_loss)" "$loss"
         same_weights serial run-$way
     done
 }
@@ -77,7 +77,7 @@ equals_serial() { # BATCH OPTION...
         "shards:--model logreg --data $clicks" "replicas:--model softmax --data $digits --local-steps 4"; do
         in_time 60 train ${line#*:} --launch 3 --out none --json
         expect 0
-        equal placement "$(said placement)" "\"${line%%:*}\""
+        equal placement "$(result_of placement)" "\"${line%%:*}\""
     done
 }
 
@@ -89,8 +89,8 @@ equals_serial() { # BATCH OPTION...
                 in_time 60 train --model logreg --data 'synth:ctr?features=500&examples=211' --test none --batch 9 \
                     --epochs 3 $way --launch $ranks --out none --quiet --json $mode
                 expect 0
-                equal "examples ($ranks $way $mode)" "$(said examples)" 633
-                equal ranks "$(said ranks)" $ranks
+                equal "examples ($ranks $way $mode)" "$(result_of examples)" 633
+                equal ranks "$(result_of ranks)" $ranks
             done
         done
     done
@@ -105,7 +105,7 @@ equals_serial() { # BATCH OPTION...
     for way in 0 1; do
         in_time 60 $one --batch 10 --launch $((3 + way)) --servers $way --out run-$way
         expect 0
-        equal examples "$(said examples)" 3001
+        equal examples "$(result_of examples)" 3001
         same_weights serial run-$way
     done
     # 18 blocks: only one worker reads the truncated one
@@ -120,13 +120,13 @@ equals_serial() { # BATCH OPTION...
             in_time 60 train --model softmax --data "synth:digits?examples=$examples" --test none --batch 2 --epochs 2 \
                 --launch 4 --out none --quiet --json $mode
             expect 0
-            equal "examples ($examples $mode)" "$(said examples)" $((2 * examples))
+            equal "examples ($examples $mode)" "$(result_of examples)" $((2 * examples))
         done
     done
     for mode in "--servers 0" "--servers 1" "--servers 1 --mode async"; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --steps 23 --launch 4 --out none --quiet --json $mode
         expect 0
-        equal "steps ($mode)" "$(said steps)" 23
+        equal "steps ($mode)" "$(result_of steps)" 23
     done
 }
 
@@ -134,20 +134,20 @@ equals_serial() { # BATCH OPTION...
     one="train --model softmax --data $digits --batch 10 --epochs 4 --out none --quiet --json"
     in_time 60 $one --launch 4 --servers 1 --quorum 2
     expect 0
-    holds "$(said test_accuracy) > 0.5"
+    holds "$(result_of test_accuracy) > 0.5"
     in_time 60 $one --launch 3 --local-steps 5
     expect 0
-    equal examples "$(said examples)" 2028
-    holds "$(said test_accuracy) > 0.5"
+    equal examples "$(result_of examples)" 2028
+    holds "$(result_of test_accuracy) > 0.5"
 }
 
 @test "--local-steps 1 equals replicas that average after each step" {
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --local-steps 1 --quiet --json --out one
     expect 0
-    loss=$(said test_loss)
+    loss=$(result_of test_loss)
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 3 --quiet --json --out all
     expect 0
-    holds "abs($(said test_loss) / $loss - 1) < 0.01"
+    holds "abs($(result_of test_loss) / $loss - 1) < 0.01"
 }
 
 @test "traffic: bytes sent equal bytes received over all ranks, for each purpose" {
@@ -156,8 +156,8 @@ equals_serial() { # BATCH OPTION...
         for what in "--model softmax --data $digits" "--model logreg --data $clicks"; do
             in_time 60 train $what --batch 10 --launch 4 $line --out none --quiet --json
             expect 0
-            equal "bytes ($line)" "$(said bytes_sent)" "$(said bytes_received)"
-            [ "$(said bytes_sent)" -gt 10000 ]
+            equal "bytes ($line)" "$(result_of bytes_sent)" "$(result_of bytes_received)"
+            [ "$(result_of bytes_sent)" -gt 10000 ]
             for purpose in pull push all-reduce control; do
                 read -r sent received messages messages_received <<<"$(traffic $purpose)"
                 equal "$purpose ($what $line)" "$received" "$sent"
@@ -173,7 +173,7 @@ equals_serial() { # BATCH OPTION...
     done
     # a single process sends nothing
     in_time 60 train --model softmax --data "$digits" --out none --quiet --json
-    equal bytes "$(said bytes_sent) $(said bytes_received)" "0 0"
+    equal bytes "$(result_of bytes_sent) $(result_of bytes_received)" "0 0"
 }
 
 @test "traffic: for a sparse model only the keys of the batches are sent" {
@@ -197,7 +197,7 @@ equals_serial() { # BATCH OPTION...
     read -r sent received _ <<<"$(traffic all-reduce)"
     # each of 3 ranks sends 2 (N - 1) / N of the parameters plus message headers, per step and once at the end of the epoch; rows of
     # ten classes are padded to twelve
-    holds "1 <= $sent / (($(said steps) + 1) * 4 * 785 * 12 * 4) < 1.01"
+    holds "1 <= $sent / (($(result_of steps) + 1) * 4 * 785 * 12 * 4) < 1.01"
 }
 
 @test "inconsistent processes: errors name the rank" {
@@ -283,7 +283,7 @@ equals_serial() { # BATCH OPTION...
             in_time 60 train --model $one --launch $ranks --servers 0 --json --out messages \
                 --mpi-options "--mca btl self,tcp --mca btl_tcp_if_include lo"
             expect 0 "gradients are all-reduced"
-            says_not "shared memory"
+            does_not_say "shared memory"
             read -r sent_too received_too _ <<<"$(traffic all-reduce)"
             equal "bytes ($ranks, $one)" "$sent_too $received_too" "$sent $received"
             same_bits memory messages
@@ -321,7 +321,7 @@ equals_serial() { # BATCH OPTION...
             cp -r start go-on
             in_time 60 train --out go-on --resume --batch $((60 / (ranks - servers))) --steps 40 $how --quiet --json
             expect 0
-            equal "steps ($from to $to)" "$(said steps) $(said examples)" "40 2360"
+            equal "steps ($from to $to)" "$(result_of steps) $(result_of examples)" "40 2360"
             same_weights whole go-on
             rm -rf go-on
         done
@@ -349,8 +349,8 @@ equals_serial() { # BATCH OPTION...
     expect 0
     in_time 60 train --out run --resume --epochs 3 --launch 2 --quiet --json
     expect 0
-    equal examples "$(said examples)" 6009
+    equal examples "$(result_of examples)" 6009
     in_time 60 train --out run --resume --epochs 5 --launch 0 --workers 2 --quiet --json
     expect 0
-    equal examples "$(said examples)" 10015
+    equal examples "$(result_of examples)" 10015
 }

@@ -11,19 +11,19 @@ sync="train --model softmax --data synth:digits?examples=1003 --batch 4 --eval-e
 
 begin_async() { # EPOCHS OPTION...
     begin $async --out run --epochs "$@"
-    until_step 400
+    wait_for_step 400
     remember_job
 }
 
 begin_sync() { # OPTION...
     begin $sync --steps 1000000 --out run "$@"
-    until_step 400
+    wait_for_step 400
     remember_job
 }
 
 all_examples() { # EPOCHS
     expect 0
-    equal examples "$(said examples)" $((1003 * $1))
+    equal examples "$(result_of examples)" $((1003 * $1))
     [ -e "$(model_of run)" ]
 }
 
@@ -33,7 +33,7 @@ all_examples() { # EPOCHS
     finish 60
     all_examples 40
     expect 0 "rank 2"
-    says_not "rank [013] was"
+    does_not_say "rank [013] was"
 }
 
 @test "async, streamed: after a worker is killed, the others read its part of the data" {
@@ -67,9 +67,9 @@ all_examples() { # EPOCHS
 @test "async: a worker that is stopped and continued trains again, or ends" {
     begin_async 9999 --launch 4
     signal_rank STOP 3
-    until_said "rank 3 sent no heartbeat"
+    wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
-    until_said "rank 3 is back"
+    wait_for_message "rank 3 is back"
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
@@ -78,7 +78,7 @@ all_examples() { # EPOCHS
 @test "async: examples reassigned while a worker was stopped are not used twice" {
     begin_async 60 --launch 4
     signal_rank STOP 3
-    until_said "rank 3 sent no heartbeat"
+    wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
     finish 60
     all_examples 60
@@ -106,10 +106,10 @@ joiner_pid() {
     begin_async 100 --launch 3
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
-    until_said "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined: 3 train now"
     "$YOKE" train --join run >/dev/null 2>&1 3>&- 4>&- &
     second=$!
-    until_said "a worker has joined: 4 train now"
+    wait_for_message "a worker has joined: 4 train now"
     kill -KILL "$(joiner_pid)"
     finish 60
     all_examples 100
@@ -146,11 +146,11 @@ examples_of() { # RANK
 @test "bounded staleness: the others do not wait for a returning worker to make up missed steps" {
     begin_async 9999 --launch 4 --staleness 8
     signal_rank STOP 3
-    until_said "rank 3 sent no heartbeat"
-    until_step $(($(last_step) + 6000)) # 3,000 steps of each of the others
+    wait_for_message "rank 3 sent no heartbeat"
+    wait_for_step $(($(last_step) + 6000)) # 3,000 steps of each of the others
     signal_rank CONT 3
-    until_said "rank 3 is back"
-    until_step $(($(last_step) + 12000)) # enough to catch up, if the others waited
+    wait_for_message "rank 3 is back"
+    wait_for_step $(($(last_step) + 12000)) # enough to catch up, if the others waited
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
@@ -163,7 +163,7 @@ examples_of() { # RANK
         signal_rank KILL 2
         finish 10
         expect 1 "rank 2"
-        nobody_is_left
+        no_process_is_left
         rm -rf run
     done
 }
@@ -174,7 +174,7 @@ examples_of() { # RANK
         signal_rank STOP 2
         finish 14
         expect 1 "rank 2"
-        nobody_is_left
+        no_process_is_left
         rm -rf run
     done
 }
@@ -183,13 +183,13 @@ examples_of() { # RANK
     for signal in STOP KILL; do
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
             --deadline 4 --out run
-        until_said "gradients are all-reduced through shared memory"
+        wait_for_message "gradients are all-reduced through shared memory"
         sleep 0.3
         remember_job
         signal_rank $signal 1
         finish 10
         expect 1 "rank 1"
-        nobody_is_left
+        no_process_is_left
         rm -rf run
     done
 }
@@ -201,14 +201,14 @@ examples_of() { # RANK
         signal_rank $signal 1
         finish 12
         expect 1 "rank 1"
-        nobody_is_left
+        no_process_is_left
         rm -rf run
     done
     begin_async 40 --launch 4 --servers 2
     signal_rank STOP 0
     finish 12
     expect 1 "rank 0"
-    nobody_is_left
+    no_process_is_left
     rm -rf run
     begin_sync --launch 3 --servers 1
     signal_rank KILL 0
@@ -230,8 +230,8 @@ END
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun in_time 20 $sync --steps 100 --launch 3 --out none
     expect 1 "rank 1 has died" "words that are cut off"
-    says_not "without an error message"
-    says_not "as the user knows"
+    does_not_say "without an error message"
+    does_not_say "as the user knows"
 }
 
 @test "the launcher reports results that cannot be written" {
@@ -244,17 +244,17 @@ END
     for way in "--launch 3 --servers 0" "--launch 3 --servers 1"; do
         begin_sync $way --restarts 3
         signal_rank KILL 1
-        until_said "restart 1 of 3"
-        until_said "resuming from"
+        wait_for_message "restart 1 of 3"
+        wait_for_message "resuming from"
         sleep 0.3
         signal_rank STOP 2
-        until_said "restart 2 of 3"
-        until_said "resuming from" 2
+        wait_for_message "restart 2 of 3"
+        wait_for_message "resuming from" 2
         sleep 0.3
         kill -INT "$BACKGROUND"
         finish 15
         expect 0 "restarting from the last checkpoint"
-        in_time 60 $sync $way --steps "$(said steps)" --quiet --out whole
+        in_time 60 $sync $way --steps "$(result_of steps)" --quiet --out whole
         expect 0
         same_bits whole run
         rm -rf whole run
@@ -264,22 +264,22 @@ END
 @test "restarts: their number is limited, and errors that would recur do not cause a restart" {
     begin_sync --launch 2 --restarts 1
     signal_rank KILL 1
-    until_said "restart 1 of 1"
-    until_said "resuming from"
+    wait_for_message "restart 1 of 1"
+    wait_for_message "resuming from"
     signal_rank KILL 1
     finish 20
     expect 1
     equal restarts "$(grep -c 'restarting from' err)" 1
     in_time 60 train --model softmax --data none-such --launch 3 --restarts 5 --out none
     expect 3 "none-such"
-    says_not "restarting from"
+    does_not_say "restarting from"
     in_time 60 train --model softmax --data 'synth:digits?examples=500' --hosts nowhere --agent /bin/false --restarts 5 --out none
     [ "$status" -ne 0 ]
     [ -s err ]
-    says_not "restarting from"
+    does_not_say "restarting from"
     in_time 60 train --model softmax --data 'synth:digits?examples=500' --lr 1e30 --launch 3 --restarts 5 --out none
     expect 1
-    says_not "restarting from"
+    does_not_say "restarting from"
 }
 
 @test "SIGINT and SIGTERM to the launcher save and end all processes; --resume gives bit-identical results" {
@@ -288,10 +288,10 @@ END
         kill "-${line%% *}" "$BACKGROUND"
         finish 15
         expect 0 "stopped at step"
-        equal interrupted "$(said interrupted)" true
-        [ -e "run/checkpoints/step-$(said steps)/DONE" ]
-        nobody_is_left
-        more=$(($(said steps) + 250))
+        equal interrupted "$(result_of interrupted)" true
+        [ -e "run/checkpoints/step-$(result_of steps)/DONE" ]
+        no_process_is_left
+        more=$(($(result_of steps) + 250))
         in_time 60 train --out run --resume --steps $more --quiet
         expect 0
         in_time 60 $sync ${line#* } --steps $more --quiet --out whole
@@ -306,9 +306,9 @@ END
     kill -INT "$BACKGROUND"
     finish 15
     expect 0 "stopped at step"
-    equal interrupted "$(said interrupted)" true
-    nobody_is_left
-    epochs=$(($(said examples) / 1003 + 2))
+    equal interrupted "$(result_of interrupted)" true
+    no_process_is_left
+    epochs=$(($(result_of examples) / 1003 + 2))
     in_time 60 train --out run --resume --epochs $epochs --quiet --json
     all_examples $epochs
 }
@@ -321,23 +321,23 @@ END
     kill -INT "$BACKGROUND"
     finish 8
     [ "$status" -ne 0 ]
-    nobody_is_left
+    no_process_is_left
     rm -rf run
     begin_sync --launch 3
     kill -KILL "$BACKGROUND"
     finish 5
     [ "$status" -eq 137 ]
-    nobody_is_left
-    nothing_is_left
+    no_process_is_left
+    no_file_is_left
 }
 
 @test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {
     begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 200 --launch 3 \
         --servers 1 --out run --json
-    until_said "train loss"
+    wait_for_message "train loss"
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     local second=$!
-    until_said "a worker has joined"
+    wait_for_message "a worker has joined"
     finish 60
     equal "examples" "$(tail -n 1 out | grep -o '"examples":[0-9]*' | head -n 1)" '"examples":14000600'
     wait $second

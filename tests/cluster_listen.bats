@@ -61,7 +61,7 @@ end_job() {
 
 @test "--launch, sync: mpirun listens on loopback only, and the ranks do not listen at all" {
     begin $one --launch 2 --out none
-    until_step 1
+    wait_for_step 1
     confined
     if grep "^yoke" all; then return 1; fi
     # the library that confines mpirun is not loaded into the ranks
@@ -71,7 +71,7 @@ end_job() {
 
 @test "--launch, async, with a joining worker: all processes listen on loopback only" {
     begin $one --launch 2 --servers 1 --mode async --out run
-    until_step 1
+    wait_for_step 1
     "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
     local joiner=$!
     for _ in $(seq 200); do
@@ -88,7 +88,7 @@ end_job() {
 
 @test "--network any: other hosts can reach the job, and a joining worker needs the option, too" {
     begin $one --launch 2 --servers 1 --mode async --network any --out run
-    until_step 1
+    wait_for_step 1
     open_sockets >found
     grep -q '^yoke' found
     grep -q server found
@@ -123,7 +123,7 @@ end_job() {
 
 @test "TCP chosen for MPI uses loopback, and --http listens on the given address" {
     OMPI_MCA_btl=self,tcp begin $one --launch 2 --out none --http 0.0.0.0:0
-    until_step 1
+    wait_for_step 1
     open_sockets >found
     [ "$(cat found)" = "yoke 0.0.0.0" ] || { cat found; return 1; }
     [ "$(grep -c '^yoke 127.0.0.1' all)" -eq 2 ]
@@ -132,7 +132,7 @@ end_job() {
 
 @test "network interfaces chosen by the user are used" {
     begin $one --launch 2 --out none --mpi-options '--mca btl self,tcp --mca btl_tcp_if_include lo'
-    until_step 1
+    wait_for_step 1
     open_sockets >found
     grep -q '^yoke' found
     end_job

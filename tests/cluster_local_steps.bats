@@ -14,14 +14,14 @@ equals_replicas() { # OPTION...
     rm -rf run-*
     in_time 60 train "$@" --launch 3 --servers 0 --quiet --json --out run-0
     expect 0
-    steps=$(said steps) examples=$(said examples) loss=$(said train_loss) test=$(said test_loss)
+    steps=$(result_of steps) examples=$(result_of examples) loss=$(result_of train_loss) test=$(result_of test_loss)
     for k in 1 2; do
         in_time 60 train "$@" --launch $((3 + k)) --servers $k --quiet --json --out "run-$k"
         expect 0
-        equal "workers, servers ($*)" "$(said workers) $(said servers)" "3 $k"
-        equal "steps and examples ($*)" "$(said steps) $(said examples)" "$steps $examples"
-        close "$(said train_loss)" "$loss"
-        close "$(said test_loss)" "$test"
+        equal "workers, servers ($*)" "$(result_of workers) $(result_of servers)" "3 $k"
+        equal "steps and examples ($*)" "$(result_of steps) $(result_of examples)" "$steps $examples"
+        close "$(result_of train_loss)" "$loss"
+        close "$(result_of test_loss)" "$test"
         same_weights run-0 "run-$k"
     done
     in_time 60 train "$@" --launch 5 --servers 2 --quiet --out run-again
@@ -65,7 +65,7 @@ equals_replicas() { # OPTION...
     same_weights serial sync
     in_time 60 $one --launch 3 --servers 2 --mode async --local-steps 6 --out async
     expect 0
-    equal "steps and examples" "$(said steps) $(said examples)" "51 1003"
+    equal "steps and examples" "$(result_of steps) $(result_of examples)" "51 1003"
 }
 
 @test "uneven work, streams and --steps within an epoch: every example once" {
@@ -75,14 +75,14 @@ equals_replicas() { # OPTION...
             in_time 60 train --model logreg --data "synth:ctr?features=500&examples=$examples" --test none --batch 2 \
                 --epochs 3 --local-steps 3 --launch 4 --out none --quiet --json $way
             expect 0
-            equal "examples ($examples $way)" "$(said examples)" $((3 * examples))
+            equal "examples ($examples $way)" "$(result_of examples)" $((3 * examples))
         done
         in_time 60 train --model softmax --data "$digits" --batch 10 --steps 23 --local-steps 5 --launch 4 --out none \
             --quiet --json $way
         expect 0
         case $way in
-        *async*stream*) [ "$(said steps)" -ge 23 ] ;; # blocks of a stream are not leased: steps in progress count, too
-        *) equal "steps ($way)" "$(said steps)" 23 ;;
+        *async*stream*) [ "$(result_of steps)" -ge 23 ] ;; # blocks of a stream are not leased: steps in progress count, too
+        *) equal "steps ($way)" "$(result_of steps)" 23 ;;
         esac
     done
 }
@@ -91,13 +91,13 @@ equals_replicas() { # OPTION...
     one="train --data synth:digits?examples=3000 --model softmax --batch 10 --lr 0.3 --epochs 4 --out none --quiet --json"
     in_time 60 $one --launch 3 --local-steps 8
     expect 0
-    loss=$(said test_loss) accuracy=$(said test_accuracy)
+    loss=$(result_of test_loss) accuracy=$(result_of test_accuracy)
     holds "$accuracy > 0.75"
     for way in "--launch 4 --mode async" "--launch 5 --servers 2 --mode async" "--launch 4 --staleness 10" \
         "--launch 4 --servers 1 --quorum 2"; do
         in_time 60 $one --local-steps 8 $way
         expect 0
-        holds "$(said test_loss) < $loss * 1.25 and $(said test_accuracy) > $accuracy - 0.06"
+        holds "$(result_of test_loss) < $loss * 1.25 and $(result_of test_accuracy) > $accuracy - 0.06"
     done
 }
 
@@ -107,8 +107,8 @@ equals_replicas() { # OPTION...
         in_time 60 train --model logreg --data 'synth:ctr?features=5000&examples=20011' --batch 10 --mode async --launch 4 \
             --local-steps 64 --optimizer $rule --out none --quiet --json
         expect 0
-        equal "examples" "$(said examples)" 20011
-        holds "$(said test_loss) < 0.62 and $(said test_auc) > 0.6"
+        equal "examples" "$(result_of examples)" 20011
+        holds "$(result_of test_loss) < 0.62 and $(result_of test_auc) > 0.6"
     done
 }
 
@@ -138,7 +138,7 @@ equals_replicas() { # OPTION...
             in_time 60 train --model softmax --data "$digits" --batch 5 --steps 96 --mode $mode --local-steps $h --launch 3 \
                 --servers 1 --out none --quiet --json
             expect 0
-            equal steps "$(said steps)" 96
+            equal steps "$(result_of steps)" 96
             read -r pull _ <<<"$(traffic pull)"
             read -r push _ <<<"$(traffic push)"
             bytes="$bytes $((pull + push))"
@@ -153,7 +153,7 @@ equals_replicas() { # OPTION...
     for line in "replicas:" "shards:--mode async" "shards:--staleness 4" "shards:--quorum 2" "servers:--servers 2"; do
         in_time 60 $one --launch 4 ${line#*:}
         expect 0
-        equal "placement (${line#*:})" "$(said placement)" "\"${line%%:*}\""
+        equal "placement (${line#*:})" "$(result_of placement)" "\"${line%%:*}\""
     done
     in_time 60 $one --launch 4 --servers 1
     expect 0 "--local-steps"
@@ -189,16 +189,16 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 
 @test "kill -9 of a worker, with --restarts: bit-identical to an uninterrupted run" {
     begin $sync --steps 1000000 --launch 5 --servers 2 --restarts 3 --out run
-    until_step 400
+    wait_for_step 400
     remember_job
     signal_rank KILL 4
-    until_said "restart 1 of 3"
-    until_said "resuming from"
+    wait_for_message "restart 1 of 3"
+    wait_for_message "resuming from"
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 15
     expect 0 "restarting from the last checkpoint"
-    in_time 60 $sync --launch 5 --servers 2 --steps "$(said steps)" --quiet --out whole
+    in_time 60 $sync --launch 5 --servers 2 --steps "$(result_of steps)" --quiet --out whole
     expect 0
     same_bits whole run
 }
@@ -206,30 +206,30 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 @test "asynchronous: after workers are killed or stopped, the others continue; no example is used twice" {
     # a round uses more than one lease: a worker that is continued in it holds a lease that has expired, and gets a new one
     begin $async --local-steps 40 --epochs 9999 --launch 5 --out run
-    until_step 400
+    wait_for_step 400
     remember_job
     signal_rank KILL 2
     signal_rank STOP 3
-    until_said "rank 3 sent no heartbeat"
+    wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
-    until_said "rank 3 is back"
+    wait_for_message "rank 3 is back"
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 30
     expect 0 "rank 2"
-    epochs=$(($(said examples) / 1003 + 2))
+    epochs=$(($(result_of examples) / 1003 + 2))
     in_time 60 train --out run --resume --epochs $epochs --launch 3 --quiet --json
     expect 0
-    equal examples "$(said examples)" $((1003 * epochs))
+    equal examples "$(result_of examples)" $((1003 * epochs))
 }
 
 @test "asynchronous: a worker that joins makes local steps like the others" {
     begin $async --epochs 9999 --launch 3 --out run
-    until_step 400
+    wait_for_step 400
     remember_job
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
-    until_said "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined: 3 train now"
     sleep 0.5
     kill -INT "$BACKGROUND"
     finish 20
@@ -245,6 +245,6 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     YK_SLOW_WORKER=1:80ms in_time 60 train --model softmax --data "$digits" --batch 2 --steps 240 --mode async --launch 3 \
         --local-steps 60 --deadline 4 --out none --json
     expect 0
-    says_not "sent no heartbeat"
-    equal steps "$(said steps)" 240
+    does_not_say "sent no heartbeat"
+    equal steps "$(result_of steps)" 240
 }

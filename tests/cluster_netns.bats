@@ -93,7 +93,7 @@ link() { # up|down HOST
 begin_there() { # OPTION...
     : >out
     : >err
-    ./start train "$@" --agent "$FOLDER/agent" \
+    ./start train "$@" --agent "$TEST_DIR/agent" \
         --mpi-options "--mca btl self,vader,tcp --mca btl_tcp_if_include $NET.0/24 --mca oob_tcp_if_include $NET.0/24" \
         >out 2>err 3>&- 4>&- &
     BACKGROUND=$!
@@ -112,39 +112,39 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
     expect 0
     there $one --batch 10 --hosts "$HOSTS" --json --out replicas
     expect 0
-    equal ranks "$(said ranks) $(said servers)" "3 0"
+    equal ranks "$(result_of ranks) $(result_of servers)" "3 0"
     same_weights serial replicas
     # three hosts, not one with three processes
     [ "$(grep -o "\"$HOST[123]\"" out | sort -u | wc -l)" -eq 3 ]
     there $one --batch 15 --hosts "$HOSTS" --servers 1 --json --out server
     expect 0
-    equal ranks "$(said ranks) $(said servers)" "3 1"
+    equal ranks "$(result_of ranks) $(result_of servers)" "3 1"
     same_weights serial server
     there $one --batch 15 --hostfile hosts --launch 3 --servers 1 --mode async --json --out async
     expect 0
-    equal examples "$(said examples)" 507
-    equal bytes "$(said bytes_sent)" "$(said bytes_received)"
+    equal examples "$(result_of examples)" 507
+    equal bytes "$(result_of bytes_sent)" "$(result_of bytes_received)"
 }
 
 @test "sync: a link goes down and comes back; with --restarts, results are bit-identical" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --restarts 9 --out run
-    until_step 400
+    wait_for_step 400
     link down 2
     sleep 4
     link up 2
-    until_said "resuming from"
+    wait_for_message "resuming from"
     sleep 1
     kill -TERM "$BACKGROUND"
     finish 20
     expect 0 "restarting from the last checkpoint"
-    there $sync --hosts "$HOSTS" --steps "$(said steps)" --quiet --out whole
+    there $sync --hosts "$HOSTS" --steps "$(result_of steps)" --quiet --out whole
     expect 0
     same_bits whole run
 }
 
 @test "sync: a link that stays down ends the job, and the error names a rank" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --out run
-    until_step 400
+    wait_for_step 400
     link down 2
     finish 15
     expect 1 "rank"
@@ -153,9 +153,9 @@ sync="--model softmax --data synth:digits?examples=1003 --batch 4 --eval-every 1
 @test "async: after a host becomes unreachable, the others continue" {
     begin_there --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 20 --mode async --servers 1 --eval-every 200 \
         --deadline 2 --hosts "$HOSTS" --json --out run
-    until_step 200
+    wait_for_step 200
     link down 3
     finish 40
     expect 0 "rank 2"
-    equal examples "$(said examples)" 20060
+    equal examples "$(result_of examples)" 20060
 }

@@ -18,13 +18,13 @@ evaluated() { # RUN
         in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run
         expect 0 "3 workers, synchronous with a quorum of 2, batch 10 per worker (global batch 20)"
-        equal "steps, mode, batch" "$(said steps) $(said mode) $(said global_batch)" '60 "sync" 20'
+        equal "steps, mode, batch" "$(result_of steps) $(result_of mode) $(result_of global_batch)" '60 "sync" 20'
         equal evaluations "$(evaluated run)" "0 20 40 60"
         equal checkpoints "$(ls run/checkpoints | paste -s -d ' ')" "step-50 step-60"
         # every gradient belongs to a step or is late; the last batch of an epoch is short
-        holds "60 * 20 - 6 * 9 <= $(said examples) <= 60 * 20"
-        equal epochs "$(said epochs)" $((($(said examples) + $(said late_examples)) / 507))
-        grep -qF "{\"kind\":\"eval\",\"step\":60,\"examples\":$(said examples)," run/metrics.jsonl
+        holds "60 * 20 - 6 * 9 <= $(result_of examples) <= 60 * 20"
+        equal epochs "$(result_of epochs)" $((($(result_of examples) + $(result_of late_examples)) / 507))
+        grep -qF "{\"kind\":\"eval\",\"step\":60,\"examples\":$(result_of examples)," run/metrics.jsonl
         rm -rf run
     done
 }
@@ -34,10 +34,10 @@ evaluated() { # RUN
     while read -r examples servers how; do
         in_time 60 train --batch 10 --epochs 3 --launch $((3 + servers)) --servers $servers --quorum 2 $how --quiet --json --out run
         expect 0
-        equal "examples ($how)" $(($(said examples) + $(said late_examples))) $((3 * examples))
-        equal "epochs ($how)" "$(said epochs)" 3
+        equal "examples ($how)" $(($(result_of examples) + $(result_of late_examples))) $((3 * examples))
+        equal "epochs ($how)" "$(result_of epochs)" 3
         equal "evaluations ($how)" "$(evaluated run | sed 's/^0 //' | wc -w)" 3 # without the one before the first step
-        equal "last evaluation ($how)" "$(evaluated run | sed 's/.* //')" "$(said steps)"
+        equal "last evaluation ($how)" "$(evaluated run | sed 's/.* //')" "$(result_of steps)"
         rm -rf run
     done <<END
 507 1 --model softmax --data $digits
@@ -51,11 +51,11 @@ END
     one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --quiet --json --out run"
     YK_SLOW_WORKER=0:20ms in_time 60 $one --steps 40
     expect 0
-    equal steps "$(said steps)" 40
-    [ "$(said late_gradients)" -gt 0 ]
+    equal steps "$(result_of steps)" 40
+    [ "$(result_of late_gradients)" -gt 0 ]
     in_time 60 $one --resume --epochs 3
     expect 0
-    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "1521 3"
+    equal "examples and epochs" "$(($(result_of examples) + $(result_of late_examples))) $(result_of epochs)" "1521 3"
 }
 
 @test "with local steps, evaluations and the end happen at the requested steps, too" {
@@ -63,7 +63,7 @@ END
         YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
             --steps 50 --eval-every 15 --quiet --json --out run
         expect 0
-        equal steps "$(said steps)" 50
+        equal steps "$(result_of steps)" 50
         equal evaluations "$(evaluated run)" "0 15 30 45 50"
         rm -rf run
     done
@@ -90,34 +90,34 @@ END
     # with a quorum of all workers, no gradient is late
     in_time 60 train --model softmax --data "$digits" --batch 10 --launch 5 --servers 2 --quorum 3 --epochs 3 --quiet --json --out none
     expect 0
-    equal "examples, late" "$(said examples) $(said late_gradients)" "1521 0"
+    equal "examples, late" "$(result_of examples) $(result_of late_gradients)" "1521 0"
 }
 
 @test "with two servers, the others continue when a worker is killed" {
     begin train --model softmax --data "$digits" --batch 2 --launch 5 --servers 2 --quorum 2 --epochs 40 --eval-every 100 \
         --deadline 2 --json --out none
-    until_step 200
+    wait_for_step 200
     remember_job
     signal_rank KILL 3
     finish 60
     expect 0 "rank 3"
-    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "20280 40"
+    equal "examples and epochs" "$(($(result_of examples) + $(result_of late_examples))) $(result_of epochs)" "20280 40"
 }
 
 @test "streamed: after a worker is killed, the others read its part of the data" {
     begin train --model softmax --data "$digits" --stream always --batch 2 --launch 4 --servers 1 --quorum 2 --epochs 8 \
         --eval-every 100 --deadline 2 --json --out none
-    until_step 200
+    wait_for_step 200
     remember_job
     signal_rank KILL 2
     finish 60
     expect 0 "rank 2"
-    equal "examples and epochs" "$(($(said examples) + $(said late_examples))) $(said epochs)" "4056 8"
+    equal "examples and epochs" "$(($(result_of examples) + $(result_of late_examples))) $(result_of epochs)" "4056 8"
 }
 
 @test "the live page shows the mode as synchronous" {
     begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
-    until_said "live page:"
+    wait_for_message "live page:"
     remember_job
     python3 - "$(sed -n 's/.*live page: //p' err)" <<'END'
 import json, sys, urllib.request

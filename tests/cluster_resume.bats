@@ -44,7 +44,7 @@ END
         grep -v '"step":52,' whole/metrics.jsonl >run/metrics.jsonl || true
         in_time 60 train --out run --resume --quiet --json
         expect 0
-        equal "steps, epochs, examples" "$(said steps) $(said epochs) $(said examples)" "52 2 1014"
+        equal "steps, epochs, examples" "$(result_of steps) $(result_of epochs) $(result_of examples)" "52 2 1014"
         diff -r whole/checkpoints run/checkpoints
         diff <(evaluations whole) <(evaluations run)
         rm -rf whole run
@@ -66,10 +66,10 @@ END
 @test "SIGINT to an asynchronous streaming job: its state is stopped, not done" {
     begin train --model logreg --data "$clicks" --stream always --batch 2 --mode async --epochs 1000000 --eval-every 200 --launch 3 \
         --json --out run
-    until_step 200
+    wait_for_step 200
     remember_job
     kill -INT "$BACKGROUND"
     finish 20
     expect 0 "stopped at step"
-    equal state "$(said state)" '"stopped"'
+    equal state "$(result_of state)" '"stopped"'
 }

@@ -27,7 +27,7 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
     echo mine >"$OTHER/notes.txt"
     : >"$OTHER/lock"
     begin $digits --mode async --servers 1 --out run --epochs 100000 --launch 3
-    until_step 400
+    wait_for_step 400
     remember_job
     mv err live # the job continues to write there
     equal "notes" "$(cat "$OTHER/notes.txt")" mine
@@ -41,7 +41,7 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     LATER=$!
     mv live err
-    until_said "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined: 3 train now"
     kill -TERM "$BACKGROUND"
     finish 20
     expect 0 "stopped at step"
@@ -51,14 +51,14 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
 
 @test "restarts: the job takes the lock again right after its chief was killed" {
     begin $digits --mode sync --out run --epochs 100000 --checkpoint-every 300 --launch 2 --restarts 1
-    until_step 400
+    wait_for_step 400
     remember_job
     signal_rank KILL 0
-    until_said "resuming from run/checkpoints/step-"
-    until_step 800
+    wait_for_message "resuming from run/checkpoints/step-"
+    wait_for_step 800
     kill -TERM "$BACKGROUND"
     finish 20
     expect 0 "restarting from the last checkpoint"
     grep -qE "stopped (at step|by a signal before training began)" err
-    says_not "in use"
+    does_not_say "in use"
 }

@@ -39,7 +39,7 @@ END
     for mode in sync "async --servers 1"; do
         YK_START_LIMIT=2 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
         expect 1
-        nobody_is_left
+        no_process_is_left
     done
     grep -qE "a process has died before training began|MPI_Init did not return within 2 s" err
 }
@@ -48,14 +48,14 @@ END
     with_shim '[ "$RANK" != 1 ] || sleep 20; [ "$RANK" != 2 ] || { sleep 0.5; kill -KILL $$; } &'
     in_time 10 $small --mode async --servers 1 --launch 3 --out run
     expect 1 "rank 2 has died before training began"
-    nobody_is_left
+    no_process_is_left
 }
 
 @test "a process that hangs before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 1 ] || exec sleep 100'
     YK_START_LIMIT=2 in_time 15 $small --launch 3 --out none
     expect 1 "MPI_Init did not return within 2 s"
-    nobody_is_left
+    no_process_is_left
 }
 
 @test "an mpirun that starts no process is ended after the limit" {
@@ -73,7 +73,7 @@ END
         kill -TERM "$BACKGROUND"
         finish 5
         expect 0 "stopped by a signal before training began"
-        nobody_is_left
+        no_process_is_left
     done
 }
 
@@ -84,7 +84,7 @@ END
         kill -TERM "$BACKGROUND"
         finish 5
         expect 0 "stopped by a signal before training began"
-        nobody_is_left
+        no_process_is_left
     done
 }
 
@@ -94,7 +94,7 @@ END
     YK_SLOW_READ=$(($(stat -c %s clicks.libsvm) / 4)) YK_START_LIMIT=2 in_time 60 train --model logreg \
         --data libsvm:clicks.libsvm --test none --launch 2 --servers 1 --steps 20 --out none --json
     expect 0
-    holds "$(said load_seconds) > 2.5"
+    holds "$(result_of load_seconds) > 2.5"
 }
 
 @test "a job whose name server dies still trains" {
@@ -110,7 +110,7 @@ END
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun in_time 20 $small --mode async --servers 1 --launch 3 --epochs 2 --out run
     expect 0
-    equal examples "$(said examples)" 2006
+    equal examples "$(result_of examples)" 2006
     equal lines "$(wc -l <out)" 1
 }
 
@@ -155,13 +155,13 @@ END
 @test "a worker that joined leaves at the first SIGTERM, and the job notices at once" {
     for local in "" "--local-steps 3"; do
         begin ${small/--quiet/} --batch 2 --mode async --servers 1 --epochs 99999 --launch 3 $local --out run
-        until_step 400
+        wait_for_step 400
         env --default-signal=INT "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
         joined=$!
-        until_said "a worker has joined: 3 train now"
+        wait_for_message "a worker has joined: 3 train now"
         sleep 0.3
         kill -TERM $joined
-        until_said "a worker that had joined has left: 2 train now"
+        wait_for_message "a worker that had joined has left: 2 train now"
         left=0
         wait $joined || left=$?
         equal "status of the worker" $left 0
@@ -169,7 +169,7 @@ END
         kill -INT "$BACKGROUND"
         finish 15
         expect 0
-        says_not "silent"
+        does_not_say "silent"
         equal lost "$(tail -n 1 out | grep -c '"lost":true')" 0
         rm -rf run
     done

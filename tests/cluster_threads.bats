@@ -12,13 +12,13 @@ clicks='synth:ctr?features=5000&examples=2003'
         "logreg --data $clicks --lr 0.3 --l2 1e-3" "lenet5 --data synth:digits?examples=120 --lr 0.02"; do
         in_time 60 train --model $model --batch 24 --epochs 2 --json --quiet --out "serial"
         expect 0
-        loss=$(said train_loss)
+        loss=$(result_of train_loss)
         for way in "--launch 2 --workers 3 --servers 0" "--launch 2 --workers 3 --servers all" "--launch 3 --workers 3 --servers 1" \
             "--launch 4 --workers 3 --servers 2" "--launch 6 --servers all"; do
             in_time 60 train --model $model --batch 4 --epochs 2 $way --json --quiet --out run
             expect 0
-            equal "workers ($way)" "$(said workers)" 6
-            close "$(said train_loss)" "$loss"
+            equal "workers ($way)" "$(result_of workers)" 6
+            close "$(result_of train_loss)" "$loss"
             same_weights serial run
             rm -r run
         done
@@ -43,13 +43,13 @@ clicks='synth:ctr?features=5000&examples=2003'
         "--stream always" "--stream always --servers 0" "--quorum 2"; do
         in_time 60 train --model logreg --data "$clicks" --batch 7 --epochs 2 --launch 4 --workers 2 $way --json --quiet --out run
         expect 0
-        late=$(said late_examples)
+        late=$(result_of late_examples)
         [ "$late" != null ] || late=0
-        equal "examples ($way)" "$(($(said examples) + late))" 4006
+        equal "examples ($way)" "$(($(result_of examples) + late))" 4006
         case $way in *quorum*) ;; *)
             in_time 60 train --out run --resume --epochs 3 --json --quiet
             expect 0
-            equal "examples ($way, resumed)" "$(said examples)" 6009
+            equal "examples ($way, resumed)" "$(result_of examples)" 6009
             ;;
         esac
         rm -r run
@@ -63,7 +63,7 @@ clicks='synth:ctr?features=5000&examples=2003'
         expect 0
         # at most 2 K + 1 steps of each other worker
         most=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"max":[0-9.]*' | tr -dc 0-9.)
-        holds "0 < $most <= ($(said workers) - 1) * 7"
+        holds "0 < $most <= ($(result_of workers) - 1) * 7"
     done
 }
 
@@ -72,7 +72,7 @@ clicks='synth:ctr?features=5000&examples=2003'
         case $n in 0) way= ;; *) way="--prefetch $n" ;; esac
         in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 4 --servers 1 --mode async $way --json --quiet --out none
         expect 0
-        equal prefetch "$(said prefetch)" "$n"
+        equal prefetch "$(result_of prefetch)" "$n"
         mean=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"mean":[0-9.]*' | tr -dc 0-9.)
         holds "2 * $n < $mean < 2 * $n + 2.5" # of 2 other workers, N + 1 updates each
     done
@@ -89,17 +89,17 @@ clicks='synth:ctr?features=5000&examples=2003'
     echo 1 >sys/devices/system/node/node1/cpulist
     export YK_SYSFS=$PWD/sys
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 9999 --eval-every 100 --launch 2 --json --out run
-    until_step 100
+    wait_for_step 100
     for rank in 0 1; do
         equal "cores of rank $rank" "$(sed -n 's/^Cpus_allowed_list:\t//p' "/proc/$(rank_pid $rank)/status")" "$rank"
     done
     signal_rank TERM 0
     finish 20
     expect 0 "bound to a part of the 2 NUMA nodes"
-    equal numa_nodes "$(said numa_nodes)" 2
+    equal numa_nodes "$(result_of numa_nodes)" 2
     in_time 20 train --model softmax --data "$digits" --launch 2 --bind none --json --quiet --out none
     expect 0
-    equal numa_nodes "$(said numa_nodes)" 0
+    equal numa_nodes "$(result_of numa_nodes)" 0
     in_time 20 train --model softmax --data "$digits" --bind sockets --out none
     expect 2 "--bind sockets: the value must be one of: auto, none, numa"
 }
@@ -107,35 +107,35 @@ clicks='synth:ctr?features=5000&examples=2003'
 @test "a killed process that owns a shard ends the job; --restarts resumes it" {
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 120 --checkpoint-every 500 --eval-every 500 --deadline 2 \
         --launch 3 --workers 2 --restarts 1 --json --out run
-    until_step 500
+    wait_for_step 500
     signal_rank KILL 1
     finish 60
     expect 0 "restart 1 of 1"
-    equal examples "$(said examples)" 120360
+    equal examples "$(result_of examples)" 120360
 }
 
 @test "copies with chunks: every example once, also resumed within an epoch; as good as one worker" {
     big='synth:ctr?features=20000&examples=70003'
     in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --epochs 2 --json --quiet --out none
     expect 0
-    loss=$(said test_loss)
+    loss=$(result_of test_loss)
     for way in "--launch 2 --workers 2" "--launch 5 --servers 1" "--launch 2 --workers 2 --staleness 8"; do
         in_time 60 train --model logreg --data "$big" --batch 10 --lr 0.05 --mode async --epochs 2 $way --json --quiet --out run
         expect 0
-        equal "examples ($way)" "$(said examples)" 140006
+        equal "examples ($way)" "$(result_of examples)" 140006
         equal "copies in summary.json" "$(grep -c '"copies"' run/summary.json)" 1
-        holds "$(said test_loss) < $loss + 0.02"
+        holds "$(result_of test_loss) < $loss + 0.02"
         rm -r run
     done
     # resumed in the middle of an epoch: the order continues, with another number of processes and in one process
     in_time 60 train --model logreg --data "$big" --batch 10 --mode async --steps 9000 --launch 2 --workers 2 --json --quiet --out run
     expect 0
-    equal steps "$(said steps)" 9000
+    equal steps "$(result_of steps)" 9000
     for way in "--launch 3 --servers 1" "--launch 0 --workers 2"; do
         cp -r run more
         in_time 60 train --out more --resume --epochs 2 $way --json --quiet
         expect 0
-        equal "examples (resumed with $way)" "$(said examples)" 140006
+        equal "examples (resumed with $way)" "$(result_of examples)" 140006
         rm -r more
     done
 }
@@ -158,16 +158,16 @@ clicks='synth:ctr?features=5000&examples=2003'
     first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
     auto() { in_time 60 train --model softmax --data "$digits" --epochs 1 --workers auto --json --quiet --out none "$@"; expect 0; }
     auto
-    equal "all cores" "$(said workers)" "$(nproc)"
+    equal "all cores" "$(result_of workers)" "$(nproc)"
     YOKE_ALL=$YOKE
     printf '#!/bin/sh\nexec taskset -c %s "%s" "$@"\n' "$first" "$YOKE_ALL" >one_core
     chmod +x one_core
     YOKE=$PWD/one_core auto
-    equal "one core" "$(said workers)" 1
+    equal "one core" "$(result_of workers)" 1
     auto --threads "$(nproc)"
-    equal "threads of a worker use cores, too" "$(said workers)" 1
+    equal "threads of a worker use cores, too" "$(result_of workers)" 1
     auto --launch 2
-    equal "two processes" "$(said workers)" "$(($(nproc) / 2 > 1 ? $(nproc) / 2 * 2 : 2))"
+    equal "two processes" "$(result_of workers)" "$(($(nproc) / 2 > 1 ? $(nproc) / 2 * 2 : 2))"
     try train --model softmax --data "$digits" --workers some --out none
     expect 2 "--workers some" "or auto"
 }
@@ -178,7 +178,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     for way in "--launch 2" "--launch 3 --servers 1"; do
         in_time 60 train --model logreg --data clicks.cache --mode async --batch 100 --epochs 2 $way --test none --json --quiet --out none
         expect 0
-        equal "examples ($way)" "$(said examples)" 66000
+        equal "examples ($way)" "$(result_of examples)" 66000
     done
 }
 
@@ -186,7 +186,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     big='synth:ctr?features=20000&examples=70003'
     in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 60 --launch 2 --json --quiet --out long
     expect 0
-    equal "examples" "$(said examples)" 4200180
+    equal "examples" "$(result_of examples)" 4200180
     grep -q '"lifetime": *40\b' long/summary.json
     in_time 60 train --model logreg --data "$big" --batch 100 --mode async --epochs 1 --launch 2 --json --quiet --out short
     expect 0
@@ -194,9 +194,9 @@ clicks='synth:ctr?features=5000&examples=2003'
     # more epochs: the chunks of the checkpoint, not those of a long run
     in_time 60 train --out short --resume --epochs 60 --launch 2 --json --quiet
     expect 0
-    equal "examples (resumed)" "$(said examples)" 4200180
+    equal "examples (resumed)" "$(result_of examples)" 4200180
     grep -q '"lifetime": *20\b' short/summary.json
     in_time 60 train --out long --resume --epochs 61 --launch 3 --servers 1 --json --quiet
     expect 0
-    equal "examples (long, resumed)" "$(said examples)" 4270183
+    equal "examples (long, resumed)" "$(result_of examples)" 4270183
 }

@@ -10,13 +10,13 @@ one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json
 # Starts a job with a live page in the background. $url is its address.
 serve() { # OPTION...
     begin $one --http 0 "$@"
-    until_said "live page:"
+    wait_for_message "live page:"
     remember_job
     url=$(sed -n 's/.*live page: //p' err)
 }
 
 # Polls status.json until the Python expression on it, `s`, holds. The last response is in the file status.
-until_status() { # EXPRESSION
+wait_for_status() { # EXPRESSION
     python3 - "$url" "$1" <<'END' || { cat err; return 1; }
 import json, sys, time, urllib.request
 url, wanted = sys.argv[1:]
@@ -45,7 +45,7 @@ END
 }
 
 # Waits for a verdict in metrics.jsonl, which has one from the second second on.
-until_verdict() {
+wait_for_verdict() {
     for _ in $(seq 300); do
         ! grep -q '"bottleneck"' run/metrics.jsonl || return 0
         sleep 0.1
@@ -58,8 +58,8 @@ row() { echo "next(p for p in s['processes'] if p['name'] == 'rank $1')"; } # RA
 
 @test "a server as chief: live verdict, rows and metrics of every rank; the straggler is named" {
     YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
-    until_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
-    until_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
+    wait_for_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
+    wait_for_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
     python3 - <<'END'
 import json
 s = json.load(open("status"))
@@ -82,31 +82,31 @@ END
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
-    holds "'straggler: rank 2' in '''$(said verdict)'''"
+    holds "'straggler: rank 2' in '''$(result_of verdict)'''"
     grep -q '"bottleneck":"straggler"' run/metrics.jsonl
 }
 
 @test "replicas and further servers send telemetry to the chief, too" {
     serve --steps 100000000 --batch 10 --launch 2
-    until_status "s['verdict'] and len(s['processes']) == 2 and s['processes'][1]['steps'] > 0"
+    wait_for_status "s['verdict'] and len(s['processes']) == 2 and s['processes'][1]['steps'] > 0"
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
     rm -rf run
     serve --epochs 100000000 --batch 10 --launch 4 --servers 2 --mode async
-    until_status "s['verdict'] and [p['role'] for p in s['processes']] == ['server', 'server', 'worker', 'worker']"
-    until_status "s['processes'][1]['bytes_sent'] > 0 and s['processes'][1]['rss'] > 1e6"
+    wait_for_status "s['verdict'] and [p['role'] for p in s['processes']] == ['server', 'server', 'worker', 'worker']"
+    wait_for_status "s['processes'][1]['bytes_sent'] > 0 and s['processes'][1]['rss'] > 1e6"
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
-    equal bytes "$(said bytes_sent)" "$(said bytes_received)"
+    equal bytes "$(result_of bytes_sent)" "$(result_of bytes_received)"
 }
 
 @test "a killed worker keeps its last figures and is marked as lost, also in the summary" {
     serve --epochs 100000000 --batch 10 --launch 4 --servers 1 --mode async
-    until_status "len(s['processes']) == 4 and $(row 2)['steps'] > 0"
+    wait_for_status "len(s['processes']) == 4 and $(row 2)['steps'] > 0"
     signal_rank KILL 2
-    until_status "$(row 2)['lost'] and $(row 2)['steps'] > 0"
+    wait_for_status "$(row 2)['lost'] and $(row 2)['steps'] > 0"
     equal workers "$(metric yoke_workers)" 2
     equal lost "$(metric 'yoke_worker_lost{worker="2"}') $(metric 'yoke_worker_lost{worker="1"}')" "1 0"
     kill -INT "$BACKGROUND"
@@ -124,7 +124,7 @@ END
     serve --epochs 100000000 --batch 10 --launch 3 --servers 1 --mode async
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
-    until_status "any(p['joined'] and p['steps'] > 0 for p in s['processes'])"
+    wait_for_status "any(p['joined'] and p['steps'] > 0 for p in s['processes'])"
     equal workers "$(metric yoke_workers) $(metric 'yoke_worker_joined{worker="3"}')" "3 1"
     kill -INT "$BACKGROUND"
     finish 30
@@ -152,9 +152,9 @@ END
 @test "a synchronous job that loses a process leaves a summary, whichever process writes it" {
     for way in "KILL --servers 0" "KILL --servers 1" "STOP --servers 1"; do
         begin $one --steps 100000000 --eval-every 200 --batch 4 --launch 3 ${way#* }
-        until_step 400
+        wait_for_step 400
         remember_job
-        until_verdict
+        wait_for_verdict
         signal_rank ${way%% *} 2
         finish 20
         expect 1 "rank 2"
@@ -175,11 +175,11 @@ END
 
 @test "restarts: the summary describes the last attempt, and counts restarts" {
     begin $one --steps 100000000 --eval-every 200 --checkpoint-every 200 --batch 4 --launch 2 --restarts 1
-    until_step 400
+    wait_for_step 400
     remember_job
     signal_rank KILL 1
-    until_said "restart 1 of 1"
-    until_said "resuming from"
+    wait_for_message "restart 1 of 1"
+    wait_for_message "resuming from"
     sleep 0.5
     [ ! -e run/summary.json ]
     signal_rank KILL 1

@@ -146,9 +146,9 @@ def compare(line, lines, output, rest):
         raise Wrong(line, "nothing to compare: no line has a loss, an accuracy, an AUC or a count")
 
 
-def execute(line, lines, folder, environment):
+def execute(line, lines, directory, environment):
     """Runs a block and returns the lines of its output."""
-    process = subprocess.Popen(["sh", "-eu"], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    process = subprocess.Popen(["sh", "-eu"], cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
     try:
         output, _ = process.communicate("\n".join(lines) + "\n", timeout=SECONDS)
@@ -161,7 +161,7 @@ def execute(line, lines, folder, environment):
     return output.splitlines()
 
 
-def check(page, folder, environment):
+def check(page, directory, environment):
     with open(page, encoding="utf-8") as file:
         text = file.read()
     output, took = None, 0
@@ -169,7 +169,7 @@ def check(page, folder, environment):
         if word == "file":
             if not re.match(r"^[\w.-]+$", rest):
                 raise Wrong(line - 1, "<!-- file: NAME -->: a plain file name is required")
-            with open(os.path.join(folder, rest), "w", encoding="utf-8") as file:
+            with open(os.path.join(directory, rest), "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
         elif word == "compare":
             if language != "text" or output is None:
@@ -183,7 +183,7 @@ def check(page, folder, environment):
             if any(each.startswith("$ ") for each in lines):
                 raise Wrong(line, "no '$ ' before the commands of an sh block")
             began = time.monotonic()
-            output = execute(line, lines, folder, environment)
+            output = execute(line, lines, directory, environment)
             print(f"{page}:{line}: {time.monotonic() - began:.1f} s")
             took += time.monotonic() - began
         elif language in ("", "bash", "shell", "console", "shell-session"):
@@ -195,9 +195,9 @@ def main():
     yoke, page = sys.argv[1:]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("YK_", "BATS_", "OMPI_", "PMI"))}
     environment["PATH"] = os.path.dirname(os.path.realpath(yoke)) + ":" + environment["PATH"]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         try:
-            check(page, folder, environment)
+            check(page, directory, environment)
         except Wrong as wrong:
             print(f"{page}:{wrong.line}: {wrong}", file=sys.stderr)
             return 1

@@ -1,7 +1,7 @@
 /* Encoded images for the tests of decoders and sources: an image given by a formula, as JPEG and PNG of every kind.
  *
  *     size_t n = encode_jpeg(40, 30, &(jpeg_kind){.components = 3, .quality = 95}, bytes, sizeof bytes);
- *     size_t m = encode_png(40, 30, &(png_kind){.colour = PNG_COLOR_TYPE_RGB, .depth = 8}, bytes, sizeof bytes);
+ *     size_t m = encode_png(40, 30, &(png_kind){.color = PNG_COLOR_TYPE_RGB, .depth = 8}, bytes, sizeof bytes);
  */
 #ifndef YK_TESTS_ENCODE_H
 #define YK_TESTS_ENCODE_H
@@ -65,7 +65,7 @@ static inline size_t encode_jpeg(size_t w, size_t h, const jpeg_kind *kind, uint
 }
 
 typedef struct {
-    int colour; /* PNG_COLOR_TYPE_... */
+    int color; /* PNG_COLOR_TYPE_... */
     int depth;
     bool interlaced;
 } png_kind;
@@ -83,20 +83,20 @@ static inline void take_png(png_structp png, png_bytep bytes, size_t n)
     s->n += n;
 }
 
-/* A palette image has the index x + y and a palette of greys and blues. */
+/* A palette image has the index x + y and a palette of grays and blues. */
 static inline void png_pixel(uint8_t *p, size_t x, size_t y, size_t w, size_t h, const png_kind *kind)
 {
-    size_t colours = kind->colour & PNG_COLOR_MASK_COLOR ? 3 : 1;
-    if (kind->colour == PNG_COLOR_TYPE_PALETTE) {
+    size_t colors = kind->color & PNG_COLOR_MASK_COLOR ? 3 : 1;
+    if (kind->color == PNG_COLOR_TYPE_PALETTE) {
         *p = (uint8_t)(x + y);
         return;
     }
-    for (size_t c = 0; c < colours; c++) {
+    for (size_t c = 0; c < colors; c++) {
         *p++ = pixel_at(x, y, c, w, h);
         if (kind->depth == 16)
             *p++ = 0x80;
     }
-    if (kind->colour & PNG_COLOR_MASK_ALPHA)
+    if (kind->color & PNG_COLOR_MASK_ALPHA)
         memset(p, (int)(x % 256), kind->depth == 16 ? 2 : 1);
 }
 
@@ -107,21 +107,21 @@ static inline size_t encode_png(size_t w, size_t h, const png_kind *kind, uint8_
     png_infop info = png_create_info_struct(png);
     assert_non_null(info);
     png_set_write_fn(png, &space, take_png, NULL);
-    png_set_IHDR(png, info, (png_uint_32)w, (png_uint_32)h, kind->depth, kind->colour,
+    png_set_IHDR(png, info, (png_uint_32)w, (png_uint_32)h, kind->depth, kind->color,
                  kind->interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                  PNG_FILTER_TYPE_DEFAULT);
     png_color palette[256];
     for (int i = 0; i < 256; i++)
         palette[i] = (png_color){(png_byte)i, (png_byte)i, (png_byte)(255 - i)};
-    if (kind->colour == PNG_COLOR_TYPE_PALETTE)
+    if (kind->color == PNG_COLOR_TYPE_PALETTE)
         png_set_PLTE(png, info, palette, 256);
     png_write_info(png, info);
     uint8_t *pixels = calloc(w * h, 8), **rows = malloc(h * sizeof *rows);
     assert_true(pixels && rows);
-    size_t channels = kind->colour == PNG_COLOR_TYPE_PALETTE
-                          ? 1
-                          : (kind->colour & PNG_COLOR_MASK_COLOR ? 3u : 1u) +
-                                (kind->colour & PNG_COLOR_MASK_ALPHA ? 1u : 0u);
+    size_t channels =
+        kind->color == PNG_COLOR_TYPE_PALETTE
+            ? 1
+            : (kind->color & PNG_COLOR_MASK_COLOR ? 3u : 1u) + (kind->color & PNG_COLOR_MASK_ALPHA ? 1u : 0u);
     size_t step = channels * (size_t)kind->depth / 8;
     for (size_t y = 0; y < h; y++) {
         rows[y] = pixels + y * w * step;

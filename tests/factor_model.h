@@ -19,7 +19,7 @@
 #include "model/model.h"
 #include "store/local.h"
 
-enum { DIM = 60, KEYS = DIM + 1, WIDE = 4, DENSE = 40, ROWS = 100, NNZ = 6, GROUPS = 3, MOST_BATCH = ROWS };
+enum { DIM = 60, KEYS = DIM + 1, WIDE = 4, DENSE = 40, ROWS = 100, NNZ = 6, GROUPS = 3, MAX_BATCH = ROWS };
 enum { LINEAR, EMBEDDING, NETWORK };
 
 static const size_t floats_of[GROUPS] = {KEYS, KEYS *WIDE, DENSE};
@@ -30,13 +30,13 @@ static inline double factor(int j)
 }
 
 struct yk_workspace {
-    float err[MOST_BATCH], dense[DENSE];
+    float err[MAX_BATCH], dense[DENSE];
     yk_merger pairs;
 };
 
-static inline yk_status factor_work(const yk_model *m, size_t most, yk_workspace **out)
+static inline yk_status factor_work(const yk_model *m, size_t max, yk_workspace **out)
 {
-    (void)m, (void)most;
+    (void)m, (void)max;
     yk_workspace *w = yk_alloc(1, sizeof *w, "a worker");
     if (!w)
         return YK_ESYSTEM;
@@ -268,9 +268,9 @@ static inline void reference_train(reference *r, const yk_rows *rows, size_t bat
             reference_step(r, rows, at, at + batch < ROWS ? at + batch : ROWS);
 }
 
-/* Weights and state of a store equal the reference, up to `most` of its norm. keymap: of the store's keys; NULL: those
+/* Weights and state of a store equal the reference, up to `max` of its norm. keymap: of the store's keys; NULL: those
  * of the data. */
-static inline void assert_is_near(yk_local *s, const reference *r, const yk_keymap *map, double most,
+static inline void assert_is_near(yk_local *s, const reference *r, const yk_keymap *map, double max,
                                   const char *what)
 {
     for (int g = 0; g < GROUPS; g++) {
@@ -289,7 +289,7 @@ static inline void assert_is_near(yk_local *s, const reference *r, const yk_keym
                 apart += (got - want) * (got - want);
                 squares += want * want;
             }
-            if (!(sqrt(apart / squares) < most))
+            if (!(sqrt(apart / squares) < max))
                 fail_msg("%s, group %d (%s), array %d: %g apart", what, g, yk_local_rule(s, g)->name, a,
                          sqrt(apart / squares));
         }

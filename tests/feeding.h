@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "data/feed.h"
 
-enum { MOST_WORKERS = 8 };
+enum { MAX_WORKERS = 8 };
 
 /* ---- data sets */
 
@@ -71,7 +71,7 @@ static inline void assert_same(const example_log *a, const example_log *b)
     assert_memory_equal(a->id, b->id, a->n * sizeof *a->id);
 }
 
-static example_log first, second, part[MOST_WORKERS];
+static example_log first, second, part[MAX_WORKERS];
 
 /* ---- synchronous: rounds of all workers, as in the training loop */
 
@@ -160,15 +160,15 @@ static inline void check_synchronous_resume(yk_dataset *d, yk_feed_plan plan, in
 
 /* ---- asynchronous: workers in random order */
 
-/* Draws batches for random workers until there are `most`, or none are left; returns their number. */
-static inline size_t draw_batches(yk_feed *f, int workers, size_t most, uint64_t seed, example_log *all,
+/* Draws batches for random workers until there are `max`, or none are left; returns their number. */
+static inline size_t draw_batches(yk_feed *f, int workers, size_t max, uint64_t seed, example_log *all,
                                   example_log *each)
 {
-    bool over[MOST_WORKERS] = {false};
+    bool over[MAX_WORKERS] = {false};
     int left = workers;
     yk_rng rng = yk_rng_seed(seed, 0);
     size_t made = 0;
-    while (left && made < most) {
+    while (left && made < max) {
         int w = (int)yk_rng_below(&rng, (uint32_t)workers);
         yk_batch b;
         if (over[w])
@@ -188,7 +188,7 @@ static inline size_t draw_batches(yk_feed *f, int workers, size_t most, uint64_t
 
 typedef struct {
     yk_feed *feed;
-    uint64_t batches[MOST_WORKERS];
+    uint64_t batches[MAX_WORKERS];
 } thread_batches;
 
 static inline yk_status take_all(void *context, int me)
@@ -205,7 +205,7 @@ static inline yk_status take_all(void *context, int me)
     }
 }
 
-static inline uint64_t take_on_threads(yk_dataset *d, yk_feed_plan plan)
+static inline uint64_t acquire_on_threads(yk_dataset *d, yk_feed_plan plan)
 {
     thread_batches c = {0};
     yk_team *team;

@@ -34,7 +34,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FIRST_FD = 1 << 20, MOST_OPEN = 256, SECTOR = 512 };
+enum { FIRST_FD = 1 << 20, MAX_OPEN = 256, SECTOR = 512 };
 
 typedef struct node node;
 
@@ -68,7 +68,7 @@ typedef struct {
     yk_fs fs;
     yk_rng rng;
     node *nodes, *root;
-    handle open[MOST_OPEN];
+    handle open[MAX_OPEN];
     uint64_t changes, cut_at, fail_at, room, used;
     int fail_with;
     bool is_off;                          /* without power */
@@ -153,7 +153,7 @@ static bool change(node *dir, const char *gone, const char *name, node *added)
 }
 
 /* Only state number `k` remains. */
-static void settle(node *dir, size_t k)
+static void commit(node *dir, size_t k)
 {
     for (size_t i = 0; i < dir->nstates; i++)
         if (i != k)
@@ -183,7 +183,7 @@ static node *add_node(yk_fs_memory *m, bool is_dir)
 
 static node *node_of(const yk_fs_memory *m, int fd)
 {
-    return fd < FIRST_FD || fd >= FIRST_FD + MOST_OPEN ? NULL : m->open[fd - FIRST_FD].node;
+    return fd < FIRST_FD || fd >= FIRST_FD + MAX_OPEN ? NULL : m->open[fd - FIRST_FD].node;
 }
 
 /* The directory that has the last part of the path, which is *last_out ("": the path is the directory itself). */
@@ -231,7 +231,7 @@ static int memory_open(void *self, int dir, const char *path, int flags, mode_t 
     node *n = find(m, dir, path);
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return refuse(EOPNOTSUPP);
-    while (slot < MOST_OPEN && m->open[slot].node)
+    while (slot < MAX_OPEN && m->open[slot].node)
         slot++;
     if (!n && errno != ENOENT)
         return -1;
@@ -241,7 +241,7 @@ static int memory_open(void *self, int dir, const char *path, int flags, mode_t 
         return refuse(ENOTDIR);
     if (n && n->is_dir && (flags & O_ACCMODE) != O_RDONLY)
         return refuse(EISDIR);
-    if (slot == MOST_OPEN)
+    if (slot == MAX_OPEN)
         return refuse(EMFILE);
     if (!n) {
         node *in = flags & O_CREAT ? walk(m, dir, path, &last) : NULL;
@@ -312,7 +312,7 @@ static int memory_sync(void *self, int fd)
         return -1;
     n->synced = n->size;
     if (n->is_dir)
-        settle(n, n->nstates - 1);
+        commit(n, n->nstates - 1);
     return 0;
 }
 
@@ -445,7 +445,7 @@ static int memory_lock(void *self, int fd, bool take)
     const node *n = node_of(m, fd);
     if (!n || m->is_off)
         return n ? EIO : EBADF;
-    for (int i = 0; i < MOST_OPEN; i++)
+    for (int i = 0; i < MAX_OPEN; i++)
         if (m->open[i].node == n && m->open[i].locked && i != fd - FIRST_FD)
             return EAGAIN;
     m->open[fd - FIRST_FD].locked |= take;
@@ -558,7 +558,7 @@ static inline void yk_fs_memory_restart(yk_fs_memory *m)
     m->cut_at = m->fail_at = 0;
     for (node *n = m->nodes; n; n = n->next) {
         if (n->is_dir)
-            settle(n, yk_rng_below(&m->rng, (uint32_t)n->nstates));
+            commit(n, yk_rng_below(&m->rng, (uint32_t)n->nstates));
         else
             tear(m, n);
     }

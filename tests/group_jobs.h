@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { MOST_WORKERS = 4, BATCH = 4, EPOCHS = 3, SERVERS = 2, CLIENTS = 2 };
+enum { MAX_WORKERS = 4, BATCH = 4, EPOCHS = 3, SERVERS = 2, CLIENTS = 2 };
 
 /* A job: threads of one process, or simulated ranks. */
 typedef struct {
@@ -20,7 +20,7 @@ typedef struct {
     uint64_t local_steps, staleness;
     int depth;   /* asynchronous: outstanding requests of a worker; 0: 2 */
     bool copies; /* store/copies.h, with a lifetime of `local_steps` */
-    bool lockstep, counts, at_once[GROUPS];
+    bool lockstep, counts, immediate[GROUPS];
     yk_team *team;
     yk_local *result; /* all parameters of rank 0 at the end */
     uint64_t ahead; /* asynchronous: the most steps that a worker was ahead of another whose updates it saw */
@@ -89,7 +89,7 @@ static inline yk_status announce(yk_store *s, int me, reader *r)
     yk_status st = YK_OK;
     while (!st && yk_store_wants(s, me) > 0) {
         const yk_batch b = next_batch(r);
-        st = yk_store_announce(s, me, &b, (uint64_t[YK_CURSOR]){0});
+        st = yk_store_announce(s, me, &b, (uint64_t[YK_CURSOR_SIZE]){0});
     }
     return st;
 }

@@ -119,7 +119,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0};
-    memcpy(config.at_once, j->at_once, sizeof j->at_once);
+    memcpy(config.immediate, j->immediate, sizeof j->immediate);
     yk_server *s = NULL;
     yk_status st = rank == 0 ? yk_local_create(&c, &j->result) : YK_OK;
     if (!st && rank == 0)
@@ -163,7 +163,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
         return st;
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
-                               .together = j->lockstep,
+                               .joint = j->lockstep,
                                .lockstep = j->lockstep,
                                .depth = j->lockstep || j->local_steps ? 1
                                         : j->depth                    ? j->depth

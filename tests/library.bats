@@ -193,8 +193,8 @@ END
     kill -KILL $pid
     wait $pid || true
     for _ in $(seq 200); do
-        nobody_is_left >/dev/null 2>&1 && break
+        no_process_is_left >/dev/null 2>&1 && break
         sleep 0.1
     done
-    nobody_is_left
+    no_process_is_left
 }

@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     int n;
     plain_layer layer[PLAIN_LAYERS];
-    size_t nparams, most; /* most: the largest number of values between two layers */
+    size_t nparams, max; /* max: the largest number of values between two layers */
     double *a, *b;
 } plain_net;
 
@@ -86,19 +86,19 @@ static inline void plain_net_make(plain_net *net, const char *list, size_t chann
     size_t at[3] = {channels, height, width};
     char *copy = strdup(list), *rest = NULL;
     assert_non_null(copy);
-    *net = (plain_net){.most = channels * height * width};
+    *net = (plain_net){.max = channels * height * width};
     for (char *text = strtok_r(copy, ",", &rest); text; text = strtok_r(NULL, ",", &rest)) {
         assert_true(net->n < PLAIN_LAYERS);
         plain_layer *l = &net->layer[net->n++];
         memcpy(l->in, at, sizeof at);
         plain_layer_make(l, text, &net->nparams);
         memcpy(at, l->out, sizeof at);
-        if (at[0] * at[1] * at[2] > net->most)
-            net->most = at[0] * at[1] * at[2];
+        if (at[0] * at[1] * at[2] > net->max)
+            net->max = at[0] * at[1] * at[2];
     }
     free(copy);
-    net->a = calloc(net->most, sizeof *net->a);
-    net->b = calloc(net->most, sizeof *net->b);
+    net->a = calloc(net->max, sizeof *net->a);
+    net->b = calloc(net->max, sizeof *net->b);
     assert_true(net->a && net->b);
 }
 
@@ -125,17 +125,17 @@ static inline double plain_conv(const plain_layer *l, const double *params, cons
 
 static inline double plain_pool(const plain_layer *l, const double *x, size_t c, size_t py, size_t px)
 {
-    double most = -HUGE_VAL, sum = 0;
+    double max = -HUGE_VAL, sum = 0;
     for (size_t r = 0; r < l->height; r++)
         for (size_t s = 0; s < l->width; s++) {
             const double v = x[(c * l->in[1] + py * l->stride + r) * l->in[2] + px * l->stride + s];
-            most = fmax(most, v);
+            max = fmax(max, v);
             sum += v;
         }
-    return l->kind[0] == 'm' ? most : sum / (double)(l->height * l->width);
+    return l->kind[0] == 'm' ? max : sum / (double)(l->height * l->width);
 }
 
-static inline double plain_normalised(const plain_layer *l, const double *x, size_t i)
+static inline double plain_normalized(const plain_layer *l, const double *x, size_t i)
 {
     const long plane = (long)(l->in[1] * l->in[2]), c = (long)i / plane, size = (long)l->size;
     double sum = 0;
@@ -173,7 +173,7 @@ static inline void plain_forward(const plain_layer *l, const double *params, con
             y[i] = sum;
         } else {
             y[i] = pool  ? plain_pool(l, x, i / plane, i % plane / width, i % width)
-                   : lrn ? plain_normalised(l, x, i)
+                   : lrn ? plain_normalized(l, x, i)
                          : plain_activation(l->kind, x[i]);
         }
     }
@@ -183,7 +183,7 @@ static inline void plain_forward(const plain_layer *l, const double *params, con
 static inline double plain_net_loss(plain_net *net, const double *params, const double *x, int32_t label,
                                     double *p)
 {
-    double *from = net->a, *to = net->b, most = -HUGE_VAL, sum = 0;
+    double *from = net->a, *to = net->b, max = -HUGE_VAL, sum = 0;
     const size_t *in = net->layer[0].in, *out = net->layer[net->n - 1].out,
                  classes = out[0] * out[1] * out[2];
     memcpy(from, x, in[0] * in[1] * in[2] * sizeof *x);
@@ -194,12 +194,12 @@ static inline double plain_net_loss(plain_net *net, const double *params, const 
         to = t;
     }
     for (size_t c = 0; c < classes; c++)
-        most = fmax(most, from[c]);
+        max = fmax(max, from[c]);
     for (size_t c = 0; c < classes; c++)
-        sum += exp(from[c] - most);
+        sum += exp(from[c] - max);
     for (size_t c = 0; p && c < classes; c++)
-        p[c] = exp(from[c] - most) / sum;
-    return log(sum) + most - from[label];
+        p[c] = exp(from[c] - max) / sum;
+    return log(sum) + max - from[label];
 }
 
 #endif

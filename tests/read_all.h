@@ -39,7 +39,7 @@ static inline yk_status read_all(const char *spec, const yk_source_options *o, s
 }
 
 /* The directory of real data; skips the test without one. */
-static inline const char *data_folder(void)
+static inline const char *data_directory(void)
 {
     const char *where = getenv("YK_DATA");
     if (!where) {

@@ -68,10 +68,10 @@
     check(mine.every(shown), "a run stays hidden");
   }
 
-  // the theme button changes colours
-  const colour = () => getComputedStyle(document.body).backgroundColor, before = colour(), theme = document.getElementById("theme");
+  // the theme button changes colors
+  const color = () => getComputedStyle(document.body).backgroundColor, before = color(), theme = document.getElementById("theme");
   theme.click(); theme.click();
-  check(colour() !== before || matchMedia("(prefers-color-scheme: dark)").matches, "the theme does not change");
+  check(color() !== before || matchMedia("(prefers-color-scheme: dark)").matches, "the theme does not change");
   theme.click();
 
   const wide = document.documentElement.scrollWidth - innerWidth;

@@ -48,17 +48,17 @@ static inline made made_run(const char *name)
 static inline FILE *made_file(const char *name, const char *file)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
+    snprintf(path, sizeof path, "%s/%s/%s", directory, name, file);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     return f;
 }
 
-static inline void made_folder(const char *name, const char *below)
+static inline void made_directory(const char *name, const char *below)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s/%s", folder, name, below);
-    for (char *s = path + strlen(folder) + 1; *s; s++)
+    snprintf(path, sizeof path, "%s/%s/%s", directory, name, below);
+    for (char *s = path + strlen(directory) + 1; *s; s++)
         if (*s == '/') {
             *s = 0;
             mkdir(path, 0777);
@@ -105,7 +105,7 @@ static inline void make_resources(const made *m)
     for (int rank = 0; rank < m->ranks; rank++) {
         char file[64];
         snprintf(file, sizeof file, "worker-%d", rank);
-        made_folder(m->name, file);
+        made_directory(m->name, file);
         snprintf(file, sizeof file, "worker-%d/resources.jsonl", rank);
         FILE *f = made_file(m->name, file);
         fprintf(f,
@@ -133,7 +133,7 @@ static inline void make_resources(const made *m)
 
 static inline void make_run(const made *m)
 {
-    made_folder(m->name, "");
+    made_directory(m->name, "");
     FILE *f;
     if (!m->no_config) {
         f = made_file(m->name, "config.ini");
@@ -172,7 +172,7 @@ static inline void make_run(const made *m)
 static inline yk_run load_made(const char *name)
 {
     yk_run r;
-    assert_int_equal(yk_run_load(in_folder(name), name, &r), YK_OK);
+    assert_int_equal(yk_run_load(in_directory(name), name, &r), YK_OK);
     return r;
 }
 

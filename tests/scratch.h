@@ -1,8 +1,8 @@
 /* A temporary directory for a test program, and helpers for tests of file formats.
  *
- *     cmocka_run_group_tests(tests, make_folder, remove_folder);        // or one for each test
- *     put(in_folder("a.bin"), data, n);
- *     assert_says("a.bin: is empty");              // the thread's error message contains this
+ *     cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);        // or one for each test
+ *     put(in_directory("a.bin"), data, n);
+ *     assert_message("a.bin: is empty");              // the thread's error message contains this
  *
  * It includes cmocka.h.
  */
@@ -24,13 +24,13 @@
 
 #include <cmocka.h>
 
-static char folder[32];
+static char directory[32];
 
-static inline int make_folder(void **state)
+static inline int make_test_directory(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/yoke-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    strcpy(directory, "/tmp/yoke-test-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
 }
 
 static inline int remove_one(const char *p, const struct stat *s, int kind, struct FTW *f)
@@ -39,16 +39,16 @@ static inline int remove_one(const char *p, const struct stat *s, int kind, stru
     return remove(p);
 }
 
-static inline int remove_folder(void **state)
+static inline int remove_test_directory(void **state)
 {
     (void)state;
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* The number of files and directories in it. */
 static inline int entries(void)
 {
-    DIR *d = opendir(folder);
+    DIR *d = opendir(directory);
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));)
         n += e->d_name[0] != '.';
@@ -58,12 +58,12 @@ static inline int entries(void)
 }
 
 /* A path in the directory, valid for the next seven calls. */
-static inline const char *in_folder(const char *name)
+static inline const char *in_directory(const char *name)
 {
     static char paths[8][256];
     static unsigned turn;
     char *p = paths[turn++ % 8];
-    snprintf(p, sizeof paths[0], "%s/%s", folder, name);
+    snprintf(p, sizeof paths[0], "%s/%s", directory, name);
     return p;
 }
 
@@ -73,7 +73,7 @@ static inline const char *new_path(const char *ending)
     static int fresh;
     char name[64];
     snprintf(name, sizeof name, "f%d%s", fresh++, ending);
-    return in_folder(name);
+    return in_directory(name);
 }
 
 static inline void put(const char *path, const void *data, size_t n)
@@ -127,7 +127,7 @@ static inline void compress_file(const char *from, const char *to, int form)
     put(to, out, deflated(in, n, form, out, sizeof out));
 }
 
-static inline void assert_says(const char *part)
+static inline void assert_message(const char *part)
 {
     if (!strstr(yk_error(), part))
         fail_msg("the message '%s' does not contain '%s'", yk_error(), part);
@@ -136,7 +136,7 @@ static inline void assert_says(const char *part)
 static inline void assert_error(yk_status st, yk_status expected, const char *part)
 {
     assert_int_equal(st, expected);
-    assert_says(part);
+    assert_message(part);
 }
 
 #endif

@@ -14,7 +14,7 @@
 enum { SECONDS = 300, CPU_SECONDS = 20 }; /* real time and CPU time for a schedule */
 enum { TWICE = 16 };                      /* one schedule of this many is run twice */
 
-static char folder[] = "/tmp/yoke-simulate-XXXXXX";
+static char directory[] = "/tmp/yoke-simulate-XXXXXX";
 static const char *program;
 
 /* ---- one schedule ---- */
@@ -22,7 +22,7 @@ static const char *program;
 typedef struct {
     schedule s;
     attempt undisturbed, last;
-    attempt_plan plan[MOST_ATTEMPTS]; /* with times of this schedule */
+    attempt_plan plan[MAX_ATTEMPTS]; /* with times of this schedule */
     int attempts;
     uint64_t digest;
     complaint why;
@@ -162,7 +162,7 @@ static int run_seed(uint64_t seed, bool trace)
         return EXIT_FAILURE;
     for (int i = 0; !wrong && i < 1 + (seed % TWICE == 0); i++) {
         r[i].trace = trace && i == 0;
-        schedule_make(seed, folder, &r[i].s);
+        schedule_make(seed, directory, &r[i].s);
         if (trace && i == 0)
             schedule_print(&r[i].s, stdout);
         if ((wrong = run_schedule(&r[i])))
@@ -297,10 +297,10 @@ int main(int argc, char **argv)
             return usage();
         one |= c == 's';
     }
-    if (optind < argc || jobs < 1 || !mkdtemp(folder) || write_data(folder))
+    if (optind < argc || jobs < 1 || !mkdtemp(directory) || write_data(directory))
         return usage();
-    char cwd[sizeof folder + 8];
-    snprintf(cwd, sizeof cwd, "%s/cwd", folder);
+    char cwd[sizeof directory + 8];
+    snprintf(cwd, sizeof cwd, "%s/cwd", directory);
     setenv("YK_START_LIMIT", "10", 1); /* a short simulated time, to be faster */
     const double began = now();
     int failed = mkdir(cwd, 0700) || chdir(cwd);
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
     }
     if (!one)
         printf("%llu schedules, %d failed, %.1f s\n", (unsigned long long)count, failed, now() - began);
-    if (chdir("/") || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS))
+    if (chdir("/") || nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS))
         return 1;
     return failed > 0;
 }

@@ -23,7 +23,7 @@
 #include "comm/sim.h"
 #include "train/train.h"
 
-enum { MOST_RANKS = 5, MOST_ATTEMPTS = 3, MOST_EVENTS = 16 };
+enum { MAX_RANKS = 5, MAX_ATTEMPTS = 3, MAX_EVENTS = 16 };
 
 /* Data sets, by what can be checked with them. */
 typedef enum {
@@ -40,7 +40,7 @@ typedef enum { DISK_OK, DISK_FULL, DISK_ERROR, POWER_FAILURE } disk_fault;
 
 typedef struct {
     yk_sim_event event
-        [MOST_EVENTS]; /* times are those of the undisturbed run, from 0 to 1; from 1 to 2: of its training */
+        [MAX_EVENTS]; /* times are those of the undisturbed run, from 0 to 1; from 1 to 2: of its training */
     int events;
     disk_fault disk;
     double disk_at; /* the change that fails, or the capacity, as a fraction of the undisturbed run */
@@ -62,7 +62,7 @@ typedef struct {
     bool uses; /* the weights show how often each example was used */
     bool bits; /* the weights are those of the undisturbed run, bit by bit */
     int attempts;
-    attempt_plan attempt[MOST_ATTEMPTS];
+    attempt_plan attempt[MAX_ATTEMPTS];
     double min_delay, max_delay; /* of the undisturbed run and of the last attempt */
     size_t eager;
 } schedule;
@@ -73,18 +73,18 @@ typedef struct {
     bool known, idle; /* it has sent a gradient; it had no examples at some time: no worker waits for it */
 } worker_clock;
 
-enum { MOST_THREADS = 4 };
+enum { MAX_THREADS = 4 };
 
 typedef struct {
-    yk_sim_rank rank[MOST_RANKS];
-    yk_result result[MOST_RANKS];
-    yk_status status[MOST_RANKS]; /* of yk_train() */
-    char error[MOST_RANKS][512];
-    bool returned[MOST_RANKS]; /* yk_train() has returned */
-    bool gave_up[MOST_RANKS];  /* it ended itself during start-up */
+    yk_sim_rank rank[MAX_RANKS];
+    yk_result result[MAX_RANKS];
+    yk_status status[MAX_RANKS]; /* of yk_train() */
+    char error[MAX_RANKS][512];
+    bool returned[MAX_RANKS]; /* yk_train() has returned */
+    bool gave_up[MAX_RANKS];  /* it ended itself during start-up */
     yk_sim_result sim;
     double training; /* when training began */
-    worker_clock worker[MOST_RANKS][MOST_THREADS];
+    worker_clock worker[MAX_RANKS][MAX_THREADS];
     uint64_t too_far;      /* how many steps a worker was ahead of another one, beyond the staleness bound */
     uint64_t changes;      /* of the disk */
     uint64_t saved;        /* the newest checkpoint that must survive; UINT64_MAX: none */

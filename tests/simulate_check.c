@@ -255,10 +255,10 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
 {
     const yk_result *r = &a->result[0];
     /* with --steps, a worker may have begun the next epoch, and reads its own part of a stream as often as it can */
-    const uint64_t most = s->epochs     ? s->epochs
-                          : s->streamed ? UINT64_MAX
-                                        : r->examples / s->examples + 2,
-                   least = s->epochs;
+    const uint64_t max = s->epochs     ? s->epochs
+                         : s->streamed ? UINT64_MAX
+                                       : r->examples / s->examples + 2,
+                   min = s->epochs;
     char path[512];
     size_t n;
     uint64_t header = 0, sum = 0;
@@ -276,7 +276,7 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
         const double uses = uses_of(s, data + begin, i);
         const uint64_t whole = (uint64_t)(uses + 0.5);
         sum += whole;
-        if (fabs(uses - (double)whole) > 0.01 || whole > most || whole < least)
+        if (fabs(uses - (double)whole) > 0.01 || whole > max || whole < min)
             wrong = complain(why, "example %zu was used %g times in %g epochs", i, uses,
                              (double)r->examples / (double)s->examples);
     }

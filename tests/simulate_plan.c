@@ -69,11 +69,11 @@ static bool write_pixels(const char *dir, const char *images, const char *labels
 
 yk_status write_data(const char *dir)
 {
-    char folder[1024];
-    snprintf(folder, sizeof folder, "%s/pixels", dir);
-    return !mkdir(folder, 0700) &&
-                   write_pixels(folder, "train-images-idx3-ubyte", "train-labels-idx1-ubyte") &&
-                   write_pixels(folder, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") &&
+    char directory[1024];
+    snprintf(directory, sizeof directory, "%s/pixels", dir);
+    return !mkdir(directory, 0700) &&
+                   write_pixels(directory, "train-images-idx3-ubyte", "train-labels-idx1-ubyte") &&
+                   write_pixels(directory, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") &&
                    write_text(dir, "own.libsvm", true) && write_text(dir, "keyed.libsvm", false) &&
                    write_images(dir, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", DENSE_EXAMPLES) &&
                    write_images(dir, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 12)
@@ -125,7 +125,7 @@ static void draw_mode(schedule *s, yk_rng *rng, bool *sync)
 {
     const uint32_t mode = yk_rng_below(rng, 6);
     *sync = mode < 3;
-    s->ranks = 1 + (int)yk_rng_below(rng, MOST_RANKS);
+    s->ranks = 1 + (int)yk_rng_below(rng, MAX_RANKS);
     s->ranks = s->ranks == 1 && !one_in(rng, 3) ? 2 : s->ranks;
     if (mode == 3)
         add(s, " mode=async");
@@ -214,9 +214,9 @@ static int by_time(const void *a, const void *b)
 static void draw_slow_rank(const schedule *s, yk_rng *rng, attempt_plan *p)
 {
     const int rank = (int)yk_rng_below(rng, (uint32_t)s->ranks);
-    p->events = MOST_EVENTS;
-    for (int i = 0; i < MOST_EVENTS; i++)
-        p->event[i] = (yk_sim_event){.at = 1.0 + (double)i / MOST_EVENTS,
+    p->events = MAX_EVENTS;
+    for (int i = 0; i < MAX_EVENTS; i++)
+        p->event[i] = (yk_sim_event){.at = 1.0 + (double)i / MAX_EVENTS,
                                      .action = YK_SIM_PAUSE,
                                      .rank = rank,
                                      .seconds = 0.03 * yk_rng_unit(rng)};
@@ -264,7 +264,7 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
         (out->data == OWN || out->data == OWN_PIXELS) && !out->plan.synchronous && !out->plan.local_steps;
     out->eager = one_in(&rng, 2) ? 0 : one_in(&rng, 2) ? 1 : 64;
     draw_delays(&rng, &out->min_delay, &out->max_delay);
-    out->attempts = 1 + (int)(one_in(&rng, 3) ? yk_rng_below(&rng, MOST_ATTEMPTS) : 0);
+    out->attempts = 1 + (int)(one_in(&rng, 3) ? yk_rng_below(&rng, MAX_ATTEMPTS) : 0);
     for (int i = 0; i < out->attempts; i++)
         draw_attempt(out, &rng, &out->attempt[i]);
 }

@@ -61,7 +61,7 @@ static void on_send(void *context, int from, int to, int tag, const void *data, 
         j->s->plan.staleness == YK_ASYNC)
         return;
     memcpy(&up, data, sizeof up);
-    if (up.thread >= MOST_THREADS)
+    if (up.thread >= MAX_THREADS)
         return;
     worker_clock *w = &j->out->worker[from][up.thread];
     if (up.kind == YK__UP_STEP && (up.flags & YK__HAS_PUSH)) {
@@ -143,7 +143,7 @@ static yk_status train(job *j, int rank)
 {
     attempt *a = j->out;
     yk_result *r = &a->result[rank];
-    const yk_train_host host = {
+    const yk_train_caller host = {
         .stop = &j->stop, .started = yk_now(), .stage = stage, .end_process = end_process};
     yk_config c;
     yk_status st = schedule_config(j->s, &c);
@@ -186,7 +186,7 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
              .trace = show,
              .no_abort = plan && plan->no_abort,
              .out = out};
-    yk_sim_event event[MOST_EVENTS];
+    yk_sim_event event[MAX_EVENTS];
     double pauses = 0.0;
     for (int i = 0; plan && i < plan->events; i++) {
         event[i] = plan->event[i];
@@ -228,7 +228,7 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
 
 void attempt_free(attempt *a)
 {
-    for (int i = 0; i < MOST_RANKS; i++)
+    for (int i = 0; i < MAX_RANKS; i++)
         if (a->returned[i])
             yk_result_fini(&a->result[i]);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine is started in a temporary folder (munged,
+# Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine is started in a temporary directory (munged,
 # slurmctld, slurmd with their own configuration, keys, ports and logs), `srun --mpi=pmix` runs jobs on it, and everything
 # is stopped again.
 # Exit status: 0 passed, 77 skipped (the last line says why), anything else failed.
@@ -12,8 +12,8 @@ for program in munged slurmctld slurmd srun sbatch sinfo scancel; do
     command -v $program >/dev/null || { echo "$program is not installed (./dev slurm-test installs it)"; exit 77; }
 done
 
-folder=$(mktemp -d /tmp/yks.XXXXXX) || exit 1
-cd "$folder" || exit 1
+directory=$(mktemp -d /tmp/yks.XXXXXX) || exit 1
+cd "$directory" || exit 1
 pids=
 
 # Stops the daemons in turn, by force where necessary.
@@ -29,7 +29,7 @@ clean() {
         kill -9 "$pid" 2>/dev/null
         wait "$pid" 2>/dev/null
     done
-    cd / && rm -rf "$folder"
+    cd / && rm -rf "$directory"
 }
 trap clean EXIT
 trap 'exit 1' INT TERM
@@ -62,13 +62,13 @@ SlurmctldHost=$machine(127.0.0.1)
 SlurmUser=$who
 SlurmdUser=$who
 AuthType=auth/munge
-AuthInfo=socket=$folder/munge.socket
+AuthInfo=socket=$directory/munge.socket
 SlurmctldPort=$port
 SlurmdPort=$((port + 1))
-StateSaveLocation=$folder/state
-SlurmdSpoolDir=$folder/spool
-SlurmctldPidFile=$folder/slurmctld.pid
-SlurmdPidFile=$folder/slurmd.pid
+StateSaveLocation=$directory/state
+SlurmdSpoolDir=$directory/spool
+SlurmctldPidFile=$directory/slurmctld.pid
+SlurmdPidFile=$directory/slurmd.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -82,12 +82,12 @@ KillWait=2
 NodeName=$machine NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=all Nodes=$machine Default=YES MaxTime=5 State=UP OverSubscribe=FORCE:4
 END
-export SLURM_CONF="$folder/slurm.conf"
+export SLURM_CONF="$directory/slurm.conf"
 
 srun --mpi=list 2>&1 | grep -q pmix || { echo "Slurm was built without PMIx"; exit 77; }
 
-start munged munged --foreground --force --socket="$folder/munge.socket" --key-file="$folder/munge.key" \
-    --pid-file="$folder/munged.pid" --log-file="$folder/munged.out" --seed-file="$folder/munge.seed"
+start munged munged --foreground --force --socket="$directory/munge.socket" --key-file="$directory/munge.key" \
+    --pid-file="$directory/munged.pid" --log-file="$directory/munged.out" --seed-file="$directory/munge.seed"
 for _ in $(seq 50); do
     [ -S munge.socket ] && break
     sleep 0.1

@@ -263,7 +263,7 @@ static void invalid_cursors_are_refused(void **state)
     static const uint64_t beyond[] = {2, 0, 101}, odd[] = {2, 0, 50, 1, 2}, of_a_stream[] = {3, 0, 50},
                           synchronous[] = {1, 0, 100};
     assert_int_equal(yk_assignment_cursor_restore(&d, beyond, 3), YK_EDATA);
-    assert_says("does not fit this data set of 100 examples");
+    assert_message("does not fit this data set of 100 examples");
     assert_int_equal(yk_assignment_cursor_restore(&d, odd, 5), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, of_a_stream, 3), YK_EDATA);
     assert_int_equal(yk_assignment_cursor_restore(&d, synchronous, 2), YK_EDATA);

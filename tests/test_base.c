@@ -40,7 +40,7 @@ static void an_error_message_may_contain_the_previous_one(void **state)
     yk_fail(YK_EDATA, "%s", longer);
     assert_true(strlen(yk_error()) >= 2000 && strlen(yk_error()) < sizeof longer);
     assert_int_equal(yk_fail_memory(123456789012ull, "the weights"), YK_ESYSTEM);
-    assert_says("123456789012 bytes for the weights");
+    assert_message("123456789012 bytes for the weights");
 }
 
 static void *fail_elsewhere(void *arg)
@@ -84,9 +84,9 @@ static void memory_is_aligned_and_zero(void **state)
         }
     yk_free(NULL);
     assert_null(yk_alloc(SIZE_MAX / 2, 3, "too many things"));
-    assert_says("too many things");
+    assert_message("too many things");
     assert_null(yk_alloc(1, SIZE_MAX - 100, "one large thing"));
-    assert_says("one large thing");
+    assert_message("one large thing");
 }
 
 static void arrays_keep_their_contents_when_they_grow(void **state)
@@ -107,7 +107,7 @@ static void arrays_keep_their_contents_when_they_grow(void **state)
         assert_int_equal(p[i], i * 3);
     size_t had = cap;
     assert_null(yk_grow(p, &cap, SIZE_MAX / 2, sizeof *p, "more than there is"));
-    assert_says("more than there is");
+    assert_message("more than there is");
     assert_int_equal(cap, had);
     assert_int_equal(p[99999], 299997);
     free(p);
@@ -192,23 +192,23 @@ static int by_size(const void *a, const void *b)
 static void large_permutations_do_not_repeat(void **state)
 {
     (void)state;
-    enum { MOST = 60000 };
-    static uint64_t got[MOST];
+    enum { MAX = 60000 };
+    static uint64_t got[MAX];
     static const uint64_t sizes[] = {1000003,      0xfffffffeu,    0xffffffffu, 0x100000000u,
                                      0x100000001u, 1000000000039u, 1ull << 61,  (1ull << 62) - 1};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         yk_perm p = yk_perm_make(sizes[s], 9);
-        for (uint64_t i = 0; i < MOST; i++) { /* the beginning, the end, and samples in between */
-            uint64_t at = i < MOST / 3       ? i
-                          : i < MOST / 3 * 2 ? sizes[s] - 1 - (i - MOST / 3)
-                                             : MOST + (i - MOST / 3 * 2) * ((sizes[s] - 2 * MOST) / MOST);
+        for (uint64_t i = 0; i < MAX; i++) { /* the beginning, the end, and samples in between */
+            uint64_t at = i < MAX / 3       ? i
+                          : i < MAX / 3 * 2 ? sizes[s] - 1 - (i - MAX / 3)
+                                            : MAX + (i - MAX / 3 * 2) * ((sizes[s] - 2 * MAX) / MAX);
             got[i] = yk_perm_at(&p, at);
             assert_true(got[i] < sizes[s]);
         }
-        qsort(got, MOST, sizeof *got, by_size);
-        for (size_t i = 1; i < MOST; i++)
+        qsort(got, MAX, sizeof *got, by_size);
+        for (size_t i = 1; i < MAX; i++)
             assert_true(got[i] != got[i - 1]);
-        assert_true(got[MOST / 2] > sizes[s] / 8 * 3 && got[MOST / 2] < sizes[s] / 8 * 5);
+        assert_true(got[MAX / 2] > sizes[s] / 8 * 3 && got[MAX / 2] < sizes[s] / 8 * 5);
     }
 }
 
@@ -219,7 +219,7 @@ static void permutations_look_random(void **state)
     static uint32_t steps[N];
     yk_perm p = yk_perm_make(N, 1), q = yk_perm_make(N, 2);
     double moved = 0;
-    int same = 0, ups = 0, most = 0;
+    int same = 0, ups = 0, max = 0;
     memset(steps, 0, sizeof steps);
     for (int i = 0; i < N; i++) {
         int64_t at = (int64_t)yk_perm_at(&p, (uint64_t)i),
@@ -228,12 +228,12 @@ static void permutations_look_random(void **state)
         same += at == (int64_t)yk_perm_at(&q, (uint64_t)i);
         ups += next > at;
         int seen = (int)++steps[(next - at + N) % N];
-        most = seen > most ? seen : most;
+        max = seen > max ? seen : max;
     }
     assert_true(fabs(moved / N / (N / 3.0) - 1) < 0.05);
     assert_true(same < 10);                 /* 1 is expected for two independent permutations */
     assert_true(abs(ups - N / 2) < 6 * 29); /* their standard deviation is sqrt(N / 12) */
-    assert_true(most < 12);                 /* no step between neighbours is common */
+    assert_true(max < 12);                  /* no step between neighbors is common */
     int count[10] = {0};
     for (uint64_t seed = 0; seed < 5000; seed++) {
         yk_perm small = yk_perm_make(10, seed);

@@ -15,7 +15,7 @@ static double uniform(double low, double high)
     return low + (high - low) * yk_rng_unit(&random_state);
 }
 
-enum { DIM = 23, FIELDS = 3, ROWS = 40, BATCH = 37, MOST = 12, MOST_WIDTH = 20 };
+enum { DIM = 23, FIELDS = 3, ROWS = 40, BATCH = 37, MAX = 12, MAX_WIDTH = 20 };
 
 /* Rows with up to MOST entries; some have none. A key may be in several fields. */
 static void make_rows(yk_rows *rows, bool values, bool fields)
@@ -25,10 +25,10 @@ static void make_rows(yk_rows *rows, bool values, bool fields)
         uint32_t *index;
         float *value;
         uint16_t *field = NULL;
-        const size_t n = yk_rng_below(&random_state, MOST + 1);
-        assert_int_equal(yk_rows_sparse(rows, MOST, &index, &value), YK_OK);
+        const size_t n = yk_rng_below(&random_state, MAX + 1);
+        assert_int_equal(yk_rows_sparse(rows, MAX, &index, &value), YK_OK);
         if (fields)
-            assert_int_equal(yk_rows_fields(rows, MOST, &field), YK_OK);
+            assert_int_equal(yk_rows_fields(rows, MAX, &field), YK_OK);
         for (size_t e = 0; e < n; e++) { /* without fields, the keys of a row differ */
             index[e] = fields ? yk_rng_below(&random_state, DIM) : (uint32_t)((e * 5 + (size_t)r) % DIM);
             if (values)
@@ -62,9 +62,9 @@ static void assert_close(const float *got, const float *want, size_t n, const ch
 
 static void compare_kernels(yk_isa isa, const yk_rows *rows, uint32_t width, uint32_t hot)
 {
-    static float a[BATCH * FIELDS * MOST_WIDTH], b[BATCH * FIELDS * MOST_WIDTH], sum[BATCH * MOST_WIDTH],
-        right[BATCH * MOST_WIDTH], table[2 * DIM * MOST_WIDTH], g[DIM * MOST_WIDTH], h[DIM * MOST_WIDTH];
-    uint32_t pick[BATCH + 3], slot[BATCH * MOST];
+    static float a[BATCH * FIELDS * MAX_WIDTH], b[BATCH * FIELDS * MAX_WIDTH], sum[BATCH * MAX_WIDTH],
+        right[BATCH * MAX_WIDTH], table[2 * DIM * MAX_WIDTH], g[DIM * MAX_WIDTH], h[DIM * MAX_WIDTH];
+    uint32_t pick[BATCH + 3], slot[BATCH * MAX];
     float z[BATCH], y[BATCH], err[BATCH];
     const yk_factors_ops *ops = YK_ISA_AT(yk_factors, isa), *ref = &yk_factors_ref;
     const yk_view v = {.w = table, .hot = hot, .shift = (int32_t)(DIM * width)};
@@ -98,7 +98,7 @@ static void compare_kernels(yk_isa isa, const yk_rows *rows, uint32_t width, uin
 
 static void kernels_equal_the_reference(void **state)
 {
-    static const uint32_t widths[] = {1, 3, 4, 8, 12, 16, MOST_WIDTH};
+    static const uint32_t widths[] = {1, 3, 4, 8, 12, 16, MAX_WIDTH};
     (void)state;
     EACH_ISA(isa)
     for (int kind = 0; kind < 4; kind++) {
@@ -144,11 +144,11 @@ static void slots_are_those_of_the_keys(void **state)
 
 /* ---- a model in doubles, from its tensors ---- */
 
-enum { MOST_TENSOR = 1024 };
+enum { MAX_TENSOR = 1024 };
 
 typedef struct {
     const yk_model *m;
-    double t[YK_MAX_TENSORS][MOST_TENSOR];
+    double t[YK_MAX_TENSORS][MAX_TENSOR];
 } tensors;
 
 static const double *tensor(const tensors *t, const char *name, size_t *columns_out)
@@ -181,7 +181,7 @@ static double pairs_of(const double *v, size_t width, const yk_rows *rows, size_
 /* embed, dense, tanh, dense 1 */
 static double network_of(const tensors *t, const double *v, size_t width, const yk_rows *rows, size_t r)
 {
-    double x[FIELDS * MOST_WIDTH] = {0}, h[16] = {0}, z;
+    double x[FIELDS * MAX_WIDTH] = {0}, h[16] = {0}, z;
     size_t in = 0, out = 0;
     const double *w = tensor(t, "network.0.weight", &in), *b = tensor(t, "network.0.bias", &out),
                  *w2 = tensor(t, "network.2.weight", &out), *b2 = tensor(t, "network.2.bias", &(size_t){0});
@@ -251,7 +251,7 @@ static void check_model(const char *list, const char *fm, const char *embed, boo
                         bool fields)
 {
     static tensors t;
-    static float params[YK_MAX_GROUPS][MOST_TENSOR], g[YK_MAX_GROUPS][MOST_TENSOR], out[MOST_TENSOR];
+    static float params[YK_MAX_GROUPS][MAX_TENSOR], g[YK_MAX_GROUPS][MAX_TENSOR], out[MAX_TENSOR];
     const yk_model_shape shape = {
         .kind = YK_ROWS_SPARSE, .dim = DIM, .classes = 2, .fields = fields ? FIELDS : 1, .bias = bias};
     yk_view v[YK_MAX_GROUPS] = {0};
@@ -268,8 +268,8 @@ static void check_model(const char *list, const char *fm, const char *embed, boo
     assert_int_equal(yk_workspace_create(m, BATCH, &w), YK_OK);
     t.m = m;
     for (int i = 0; i < m->ngroups; i++) {
-        assert_true(yk_group_floats(&m->group[i]) <= MOST_TENSOR);
-        for (size_t k = 0; k < MOST_TENSOR; k++)
+        assert_true(yk_group_floats(&m->group[i]) <= MAX_TENSOR);
+        for (size_t k = 0; k < MAX_TENSOR; k++)
             params[i][k] = (float)uniform(-0.7, 0.7);
         v[i].w = params[i];
     }

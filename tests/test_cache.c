@@ -18,25 +18,25 @@
 
 #include <cmocka.h>
 
-static char folder[64], path[128], other[128], spec[256];
+static char directory[64], path[128], other[128], spec[256];
 
-static int make_folder(void **state)
+static int make_test_directory(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/yoke-test-XXXXXX");
-    if (!mkdtemp(folder))
+    strcpy(directory, "/tmp/yoke-test-XXXXXX");
+    if (!mkdtemp(directory))
         return -1;
-    snprintf(path, sizeof path, "%s/data.cache", folder);
-    snprintf(other, sizeof other, "%s/other", folder);
+    snprintf(path, sizeof path, "%s/data.cache", directory);
+    snprintf(other, sizeof other, "%s/other", directory);
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_test_directory(void **state)
 {
     (void)state;
     unlink(path);
     unlink(other);
-    return rmdir(folder); /* fails if a temporary file was left behind */
+    return rmdir(directory); /* fails if a temporary file was left behind */
 }
 
 static yk_source *open_well(const char *text)
@@ -122,7 +122,7 @@ static void check_round_trip(const char *from)
     assert_same_rows(&rows, &again);
     yk_rows_fini(&again);
     yk_source_free(c);
-    c = open_well(path); /* a bare path is recognised */
+    c = open_well(path); /* a bare path is recognized */
     assert_string_equal(c->ops->name, "cache");
     yk_source_free(c);
     yk_source_free(s);
@@ -396,7 +396,7 @@ static void features_and_options(void **state)
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, &o, &s), YK_EDATA);
     snprintf(spec, sizeof spec, "cache:%s?x=1", path);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_EUSAGE);
-    snprintf(spec, sizeof spec, "cache:%s/missing", folder);
+    snprintf(spec, sizeof spec, "cache:%s/missing", directory);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_EDATA);
 }
 
@@ -493,10 +493,10 @@ static void bad_records_count_once(void **state)
     yk_source_free(s);
 }
 
-static size_t files_in_folder(void)
+static size_t files_in_directory(void)
 {
     size_t n = 0;
-    DIR *d = opendir(folder);
+    DIR *d = opendir(directory);
     assert_non_null(d);
     for (struct dirent *e; (e = readdir(d));)
         n += e->d_name[0] != '.';
@@ -527,7 +527,7 @@ static void failing_writes(void **state)
         assert_int_equal(st, YK_ESYSTEM);
         assert_non_null(strstr(yk_error(), other));
         yk_source_free(s);
-        assert_int_equal(files_in_folder(), 1);
+        assert_int_equal(files_in_directory(), 1);
         struct stat file;
         assert_int_equal(stat(other, &file), 0);
         assert_int_equal(file.st_size, 6);
@@ -538,7 +538,7 @@ static void failing_writes(void **state)
     assert_non_null(strstr(yk_error(), "tfrecord, libsvm, libffm, cache"));
     assert_int_equal(yk_export(s, "cache", "/dev/null", &stats), YK_EUSAGE);
     char missing[160];
-    snprintf(missing, sizeof missing, "%s/no/such", folder);
+    snprintf(missing, sizeof missing, "%s/no/such", directory);
     for (int i = 0; i < 3; i++)
         assert_int_equal(yk_export(s, format[i], missing, &stats), YK_ESYSTEM);
     yk_source_free(s);
@@ -563,5 +563,5 @@ int main(void)
         cmocka_unit_test(export_keeps_values),  cmocka_unit_test(bad_records_count_once),
         cmocka_unit_test(failing_writes),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -48,11 +48,11 @@ static int reap(pid_t child)
 static int run_with_kills(const char *options, double seconds, yk_rng *rng)
 {
     int killed = 0;
-    for (double most = 0.6 * seconds;; most *= 1.06) {
+    for (double max = 0.6 * seconds;; max *= 1.06) {
         char resumed[512];
         snprintf(resumed, sizeof resumed, "%s resume=true", options);
         pid_t child = spawn(resumed, 0);
-        double wait = yk_rng_unit(rng) * most, whole = floor(wait);
+        double wait = yk_rng_unit(rng) * max, whole = floor(wait);
         nanosleep(&(struct timespec){(time_t)whole, (long)((wait - whole) * 1e9)}, NULL);
         kill(child, SIGKILL);
         int how = reap(child);
@@ -115,7 +115,7 @@ static void killed_asynchronously(void **state)
     }
 }
 
-/* ---- the contents of the folder */
+/* ---- the contents of the directory */
 
 /* The entries of RUN/checkpoints in descending order, separated by blanks. */
 static const char *listing(const char *run)
@@ -123,7 +123,7 @@ static const char *listing(const char *run)
     static char text[512];
     char path[300];
     struct dirent **e;
-    snprintf(path, sizeof path, "%s/checkpoints", in_folder(run));
+    snprintf(path, sizeof path, "%s/checkpoints", in_directory(run));
     int n = scandir(path, &e, NULL, alphasort);
     assert_true(n >= 2);
     text[0] = '\0';
@@ -144,8 +144,8 @@ static void two_checkpoints_are_kept(void **state)
     assert_string_equal(listing("run"), "step-75 step-70");
     yk_result_fini(&r);
     /* the next save removes the leftovers of a killed run */
-    assert_int_equal(mkdir(in_folder("run/checkpoints/.saving"), 0777), 0);
-    put(in_folder("run/checkpoints/.saving/model.safetensors.1-0.tmp"), "half", 4);
+    assert_int_equal(mkdir(in_directory("run/checkpoints/.saving"), 0777), 0);
+    put(in_directory("run/checkpoints/.saving/model.safetensors.1-0.tmp"), "half", 4);
     assert_int_equal(train("steps=82 out=run resume=true", 0, &r), YK_OK);
     assert_string_equal(listing("run"), "step-82 step-80");
     yk_result_fini(&r);
@@ -205,7 +205,7 @@ static void damaged_checkpoints_are_skipped(void **state)
         yk_result_fini(&r);
         char *found = NULL;
         int aside = divert_stderr();
-        assert_int_equal(yk_checkpoint_find(in_folder("run"), &found), YK_OK); /* as eval and predict do */
+        assert_int_equal(yk_checkpoint_find(in_directory("run"), &found), YK_OK); /* as eval and predict do */
         restore_stderr(aside);
         assert_string_equal(strrchr(found, '/'), "/step-40");
         free(found);
@@ -245,7 +245,7 @@ static void a_failed_write_keeps_the_last_checkpoint(void **state)
         assert_int_equal(how, YK_ESYSTEM);
         assert_string_equal(listing("run"), "step-20");
         char *found;
-        assert_int_equal(yk_checkpoint_find(in_folder("run"), &found), YK_OK);
+        assert_int_equal(yk_checkpoint_find(in_directory("run"), &found), YK_OK);
         assert_non_null(found);
         free(found);
     }
@@ -264,7 +264,7 @@ static void checkpoints_of_other_runs_are_refused(void **state)
     assert_int_equal(train(CLICKS " batch=40 steps=20 out=run", 0, &r), YK_OK);
     yk_result_fini(&r);
     size_t n, m;
-    uint8_t *before = bytes_of(in_folder("run/config.ini"), &n);
+    uint8_t *before = bytes_of(in_directory("run/config.ini"), &n);
     assert_error(train(CLICKS " batch=40 steps=20 out=run", 0, &r), YK_EUSAGE, "already holds a run");
     yk_result_fini(&r);
     assert_error(train("steps=30 optimizer=adam out=run resume=true", 0, &r), YK_EDATA, "--optimizer");
@@ -276,7 +276,7 @@ static void checkpoints_of_other_runs_are_refused(void **state)
     yk_result_fini(&r);
     assert_error(train("model=softmax steps=30 out=run resume=true", 0, &r), YK_EDATA, "");
     yk_result_fini(&r);
-    uint8_t *after = bytes_of(in_folder("run/config.ini"), &m);
+    uint8_t *after = bytes_of(in_directory("run/config.ini"), &m);
     assert_int_equal(n, m);
     assert_memory_equal(before, after, n);
     free(before);
@@ -332,7 +332,7 @@ static void a_newer_format_is_refused(void **state)
     for (int i = 0; i < 2; i++) {
         edit_metadata(checkpoint, files[i], "\"format_version\":\"1\"", "\"format_version\":\"2\"");
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "format version 2");
-        assert_says(files[i]);
+        assert_message(files[i]);
         yk_result_fini(&r);
         edit_metadata(checkpoint, files[i], "\"format_version\":\"2\"", "\"format_version\":\"p\"");
         assert_error(train("steps=30 out=run resume=true", 0, &r), YK_EDATA, "not a format version");
@@ -411,5 +411,5 @@ int main(void)
         cmocka_unit_test_setup(tensors_may_have_the_names_of_0_1_0, clear_runs),
         cmocka_unit_test_setup(workers_and_mode_may_change, clear_runs),
     };
-    return cmocka_run_group_tests_name("checkpoint", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("checkpoint", tests, make_test_directory, remove_test_directory);
 }

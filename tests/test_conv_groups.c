@@ -6,9 +6,9 @@
 
 static yk_rng random_state;
 
-static size_t between(size_t least, size_t most)
+static size_t between(size_t min, size_t max)
 {
-    return least + yk_rng_below(&random_state, (uint32_t)(most - least + 1));
+    return min + yk_rng_below(&random_state, (uint32_t)(max - min + 1));
 }
 
 static yk__layer layer_of(size_t in, size_t out, size_t height, size_t width, size_t kernel_h,

@@ -104,7 +104,7 @@ static void categories_are_hashed(void **state)
     yk_rows_fini(&rows);
 
     read_well(csv("1,x,x,x\n", "?categorical=2-&features=1&header=0"), &rows);
-    assert_int_equal(rows.start[1], 1); /* all fall together: one feature with value 1 */
+    assert_int_equal(rows.start[1], 1); /* all fall joint: one feature with value 1 */
     assert_null(rows.value);
     yk_rows_fini(&rows);
     const yk_source_options o = {.fields = YK_FIELDS_ALL};
@@ -200,7 +200,7 @@ static void line_breaks_in_quotes(void **state)
     yk_rows rows;
     static const char text[] = "label,\"a\nname\",t\n1,5,\"one\ntwo\"\n0,6,\"\r\n\"\n1,7,x\n0,y,z\n";
     assert_int_equal(read_all(csv(text, "?multiline=1&categorical=t"), NULL, 7, &rows, NULL), YK_EDATA);
-    assert_says("line 8 at byte");
+    assert_message("line 8 at byte");
     assert_int_equal(rows.n, 3);
     assert_int_equal(rows.start[3], 6);
     yk_rows_fini(&rows);
@@ -255,13 +255,13 @@ static void every_file_has_the_header(void **state)
 {
     (void)state;
     yk_rows rows;
-    put(in_folder("h1.csv"), "label,a\n1,2\n", 12);
-    put(in_folder("h2.csv"), "label,a\n0,3\n", 12);
-    snprintf(spec, sizeof spec, "csv:%s/h*.csv", folder);
+    put(in_directory("h1.csv"), "label,a\n1,2\n", 12);
+    put(in_directory("h2.csv"), "label,a\n0,3\n", 12);
+    snprintf(spec, sizeof spec, "csv:%s/h*.csv", directory);
     read_well(spec, &rows);
     assert_int_equal(rows.n, 2);
     yk_rows_fini(&rows);
-    put(in_folder("h3.csv"), "label,b\n0,3\n", 12);
+    put(in_directory("h3.csv"), "label,b\n0,3\n", 12);
     expect(YK_EDATA, spec, "h3.csv: the header has 'b' where the first file has column 2 (a)");
 }
 
@@ -275,12 +275,12 @@ static void blocks_hold_each_line_once(void **state)
     for (int i = 0; i < N; i++)
         p += sprintf(p, "%d,%d,\"%.*s\"\n", i % 3, i + 1, i % 40,
                      "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz");
-    put(in_folder("many.csv"), text, (size_t)(p - text));
+    put(in_directory("many.csv"), text, (size_t)(p - text));
     const size_t room = (size_t)(p - text) + 1000;
     uint8_t *packed = malloc(room);
-    put(in_folder("many.csv.gz"), packed, deflated(text, (size_t)(p - text), GZIP, packed, room));
+    put(in_directory("many.csv.gz"), packed, deflated(text, (size_t)(p - text), GZIP, packed, room));
     for (int gz = 0; gz < 2; gz++) {
-        snprintf(spec, sizeof spec, "csv:%s/many.csv%s?categorical=word", folder, gz ? ".gz" : "");
+        snprintf(spec, sizeof spec, "csv:%s/many.csv%s?categorical=word", directory, gz ? ".gz" : "");
         yk_source *s = open_well(spec, YK_SPLIT_TRAIN);
         assert_in_range(s->nblocks, gz ? 1 : 2, gz ? 1 : 100);
         yk_source_free(s);
@@ -314,5 +314,5 @@ int main(void)
         cmocka_unit_test(every_file_has_the_header),
         cmocka_unit_test(blocks_hold_each_line_once),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

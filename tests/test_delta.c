@@ -104,7 +104,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
             step(copy, sparse ? number + from : NULL, n - from, g);
             step(own[w], sparse ? key + from : NULL, n - from, g);
         }
-        yk_delta_take(copy, 0, NULL, n, NULL, values);
+        yk_delta_extract(copy, 0, NULL, n, NULL, values);
         for (int a = 0; a < arrays; a++) /* the copy is unchanged */
             assert_memory_equal(array_of(copy, a), before + (size_t)a * n, n * sizeof(float));
         if (sparse)
@@ -180,7 +180,7 @@ static void taking_a_delta_restores_the_store(void **state)
     float old[] = {4, 2};
     const uint32_t since[] = {0, 0};
     step(s, key, 1, (float[]){-2.0f});
-    yk_delta_take(s, 0, key, 2, since, old);
+    yk_delta_extract(s, 0, key, 2, since, old);
     assert_memory_equal(w, ((float[]){1, 2, 3, 4}), 4 * sizeof *w);
     assert_int_equal(yk_local_raw(s, 0).touched[3], 0);
     assert_true(old[0] > 0.05f && old[0] < 0.2f); /* the step only, not the decay of eleven steps */

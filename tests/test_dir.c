@@ -9,34 +9,34 @@
 static bool is_there(const char *name)
 {
     struct stat s;
-    return lstat(in_folder(name), &s) == 0;
+    return lstat(in_directory(name), &s) == 0;
 }
 
 static void make(const char *name)
 {
-    assert_int_equal(mkdir(in_folder(name), 0777), 0);
+    assert_int_equal(mkdir(in_directory(name), 0777), 0);
 }
 
 static void link_to(const char *target, const char *name)
 {
-    assert_int_equal(symlink(in_folder(target), in_folder(name)), 0);
+    assert_int_equal(symlink(in_directory(target), in_directory(name)), 0);
 }
 
 static void assert_kept(const char *name)
 {
     char text[16] = "";
-    assert_int_equal(get_file(in_folder(name), text, sizeof text - 1), 4);
+    assert_int_equal(get_file(in_directory(name), text, sizeof text - 1), 4);
     assert_string_equal(text, "keep");
 }
 
 /* run/: where yoke writes; other/keep: must not change. */
 static int set_up(void **state)
 {
-    if (make_folder(state))
+    if (make_test_directory(state))
         return -1;
     make("run");
     make("other");
-    put(in_folder("other/keep"), "keep", 4);
+    put(in_directory("other/keep"), "keep", 4);
     return 0;
 }
 
@@ -51,7 +51,7 @@ static void files_below_a_directory(void **state)
 {
     (void)state;
     yk_file *f;
-    const char *run = in_folder("run");
+    const char *run = in_directory("run");
     char text[16];
     assert_int_equal(yk_dir_make_in(run, "a/b"), YK_OK);
     assert_int_equal(yk_dir_make_in(run, "a/b"), YK_OK);
@@ -59,11 +59,11 @@ static void files_below_a_directory(void **state)
     write_in(run, "a/b/file", "newer");
     assert_int_equal(yk_file_append_in(run, "a/b/file", &f), YK_OK);
     assert_int_equal(yk_file_close(f, yk_file_print(f, "+")), YK_OK);
-    assert_int_equal(get_file(in_folder("run/a/b/file"), text, sizeof text), 6);
+    assert_int_equal(get_file(in_directory("run/a/b/file"), text, sizeof text), 6);
     /* the directory itself may be reached through links */
     link_to("run", "alias");
-    write_in(in_folder("alias"), "a/b/file", "x");
-    assert_int_equal(get_file(in_folder("run/a/b/file"), text, sizeof text), 1);
+    write_in(in_directory("alias"), "a/b/file", "x");
+    assert_int_equal(get_file(in_directory("run/a/b/file"), text, sizeof text), 1);
     assert_error(yk_file_create_in(run, "none/file", &f), YK_ESYSTEM, "run/none/file");
     assert_null(f);
     assert_int_equal(yk_remove_in(run, "a/b/file"), YK_OK);
@@ -76,7 +76,7 @@ static void no_link_is_followed(void **state)
 {
     (void)state;
     yk_file *f;
-    const char *run = in_folder("run");
+    const char *run = in_directory("run");
     link_to("other/keep", "run/file");
     link_to("other", "run/below");
     link_to("other/missing", "run/dangling");
@@ -103,9 +103,9 @@ static void only_regular_files_are_written(void **state)
 {
     (void)state;
     yk_file *f;
-    const char *run = in_folder("run");
+    const char *run = in_directory("run");
     make("run/directory");
-    assert_int_equal(mkfifo(in_folder("run/pipe"), 0666), 0);
+    assert_int_equal(mkfifo(in_directory("run/pipe"), 0666), 0);
     for (int i = 0; i < 2; i++) { /* does not wait for a reader of the pipe */
         assert_error(yk_file_create_in(run, i ? "pipe" : "directory", &f), YK_ESYSTEM,
                      "with this name exists");
@@ -119,10 +119,10 @@ static void a_directory_that_is_replaced(void **state)
 {
     (void)state;
     yk_file *f;
-    const char *run = in_folder("run");
+    const char *run = in_directory("run");
     make("run/sub");
     assert_int_equal(yk_file_create_in(run, "sub/keep", &f), YK_OK);
-    assert_int_equal(rename(in_folder("run/sub"), in_folder("run/moved")), 0);
+    assert_int_equal(rename(in_directory("run/sub"), in_directory("run/moved")), 0);
     link_to("other", "run/sub");
     assert_int_equal(yk_file_close(f, yk_file_print(f, "new")), YK_OK);
     assert_kept("other/keep");
@@ -148,10 +148,10 @@ static void only_matching_entries_are_removed(void **state)
     link_to("other/keep", "run/step-3/DONE");
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
         snprintf(name, sizeof name, "run/%s", plain[i]);
-        put(in_folder(name), "keep", 4);
+        put(in_directory(name), "keep", 4);
     }
-    put(in_folder("other/DONE"), "keep", 4);
-    const int fd = yk_dir_open(in_folder("run"), NULL);
+    put(in_directory("other/DONE"), "keep", 4);
+    const int fd = yk_dir_open(in_directory("run"), NULL);
     assert_true(fd >= 0);
     assert_int_equal(yk_dir_clear(fd, ours), 6); /* three files, step-1/DONE, step-2/DONE, step-1 */
     assert_int_equal(yk_dir_clear(fd, ours), 0);
@@ -168,7 +168,7 @@ static void only_matching_entries_are_removed(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_test_directory)
     const struct CMUnitTest tests[] = {
         TEST(files_below_a_directory),           TEST(no_link_is_followed),
         TEST(only_regular_files_are_written),    TEST(a_directory_that_is_replaced),

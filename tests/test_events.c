@@ -1,6 +1,6 @@
 /* format/events.h: the bytes of each kind of event, their frames, and failing disks. tests/interop/events_test.py
  * checks that TensorBoard reads the values back. It calls this program:
- *     test_events --write FOLDER     writes the events that the Python test expects
+ *     test_events --write DIRECTORY     writes the events that the Python test expects
  */
 #include "base/dir.h"
 #include "format/crc.h"
@@ -20,33 +20,33 @@
 
 #include <cmocka.h>
 
-static char root[64], folder[96];
+static char root[64], directory[96];
 
-static int make_folder(void **state)
+static int make_test_directory(void **state)
 {
     (void)state;
     strcpy(root, "/tmp/yoke-test-XXXXXX");
     if (!mkdtemp(root))
         return -1;
-    snprintf(folder, sizeof folder, "%s/run/w-0", root); /* the writer creates it */
+    snprintf(directory, sizeof directory, "%s/run/w-0", root); /* the writer creates it */
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_test_directory(void **state)
 {
     (void)state;
-    DIR *d = opendir(folder);
+    DIR *d = opendir(directory);
     for (struct dirent *e; d && (e = readdir(d));) {
         char name[400];
-        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
+        snprintf(name, sizeof name, "%s/%s", directory, e->d_name);
         if (e->d_name[0] != '.')
             unlink(name);
     }
     if (d)
         closedir(d);
-    rmdir(folder);
-    *strrchr(folder, '/') = 0;
-    rmdir(folder);
+    rmdir(directory);
+    *strrchr(directory, '/') = 0;
+    rmdir(directory);
     return rmdir(root);
 }
 
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s\n", yk_error());
         return st != YK_OK;
     }
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_test_directory, remove_test_directory)
     const struct CMUnitTest tests[] = {
         TEST(test_first_event),   TEST(test_bytes),     TEST(test_graph),
         TEST(test_long_messages), TEST(test_full_disk), TEST(test_nowhere_to_write),

@@ -16,12 +16,12 @@ static void synchronous_equals_serial(void **state)
             for
                 EACH(k, batches)
                 {
-                    const size_t n = sizes[i], together = (size_t)worker_counts[j] * batches[k];
+                    const size_t n = sizes[i], joint = (size_t)worker_counts[j] * batches[k];
                     yk_dataset d = in_memory(n);
                     d.rows = &d.loaded;
                     yk_feed_plan plan = {
                         .workers = worker_counts[j], .batch = batches[k], .seed = 7, .epochs = 2};
-                    yk_feed_plan serial = {.workers = 1, .batch = together, .seed = 7, .epochs = 2};
+                    yk_feed_plan serial = {.workers = 1, .batch = joint, .seed = 7, .epochs = 2};
                     rounds a = begin_rounds(&d, plan), b = begin_rounds(&d, serial);
                     first.n = second.n = 0;
                     while (a.epoch < 2) {
@@ -34,7 +34,7 @@ static void synchronous_equals_serial(void **state)
                     }
                     assert_int_equal(b.epoch, 2);
                     assert_each_times(&first, 0, n, 2);
-                    assert_true(a.largest == (n < together ? n : together));
+                    assert_true(a.largest == (n < joint ? n : joint));
                     if (n >= 64)
                         assert_memory_not_equal(first.id, first.id + n, n * sizeof *first.id);
                     yk_feed_free(a.feed);
@@ -73,9 +73,9 @@ static void several_batches_at_once_are_the_same(void **state)
                     log_batch(&first, &b);
                 } while (b.n);
                 for (size_t turn = 0; turn == 0 || b.n; turn++) {
-                    const size_t most = asked[turn % (sizeof asked / sizeof *asked)];
-                    assert_int_equal(yk_feed_next_few(few, w, most, &b), YK_OK);
-                    assert_true(b.n <= most * plan.batch);
+                    const size_t max = asked[turn % (sizeof asked / sizeof *asked)];
+                    assert_int_equal(yk_feed_next_few(few, w, max, &b), YK_OK);
+                    assert_true(b.n <= max * plan.batch);
                     log_batch(&second, &b);
                 }
                 assert_same(&first, &second);
@@ -163,7 +163,7 @@ static void asynchronous_feed_resumes(void **state)
             first.n = 0;
             assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
             draw_batches(f, plan.workers, stop, stop, &first, NULL);
-            plan.workers = 1 + (plan.workers + 2) % MOST_WORKERS;
+            plan.workers = 1 + (plan.workers + 2) % MAX_WORKERS;
             assert_int_equal(yk_feed_create(&d, &plan, &g), YK_OK);
             assert_int_equal(carry_over(f, g, stop), YK_OK);
             draw_batches(g, plan.workers, 3, stop + 1, &first, NULL);
@@ -207,14 +207,14 @@ static void threads_use_each_example_once(void **state)
     yk_dataset d = in_memory(5003);
     d.rows = &d.loaded;
     yk_feed_plan plan = {.workers = 4, .batch = 3, .seed = 3, .epochs = 4, .steps = UINT64_MAX};
-    take_on_threads(&d, plan);
+    acquire_on_threads(&d, plan);
     assert_each_times(&first, 0, 5003, 4);
     plan.epochs = UINT64_MAX;
     for
         EACH(i, sizes)
         {
             plan.steps = sizes[i];
-            assert_int_equal(take_on_threads(&d, plan), sizes[i]);
+            assert_int_equal(acquire_on_threads(&d, plan), sizes[i]);
         }
     yk_dataset_fini(&d);
 }

@@ -44,18 +44,18 @@ static void write_gz_parts(size_t n, char *glob, size_t room)
     static int turn;
     char dir[64], name[96];
     snprintf(dir, sizeof dir, "gz%d", turn++);
-    assert_int_equal(mkdir(in_folder(dir), 0777), 0);
+    assert_int_equal(mkdir(in_directory(dir), 0777), 0);
     for (size_t p = 0; p < 3; p++) {
         const char *plain = write_libsvm(n * p / 3, n * (p + 1) / 3 - n * p / 3);
         snprintf(name, sizeof name, "%s/part-%zu.gz", dir, p);
-        compress_file(plain, in_folder(name), GZIP);
+        compress_file(plain, in_directory(name), GZIP);
     }
-    snprintf(glob, room, "libsvm:%s/part-*.gz", in_folder(dir));
+    snprintf(glob, room, "libsvm:%s/part-*.gz", in_directory(dir));
 }
 
 /* ---- streams */
 
-static example_log whole[MOST_WORKERS];
+static example_log whole[MAX_WORKERS];
 static const size_t stream_sizes[] = {1, 50, 63, 64, 65, 700};
 
 /* Synchronous, asynchronous, and stopped anywhere; `spec` has n examples. */
@@ -151,10 +151,10 @@ static void streams_make_all_steps(void **state)
     yk_dataset d = streamed(spec);
     yk_feed_plan plan = {
         .workers = 3, .batch = 10, .seed = 2, .epochs = UINT64_MAX, .steps = 101, .window_bytes = 1 << 16};
-    assert_int_equal(take_on_threads(&d, plan), 101);
+    assert_int_equal(acquire_on_threads(&d, plan), 101);
     plan.steps = UINT64_MAX;
     plan.epochs = 5;
-    take_on_threads(&d, plan);
+    acquire_on_threads(&d, plan);
     assert_each_times(&first, 0, 50, 5);
     yk_dataset_fini(&d);
 }
@@ -294,5 +294,5 @@ int main(void)
         cmocka_unit_test(bad_streams_are_refused),
         cmocka_unit_test(bad_records_count_once),
     };
-    return cmocka_run_group_tests_name("feed_stream", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("feed_stream", tests, make_test_directory, remove_test_directory);
 }

@@ -11,7 +11,7 @@ static const yk_source_options all = {.fields = YK_FIELDS_ALL}, none = {0};
 
 static const char *file(const char *name, const char *text)
 {
-    const char *path = in_folder(name);
+    const char *path = in_directory(name);
     put(path, text, strlen(text));
     return path;
 }
@@ -47,10 +47,10 @@ static void formats(void **state)
     check(spec, 10);
     strcat(spec, "?nfields=12");
     check(spec, 12);
-    snprintf(spec, sizeof spec, "libffm:%s?nfields=9", in_folder("a.ffm"));
+    snprintf(spec, sizeof spec, "libffm:%s?nfields=9", in_directory("a.ffm"));
     yk_dataset d;
     assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, &all, YK_STREAM_NEVER, &d), YK_EDATA);
-    assert_says("the field in '9:17:1' is not below 9");
+    assert_message("the field in '9:17:1' is not below 9");
     assert_int_equal(fields_of(spec, &none, YK_STREAM_NEVER),
                      1); /* a model without fields does not look at them */
     snprintf(spec, sizeof spec, "libsvm:%s", file("a.svm", "1 3:0.5 4:1\n0 2:2\n"));
@@ -75,7 +75,7 @@ static void converted(void **state)
         char path[256], spec[256];
         yk_source *s;
         yk_export_stats stats;
-        snprintf(path, sizeof path, "%s", in_folder(format[i]));
+        snprintf(path, sizeof path, "%s", in_directory(format[i]));
         snprintf(spec, sizeof spec, "libffm:%s?nfields=12",
                  file("b.ffm", "1 0:3:0.5 4:17:1 9:17:1\n0 2:2:1\n"));
         assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, &all, &s), YK_OK);
@@ -85,12 +85,12 @@ static void converted(void **state)
         assert_int_equal(fields_of(path, &none, YK_STREAM_NEVER), 1);
     }
     char spec[256];
-    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=10", in_folder("tfrecord"));
+    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=10", in_directory("tfrecord"));
     check(spec, 10);
-    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=5", in_folder("tfrecord"));
+    snprintf(spec, sizeof spec, "tfrecord:%s?nfields=5", in_directory("tfrecord"));
     yk_dataset d;
     assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, &all, YK_STREAM_NEVER, &d), YK_EDATA);
-    assert_says("field 9 is not from 0 to 4");
+    assert_message("field 9 is not from 0 to 4");
 }
 
 /* A cache of version 2 does not have the number of fields: it is counted. */
@@ -100,14 +100,14 @@ static void older_cache(void **state)
     yk_rows rows;
     yk_cache_shape shape;
     yk_cache_writer *w;
-    assert_int_equal(yk_cache_map(in_folder("cache"), &rows, &shape), YK_OK);
+    assert_int_equal(yk_cache_map(in_directory("cache"), &rows, &shape), YK_OK);
     assert_int_equal(shape.fields, 12);
     shape.fields = 0;
-    assert_int_equal(yk_cache_create(in_folder("older"), &shape, &w), YK_OK);
+    assert_int_equal(yk_cache_create(in_directory("older"), &shape, &w), YK_OK);
     assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
     yk_rows_fini(&rows);
-    assert_int_equal(fields_of(in_folder("older"), &all, YK_STREAM_NEVER), 10);
-    assert_int_equal(fields_of(in_folder("older"), &none, YK_STREAM_NEVER), 1);
+    assert_int_equal(fields_of(in_directory("older"), &all, YK_STREAM_NEVER), 10);
+    assert_int_equal(fields_of(in_directory("older"), &none, YK_STREAM_NEVER), 1);
 }
 
 /* The caller's arrays: sorted if necessary, in parts, and without the fields. */
@@ -159,5 +159,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(formats), cmocka_unit_test(converted),
                                        cmocka_unit_test(older_cache), cmocka_unit_test(memory)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

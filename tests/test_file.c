@@ -9,9 +9,9 @@ static char path[128];
 
 static int set_up(void **state)
 {
-    if (make_folder(state))
+    if (make_test_directory(state))
         return -1;
-    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(path, sizeof path, "%s/file", directory);
     return 0;
 }
 
@@ -75,11 +75,11 @@ static void test_file_appends(void **state)
     free(large);
 }
 
-static void test_folders(void **state)
+static void test_directories(void **state)
 {
     (void)state;
     char deep[256];
-    snprintf(deep, sizeof deep, "%s/a//b/c/", folder);
+    snprintf(deep, sizeof deep, "%s/a//b/c/", directory);
     assert_int_equal(yk_dir_make(deep), YK_OK);
     assert_int_equal(yk_dir_make(deep), YK_OK);
     struct stat info;
@@ -87,13 +87,13 @@ static void test_folders(void **state)
     assert_true(S_ISDIR(info.st_mode));
     assert_int_equal(yk_dir_sync(deep), YK_OK);
     for (const char *const *at = (const char *const[]){"a/b/c", "a/b", "a", NULL}; *at; at++) {
-        snprintf(deep, sizeof deep, "%s/%s", folder, *at);
+        snprintf(deep, sizeof deep, "%s/%s", directory, *at);
         assert_int_equal(rmdir(deep), 0);
     }
     put(path, "", 0);
     snprintf(deep, sizeof deep, "%s/below", path);
     assert_int_equal(yk_dir_make(deep), YK_ESYSTEM);
-    assert_says("cannot create the directory");
+    assert_message("cannot create the directory");
     assert_int_equal(yk_dir_sync(deep), YK_ESYSTEM);
 }
 
@@ -112,7 +112,7 @@ static void test_file_error_sticks(void **state)
     assert_int_equal(yk_file_flush(f), YK_ESYSTEM);
     assert_int_equal(yk_file_write(f, "more", 4), YK_ESYSTEM);
     assert_int_equal(yk_file_close(f, YK_OK), YK_ESYSTEM);
-    assert_says("the disk is full");
+    assert_message("the disk is full");
 }
 
 /* In an untrusted directory, only regular files are read. */
@@ -121,31 +121,31 @@ static void test_plain(void **state)
     (void)state;
     char other[160];
     int fd;
-    snprintf(other, sizeof other, "%s/other", folder);
-    assert_int_equal(yk_file_open_plain(path, 10, &fd), YK_OK);
+    snprintf(other, sizeof other, "%s/other", directory);
+    assert_int_equal(yk_file_open_regular(path, 10, &fd), YK_OK);
     assert_int_equal(fd, -1);
     put(path, "0123456789", 10);
-    assert_int_equal(yk_file_open_plain(path, 10, &fd), YK_OK);
+    assert_int_equal(yk_file_open_regular(path, 10, &fd), YK_OK);
     assert_true(fd >= 0);
     close(fd);
-    assert_error(yk_file_open_plain(path, 9, &fd), YK_EDATA, "too large: 10 bytes");
+    assert_error(yk_file_open_regular(path, 9, &fd), YK_EDATA, "too large: 10 bytes");
     assert_int_equal(symlink(path, other), 0);
-    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "/other: not a regular file");
+    assert_error(yk_file_open_regular(other, 10, &fd), YK_EDATA, "/other: not a regular file");
     assert_int_equal(fd, -1);
     assert_int_equal(unlink(other), 0);
     assert_int_equal(mkfifo(other, 0600), 0);
-    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "not a regular file");
+    assert_error(yk_file_open_regular(other, 10, &fd), YK_EDATA, "not a regular file");
     assert_int_equal(unlink(other), 0);
     assert_int_equal(mkdir(other, 0700), 0);
-    assert_error(yk_file_open_plain(other, 10, &fd), YK_EDATA, "not a regular file");
+    assert_error(yk_file_open_regular(other, 10, &fd), YK_EDATA, "not a regular file");
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_test_directory)
     const struct CMUnitTest tests[] = {
         TEST(test_file_appears_when_closed), TEST(test_file_aborted), TEST(test_file_appends),
-        TEST(test_file_error_sticks),        TEST(test_folders),      TEST(test_plain),
+        TEST(test_file_error_sticks),        TEST(test_directories),  TEST(test_plain),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

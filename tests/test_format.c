@@ -12,8 +12,8 @@ static char path[128];
 
 static int make_path(void **state)
 {
-    int rc = make_folder(state);
-    snprintf(path, sizeof path, "%s/file", folder);
+    int rc = make_test_directory(state);
+    snprintf(path, sizeof path, "%s/file", directory);
     return rc;
 }
 
@@ -116,7 +116,7 @@ static void input_reports_damage(void **state)
     put(path, packed, n + 7);
     assert_error(read_through(&offset), YK_EDATA, "uncompressed bytes after the compressed stream");
     assert_error(yk_input_open("/nonexistent/file", 0, &(yk_input *){NULL}), YK_EDATA, "No such file");
-    assert_error(yk_input_open(folder, 0, &(yk_input *){NULL}), YK_EDATA, "is a directory");
+    assert_error(yk_input_open(directory, 0, &(yk_input *){NULL}), YK_EDATA, "is a directory");
     free(data);
     free(packed);
 }
@@ -339,7 +339,7 @@ static void idx_refuses_bad_files(void **state)
     bomb[n - 7] ^= 1;
     refuse_idx(bomb, n, "at byte 0: wrong magic");
     yk_idx idx;
-    assert_error(yk_idx_load(folder, &idx), YK_EDATA, "is a directory");
+    assert_error(yk_idx_load(directory, &idx), YK_EDATA, "is a directory");
     assert_error(yk_idx_load("/nonexistent", &idx), YK_EDATA, "No such file");
 }
 
@@ -356,5 +356,5 @@ int main(void)
         cmocka_unit_test(idx_loads_plain_and_gzip),
         cmocka_unit_test(idx_refuses_bad_files),
     };
-    return cmocka_run_group_tests(tests, make_path, remove_folder);
+    return cmocka_run_group_tests(tests, make_path, remove_test_directory);
 }

@@ -177,7 +177,7 @@ static void test_every_failure(void **state)
             assert_int_equal(entries_of_run(), 1);
             if (st) {
                 assert_int_equal(st, YK_ESYSTEM);
-                assert_says(errors[e] == EIO ? "the device failed" : "the disk is full");
+                assert_message(errors[e] == EIO ? "the device failed" : "the disk is full");
                 failed++;
             }
             drop_disk();
@@ -195,7 +195,7 @@ static void test_full_disk(void **state)
     assert_int_equal(two_files(), YK_OK);
     yk_fs_memory_capacity(disk, OLD + NEW - 1);
     assert_int_equal(write_file("a", 'n', NEW), YK_ESYSTEM);
-    assert_says("the disk is full");
+    assert_message("the disk is full");
     assert_int_equal(holds("a", 'o'), OLD);
     assert_int_equal(entries_of_run(), 1);
     yk_fs_memory_capacity(disk, OLD + NEW); /* both exist for a moment */
@@ -275,5 +275,5 @@ int main(void)
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_power_cut_while_saving),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -42,7 +42,7 @@ static void servers_mix_staleness(void **state)
         job j;
         job_begin(&j, kind, CLIENTS);
         for (int g = LINEAR; g <= EMBEDDING; g++) {
-            j.at_once[g] = true;
+            j.immediate[g] = true;
             j.group[g].optim = rule_config(YK_SGD); /* the order of clients makes no difference */
         }
         simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
@@ -83,7 +83,7 @@ static void servers_train_asynchronously(void **state)
 
 /* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, on all servers. Returns how far a
  * worker is ahead of another at most. */
-static uint64_t most_ahead(uint64_t bound, uint64_t local_steps, int depth, bool copies, uint64_t seed)
+static uint64_t max_ahead(uint64_t bound, uint64_t local_steps, int depth, bool copies, uint64_t seed)
 {
     job j;
     job_begin(&j, YK_SGD, CLIENTS);
@@ -115,13 +115,13 @@ static void servers_bound_staleness(void **state)
     for (uint64_t seed = 0; seed < 4; seed++) {
         for (int depth = 1; depth <= 3; depth++) { /* --prefetch 0 to 2 */
             for (uint64_t bound = depth > 1 ? (uint64_t)depth - 1 : 1; bound <= 5; bound++)
-                assert_int_equal(most_ahead(bound, 0, depth, false, seed), bound);
-            assert_true(most_ahead(YK_ASYNC, 0, depth, false, seed) > 8);
+                assert_int_equal(max_ahead(bound, 0, depth, false, seed), bound);
+            assert_true(max_ahead(YK_ASYNC, 0, depth, false, seed) > 8);
         }
         /* in the last step of a round; others are seen round by round */
-        assert_int_equal(most_ahead(3, 3, 1, false, seed), 2);
-        assert_int_equal(most_ahead(5, 3, 1, false, seed), 5);
-        assert_int_equal(most_ahead(7, 3, 1, false, seed), 5);
+        assert_int_equal(max_ahead(3, 3, 1, false, seed), 2);
+        assert_int_equal(max_ahead(5, 3, 1, false, seed), 5);
+        assert_int_equal(max_ahead(7, 3, 1, false, seed), 5);
     }
 }
 
@@ -133,7 +133,7 @@ static void copies_bound_staleness(void **state)
         for (int depth = 1; depth <= 3; depth++)
             for (uint64_t bound = depth > 1 ? (uint64_t)depth - 1 : 1; bound <= 8; bound++) {
                 const uint64_t lifetime = bound / (uint64_t)depth > 1 ? bound / (uint64_t)depth : 1,
-                               ahead = most_ahead(bound, lifetime, depth, true, seed);
+                               ahead = max_ahead(bound, lifetime, depth, true, seed);
                 if (ahead > bound || ahead + lifetime < bound)
                     fail_msg("depth %d, bound %d: %d ahead", depth, (int)bound, (int)ahead);
             }
@@ -144,7 +144,7 @@ static void copies_bound_staleness(void **state)
 /* Each process trains a copy for H steps; then weights and state of all are averaged. */
 static void reference_local_sgd(const job *j, reference *out)
 {
-    static reference copy[MOST_WORKERS];
+    static reference copy[MAX_WORKERS];
     const size_t each = BATCH * (size_t)j->threads, n = (size_t)(j->workers / j->threads);
     reference_begin(out, j->group);
     for (int epoch = 0; epoch < j->epochs; epoch++)

@@ -267,8 +267,8 @@ static void checkpoints_hold_all_groups(void **state)
     yk_progress_state p = {
         .step = yk_local_steps(s), .epoch = EPOCHS, .cursor = (uint64_t[]){1}, .ncursor = 1};
     char *path = NULL;
-    assert_int_equal(yk_dir_make(in_folder("run")), YK_OK);
-    assert_int_equal(yk_checkpoint_save(in_folder("run"), "factor", &j.model, s, &map, &p, &path), YK_OK);
+    assert_int_equal(yk_dir_make(in_directory("run")), YK_OK);
+    assert_int_equal(yk_checkpoint_save(in_directory("run"), "factor", &j.model, s, &map, &p, &path), YK_OK);
     assert_memory_equal(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);
     assert_tensors(path);
     yk_progress_state again;
@@ -296,5 +296,5 @@ int main(void)
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(checkpoints_hold_all_groups),
     };
-    return cmocka_run_group_tests_name("groups", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("groups", tests, make_test_directory, remove_test_directory);
 }

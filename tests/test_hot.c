@@ -68,8 +68,8 @@ static YK_RACY void look(hot_test *b, int me, uint64_t step, const yk_view *v)
         for (uint32_t w = 0; w < WORKERS; w++) {
             const uint64_t seen = (uint64_t)v->w[yk_view_at(v, first_key[level] + w)];
             const uint64_t missed = step > seen && (int)w != me ? step - seen : 0;
-            uint64_t most = atomic_load(&b->stalest[level]);
-            while (missed > most && !atomic_compare_exchange_weak(&b->stalest[level], &most, missed))
+            uint64_t max = atomic_load(&b->stalest[level]);
+            while (missed > max && !atomic_compare_exchange_weak(&b->stalest[level], &max, missed))
                 ;
         }
 }

@@ -35,14 +35,14 @@ static yk_status decode(size_t n, size_t height, size_t width, size_t channels, 
 /* The largest difference from the formula over all channels. */
 static int worst(size_t w, size_t h, size_t channels)
 {
-    int most = 0;
+    int max = 0;
     for (size_t c = 0; c < channels; c++)
         for (size_t y = 0; y < h; y++)
             for (size_t x = 0; x < w; x++) {
                 int d = abs(planes[(c * h + y) * w + x] - pixel_at(x, y, c, w, h));
-                most = d > most ? d : most;
+                max = d > max ? d : max;
             }
-    return most;
+    return max;
 }
 
 /* ---- the filter */
@@ -108,7 +108,7 @@ static void resampling_equals_its_definition(void **state)
     yk_resampler_fini(&to);
 }
 
-static void uniform_colours_are_preserved(void **state)
+static void uniform_colors_are_preserved(void **state)
 {
     (void)state;
     yk_resampler to = {0};
@@ -164,7 +164,7 @@ static void png_of_every_kind(void **state)
     assert_int_equal(decode(n, 23, 37, 3, YK_FIT_EXACT), YK_OK);
     assert_int_equal(planes[2 * 37 + 5], 7);
     assert_int_equal(planes[2 * 23 * 37 + 2 * 37 + 5], 255 - 7);
-    /* grey from colour, and colour from grey */
+    /* gray from color, and color from gray */
     assert_int_equal(decode(n, 23, 37, 1, YK_FIT_EXACT), YK_OK);
     assert_int_equal(planes[2 * 37 + 5], (int)(7 * 0.886 + 248 * 0.114 + 0.5));
     n = encode_png(37, 23, &(png_kind){PNG_COLOR_TYPE_GRAY, 8, false}, bytes, sizeof bytes);
@@ -188,12 +188,12 @@ static void jpeg_of_every_kind(void **state)
         assert_true(worst(121, 85, channels) <= 9);
         assert_int_equal(decode(n, 85, 121, channels == 1 ? 3 : 1, YK_FIT_EXACT), YK_OK);
     }
-    /* grey from colour, converted by libjpeg and by yoke */
+    /* gray from color, converted by libjpeg and by yoke */
     size_t n = encode_jpeg(64, 64, &kinds[1], bytes, sizeof bytes);
     assert_int_equal(decode(n, 64, 64, 1, YK_FIT_EXACT), YK_OK);
-    double grey = 0.299 * pixel_at(20, 30, 0, 64, 64) + 0.587 * pixel_at(20, 30, 1, 64, 64) +
+    double gray = 0.299 * pixel_at(20, 30, 0, 64, 64) + 0.587 * pixel_at(20, 30, 1, 64, 64) +
                   0.114 * pixel_at(20, 30, 2, 64, 64);
-    assert_true(fabs(planes[30 * 64 + 20] - grey) < 4.0);
+    assert_true(fabs(planes[30 * 64 + 20] - gray) < 4.0);
 }
 
 static void images_are_resized(void **state)
@@ -218,7 +218,7 @@ static void images_are_resized(void **state)
         assert_int_equal(planes[10000 + 87 * 100 + x], 0);
     }
     assert_int_equal(decode(n, 100, 100, 3, YK_FIT_EXACT), YK_EUSAGE);
-    assert_says("an image of 375 x 500 pixels among images of 100 x 100: choose one size");
+    assert_message("an image of 375 x 500 pixels among images of 100 x 100: choose one size");
     /* portrait images, and extreme shapes */
     n = encode_png(10, 400, &(png_kind){PNG_COLOR_TYPE_RGB, 8, false}, bytes, sizeof bytes);
     for (yk_fit fit = YK_FIT_CROP; fit <= YK_FIT_RESIZE; fit++) {
@@ -267,15 +267,15 @@ static void truncated_images_are_refused(void **state)
         }
         memcpy(bytes, copy, n);
         decode(n / 2, 40, 40, 3, YK_FIT_CROP);
-        assert_says(kind < 2 ? "remature end of" : "the PNG file is truncated");
+        assert_message(kind < 2 ? "remature end of" : "the PNG file is truncated");
         assert_true(yk_image_offset(decoder()) == n / 2);
         assert_int_equal(decode(n, 40, 40, 3, YK_FIT_CROP), YK_OK); /* the decoder still works */
     }
     assert_int_equal(decode(0, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
-    assert_says("an empty image");
+    assert_message("an empty image");
     memcpy(bytes, "GIF89a, of all things", 21);
     assert_int_equal(decode(21, 40, 40, 3, YK_FIT_CROP), YK_EDATA);
-    assert_says("neither a JPEG nor a PNG");
+    assert_message("neither a JPEG nor a PNG");
 }
 
 /* With any byte changed, the result is an image or an error, and the next image is decoded. */
@@ -309,10 +309,10 @@ static void huge_images_are_refused(void **state)
         at++;
     memset(bytes + at + 5, 0xf0, 4); /* 61680 x 61680 */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
-    assert_says("61680 x 61680 pixels is too large");
+    assert_message("61680 x 61680 pixels is too large");
     memset(bytes + at + 5, 0x3f, 4); /* each side is within the limit, the area is not */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
-    assert_says("16191 x 16191 pixels is too large");
+    assert_message("16191 x 16191 pixels is too large");
     n = encode_png(20000, 1, &(png_kind){PNG_COLOR_TYPE_GRAY, 8, false}, bytes, sizeof bytes);
     assert_int_equal(decode(n, 32, 32, 1, YK_FIT_CROP), YK_EDATA);
     /* a progressive image whose last scan is repeated many times */
@@ -333,7 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resampling_equals_its_definition),
-        cmocka_unit_test(uniform_colours_are_preserved),
+        cmocka_unit_test(uniform_colors_are_preserved),
         cmocka_unit_test(png_of_every_kind),
         cmocka_unit_test(jpeg_of_every_kind),
         cmocka_unit_test(images_are_resized),

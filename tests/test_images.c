@@ -1,4 +1,4 @@
-/* Sources of images: CIFAR-10, class folders, TFRecords of encoded images. test_synth_images.c tests generated images. */
+/* Sources of images: CIFAR-10, class directories, TFRecords of encoded images. test_synth_images.c tests generated images. */
 #include "encode.h"
 #include "read_all.h"
 
@@ -17,7 +17,7 @@ static void refuse(const char *spec, yk_split split, yk_status expected, const c
 
 static void make_directory(const char *name)
 {
-    assert_int_equal(mkdir(in_folder(name), 0777), 0);
+    assert_int_equal(mkdir(in_directory(name), 0777), 0);
 }
 
 static void check_shape(const yk_source *s, size_t height, size_t width, size_t channels)
@@ -51,17 +51,17 @@ static void cifar_directory_has_two_splits(void **state)
     (void)state;
     make_directory("cifar");
     char spec[300];
-    snprintf(spec, sizeof spec, "cifar10:%s", in_folder("cifar"));
+    snprintf(spec, sizeof spec, "cifar10:%s", in_directory("cifar"));
     refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "no data_batch_1.bin");
-    put_cifar(in_folder("cifar/data_batch_1.bin"), 700, 0); /* more than a block */
-    put_cifar(in_folder("cifar/plain"), 3, 700);
-    put_cifar(in_folder("cifar/data_batch_2.bin"), 3, 700);
+    put_cifar(in_directory("cifar/data_batch_1.bin"), 700, 0); /* more than a block */
+    put_cifar(in_directory("cifar/plain"), 3, 700);
+    put_cifar(in_directory("cifar/data_batch_2.bin"), 3, 700);
     for (int form = 0; form < 3; form++) { /* with the format name, without it, with a compressed file */
         if (form == 2) {
-            compress_file(in_folder("cifar/plain"), in_folder("cifar/data_batch_2.bin.gz"), GZIP);
-            unlink(in_folder("cifar/data_batch_2.bin"));
+            compress_file(in_directory("cifar/plain"), in_directory("cifar/data_batch_2.bin.gz"), GZIP);
+            unlink(in_directory("cifar/data_batch_2.bin"));
         }
-        const char *as = form == 1 ? in_folder("cifar") : spec;
+        const char *as = form == 1 ? in_directory("cifar") : spec;
         yk_source *s = open_well(as, YK_SPLIT_TRAIN);
         assert_string_equal(s->ops->name, "cifar10");
         check_shape(s, 32, 32, 3);
@@ -81,7 +81,7 @@ static void cifar_directory_has_two_splits(void **state)
         yk_rows_fini(&rows);
     }
     refuse(spec, YK_SPLIT_TEST, YK_EDATA, "no test_batch.bin");
-    put_cifar(in_folder("cifar/test_batch.bin"), 5, 0);
+    put_cifar(in_directory("cifar/test_batch.bin"), 5, 0);
     yk_source *s = open_well(spec, YK_SPLIT_TEST);
     assert_int_equal(s->examples, 5);
     assert_true(yk_source_has_test_split(s));
@@ -122,38 +122,38 @@ static void cifar_damage_is_reported(void **state)
     yk_rows_fini(&rows);
 }
 
-/* ---- folders */
+/* ---- directories */
 
 static void put_png(const char *name, size_t w, size_t h)
 {
-    put(in_folder(name), bytes,
+    put(in_directory(name), bytes,
         encode_png(w, h, &(png_kind){PNG_COLOR_TYPE_RGB, 8, false}, bytes, sizeof bytes));
 }
 
 static void put_jpeg(const char *name, size_t w, size_t h)
 {
-    put(in_folder(name), bytes, encode_jpeg(w, h, &(jpeg_kind){3, 90, false}, bytes, sizeof bytes));
+    put(in_directory(name), bytes, encode_jpeg(w, h, &(jpeg_kind){3, 90, false}, bytes, sizeof bytes));
 }
 
-static void folders_are_classes(void **state)
+static void directories_are_classes(void **state)
 {
     (void)state;
     make_directory("pets");
     make_directory("pets/dog");
     make_directory("pets/Cat"); /* in byte order: before dog */
     make_directory("pets/.hidden");
-    refuse(in_folder("pets"), YK_SPLIT_TRAIN, YK_EDATA, "pets");
+    refuse(in_directory("pets"), YK_SPLIT_TRAIN, YK_EDATA, "pets");
     char spec[300], name[64];
-    snprintf(spec, sizeof spec, "images:%s", in_folder("pets"));
+    snprintf(spec, sizeof spec, "images:%s", in_directory("pets"));
     refuse(spec, YK_SPLIT_TRAIN, YK_EDATA, "no images");
     for (int i = 0; i < 70; i++) {
         snprintf(name, sizeof name, "pets/%s/%d.%s", i % 7 ? "dog" : "Cat", i, i % 2 ? "PNG" : "png");
         put_png(name, 8, 6);
     }
-    put(in_folder("pets/dog/notes.txt"), "x", 1);
-    put(in_folder("pets/.hidden/a.png"), "x", 1);
+    put(in_directory("pets/dog/notes.txt"), "x", 1);
+    put(in_directory("pets/.hidden/a.png"), "x", 1);
     for (int form = 0; form < 2; form++) {
-        const char *as = form ? spec : in_folder("pets");
+        const char *as = form ? spec : in_directory("pets");
         yk_source *s = open_well(as, YK_SPLIT_TRAIN);
         assert_string_equal(s->ops->name, "images");
         check_shape(s, 6, 8, 3);
@@ -181,7 +181,7 @@ static void folders_are_classes(void **state)
     assert_error(read_all(spec, NULL, 9, &rows, NULL), YK_EUSAGE,
                  "large.jpeg: an image of 50 x 100 pixels among");
     yk_rows_fini(&rows);
-    snprintf(spec, sizeof spec, "images:%s?size=12x10&fit=pad&channels=1", in_folder("pets"));
+    snprintf(spec, sizeof spec, "images:%s?size=12x10&fit=pad&channels=1", in_directory("pets"));
     assert_int_equal(read_all(spec, NULL, 9, &rows, NULL), YK_OK);
     assert_int_equal(rows.n, 71);
     assert_int_equal(rows.dim, 120);
@@ -200,13 +200,13 @@ static void folders_are_classes(void **state)
         {"classes=3", "unknown option classes"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        snprintf(spec, sizeof spec, "images:%s?%s", in_folder("pets"), wrong[i][0]);
+        snprintf(spec, sizeof spec, "images:%s?%s", in_directory("pets"), wrong[i][0]);
         refuse(spec, YK_SPLIT_TRAIN, YK_EUSAGE, wrong[i][1]);
     }
     refuse("images:", YK_SPLIT_TRAIN, YK_EUSAGE, "the directory is missing");
 }
 
-static void folders_have_two_splits(void **state)
+static void directories_have_two_splits(void **state)
 {
     (void)state;
     static const char *const names[] = {"two",         "two/train", "two/train/a", "two/train/b",
@@ -218,9 +218,9 @@ static void folders_have_two_splits(void **state)
     put_png("two/val/c/1.png", 4, 4);
     put_png("two/val/c/2.png", 4, 4);
     char spec[300];
-    snprintf(spec, sizeof spec, "images:%s", in_folder("two"));
+    snprintf(spec, sizeof spec, "images:%s", in_directory("two"));
     for (int test = 0; test < 2; test++) {
-        yk_source *s = open_well(test ? in_folder("two") : spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN);
+        yk_source *s = open_well(test ? in_directory("two") : spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN);
         assert_true(yk_source_has_test_split(s));
         assert_int_equal(s->examples, 2);
         assert_int_equal(s->classes, 3); /* c has no training image, but is a class */
@@ -240,7 +240,7 @@ static void folders_have_two_splits(void **state)
     refuse(spec, YK_SPLIT_TEST, YK_EDATA, "val/d: the training set has no class with this name");
     make_directory("one");
     make_directory("one/train");
-    snprintf(spec, sizeof spec, "images:%s", in_folder("one"));
+    snprintf(spec, sizeof spec, "images:%s", in_directory("one"));
     refuse(spec, YK_SPLIT_TEST, YK_EDATA, "has train/, but neither test/ nor val/");
 }
 
@@ -253,30 +253,30 @@ static void damaged_files_are_reported(void **state)
     put_jpeg("harm/a/2.jpg", 64, 48);
     put_png("harm/a/3.png", 64, 48);
     struct stat st;
-    assert_int_equal(stat(in_folder("harm/a/2.jpg"), &st), 0);
-    assert_int_equal(truncate(in_folder("harm/a/2.jpg"), st.st_size / 2), 0);
-    patch(in_folder("harm/a/3.png"), 60, 0xff);
-    put(in_folder("harm/a/4.jpg"), "", 0);
-    assert_int_equal(symlink("/nonexistent/5.jpg", in_folder("harm/a/5.jpg")),
+    assert_int_equal(stat(in_directory("harm/a/2.jpg"), &st), 0);
+    assert_int_equal(truncate(in_directory("harm/a/2.jpg"), st.st_size / 2), 0);
+    patch(in_directory("harm/a/3.png"), 60, 0xff);
+    put(in_directory("harm/a/4.jpg"), "", 0);
+    assert_int_equal(symlink("/nonexistent/5.jpg", in_directory("harm/a/5.jpg")),
                      0); /* a dangling link: ignored */
     char spec[300];
     yk_rows rows;
     uint64_t bad;
-    snprintf(spec, sizeof spec, "images:%s?size=32", in_folder("harm"));
+    snprintf(spec, sizeof spec, "images:%s?size=32", in_directory("harm"));
     yk_source *s = open_well(spec, YK_SPLIT_TRAIN);
     assert_int_equal(s->examples, 4);
     yk_source_free(s);
     assert_int_equal(read_all(spec, NULL, 2, &rows, NULL), YK_EDATA);
-    assert_says("(--skip-bad N skips");
+    assert_message("(--skip-bad N skips");
     yk_rows_fini(&rows);
     assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 3}, 2, &rows, &bad), YK_OK);
     assert_int_equal(rows.n, 1);
     assert_int_equal(bad, 3);
     yk_rows_fini(&rows);
-    unlink(in_folder("harm/a/3.png"));
-    unlink(in_folder("harm/a/4.jpg"));
+    unlink(in_directory("harm/a/3.png"));
+    unlink(in_directory("harm/a/4.jpg"));
     assert_error(read_all(spec, NULL, 2, &rows, NULL), YK_EDATA, "2.jpg: at byte ");
-    assert_says("remature end of");
+    assert_message("remature end of");
     yk_rows_fini(&rows);
 }
 
@@ -410,8 +410,8 @@ static void bad_image_records_are_reported(void **state)
     uint64_t bad;
     snprintf(spec, sizeof spec, "tfrecord:%s?size=16&base=1&classes=5", path);
     assert_error(read_all(spec, NULL, 7, &rows, NULL), YK_EDATA, "record 4 at byte ");
-    assert_says("of the image: ");
-    assert_says("remature end of");
+    assert_message("of the image: ");
+    assert_message("remature end of");
     yk_rows_fini(&rows);
     assert_error(read_all(spec, &(yk_source_options){.skip_bad = 1}, 7, &rows, NULL), YK_EDATA,
                  "the label 9 is not from 1 to 5 (options base and classes)");
@@ -441,14 +441,10 @@ static void bad_image_records_are_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cifar_directory_has_two_splits),
-        cmocka_unit_test(cifar_damage_is_reported),
-        cmocka_unit_test(folders_are_classes),
-        cmocka_unit_test(folders_have_two_splits),
-        cmocka_unit_test(damaged_files_are_reported),
-        cmocka_unit_test(features_are_found),
-        cmocka_unit_test(image_records_are_read),
-        cmocka_unit_test(bad_image_records_are_reported),
+        cmocka_unit_test(cifar_directory_has_two_splits), cmocka_unit_test(cifar_damage_is_reported),
+        cmocka_unit_test(directories_are_classes),        cmocka_unit_test(directories_have_two_splits),
+        cmocka_unit_test(damaged_files_are_reported),     cmocka_unit_test(features_are_found),
+        cmocka_unit_test(image_records_are_read),         cmocka_unit_test(bad_image_records_are_reported),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -26,7 +26,7 @@ static const char *read_all(const char *path, unsigned flags, yk_status *st_out)
 
 static const char *lines_of(const char *text, unsigned flags, yk_status *st_out)
 {
-    const char *path = in_folder("a.ini");
+    const char *path = in_directory("a.ini");
     put(path, text, strlen(text));
     return read_all(path, flags, st_out);
 }
@@ -59,31 +59,31 @@ static void errors_have_their_line(void **state)
     yk_status st;
     assert_string_equal(lines_of("a = 1\n\nwhat\nb = 2\n", 0, &st), "a=1;");
     assert_int_equal(st, YK_EUSAGE);
-    assert_says("a.ini:3: not a line of the form name = value");
-    read_all(in_folder("none.ini"), 0, &st);
+    assert_message("a.ini:3: not a line of the form name = value");
+    read_all(in_directory("none.ini"), 0, &st);
     assert_int_equal(st, YK_EUSAGE);
-    assert_says("none.ini: cannot read: No such file");
-    read_all(folder, 0, &st);
+    assert_message("none.ini: cannot read: No such file");
+    read_all(directory, 0, &st);
     assert_int_equal(st, YK_EUSAGE);
-    assert_says(": cannot read: Is a directory");
+    assert_message(": cannot read: Is a directory");
 }
 
 static void plain_files_only(void **state)
 {
     (void)state;
     yk_ini in;
-    yk_status st = yk_ini_open_plain(in_folder("none.ini"), 100, 0, &in);
+    yk_status st = yk_ini_open_regular(in_directory("none.ini"), 100, 0, &in);
     assert_int_equal(st, YK_OK);
     assert_null(in.file);
     assert_false(yk_ini_next(&in, &st));
     assert_int_equal(yk_ini_close(&in, st), YK_OK);
-    put(in_folder("a.ini"), "a = 1\nb = 2\n", 12);
-    st = yk_ini_open_plain(in_folder("a.ini"), 11, 0, &in); /* one byte above the limit */
+    put(in_directory("a.ini"), "a = 1\nb = 2\n", 12);
+    st = yk_ini_open_regular(in_directory("a.ini"), 11, 0, &in); /* one byte above the limit */
     assert_int_equal(yk_ini_close(&in, st), YK_EDATA);
-    st = yk_ini_open_plain(in_folder("a.ini"), 12, 0, &in);
+    st = yk_ini_open_regular(in_directory("a.ini"), 12, 0, &in);
     assert_true(yk_ini_next(&in, &st));
     assert_int_equal(yk_ini_close(&in, yk_fail(YK_EUSAGE, "no")), YK_EUSAGE);
-    assert_says("a.ini:1: no");
+    assert_message("a.ini:1: no");
 }
 
 int main(void)
@@ -91,5 +91,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines_are_read),
                                        cmocka_unit_test(errors_have_their_line),
                                        cmocka_unit_test(plain_files_only)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

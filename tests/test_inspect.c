@@ -111,16 +111,16 @@ static void table_of_frequent_keys_grows(void **state)
 /* ---- histograms */
 
 /* Whatever the range, the bars count every value once, within their bounds. */
-static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t most, bool tail)
+static void check_bars(const double *x, size_t n, double width, bool below_zero, size_t max, bool tail)
 {
     yk_distribution s;
     yk_bar bar[32];
     assert_int_equal(yk_distribution_init(&s, width, below_zero), YK_OK);
-    assert_int_equal(yk_distribution_bars(&s, most, bar), 0);
+    assert_int_equal(yk_distribution_bars(&s, max, bar), 0);
     for (size_t i = 0; i < n; i++)
         yk_distribution_add(&s, x[i]);
-    size_t bars = yk_distribution_bars(&s, most, bar);
-    assert_true(bars >= 1 && bars <= most);
+    size_t bars = yk_distribution_bars(&s, max, bar);
+    assert_true(bars >= 1 && bars <= max);
     assert_int_equal(isinf(bar[bars - 1].to) != 0, tail);
     uint64_t sum = 0;
     for (size_t b = 0; b < bars; b++) {
@@ -169,7 +169,7 @@ static void histograms_have_quantiles(void **state)
     assert_true(yk_distribution_quantile(&s, 0.0) == 1.0);
     assert_true(yk_distribution_quantile(&s, 0.5) == 500.0);
     assert_true(yk_distribution_quantile(&s, 1.0) == 1000.0);
-    assert_true(s.least == 1.0 && s.most == 1000.0 && s.sum == 500500.0 && s.n == 1000);
+    assert_true(s.min == 1.0 && s.max == 1000.0 && s.sum == 500500.0 && s.n == 1000);
     yk_distribution_fini(&s);
 }
 
@@ -209,18 +209,18 @@ static void sparse_text_is_counted(void **state)
     assert_int_equal(i.columns, 1000000);
     assert_int_equal(i.entries, 7);
     assert_int_equal(i.empty, 1);
-    assert_int_equal(i.index_least, 0); /* libsvm indices begin at 1 */
-    assert_int_equal(i.index_most, 999999);
+    assert_int_equal(i.index_min, 0); /* libsvm indices begin at 1 */
+    assert_int_equal(i.index_max, 999999);
     assert_int_equal(i.ranking.distinct, 4);
     assert_int_equal(i.ranking.leader[0].key, 4);
     assert_int_equal(i.ranking.leader[0].count, 4);
     assert_int_equal(i.ranking.sum[0], 7);
     assert_false(i.ones);
-    assert_true(i.least == -2.0 && i.most == 3.0);
+    assert_true(i.min == -2.0 && i.max == 3.0);
     assert_true(fabs(i.mean - 4.5 / 7.0) < 1e-12);
     assert_true(fabs(i.deviation - sqrt(16.25 / 7.0 - i.mean * i.mean)) < 1e-12);
     assert_int_equal(i.zeros, 1);
-    assert_true(i.histogram.least == 0.0 && i.histogram.most == 3.0);
+    assert_true(i.histogram.min == 0.0 && i.histogram.max == 3.0);
     assert_int_equal(i.first.n, 2);
     assert_int_equal(i.first.label[0], 1);
     assert_int_equal(yk_rows_entries(&i.first, 0), 3);
@@ -236,7 +236,7 @@ static void values_of_one_are_detected(void **state)
     const char *path = new_path(".libsvm");
     put(path, "0 1:1 2:1\n1 2:1\n", 16);
     assert_int_equal(inspect(path, NULL, 0, &i), YK_OK);
-    assert_true(i.ones && i.least == 1.0 && i.most == 1.0 && i.mean == 1.0 && i.deviation == 0.0);
+    assert_true(i.ones && i.min == 1.0 && i.max == 1.0 && i.mean == 1.0 && i.deviation == 0.0);
     assert_int_equal(i.first.n, 0);
     yk_inspection_fini(&i);
     char spec[300]; /* the formats below cannot be detected by content */
@@ -269,7 +269,7 @@ static void clicks_and_their_cache(void **state)
     assert_int_equal(a.entries, 9000 * 12);
     assert_int_equal(a.columns, 5000);
     assert_true(a.has_test && a.has_truth && a.ones && !a.verified);
-    assert_true(a.histogram.least == 12.0 && a.histogram.most == 12.0);
+    assert_true(a.histogram.min == 12.0 && a.histogram.max == 12.0);
     assert_int_equal(a.class_count[0] + a.class_count[1], 9000);
     assert_true(a.ranking.sum[0] < a.ranking.sum[1] && a.ranking.sum[3] == a.entries);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
@@ -302,11 +302,11 @@ static void images_are_measured(void **state)
                                   0, 0, 0, 2, /* three images of 2 x 2 */
                                   0, 0, 0, 4, 10, 10, 10, 10, 255, 0, 0, 1};
     const uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 3, 2, 0, 2};
-    put(in_folder("train-images-idx3-ubyte"), images, sizeof images);
-    put(in_folder("train-labels-idx1-ubyte"), labels, sizeof labels);
+    put(in_directory("train-images-idx3-ubyte"), images, sizeof images);
+    put(in_directory("train-labels-idx1-ubyte"), labels, sizeof labels);
     yk_inspection i;
     char spec[300];
-    snprintf(spec, sizeof spec, "idx:%s", folder);
+    snprintf(spec, sizeof spec, "idx:%s", directory);
     assert_int_equal(inspect(spec, NULL, 3, &i), YK_OK);
     assert_string_equal(i.format, "idx");
     assert_int_equal(i.files, 2);
@@ -317,11 +317,11 @@ static void images_are_measured(void **state)
     assert_int_equal(i.class_count[2], 2);
     assert_int_equal(i.height, 2);
     assert_int_equal(i.width, 2);
-    assert_true(i.least == 0.0 && i.most == 255.0);
+    assert_true(i.min == 0.0 && i.max == 255.0);
     assert_true(i.mean == 25.0);
     assert_true(fabs(i.deviation - sqrt((16.0 + 400.0 + 65025.0 + 1.0) / 12.0 - 625.0)) < 1e-9);
     assert_int_equal(i.zeros, 5);
-    assert_true(i.histogram.least == 1.0 && i.histogram.most == 64.0);
+    assert_true(i.histogram.min == 1.0 && i.histogram.max == 64.0);
     assert_true(!i.has_test && !i.ones);
     assert_int_equal(i.first.u8[8], 255);
     assert_true(i.scale == 1.0f / 255.0f);
@@ -348,9 +348,9 @@ static void floats_are_measured(void **state)
     yk_inspection i;
     assert_int_equal(inspect(path, NULL, 1, &i), YK_OK);
     assert_int_equal(i.kind, YK_ROWS_F32);
-    assert_true(i.least == -1e6 && i.most == 1e6);
+    assert_true(i.min == -1e6 && i.max == 1e6);
     assert_int_equal(i.zeros, 2);
-    assert_true(i.histogram.least < -3e5 && i.histogram.most == 0.0);
+    assert_true(i.histogram.min < -3e5 && i.histogram.max == 0.0);
     yk_bar bar[8];
     size_t bars = yk_distribution_bars(&i.histogram, 8, bar);
     assert_int_equal(bar[0].n, 1);
@@ -367,5 +367,5 @@ int main(void)
         cmocka_unit_test(values_of_one_are_detected),   cmocka_unit_test(clicks_and_their_cache),
         cmocka_unit_test(images_are_measured),          cmocka_unit_test(floats_are_measured),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -16,7 +16,7 @@ static void everything(yk_json *j)
     yk_json_real(j, "large", -1e300);
     yk_json_real(j, "nan", NAN);
     yk_json_fixed(j, "fixed", 2.0, 3);
-    yk_json_whole(j, "whole", INT64_MIN);
+    yk_json_int(j, "whole", INT64_MIN);
     yk_json_bool(j, "yes", true);
     yk_json_array(j, "list");
     yk_json_object(j, NULL);
@@ -49,12 +49,12 @@ static void indented(void **state)
     (void)state;
     yk_json j = {.indent = true};
     yk_json_object(&j, NULL);
-    yk_json_whole(&j, "a", 1);
+    yk_json_int(&j, "a", 1);
     yk_json_array(&j, "b");
     yk_json_object(&j, NULL);
     yk_json_real(&j, "c", 0.1);
     yk_json_end(&j);
-    yk_json_whole(&j, NULL, 2);
+    yk_json_int(&j, NULL, 2);
     yk_json_end(&j);
     yk_json_end(&j);
     char *text = yk_json_take(&j);
@@ -73,10 +73,10 @@ static void lines(void **state)
     (void)state;
     yk_json j = {.html = true};
     yk_file *f;
-    assert_int_equal(yk_file_create(in_folder("lines"), &f), YK_OK);
+    assert_int_equal(yk_file_create(in_directory("lines"), &f), YK_OK);
     for (int i = 0; i < 2; i++) {
         yk_json_object(&j, NULL);
-        yk_json_whole(&j, "i", i);
+        yk_json_int(&j, "i", i);
         yk_json_text(&j, "t", "</script>&");
         yk_json_end(&j);
         assert_int_equal(yk_json_write(&j, f), YK_OK);
@@ -84,14 +84,14 @@ static void lines(void **state)
     yk_json_fini(&j);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     char *text = calloc(1, 256);
-    FILE *in = fopen(in_folder("lines"), "r");
+    FILE *in = fopen(in_directory("lines"), "r");
     assert_true(fread(text, 1, 255, in) > 0);
     fclose(in);
     assert_string_equal(
         text, "{\"i\":0,\"t\":\"\\u003c/script>\\u0026\"}\n{\"i\":1,\"t\":\"\\u003c/script>\\u0026\"}\n");
     free(text);
     j = (yk_json){.between = ",\n"};
-    yk_json_whole(&j, NULL, 1);
+    yk_json_int(&j, NULL, 1);
     yk_json_array(&j, NULL);
     yk_json_end(&j);
     text = yk_json_take(&j);
@@ -103,5 +103,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(compact), cmocka_unit_test(indented),
                                        cmocka_unit_test(lines)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

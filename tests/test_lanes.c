@@ -157,7 +157,7 @@ static void dropout_matches_the_reference(void **state)
     }
 }
 
-/* The rate; and values with other neighbours, noise or indices are independent: within 5 standard deviations. */
+/* The rate; and values with other neighbors, noise or indices are independent: within 5 standard deviations. */
 static void dropout_has_its_rate(void **state)
 {
     (void)state;
@@ -302,14 +302,14 @@ static void pools_propagate_nan(void **state)
                 }
 }
 
-/* ---- local response normalisation */
+/* ---- local response normalization */
 
 typedef struct {
     size_t channels, n, size;
     float alpha, beta, bias;
 } lrn;
 
-static void normalisation(void **state)
+static void normalization(void **state)
 {
     (void)state;
     static const lrn cases[] = {{1, 1, 5, 1e-4f, 0.75f, 1}, {3, 2, 5, 0.5f, 0.75f, 1},
@@ -353,7 +353,7 @@ static void normalisation(void **state)
 }
 
 /* The reference: backward against finite differences of forward, and the formula itself. */
-static void normalisation_follows_the_formula(void **state)
+static void normalization_follows_the_formula(void **state)
 {
     (void)state;
     enum { CHANNELS = 6, ALL = CHANNELS * YK_LANES };
@@ -466,10 +466,10 @@ static void softmax_handles_nan(void **state)
 static void interleaving(void **state)
 {
     (void)state;
-    enum { MOST = 70 };
+    enum { MAX = 70 };
     random_state = yk_rng_seed(7, 1);
     EACH_ISA(isa)
-    for (size_t n = 0; n <= MOST; n += n < 36 ? 1 : 17) {
+    for (size_t n = 0; n <= MAX; n += n < 36 ? 1 : 17) {
         const size_t first = below(5);
         uint8_t *u8[YK_LANES];
         float *f32[YK_LANES];
@@ -512,8 +512,8 @@ int main(void)
         cmocka_unit_test(dropout_has_its_rate),
         cmocka_unit_test(pools),
         cmocka_unit_test(pools_propagate_nan),
-        cmocka_unit_test(normalisation),
-        cmocka_unit_test(normalisation_follows_the_formula),
+        cmocka_unit_test(normalization),
+        cmocka_unit_test(normalization_follows_the_formula),
         cmocka_unit_test(softmax),
         cmocka_unit_test(softmax_handles_nan),
         cmocka_unit_test(interleaving),

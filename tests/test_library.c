@@ -104,7 +104,7 @@ typedef struct {
 static clicks *make_clicks(bool ascending)
 {
     clicks *c = calloc(1, sizeof *c);
-    c->file = in_folder("clicks.libsvm");
+    c->file = in_directory("clicks.libsvm");
     FILE *f = fopen(c->file, "w");
     unsigned r = 1;
     for (int i = 0; i < ROWS; i++) {
@@ -356,7 +356,7 @@ static void models_predict_the_same(void **state)
                                            {"logreg", "synth:ctr?features=5000&examples=2000"},
                                            {"dense 20, relu, dense 10", "synth:digits?examples=300"}};
     for (size_t i = 0; i < 3; i++) {
-        const char *out = in_folder("run"), *file = in_folder("m.safetensors");
+        const char *out = in_directory("run"), *file = in_directory("m.safetensors");
         yoke_options *o = OPTIONS({"model", cases[i][0]}, {"data", cases[i][1]}, {"out", out},
                                   {"epochs", "2"}, {"mode", "async"}, {"workers", "2"});
         yoke_training t = YOKE_TRAINING_INIT;
@@ -479,11 +479,11 @@ static void callbacks_observe_and_can_cancel(void **state)
 typedef struct {
     watcher w;
     volatile sig_atomic_t flag;
-} cancelled;
+} canceled;
 
 static void *cancel_soon(void *context)
 {
-    cancelled *c = context;
+    canceled *c = context;
     while (!atomic_load(&c->w.progress))
         usleep(1000);
     __atomic_store_n(&c->flag, 1, __ATOMIC_RELAXED);
@@ -495,7 +495,7 @@ static void another_thread_can_cancel(void **state)
     (void)state;
     yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=2000"},
                               {"epochs", "100000"}, {"out", "none"});
-    cancelled c = {0};
+    canceled c = {0};
     yoke_training t = watched(o, &c.w);
     t.cancel = &c.flag;
     pthread_t thread;
@@ -538,20 +538,20 @@ static void concurrent_trainings_are_independent(void **state)
 {
     (void)state;
     enum { N = 6 };
-    trainer alone[N] = {0}, together[N] = {0};
+    trainer alone[N] = {0}, joint[N] = {0};
     pthread_t thread[N];
     for (int i = 0; i < N; i++) {
-        alone[i].number = together[i].number = i;
+        alone[i].number = joint[i].number = i;
         train_one(&alone[i]);
     }
     for (int i = 0; i < N; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, train_one, &together[i]), 0);
+        assert_int_equal(pthread_create(&thread[i], NULL, train_one, &joint[i]), 0);
     for (int i = 0; i < N; i++)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < N; i++) {
-        assert_true(alone[i].loss > 0.0 && alone[i].loss == together[i].loss);
-        assert_int_equal(together[i].w.metrics, alone[i].w.metrics);
-        assert_true(together[i].w.metrics >= 2);
+        assert_true(alone[i].loss > 0.0 && alone[i].loss == joint[i].loss);
+        assert_int_equal(joint[i].w.metrics, alone[i].w.metrics);
+        assert_true(joint[i].w.metrics >= 2);
     }
 }
 
@@ -577,7 +577,7 @@ static void default_run_directories_differ(void **state)
     pthread_t thread[N];
     char before[300];
     assert_non_null(getcwd(before, sizeof before));
-    assert_int_equal(chdir(in_folder(".")), 0);
+    assert_int_equal(chdir(in_directory(".")), 0);
     for (int i = 0; i < N; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, train_default, &ok[i]), 0);
     int runs = 0;
@@ -598,14 +598,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_checked_at_once),
         cmocka_unit_test(failures_are_values),
-        cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_test_directory,
+                                        remove_test_directory),
+        cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_test_directory, remove_test_directory),
         cmocka_unit_test(a_matrix_is_predicted_while_it_is_checked),
-        cmocka_unit_test_setup_teardown(models_predict_the_same, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(models_predict_the_same, make_test_directory, remove_test_directory),
         cmocka_unit_test(callbacks_observe_and_can_cancel),
         cmocka_unit_test(another_thread_can_cancel),
         cmocka_unit_test(concurrent_trainings_are_independent),
-        cmocka_unit_test_setup_teardown(default_run_directories_differ, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(default_run_directories_differ, make_test_directory,
+                                        remove_test_directory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static pid_t hold(double seconds)
     assert_true(child >= 0);
     if (child == 0) {
         yk_lock *lock;
-        if (yk_lock_take(folder, 0.0, &lock) || write(ready[1], "x", 1) != 1)
+        if (yk_lock_acquire(directory, 0.0, &lock) || write(ready[1], "x", 1) != 1)
             _exit(ODD);
         nap(seconds);
         _exit(0); /* the lock ends with the process */
@@ -55,22 +55,22 @@ static void two_owners_in_one_process(void **state)
     yk_lock *first, *second;
     char words[64], host[64] = "";
     gethostname(host, sizeof host - 1);
-    assert_int_equal(yk_lock_check(folder), YK_OK);
+    assert_int_equal(yk_lock_check(directory), YK_OK);
     assert_int_equal(entries(), 0); /* checking writes nothing */
-    assert_int_equal(yk_lock_take(folder, 0.0, &first), YK_OK);
-    assert_int_equal(yk_lock_take(folder, 0.0, &second), YK_EUSAGE);
+    assert_int_equal(yk_lock_acquire(directory, 0.0, &first), YK_OK);
+    assert_int_equal(yk_lock_acquire(directory, 0.0, &second), YK_EUSAGE);
     assert_null(second);
     snprintf(words, sizeof words, "in use by process %ld on host %.20s", (long)getpid(), host);
-    assert_says(words);
-    assert_says("choose another --out");
-    assert_error(yk_lock_check(folder), YK_EUSAGE, words);
+    assert_message(words);
+    assert_message("choose another --out");
+    assert_error(yk_lock_check(directory), YK_EUSAGE, words);
     yk_lock_release(first);
-    assert_int_equal(yk_lock_check(folder), YK_OK);
-    assert_int_equal(yk_lock_take(folder, 0.0, &second), YK_OK);
+    assert_int_equal(yk_lock_check(directory), YK_OK);
+    assert_int_equal(yk_lock_acquire(directory, 0.0, &second), YK_OK);
     yk_lock_release(second);
     yk_lock_release(NULL);
     char text[16];
-    assert_int_equal(get_file(in_folder("lock"), text, sizeof text), 0);
+    assert_int_equal(get_file(in_directory("lock"), text, sizeof text), 0);
     assert_int_equal(entries(), 1);
 }
 
@@ -82,12 +82,12 @@ static void another_process(void **state)
     const pid_t child = hold(60.0);
     snprintf(words, sizeof words, "in use by process %ld on", (long)child);
     const double began = yk_now();
-    assert_error(yk_lock_take(folder, 0.0, &lock), YK_EUSAGE, words);
-    assert_error(yk_lock_check(folder), YK_EUSAGE, words);
+    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_EUSAGE, words);
+    assert_error(yk_lock_check(directory), YK_EUSAGE, words);
     assert_true(yk_now() - began < 5.0); /* the owner is alive: it does not wait */
     /* just killed: not yet reaped, and it may still be exiting */
     kill(child, SIGKILL);
-    assert_int_equal(yk_lock_take(folder, 0.0, &lock), YK_OK);
+    assert_int_equal(yk_lock_acquire(directory, 0.0, &lock), YK_OK);
     yk_lock_release(lock);
     assert_int_equal(reap(child), 128 + SIGKILL);
 }
@@ -97,8 +97,8 @@ static void waiting_has_a_timeout(void **state)
     (void)state;
     yk_lock *lock;
     const pid_t child = hold(0.4);
-    assert_int_equal(yk_lock_take(folder, 0.1, &lock), YK_EUSAGE);
-    assert_int_equal(yk_lock_take(folder, 20.0, &lock), YK_OK);
+    assert_int_equal(yk_lock_acquire(directory, 0.1, &lock), YK_EUSAGE);
+    assert_int_equal(yk_lock_acquire(directory, 20.0, &lock), YK_OK);
     yk_lock_release(lock);
     assert_int_equal(reap(child), 0);
 }
@@ -107,43 +107,44 @@ static void invalid_lock_files(void **state)
 {
     (void)state;
     yk_lock *lock;
-    put(in_folder("victim"), "keep", 4);
-    assert_int_equal(symlink(in_folder("victim"), in_folder("lock")), 0);
-    assert_error(yk_lock_take(folder, 0.0, &lock), YK_ESYSTEM, "lock: cannot open: it is a symbolic link");
-    assert_error(yk_lock_check(folder), YK_ESYSTEM, "it is a symbolic link");
+    put(in_directory("victim"), "keep", 4);
+    assert_int_equal(symlink(in_directory("victim"), in_directory("lock")), 0);
+    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_ESYSTEM,
+                 "lock: cannot open: it is a symbolic link");
+    assert_error(yk_lock_check(directory), YK_ESYSTEM, "it is a symbolic link");
     char text[16];
-    assert_int_equal(get_file(in_folder("victim"), text, sizeof text), 4);
-    assert_int_equal(unlink(in_folder("lock")), 0);
-    assert_int_equal(mkdir(in_folder("lock"), 0777), 0);
-    assert_error(yk_lock_take(folder, 0.0, &lock), YK_ESYSTEM, "with this name exists");
-    assert_int_equal(rmdir(in_folder("lock")), 0);
+    assert_int_equal(get_file(in_directory("victim"), text, sizeof text), 4);
+    assert_int_equal(unlink(in_directory("lock")), 0);
+    assert_int_equal(mkdir(in_directory("lock"), 0777), 0);
+    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_ESYSTEM, "with this name exists");
+    assert_int_equal(rmdir(in_directory("lock")), 0);
     /* meaningless text, longer than a valid one, in a file that no process has locked */
     char *noise = malloc(100000);
     assert_non_null(noise);
     memset(noise, 'x', 100000);
-    put(in_folder("lock"), noise, 100000);
+    put(in_directory("lock"), noise, 100000);
     free(noise);
-    assert_int_equal(yk_lock_take(folder, 0.0, &lock), YK_OK);
+    assert_int_equal(yk_lock_acquire(directory, 0.0, &lock), YK_OK);
     yk_lock_release(lock);
 }
 
 static void a_directory_that_cannot_be_written(void **state)
 {
     (void)state;
-    assert_int_equal(chmod(folder, 0555), 0);
+    assert_int_equal(chmod(directory, 0555), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         yk_lock *lock;
         if (geteuid() == 0 && setuid(65534))
             _exit(SKIPPED);
-        const yk_status st = yk_lock_take(folder, 0.0, &lock);
-        _exit(st == YK_ESYSTEM && strstr(yk_error(), "change its permissions") && !yk_lock_check(folder)
+        const yk_status st = yk_lock_acquire(directory, 0.0, &lock);
+        _exit(st == YK_ESYSTEM && strstr(yk_error(), "change its permissions") && !yk_lock_check(directory)
                   ? YES
                   : NO);
     }
     const int got = reap(child);
-    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(directory, 0755), 0);
     if (got == SKIPPED)
         skip();
     assert_int_equal(got, YES);
@@ -175,13 +176,13 @@ static void put_owner(long pid, const char *host, const char *boot, unsigned lon
     char text[512];
     snprintf(text, sizeof text, "pid %ld\nhost %s\nsince 2026-07-31T12:00:00Z\nboot %s\nstart %llu\n", pid,
              host, boot, start);
-    put(in_folder("lock"), text, strlen(text));
+    put(in_directory("lock"), text, strlen(text));
 }
 
 static bool can_take(void)
 {
     yk_lock *lock;
-    const yk_status st = yk_lock_take(folder, 0.0, &lock);
+    const yk_status st = yk_lock_acquire(directory, 0.0, &lock);
     yk_lock_release(lock);
     return st == YK_OK;
 }
@@ -189,7 +190,7 @@ static bool can_take(void)
 static bool refused(const char *words)
 {
     yk_lock *lock;
-    return yk_lock_take(folder, 0.0, &lock) == YK_EUSAGE && strstr(yk_error(), words);
+    return yk_lock_acquire(directory, 0.0, &lock) == YK_EUSAGE && strstr(yk_error(), words);
 }
 
 static int without_locks(void)
@@ -207,11 +208,11 @@ static int without_locks(void)
     fclose(f);
     if (!forbid_locks())
         return SKIPPED;
-    if (yk_lock_take(folder, 0.0, &lock) || !yk_lock_take(folder, 0.0, &second) || !yk_lock_check(folder) ||
-        !strstr(yk_error(), "If that process has ended, remove "))
+    if (yk_lock_acquire(directory, 0.0, &lock) || !yk_lock_acquire(directory, 0.0, &second) ||
+        !yk_lock_check(directory) || !strstr(yk_error(), "If that process has ended, remove "))
         return 10;
     yk_lock_release(lock);
-    if (!can_take() || yk_lock_check(folder))
+    if (!can_take() || yk_lock_check(directory))
         return 11;
     put_owner(gone, host, boot, 5); /* killed */
     if (!can_take())
@@ -267,7 +268,7 @@ static int winners(bool locks)
             _exit(SKIPPED);
         yk_lock *lock;
         const bool woken = read(start[0], &c, 1) == 0; /* end of file: the pipe was closed */
-        const int got = yk_lock_take(folder, 0.0, &lock) ? NO : YES;
+        const int got = yk_lock_acquire(directory, 0.0, &lock) ? NO : YES;
         if (!woken || write(tried[1], "x", 1) != 1 || read(over[0], &c, 1) != 0)
             _exit(ODD);
         _exit(got);
@@ -302,7 +303,7 @@ static void one_of_many_gets_the_lock(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_test_directory, remove_test_directory)
     const struct CMUnitTest tests[] = {
         TEST(two_owners_in_one_process),  TEST(another_process),
         TEST(waiting_has_a_timeout),      TEST(invalid_lock_files),

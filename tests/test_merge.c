@@ -1,7 +1,7 @@
 /* Merging workers' copies of hot weights, as defined in optim.h, for every optimizer. */
 #include "reference_optim.h"
 
-enum { MOST_WORKERS = 5, KEYS = 64 };
+enum { MAX_WORKERS = 5, KEYS = 64 };
 
 /* [worker 0's copy] ... [worker T-1's copy][shared], as in the store. */
 typedef struct {
@@ -9,9 +9,9 @@ typedef struct {
     yk_isa isa;
     yk_optim_step o;
     int workers;
-    float block[1 + YK_MAX_SLOTS][(MOST_WORKERS + 1) * KEYS], base[MOST_WORKERS][1 + YK_MAX_SLOTS][KEYS];
-    yk_view view[MOST_WORKERS];
-    yk_optim_merge merge[MOST_WORKERS];
+    float block[1 + YK_MAX_SLOTS][(MAX_WORKERS + 1) * KEYS], base[MAX_WORKERS][1 + YK_MAX_SLOTS][KEYS];
+    yk_view view[MAX_WORKERS];
+    yk_optim_merge merge[MAX_WORKERS];
 } team;
 
 /* Weights after some training, with a fresh copy for every worker. */
@@ -185,7 +185,7 @@ static void large_changes_are_averaged(void **state)
     float g[KEYS];
     EACH_ISA(isa)
     EACH_KIND(kind)
-    for (int workers = 2; workers <= MOST_WORKERS; workers++) {
+    for (int workers = 2; workers <= MAX_WORKERS; workers++) {
         team t;
         weight own[KEYS];
         set_up(&t, isa, kind, workers, 1e9f);

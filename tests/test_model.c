@@ -20,7 +20,7 @@ static double uniform(double low, double high)
     return low + (high - low) * yk_rng_unit(&random_state);
 }
 
-enum { DIM = 21, MOST_CLASSES = 9, ROWS = 30, BATCH = 17 };
+enum { DIM = 21, MAX_CLASSES = 9, ROWS = 30, BATCH = 17 };
 
 /* ---- data, and the same data as a matrix of doubles */
 
@@ -68,18 +68,18 @@ static void make_examples(examples *e, yk_rows_kind kind, bool values, uint32_t 
 /* ---- the models in doubles, from tensors as in PyTorch: weight [outputs][DIM], bias [outputs] */
 
 typedef struct {
-    double weight[MOST_CLASSES * DIM], bias[MOST_CLASSES];
+    double weight[MAX_CLASSES * DIM], bias[MAX_CLASSES];
 } tensors;
 
 /* The probabilities of an example, and its loss. */
 static double reference(const yk_model *m, const tensors *t, const double *x, int32_t label, double *p)
 {
-    double z[MOST_CLASSES], most = -INFINITY, sum = 0;
+    double z[MAX_CLASSES], max = -INFINITY, sum = 0;
     for (size_t c = 0; c < m->outputs; c++) {
         z[c] = m->shape.bias ? t->bias[c] : 0;
         for (size_t d = 0; d < DIM; d++)
             z[c] += t->weight[c * DIM + d] * x[d];
-        most = fmax(most, z[c]);
+        max = fmax(max, z[c]);
     }
     if (m->outputs == 1) {
         p[0] = 1 / (1 + exp(-z[0]));
@@ -87,15 +87,15 @@ static double reference(const yk_model *m, const tensors *t, const double *x, in
         return against > 0 ? against + log1p(exp(-against)) : log1p(exp(against));
     }
     for (size_t c = 0; c < m->outputs; c++)
-        sum += exp(z[c] - most);
+        sum += exp(z[c] - max);
     for (size_t c = 0; c < m->outputs; c++)
-        p[c] = exp(z[c] - most) / sum;
-    return log(sum) + most - z[label];
+        p[c] = exp(z[c] - max) / sum;
+    return log(sum) + max - z[label];
 }
 
 static double reference_loss(const yk_model *m, const tensors *t, const examples *e)
 {
-    double loss = 0, p[MOST_CLASSES];
+    double loss = 0, p[MAX_CLASSES];
     for (size_t i = 0; i < e->batch.n; i++)
         loss += reference(m, t, e->x[e->pick[i]], e->rows.label[e->pick[i]], p);
     return loss;
@@ -113,7 +113,7 @@ typedef struct {
 /* Only the model knows the layout of the parameters. */
 static tensors exported(const yk_model *m, const float *flat)
 {
-    float out[MOST_CLASSES * DIM];
+    float out[MAX_CLASSES * DIM];
     tensors t = {0};
     for (int k = 0; k < m->ntensors; k++) {
         double *to = k ? t.bias : t.weight;
@@ -128,7 +128,7 @@ static void make_model(trained *m, const char *name, yk_rows_kind kind, uint32_t
                        double scale)
 {
     const yk_model_shape shape = {.kind = kind, .dim = DIM, .classes = classes, .bias = bias};
-    float in[MOST_CLASSES * DIM];
+    float in[MAX_CLASSES * DIM];
     assert_int_equal(yk_model_create(name, &shape, &m->model), YK_OK);
     assert_int_equal(yk_workspace_create(m->model, BATCH, &m->work), YK_OK);
     assert_int_equal(m->model->ntensors, 1 + bias);
@@ -154,7 +154,7 @@ static void each_case(void (*check)(const trained *m, const examples *e), double
 {
     for (int kind = YK_ROWS_U8; kind <= YK_ROWS_SPARSE; kind++)
         for (int values = 0; values < 2; values++)
-            for (uint32_t classes = 2; classes <= MOST_CLASSES; classes++)
+            for (uint32_t classes = 2; classes <= MAX_CLASSES; classes++)
                 for (int model = 0; model < (classes == 2 ? 3 : 1); model++) {
                     trained m;
                     examples e;
@@ -279,8 +279,8 @@ static void check_predictions(const trained *m, const examples *e)
 {
     const yk_model *model = m->model;
     const yk_view view = {.w = m->params};
-    float p[BATCH * MOST_CLASSES + 1];
-    double loss = 7, expected = reference_loss(model, &m->t, e), right[MOST_CLASSES];
+    float p[BATCH * MAX_CLASSES + 1];
+    double loss = 7, expected = reference_loss(model, &m->t, e), right[MAX_CLASSES];
     p[BATCH * model->outputs] = -77.0f;
     model->ops->predict(model, m->work, &view, &e->batch, p, &loss);
     assert_true(p[BATCH * model->outputs] == -77.0f);
@@ -327,7 +327,7 @@ static void check_tensors(const trained *m, const examples *e)
     float *back = calloc(model->nparams, sizeof *back);
     assert_non_null(back);
     for (int k = 0; k < model->ntensors; k++) {
-        float tensor[MOST_CLASSES * DIM + 1];
+        float tensor[MAX_CLASSES * DIM + 1];
         tensor[model->tensor[k].size] = -77.0f;
         yk_model_export(model, k, m->params, tensor);
         assert_true(tensor[model->tensor[k].size] == -77.0f);

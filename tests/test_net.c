@@ -15,7 +15,7 @@ static double uniform(double low, double high)
 
 /* ---- a network and some images */
 
-enum { MOST_BATCH = 100, CLASSES = 3 };
+enum { MAX_BATCH = 100, CLASSES = 3 };
 
 typedef struct {
     size_t channels, height, width;
@@ -25,7 +25,7 @@ typedef struct {
     yk_model *model;
     yk_workspace *work;
     yk_rows rows;
-    uint32_t pick[MOST_BATCH];
+    uint32_t pick[MAX_BATCH];
     float *params;
     yk_batch batch;
     yk_grad grad;
@@ -116,7 +116,7 @@ static double plain_loss(plain_net *net, const fixture *f, const double *params)
 static void check_probabilities(fixture *f, plain_net *net, const double *params, const char *list)
 {
     double loss = 1000, truth = 1000, x[512], right[CLASSES];
-    float p[MOST_BATCH * CLASSES];
+    float p[MAX_BATCH * CLASSES];
     const yk_view view = {.w = f->params};
     assert_true(f->rows.dim <= 512);
     f->model->ops->predict(f->model, f->work, &view, &f->batch, p, &loss); /* adds to the loss */
@@ -401,7 +401,7 @@ static void gradients_with_dropout(void **state)
             (f.pick[0] + 1) % (uint32_t)f.rows.n; /* another batch drops others; predict() drops none */
         assert_true(loss_of(&f) != loss);
         double tested = 0, retested = 0;
-        float p[MOST_BATCH * CLASSES];
+        float p[MAX_BATCH * CLASSES];
         const yk_view view = {.w = f.params};
         f.model->ops->predict(f.model, f.work, &view, &f.batch, p, &tested);
         f.model->ops->predict(f.model, f.work, &view, &(yk_batch){&f.rows, f.pick, 4, 0}, p, &retested);

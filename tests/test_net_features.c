@@ -1,4 +1,4 @@
-/* The options of networks (initial weights, standardisation, augmentation), and descriptions and profiles. The input that a
+/* The options of networks (initial weights, standardization, augmentation), and descriptions and profiles. The input that a
  * network uses is computed from a gradient: with one dense layer and one image, the gradient of a weight is the input times the
  * gradient of the bias. */
 #include "scratch.h"
@@ -117,13 +117,13 @@ static double pixel_at(uint32_t image, bool flip, int up, int left, int ch, int 
 static double difference(const float *seen, uint32_t image, bool flip, int up, int left, double mean,
                          double deviation)
 {
-    double most = 0.0;
+    double max = 0.0;
     for (int i = 0; i < DIM; i++) {
         const double want =
             (pixel_at(image, flip, up, left, i / PLANE, i % PLANE / WIDTH, i % WIDTH) - mean) / deviation;
-        most = fmax(most, fabs(want - (double)seen[i]));
+        max = fmax(max, fabs(want - (double)seen[i]));
     }
-    return most;
+    return max;
 }
 
 /* Mean and deviation in bytes, as in TensorFlow's per_image_standardization. */
@@ -221,7 +221,7 @@ static void options_must_fit_the_data(void **state)
 /* ---- initial weights ---- */
 
 typedef struct {
-    double mean, deviation, most;
+    double mean, deviation, max;
 } spread;
 
 static spread spread_of(const float *x, size_t n)
@@ -230,7 +230,7 @@ static spread spread_of(const float *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         s.mean += (double)x[i] / (double)n;
         s.deviation += (double)x[i] * (double)x[i] / (double)n;
-        s.most = fmax(s.most, fabs((double)x[i]));
+        s.max = fmax(s.max, fabs((double)x[i]));
     }
     s.deviation = sqrt(s.deviation);
     return s;
@@ -260,14 +260,14 @@ static void initial_weights(void **state)
         assert_true(fabs(s.mean) < 0.03 * cases[i].deviation);
         assert_true(fabs(s.deviation / cases[i].deviation - 1.0) < 0.02);
         if (cases[i].limit > 0.0)
-            assert_true(s.most <= cases[i].limit * (1 + 1e-6) && s.most > 0.99 * cases[i].limit);
+            assert_true(s.max <= cases[i].limit * (1 + 1e-6) && s.max > 0.99 * cases[i].limit);
         else
-            assert_true(s.most > 3.0 * cases[i].deviation);
+            assert_true(s.max > 3.0 * cases[i].deviation);
         const spread bias = spread_of(p + DIM * 400, 400);
         if (o.init == YK_INIT_TORCH)
-            assert_true(bias.most > 0.9 * cases[i].limit && bias.most <= cases[i].limit * (1 + 1e-6));
+            assert_true(bias.max > 0.9 * cases[i].limit && bias.max <= cases[i].limit * (1 + 1e-6));
         else
-            assert_true(bias.most == 0.0);
+            assert_true(bias.max == 0.0);
         yk_free(p);
         yk_model_free(m);
     }
@@ -299,7 +299,7 @@ static void initial_biases(void **state)
 
 /* ---- images ---- */
 
-static void images_are_standardised_one_by_one(void **state)
+static void images_are_standardized_one_by_one(void **state)
 {
     (void)state;
     const yk_net_options o = options_of("image", NULL);
@@ -312,7 +312,7 @@ static void images_are_standardised_one_by_one(void **state)
     }
 }
 
-static void images_are_standardised_by_channel(void **state)
+static void images_are_standardized_by_channel(void **state)
 {
     (void)state;
     const yk_net_options o = options_of("channel:0.25/0.5,0.5/0.125", NULL);
@@ -521,8 +521,8 @@ int main(void)
         cmocka_unit_test(options_must_fit_the_data),
         cmocka_unit_test(initial_weights),
         cmocka_unit_test(initial_biases),
-        cmocka_unit_test(images_are_standardised_one_by_one),
-        cmocka_unit_test(images_are_standardised_by_channel),
+        cmocka_unit_test(images_are_standardized_one_by_one),
+        cmocka_unit_test(images_are_standardized_by_channel),
         cmocka_unit_test(images_are_flipped_and_shifted),
         cmocka_unit_test(augmentation_is_deterministic),
         cmocka_unit_test(predictions_do_not_augment),

@@ -139,14 +139,14 @@ static void images_too_small_for_a_named_network(void **state)
     (void)state;
     static const struct {
         const char *name;
-        size_t least;
+        size_t min;
         const char *says;
     } known[] = {
         {"alexnet", 67, "alexnet needs images of at least 67x67 pixels, but the data has 66x300"},
         {"lenet5", 12, "lenet5 needs images of at least 12x12 pixels, but the data has 11x300"},
         {"lenet-caffe", 4, "lenet-caffe needs images of at least 4x4 pixels, but the data has 3x300"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const size_t n = known[i].least;
+        const size_t n = known[i].min;
         yk_model *m;
         assert_int_equal(create(known[i].name, (input){3, n, n}, 10, &m), YK_OK);
         yk_model_free(m);
@@ -196,7 +196,7 @@ static void assert_points(const char *list, input in, const char *at, const char
     const yk_status st = create(list, in, 10, &m);
     if (st != YK_EUSAGE)
         fail_msg("'%.60s': %s", list, st ? yk_error() : "no error");
-    assert_says(says);
+    assert_message(says);
     const char *error = yk_error(), *caret = strstr(error, "^\n");
     if (!at)
         return;

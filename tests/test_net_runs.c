@@ -137,7 +137,7 @@ static double largest(const yk_result *r, const char *name)
 {
     char path[400];
     yk_safetensors *s;
-    double most = 0.0;
+    double max = 0.0;
     snprintf(path, sizeof path, "%s/model.safetensors", r->checkpoint);
     assert_int_equal(yk_safetensors_open(path, &s), YK_OK);
     const yk_tensor *t = yk_safetensors_find(s, name);
@@ -145,10 +145,10 @@ static double largest(const yk_result *r, const char *name)
     for (uint64_t i = 0; i < t->bytes / sizeof(float); i++) {
         float x;
         memcpy(&x, (const char *)t->data + i * sizeof x, sizeof x);
-        most = fmax(most, fabs((double)x));
+        max = fmax(max, fabs((double)x));
     }
     yk_safetensors_free(s);
-    return most;
+    return max;
 }
 
 static void biases_can_be_frozen(void **state)
@@ -236,11 +236,11 @@ static void epochs_of_unknown_length_are_refused(void **state)
 {
     (void)state;
     yk_result r;
-    put(in_folder("s.libsvm"), "1 1:1 2:1\n0 1:1 3:1\n", 20);
+    put(in_directory("s.libsvm"), "1 1:1 2:1\n0 1:1 3:1\n", 20);
     char options[400];
     snprintf(options, sizeof options,
              "model=logreg data=libsvm:%s features=10 stream=always lr-schedule=step lr-decay-epochs=1",
-             in_folder("s.libsvm"));
+             in_directory("s.libsvm"));
     assert_error(train(options, 0, &r), YK_EUSAGE, "--lr-decay-every STEPS");
     assert_error(train("model=softmax data=synth:digits?examples=50 lr-decay-epochs=1", 0, &r), YK_EUSAGE,
                  "no effect");
@@ -338,7 +338,7 @@ static void runs_are_described_and_profiled(void **state)
     assert_int_equal(d->gradient_bytes, d->weight_bytes);
     assert_true(d->activation_bytes > 0 && d->flops > 0.0 && d->examples == 300 && d->batch == 32 &&
                 d->workers == 2);
-    assert_true(access(in_folder("a"), F_OK) != 0);
+    assert_true(access(in_directory("a"), F_OK) != 0);
     assert_null(dry.profile);
     yk_result_fini(&dry);
 
@@ -373,5 +373,5 @@ int main(void)
         cmocka_unit_test_setup(channels_are_measured, clear_runs),
         cmocka_unit_test_setup(runs_are_described_and_profiled, clear_runs),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -42,7 +42,7 @@ static double apart(const yk_result *a, const yk_result *b)
 {
     char path[400];
     yk_safetensors *s[2];
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/model.safetensors", (i ? b : a)->checkpoint);
         assert_int_equal(yk_safetensors_open(path, &s[i]), YK_OK);
@@ -61,11 +61,11 @@ static double apart(const yk_result *a, const yk_result *b)
             largest = fmax(largest, fabs((double)u));
             difference = fmax(difference, fabs((double)u - (double)v));
         }
-        most = fmax(most, difference / largest);
+        max = fmax(max, difference / largest);
     }
     yk_safetensors_free(s[0]);
     yk_safetensors_free(s[1]);
-    return most;
+    return max;
 }
 
 static double runs_apart(const char *one, const char *other)
@@ -74,12 +74,12 @@ static double runs_apart(const char *one, const char *other)
     assert_int_equal(train_f(&a, "data=synth:digits?examples=300 steps=12 %s out=a", one), YK_OK);
     assert_int_equal(train_f(&b, "data=synth:digits?examples=300 steps=12 %s out=b", other), YK_OK);
     assert_int_equal(a.examples, b.examples);
-    const double most = apart(&a, &b);
+    const double max = apart(&a, &b);
     yk_result_fini(&a);
     yk_result_fini(&b);
     remove_run("out=a");
     remove_run("out=b");
-    return most;
+    return max;
 }
 
 static void workers_equal_a_larger_batch(void **state)
@@ -90,9 +90,9 @@ static void workers_equal_a_larger_batch(void **state)
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) {
         snprintf(one, sizeof one, "model=" CONV " batch=30 workers=1 optimizer=%s", optimizers[i]);
         snprintf(three, sizeof three, "model=" CONV " batch=10 workers=3 optimizer=%s", optimizers[i]);
-        const double most = runs_apart(one, three);
-        if (!(most < 1e-4))
-            fail_msg("%s: 1 worker of batch 30 and 3 of 10 differ by %.2g", optimizers[i], most);
+        const double max = runs_apart(one, three);
+        if (!(max < 1e-4))
+            fail_msg("%s: 1 worker of batch 30 and 3 of 10 differ by %.2g", optimizers[i], max);
         snprintf(three, sizeof three, "model=" CONV " batch=30 seed=2 optimizer=%s", optimizers[i]);
         assert_true(runs_apart(one, three) >
                     1e-3); /* another seed gives other weights: the bound above is meaningful */
@@ -186,5 +186,5 @@ int main(void)
         cmocka_unit_test_setup(resumed_run_is_bit_identical, clear_runs),
         cmocka_unit_test(divergence_is_an_error),
     };
-    return cmocka_run_group_tests_name("net_train", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("net_train", tests, make_test_directory, remove_test_directory);
 }

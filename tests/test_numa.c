@@ -7,18 +7,18 @@ static void make_node(int node, const char *list)
 {
     char path[64];
     snprintf(path, sizeof path, "devices/system/node/node%d", node);
-    assert_int_equal(mkdir(in_folder(path), 0777), 0);
+    assert_int_equal(mkdir(in_directory(path), 0777), 0);
     strcat(path, "/cpulist");
-    put(in_folder(path), list, strlen(list));
+    put(in_directory(path), list, strlen(list));
 }
 
 static int make_nodes(void **state)
 {
-    if (make_folder(state))
+    if (make_test_directory(state))
         return 1;
-    assert_int_equal(mkdir(in_folder("devices"), 0777), 0);
-    assert_int_equal(mkdir(in_folder("devices/system"), 0777), 0);
-    assert_int_equal(mkdir(in_folder("devices/system/node"), 0777), 0);
+    assert_int_equal(mkdir(in_directory("devices"), 0777), 0);
+    assert_int_equal(mkdir(in_directory("devices/system"), 0777), 0);
+    assert_int_equal(mkdir(in_directory("devices/system/node"), 0777), 0);
     make_node(0, "0-3,8\n");
     make_node(1, "\n"); /* only memory */
     make_node(2, "4-7,9-10\n");
@@ -39,9 +39,9 @@ static void nodes_are_read(void **state)
 {
     (void)state;
     yk_numa n;
-    yk_numa_read(in_folder("none"), &n);
+    yk_numa_read(in_directory("none"), &n);
     assert_int_equal(n.nodes, 0);
-    yk_numa_read(folder, &n);
+    yk_numa_read(directory, &n);
     assert_int_equal(n.nodes, 3);
     assert_cores(&n.cores[0], "0 1 2 3 8 ");
     assert_cores(&n.cores[1], "4 5 6 7 9 10 ");
@@ -62,7 +62,7 @@ static void nodes_are_divided(void **state)
                 {6, 7, "11 "}};
     yk_numa n;
     cpu_set_t own;
-    yk_numa_read(folder, &n);
+    yk_numa_read(directory, &n);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         assert_int_equal(yk_numa_part(&n, want[i].process, want[i].processes, &own), want[i].cores != NULL);
         assert_cores(&own, want[i].cores ? want[i].cores : "");
@@ -77,7 +77,7 @@ static void restricted_cores(void **state)
     CPU_ZERO(&allowed);
     for (int k = 0; k < 16; k++)
         CPU_SET(k, &allowed);
-    yk_numa_read(folder, &n);
+    yk_numa_read(directory, &n);
     assert_false(yk_numa_restrict(&n, &allowed));
     assert_int_equal(n.nodes, 3);
     CPU_CLR(2, &allowed);
@@ -97,5 +97,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nodes_are_read), cmocka_unit_test(nodes_are_divided),
                                        cmocka_unit_test(restricted_cores)};
-    return cmocka_run_group_tests_name("numa", tests, make_nodes, remove_folder);
+    return cmocka_run_group_tests_name("numa", tests, make_nodes, remove_test_directory);
 }

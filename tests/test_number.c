@@ -42,7 +42,7 @@ static void test_decimal(void **state)
     assert_true(x == 7);
 }
 
-static void test_whole(void **state)
+static void test_integers(void **state)
 {
     (void)state;
     static const struct {
@@ -52,16 +52,16 @@ static void test_whole(void **state)
                 {"2M", 2000000}, {"1.5K", 1500},   {"-1", -1}};
     int64_t n;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        assert_int_equal(yk_number_whole(good[i].text, -1, 9e15, &n), YK_OK);
+        assert_int_equal(yk_number_int(good[i].text, -1, 9e15, &n), YK_OK);
         assert_true(n == good[i].n);
     }
     static const char *const bad[] = {"", "1x", "1.5", "k", "2kk", "ten", "nan", "1 ", " 1", "0x10"};
     n = 7;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(yk_number_whole(bad[i], 0, 100, &n), YK_EUSAGE);
+        assert_int_equal(yk_number_int(bad[i], 0, 100, &n), YK_EUSAGE);
         assert_string_equal(yk_error(), "not a whole number");
     }
-    assert_int_equal(yk_number_whole("0", 1, 64, &n), YK_EUSAGE);
+    assert_int_equal(yk_number_int("0", 1, 64, &n), YK_EUSAGE);
     assert_string_equal(yk_error(), "must be between 1 and 64");
     assert_int_equal(n, 7);
 }
@@ -108,8 +108,8 @@ static void test_environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_digits), cmocka_unit_test(test_decimal),
-                                       cmocka_unit_test(test_whole),  cmocka_unit_test(test_u64),
-                                       cmocka_unit_test(test_real),   cmocka_unit_test(test_environment)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_digits),   cmocka_unit_test(test_decimal),
+                                       cmocka_unit_test(test_integers), cmocka_unit_test(test_u64),
+                                       cmocka_unit_test(test_real),     cmocka_unit_test(test_environment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,17 +56,17 @@ static void the_last_matching_line_is_found(void **state)
 {
     (void)state;
     char line[256], name[16];
-    const char *path = in_folder("log.jsonl");
-    yk_lines_last(folder, "log.jsonl", "step", line, sizeof line);
+    const char *path = in_directory("log.jsonl");
+    yk_lines_last(directory, "log.jsonl", "step", line, sizeof line);
     assert_string_equal(line, ""); /* no such file */
     assert_true(isnan(yk_line_number(line, "step")));
     const char text[] = "{\"kind\":\"train\",\"step\":7,\"bottleneck\":\"cpu\",\"share\":0.5}\n"
                         "{\"kind\":\"eval\",\"step\":9}\n"
                         "{\"kind\":\"train\",\"step\":1";
     put(path, text, strlen(text));
-    yk_lines_last(folder, "log.jsonl", "step", line, sizeof line);
+    yk_lines_last(directory, "log.jsonl", "step", line, sizeof line);
     assert_true(yk_line_number(line, "step") == 9.0);
-    yk_lines_last(folder, "log.jsonl", "bottleneck", line, sizeof line);
+    yk_lines_last(directory, "log.jsonl", "bottleneck", line, sizeof line);
     yk_line_text(line, "bottleneck", name, sizeof name);
     assert_string_equal(name, "cpu");
     assert_true(yk_line_number(line, "share") == 0.5);
@@ -80,13 +80,13 @@ static void lines_beyond_the_checkpoint_are_dropped(void **state)
     (void)state;
     char line[64], all[128];
     const char text[] = "{\"step\":1}\n{\"note\":0}\n{\"step\":3}\n{\"step\":2}\n{\"step\":2";
-    assert_int_equal(yk_lines_cut(folder, "none.jsonl", "step", 2.0), YK_OK);
-    put(in_folder("cut.jsonl"), text, strlen(text));
-    assert_int_equal(yk_lines_cut(folder, "cut.jsonl", "step", 2.0), YK_OK);
-    all[get_file(in_folder("cut.jsonl"), all, sizeof all - 1)] = '\0';
+    assert_int_equal(yk_lines_cut(directory, "none.jsonl", "step", 2.0), YK_OK);
+    put(in_directory("cut.jsonl"), text, strlen(text));
+    assert_int_equal(yk_lines_cut(directory, "cut.jsonl", "step", 2.0), YK_OK);
+    all[get_file(in_directory("cut.jsonl"), all, sizeof all - 1)] = '\0';
     assert_string_equal(all, "{\"step\":1}\n{\"note\":0}\n{\"step\":2}\n");
-    assert_int_equal(yk_lines_cut(folder, "cut.jsonl", "step", 0.0), YK_OK);
-    yk_lines_last(folder, "cut.jsonl", "step", line, sizeof line);
+    assert_int_equal(yk_lines_cut(directory, "cut.jsonl", "step", 0.0), YK_OK);
+    yk_lines_last(directory, "cut.jsonl", "step", line, sizeof line);
     assert_string_equal(line, "");
 }
 
@@ -150,7 +150,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-static yk_status check_file(const char *name, const char *what, int least, int most)
+static yk_status check_file(const char *name, const char *what, int min, int max)
 {
     static char text[1 << 18];
     const int fd = yk_open_in("run", name, O_RDONLY);
@@ -160,9 +160,9 @@ static yk_status check_file(const char *name, const char *what, int least, int m
     WANT(n > 0);
     text[n] = '\0';
     const int found = count(text, what);
-    return found >= least && found <= most
+    return found >= min && found <= max
                ? YK_OK
-               : yk_fail(YK_EDATA, "%s: %d times %s, not %d to %d", name, found, what, least, most);
+               : yk_fail(YK_EDATA, "%s: %d times %s, not %d to %d", name, found, what, min, max);
 }
 
 /* The chief, after 8 simulated seconds. */
@@ -290,5 +290,5 @@ int main(void)
         cmocka_unit_test(lines_beyond_the_checkpoint_are_dropped),
         cmocka_unit_test(two_simulated_ranks_are_observed),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -33,14 +33,14 @@ static yk_status try_run(const char *options, bool resume, uint64_t fail_at, uin
     char copy[1024], path[300], *rest = copy;
     yk_config c;
     snprintf(copy, sizeof copy, "%s", options);
-    snprintf(path, sizeof path, "%s/config.ini", in_folder("run"));
+    snprintf(path, sizeof path, "%s/config.ini", in_directory("run"));
     *out = (yk_result){0};
     const int aside = divert_stderr();
     oom_arm(fail_at);
     yk_config_init(&c);
     yk_status st = resume && access(path, R_OK) == 0 ? yk_config_load(&c, path) : YK_OK;
     if (!st)
-        st = yk_config_set(&c, "out", in_folder("run"));
+        st = yk_config_set(&c, "out", in_directory("run"));
     if (!st && resume)
         st = yk_config_set(&c, "resume", "true");
     for (char *word; !st && (word = strtok_r(rest, " ", &rest));) {
@@ -49,7 +49,7 @@ static yk_status try_run(const char *options, bool resume, uint64_t fail_at, uin
         st = yk_config_set(&c, word, equals + 1);
     }
     if (!st)
-        st = yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now()}, out);
+        st = yk_train(&c, &(yk_train_caller){.stop = &stop, .started = yk_now()}, out);
     *allocations_out = oom_disarm();
     yk_config_fini(&c);
     restore_stderr(aside);
@@ -143,10 +143,10 @@ static void each_allocation_fails(void **state)
 }
 
 /* In memory, if possible: these runs sync thousands of files. */
-static int make_memory_folder(void **state)
+static int make_memory_directory(void **state)
 {
-    strcpy(folder, "/dev/shm/yoke-test-XXXXXX");
-    return mkdtemp(folder) ? 0 : make_folder(state);
+    strcpy(directory, "/dev/shm/yoke-test-XXXXXX");
+    return mkdtemp(directory) ? 0 : make_test_directory(state);
 }
 
 int main(void)
@@ -154,5 +154,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_allocation_fails, clear_runs),
     };
-    return cmocka_run_group_tests(tests, make_memory_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_memory_directory, remove_test_directory);
 }

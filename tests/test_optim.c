@@ -124,9 +124,9 @@ static void pairs_match_the_reference(void **state)
 /* Vectors of several floats per key: the same as dense() on each of them. */
 static void wide_equals_dense(void **state)
 {
-    enum { KEYS = 21, MOST = 70, SOME = 13, COPIES = 4 };
-    static const size_t widths[] = {3, 8, 12, 16, MOST};
-    static float block[2][1 + YK_MAX_SLOTS][(KEYS + COPIES) * MOST], g[SOME * MOST];
+    enum { KEYS = 21, MAX = 70, SOME = 13, COPIES = 4 };
+    static const size_t widths[] = {3, 8, 12, 16, MAX};
+    static float block[2][1 + YK_MAX_SLOTS][(KEYS + COPIES) * MAX], g[SOME * MAX];
     static const uint32_t key[SOME] = {20, 3, 2, 19, 0, 7, 11, 12, 1, 5, 18, 9, 4};
     (void)state;
     for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
@@ -164,15 +164,15 @@ static void wide_equals_dense(void **state)
 /* rowwise-adagrad: one sum of squares for the vector of a key, the mean over its elements. */
 static void a_row_has_one_step_size(void **state)
 {
-    enum { MOST = 70 };
-    static const size_t widths[] = {2, 8, 16, MOST};
+    enum { MAX = 70 };
+    static const size_t widths[] = {2, 8, 16, MAX};
     (void)state;
     for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
             const size_t width = widths[i];
             const yk_optim_config c = config_of(YK_ROWWISE, 2);
             const yk_optim_step o = yk_optim_at(&c, 0);
-            float w[2 * MOST], s[2 * MOST], g[MOST], before[MOST];
+            float w[2 * MAX], s[2 * MAX], g[MAX], before[MAX];
             double squares = 0.0;
             for (size_t k = 0; k < 2 * width; k++) {
                 w[k] = uniform(-1, 1);

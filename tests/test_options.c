@@ -39,7 +39,7 @@ static const struct {
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
-    {YK_OPT_KEPT,
+    {YK_OPT_SAVED,
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias "
      "standardize "
@@ -78,7 +78,7 @@ static void flags_are_consistent(void **state)
         const unsigned f = o->flags;
         if (f &
             YK_OPT_CHANGES_RESULTS) /* otherwise a resumed run or another process would train something else */
-            assert_true((f & YK_OPT_KEPT) && (f & YK_OPT_MUST_AGREE) && !(f & YK_OPT_COMMAND_LINE_ONLY));
+            assert_true((f & YK_OPT_SAVED) && (f & YK_OPT_MUST_AGREE) && !(f & YK_OPT_COMMAND_LINE_ONLY));
         if (f & YK_OPT_COMMAND_LINE_ONLY)
             assert_false(f & YK_OPT_MUST_AGREE); /* a worker that joins from another host cannot know it */
         assert_true((o->kind == YK_OPT_FLAG) == !o->arg);
@@ -135,10 +135,10 @@ static void stored_options_survive_a_round_trip(void **state)
         yk_config_init(&given);
         yk_config_init(&loaded);
         assert_int_equal(yk_config_set(&given, o->name, value_of(o)), YK_OK);
-        const bool kept = (o->flags & YK_OPT_KEPT) && !(o->flags & YK_OPT_COMMAND_LINE_ONLY);
+        const bool kept = (o->flags & YK_OPT_SAVED) && !(o->flags & YK_OPT_COMMAND_LINE_ONLY);
         assert_true(yk_config_same_run(&plain, &given) == !kept);
-        assert_int_equal(yk_config_save(&given, folder, "config.ini"), YK_OK);
-        assert_int_equal(yk_config_load_run(&loaded, in_folder("config.ini"), &there, &ignored), YK_OK);
+        assert_int_equal(yk_config_save(&given, directory, "config.ini"), YK_OK);
+        assert_int_equal(yk_config_load_run(&loaded, in_directory("config.ini"), &there, &ignored), YK_OK);
         assert_true(there && !ignored && yk_config_same_run(&given, &loaded));
         yk_config_fini(&plain);
         yk_config_fini(&given);
@@ -193,5 +193,5 @@ int main(void)
                                        cmocka_unit_test(stored_options_survive_a_round_trip),
                                        cmocka_unit_test(servers_are_a_number_or_all),
                                        cmocka_unit_test(misspelled_names_get_the_closest_one)};
-    return cmocka_run_group_tests_name("options", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("options", tests, make_test_directory, remove_test_directory);
 }

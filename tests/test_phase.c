@@ -41,11 +41,11 @@ static void assert_adds_up(const yk_phases_sample *sample, double wall)
         fail_msg("the phases add up to %g s, the wall time was %g s", sum, wall);
 }
 
-static void assert_share(const yk_phases_sample *sample, yk_phase phase, double least, double most)
+static void assert_share(const yk_phases_sample *sample, yk_phase phase, double min, double max)
 {
     const double share = sample->phase[phase] / sample->seconds;
-    if (!(share >= least && share <= most))
-        fail_msg("%s has %.3f of the time, not %.3f to %.3f", yk_phase_name(phase), share, least, most);
+    if (!(share >= min && share <= max))
+        fail_msg("%s has %.3f of the time, not %.3f to %.3f", yk_phase_name(phase), share, min, max);
 }
 
 static void names_are_in_order(void **state)

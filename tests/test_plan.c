@@ -111,9 +111,9 @@ static void timeouts(void **state)
     yk_plan p;
     assert_int_equal(plan_of(DENSE "deadline=20 mode=async", 3, &p), YK_OK);
     assert_true(p.heartbeat_timeout == 20.0 && p.worker_timeout == 10.0 && p.server_timeout == 21.0);
-    assert_true(p.start_limit == 160.0 && p.first_step_timeout == 320.0 && p.heartbeat_every == 2.5);
+    assert_true(p.startup_timeout == 160.0 && p.first_step_timeout == 320.0 && p.heartbeat_every == 2.5);
     assert_int_equal(plan_of(DENSE "deadline=2", 3, &p), YK_OK);
-    assert_true(p.worker_timeout == 2.0 && p.start_limit == 60.0);
+    assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
 }
 
 static void contradictions(void **state)

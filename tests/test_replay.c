@@ -8,11 +8,11 @@
 #include <jansson.h>
 #include <math.h>
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 typedef struct {
-    yk_worker_evidence worker[MOST];
-    yk_server_evidence server[MOST];
+    yk_worker_evidence worker[MAX];
+    yk_server_evidence server[MAX];
     yk_usage usage;
     yk_evidence e;
 } evidence;
@@ -95,18 +95,18 @@ static void read_evidence(const json_t *o, evidence *out)
                            .chief_host = text(o, "chief_host"),
                            .round_trips = real(o, "round_trips"),
                            .round_trip = real(o, "round_trip"),
-                           .alone = real(o, "alone"),
+                           .baseline = real(o, "alone"),
                            .measured = out->worker,
                            .server = out->server,
                            .usage = &out->usage};
     json_array_foreach(list, i, one)
     {
-        if (i < MOST)
+        if (i < MAX)
             out->worker[out->e.nmeasured++] = read_worker(one);
     }
     json_array_foreach(servers, i, one)
     {
-        if (i < MOST)
+        if (i < MAX)
             out->server[out->e.nservers++] =
                 (yk_server_evidence){whole(one, "rank"), text(one, "host"), real(one, "busy"),
                                      real(one, "cpu"), real(one, "stopped")};

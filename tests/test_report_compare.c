@@ -3,11 +3,11 @@
 
 #include "report/warning.h"
 
-enum { MOST = 16 };
+enum { MAX = 16 };
 
 typedef struct {
-    yk_run run[MOST];
-    yk_facts facts[MOST];
+    yk_run run[MAX];
+    yk_facts facts[MAX];
     size_t n;
     yk_compare c;
     yk_warnings w;
@@ -326,5 +326,5 @@ int main(void)
         cmocka_unit_test(warnings_of_a_run_are_not_repeated),
         cmocka_unit_test(runs_on_different_data_are_not_compared),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

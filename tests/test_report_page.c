@@ -111,10 +111,10 @@ static void one_run_makes_a_page(void **state)
         "\"phases\":{\"compute\":1}}]";
     make_run(&m);
     char path[300];
-    snprintf(path, sizeof path, "%s", in_folder("one"));
+    snprintf(path, sizeof path, "%s", in_directory("one"));
     char *paths[] = {path};
     yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
-    assert_string_equal(r.out, in_folder("one/report.html")); /* in the run directory */
+    assert_string_equal(r.out, in_directory("one/report.html")); /* in the run directory */
     char *page = slurp(r.out);
     assert_int_equal(r.bytes, strlen(page));
     assert_self_contained(page);
@@ -167,10 +167,10 @@ static void several_runs_make_a_page_and_files(void **state)
         make_run(&m);
     }
     char path[300], out[300], csv[300], svg[300];
-    snprintf(path, sizeof path, "%s", in_folder("many"));
-    snprintf(out, sizeof out, "%s", in_folder("many.html"));
-    snprintf(csv, sizeof csv, "%s", in_folder("files/csv"));
-    snprintf(svg, sizeof svg, "%s", in_folder("files/svg"));
+    snprintf(path, sizeof path, "%s", in_directory("many"));
+    snprintf(out, sizeof out, "%s", in_directory("many.html"));
+    snprintf(csv, sizeof csv, "%s", in_directory("files/csv"));
+    snprintf(svg, sizeof svg, "%s", in_directory("files/svg"));
     char *paths[] = {path};
     yk_report_result r = make(
         &(yk_report){.paths = paths, .n = 1, .out = out, .csv = csv, .svg = svg, .title = "a <b> & \"c\""});
@@ -187,19 +187,19 @@ static void several_runs_make_a_page_and_files(void **state)
         if (!strstr(page, parts[i]))
             fail_msg("the page has no %s", parts[i]);
     free(page);
-    char *text = slurp(in_folder("files/csv/accuracy.csv"));
+    char *text = slurp(in_directory("files/csv/accuracy.csv"));
     assert_int_equal(strncmp(text, "series,step,epoch,examples,seconds,Test accuracy\r\n", 50), 0);
     assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
     free(text);
-    text = slurp(in_folder("files/csv/table-batch.csv"));
+    text = slurp(in_directory("files/csv/table-batch.csv"));
     assert_int_equal(count(text, "\r\n"), 1 + 6);
     free(text);
-    text = slurp(in_folder("files/svg/accuracy-seconds.svg"));
+    text = slurp(in_directory("files/svg/accuracy-seconds.svg"));
     assert_int_equal(strncmp(text, "<?xml", 5), 0);
     assert_int_equal(count(text, "class=\"line"), 6);
     assert_null(strstr(text, "var("));
     free(text);
-    free(slurp(in_folder("files/svg/cpu.svg")));
+    free(slurp(in_directory("files/svg/cpu.svg")));
     free(r.out);
 }
 
@@ -224,8 +224,8 @@ static void many_runs_make_panels_of_means(void **state)
         make_run(&m);
     }
     char path[300], csv[300];
-    snprintf(path, sizeof path, "%s", in_folder("grid"));
-    snprintf(csv, sizeof csv, "%s", in_folder("grid-csv"));
+    snprintf(path, sizeof path, "%s", in_directory("grid"));
+    snprintf(csv, sizeof csv, "%s", in_directory("grid-csv"));
     char *paths[] = {path};
     yk_report_result r = make(&(yk_report){.paths = paths, .n = 1, .csv = csv});
     char *page = slurp(r.out);
@@ -249,11 +249,11 @@ static void many_runs_make_panels_of_means(void **state)
     assert_int_equal(count(page, "<li><button type=\"button\" data-r=\"5\""), 2); /* curves and resources */
     assert_null(strstr(page, "data-r=\"6\""));
     free(page);
-    char *text = slurp(in_folder("grid-csv/accuracy-1.csv"));
+    char *text = slurp(in_directory("grid-csv/accuracy-1.csv"));
     assert_non_null(strstr(text, ",standard deviation\r\n"));
     assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
     free(text);
-    free(slurp(in_folder("grid-csv/table-processes.csv")));
+    free(slurp(in_directory("grid-csv/table-processes.csv")));
     free(r.out);
 }
 
@@ -266,7 +266,7 @@ static void names_and_values_cannot_break_the_page(void **state)
                      "script>\",\"warnings\":[{\"kind\":\"other\",\"text\":\"<b>x</b>\"}]";
     make_run(&m);
     char path[300];
-    snprintf(path, sizeof path, "%s", in_folder("evil"));
+    snprintf(path, sizeof path, "%s", in_directory("evil"));
     char *paths[] = {path};
     yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
     char *page = slurp(r.out);
@@ -290,7 +290,7 @@ static void old_and_broken_runs_make_a_page_too(void **state)
     m = made_run("old/killed");
     m.no_summary = true;
     make_run(&m);
-    FILE *f = fopen(in_folder("old/killed/metrics.jsonl"), "a");
+    FILE *f = fopen(in_directory("old/killed/metrics.jsonl"), "a");
     fputs("{\"kind\":\"train\",\"st", f);
     fclose(f);
     m = made_run("old/one-line");
@@ -301,7 +301,7 @@ static void old_and_broken_runs_make_a_page_too(void **state)
     static const char *const which[] = {"old", "old/bare", "old/killed", "old/one-line"};
     for (size_t i = 0; i < 4; i++) {
         char path[300];
-        snprintf(path, sizeof path, "%s", in_folder(which[i]));
+        snprintf(path, sizeof path, "%s", in_directory(which[i]));
         char *paths[] = {path};
         yk_report_result r = make(&(yk_report){.paths = paths, .n = 1});
         char *page = slurp(r.out);
@@ -319,19 +319,19 @@ static void write_errors_are_reported(void **state)
     made m = made_run("fine");
     make_run(&m);
     char path[300], out[300];
-    snprintf(path, sizeof path, "%s", in_folder("fine"));
-    snprintf(out, sizeof out, "%s", in_folder("nowhere/report.html"));
+    snprintf(path, sizeof path, "%s", in_directory("fine"));
+    snprintf(out, sizeof out, "%s", in_directory("nowhere/report.html"));
     char *paths[] = {path};
     yk_report_result r;
     assert_error(yk_report_make(&(yk_report){.paths = paths, .n = 1, .out = out}, &r), YK_ESYSTEM,
                  "nowhere/report.html");
-    snprintf(out, sizeof out, "%s", in_folder("fine/config.ini/csv"));
+    snprintf(out, sizeof out, "%s", in_directory("fine/config.ini/csv"));
     assert_error(yk_report_make(&(yk_report){.paths = paths, .n = 1, .csv = out}, &r), YK_ESYSTEM,
                  "config.ini");
     /* without a program that converts SVG */
     char *old = strdup(getenv("PATH"));
-    setenv("PATH", in_folder("fine"), 1);
-    snprintf(out, sizeof out, "%s", in_folder("png"));
+    setenv("PATH", in_directory("fine"), 1);
+    snprintf(out, sizeof out, "%s", in_directory("png"));
     yk_status st = yk_report_make(&(yk_report){.paths = paths, .n = 1, .png = out}, &r);
     setenv("PATH", old, 1);
     free(old);
@@ -348,5 +348,5 @@ int main(void)
         cmocka_unit_test(old_and_broken_runs_make_a_page_too),
         cmocka_unit_test(write_errors_are_reported),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

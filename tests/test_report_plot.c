@@ -75,8 +75,8 @@ static void units_are_formatted(void **state)
     check_unit(YK_UNIT_COUNT, 12345, "12.3 k");
     check_unit(YK_UNIT_COUNT, 999.7, "1.00 k");
     check_unit(YK_UNIT_COUNT, 7, "7");
-    check_unit(YK_UNIT_WHOLE, 1234567, "1,234,567");
-    check_unit(YK_UNIT_WHOLE, -1000, "-1,000");
+    check_unit(YK_UNIT_INTEGER, 1234567, "1,234,567");
+    check_unit(YK_UNIT_INTEGER, -1000, "-1,000");
     check_unit(YK_UNIT_BYTES, 123456789, "123 MB");
     check_unit(YK_UNIT_RATE, 0, "0 B/s");
     check_unit(YK_UNIT_SECONDS, 0.0123, "12 ms");
@@ -116,7 +116,7 @@ static void deviations_have_the_unit_of_the_mean(void **state)
                  {YK_UNIT_SECONDS, 2.134, 0.021, "2.13 s", "0.02"},
                  {YK_UNIT_BYTES, 123456789, 4000000, "123 MB", "4 MB"},
                  {YK_UNIT_BYTES, 34200000, 1000, "34.2 MB", ""},
-                 {YK_UNIT_WHOLE, 24000, 0, "24,000", ""},
+                 {YK_UNIT_INTEGER, 24000, 0, "24,000", ""},
                  {YK_UNIT_PLAIN, 0.29212, 0.0223, "0.292", "0.022"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char mean[YK_UNIT_SIZE], spread[YK_UNIT_SIZE];
@@ -147,7 +147,7 @@ static void axes_have_round_ticks_whatever_the_range(void **state)
     a = yk_axis_log(YK_UNIT_PLAIN, 0.003, 2000);
     check_axis(&a, 0.003, 2000);
     assert_float_equal(yk_axis_at(&a, sqrt(a.low * a.high)), 0.5, 1e-9);
-    a = yk_axis_log(YK_UNIT_WHOLE, 1, 64);
+    a = yk_axis_log(YK_UNIT_INTEGER, 1, 64);
     assert_int_equal(a.ticks, 7);
     a = yk_axis_log(YK_UNIT_PLAIN, 0, 10); /* 0 has no logarithm */
     assert_true(!a.log);
@@ -314,5 +314,5 @@ int main(void)
         cmocka_unit_test(figures_are_thinned_to_a_budget),
         cmocka_unit_test(text_is_escaped),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -231,14 +231,14 @@ static void runs_are_found_and_named(void **state)
         m.samples = 2;
         make_run(&m);
     }
-    made_folder("sweep/batch=5/checkpoints/step-1", ""); /* not searched */
+    made_directory("sweep/batch=5/checkpoints/step-1", ""); /* not searched */
     fclose(made_file("sweep/batch=5/checkpoints", "metrics.jsonl"));
-    made_folder("empty", "");
+    made_directory("empty", "");
     yk_run_list l;
     char sweep[300], one[300], empty[300];
-    snprintf(sweep, sizeof sweep, "%s/", in_folder("sweep"));
-    snprintf(one, sizeof one, "%s/.", in_folder("sweep/batch=20"));
-    snprintf(empty, sizeof empty, "%s", in_folder("empty"));
+    snprintf(sweep, sizeof sweep, "%s/", in_directory("sweep"));
+    snprintf(one, sizeof one, "%s/.", in_directory("sweep/batch=20"));
+    snprintf(empty, sizeof empty, "%s", in_directory("empty"));
     char *paths[] = {one, sweep};
     assert_int_equal(yk_runs_find(paths, 2, &l), YK_OK);
     assert_int_equal(l.n, 4); /* batch=20 once, although it was named twice */
@@ -252,7 +252,7 @@ static void runs_are_found_and_named(void **state)
     m.lines = m.samples = 2;
     make_run(&m);
     char other[300];
-    snprintf(other, sizeof other, "%s", in_folder("other"));
+    snprintf(other, sizeof other, "%s", in_directory("other"));
     char *both[] = {sweep, other};
     assert_int_equal(yk_runs_find(both, 2, &l), YK_OK);
     assert_int_equal(l.n, 5);
@@ -262,10 +262,10 @@ static void runs_are_found_and_named(void **state)
 
     char *none[] = {empty};
     assert_error(yk_runs_find(none, 1, &l), YK_EUSAGE, "no run directory here or below");
-    snprintf(other, sizeof other, "%s", in_folder("nowhere"));
+    snprintf(other, sizeof other, "%s", in_directory("nowhere"));
     char *missing[] = {other};
     assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "No such file");
-    snprintf(other, sizeof other, "%s/sweep/batch=5/metrics.jsonl", folder);
+    snprintf(other, sizeof other, "%s/sweep/batch=5/metrics.jsonl", directory);
     assert_error(yk_runs_find(missing, 1, &l), YK_EUSAGE, "not a directory");
 }
 
@@ -316,5 +316,5 @@ int main(void)
         cmocka_unit_test(runs_are_found_and_named),
         cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

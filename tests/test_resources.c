@@ -17,7 +17,7 @@
 static void plant(const char *name, const char *text)
 {
     char path[400];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", directory, name);
     char *slash = strrchr(path, '/');
     *slash = '\0';
     assert_int_equal(yk_dir_make(path), YK_OK);
@@ -27,18 +27,18 @@ static void plant(const char *name, const char *text)
 
 static void unplant(const char *name)
 {
-    nftw(in_folder(name), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(in_directory(name), remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static int clear(void **state)
 {
-    return remove_folder(state) || mkdir(folder, 0700);
+    return remove_test_directory(state) || mkdir(directory, 0700);
 }
 
 static yk_limits limits(void)
 {
     yk_limits l;
-    yk_cgroup_limits(in_folder("proc"), in_folder("sys"), &l);
+    yk_cgroup_limits(in_directory("proc"), in_directory("sys"), &l);
     return l;
 }
 
@@ -68,23 +68,23 @@ static void available_memory(void **state)
 {
     (void)state;
     plant("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n");
-    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 8000 * 1024.0);
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 8000 * 1024.0);
     plant("proc/self/cgroup", "0::/a/b\n");
     plant("sys/fs/cgroup/a/b/memory.max", "5000000\n");
     plant("sys/fs/cgroup/a/b/memory.current", "1000000\n");
-    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 4e6);
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 4e6);
     plant("sys/fs/cgroup/a/memory.max", "6000000\n");
     plant("sys/fs/cgroup/a/memory.current", "3000000\n");
-    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 3e6);
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 3e6);
     assert_true(limits().memory == 5e6 && limits().memory_left == 3e6);
     plant("sys/fs/cgroup/a/memory.current", "7000000\n"); /* above its limit for a moment */
-    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 0.0);
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 0.0);
     plant("proc/self/cgroup", "3:memory:/x\n");
     plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "9223372036854771712\n");
     plant("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "5\n");
     plant("sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");
     plant("sys/fs/cgroup/memory/memory.usage_in_bytes", "500\n");
-    assert_true(yk_memory_available(in_folder("proc"), in_folder("sys")) == 1500.0);
+    assert_true(yk_memory_available(in_directory("proc"), in_directory("sys")) == 1500.0);
 }
 
 static void version_1_of_cgroups(void **state)
@@ -136,7 +136,7 @@ static void every_file_is_parsed(void **state)
     plant_host(500, 0);
     yk_proc *p;
     yk_proc_sample now;
-    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    assert_int_equal(yk_proc_open(in_directory("proc"), in_directory("sys"), &p), YK_OK);
     yk_proc_read(p, &now);
     assert_true(now.host_busy == 600.0 / (double)sysconf(_SC_CLK_TCK));
     assert_true(now.host_cores == 2.0);
@@ -159,7 +159,7 @@ static void missing_values_are_nan(void **state)
     (void)state;
     yk_proc *p;
     yk_proc_sample now;
-    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    assert_int_equal(yk_proc_open(in_directory("proc"), in_directory("sys"), &p), YK_OK);
     yk_proc_read(p, &now);
     assert_true(isnan(now.host_busy) && isnan(now.rss) && isnan(now.read) && isnan(now.delayed));
     assert_true(isnan(now.host_memory) && isnan(now.memory_stall) && now.nnics == 0 && now.ndisks == 0);
@@ -169,7 +169,7 @@ static void missing_values_are_nan(void **state)
     plant("proc/net/dev", "eth0 no colon\n:::\nlo: x\n");
     plant("proc/diskstats", "1 2\n\n");
     plant("proc/self/statm", "");
-    assert_int_equal(yk_proc_open(in_folder("proc"), in_folder("sys"), &p), YK_OK);
+    assert_int_equal(yk_proc_open(in_directory("proc"), in_directory("sys"), &p), YK_OK);
     yk_proc_read(p, &now);
     assert_true(isnan(now.host_busy) && isnan(now.rss) && now.nnics == 0 && now.ndisks == 0);
     yk_proc_close(p);
@@ -241,7 +241,7 @@ static void samples_agree_with_proc(void **state)
     yk_resources *r;
     yk_usage u;
     yk_resources_config c = {
-        .every = 0.1, .dir = folder, .name = "resources.jsonl", .rank = 3, .role = "chief"};
+        .every = 0.1, .dir = directory, .name = "resources.jsonl", .rank = 3, .role = "chief"};
     const double cpu = stat_seconds(), began = yk_now();
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     char *block = malloc(40 << 20); /* memory that a sample must show */
@@ -260,7 +260,7 @@ static void samples_agree_with_proc(void **state)
     assert_true(u.cores >= 1.0 && u.cores <= (double)sysconf(_SC_NPROCESSORS_CONF));
     assert_true(u.cpu_host.mean >= 0.5 * u.cpu.mean);
 
-    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    FILE *f = fopen(in_directory("resources.jsonl"), "r");
     assert_non_null(f);
     json_t *o = next_line(f);
     assert_string_equal(text_of(o, "kind"), "host");
@@ -299,7 +299,7 @@ static void *plant_on(void *arg)
         char text[600], path[300];
         snprintf(text, sizeof text, "cpu  %.0f 0 0 9 0 0 0 0 0 0\ncpu0 1\ncpu1 1\n",
                  8.0 * s * 100.0); /* four times the capacity: enough even if this thread is late */
-        snprintf(path, sizeof path, "%s/proc/stat", folder);
+        snprintf(path, sizeof path, "%s/proc/stat", directory);
         FILE *f = fopen(path, "r+"); /* in place, as in /proc */
         if (f) {
             fputs(text, f);
@@ -319,11 +319,11 @@ static void alerts_have_begin_and_length(void **state)
     pthread_t thread;
     yk_resources *r;
     yk_usage u;
-    yk_resources_config c = {.proc = in_folder("proc"),
-                             .sys = in_folder("sys"),
+    yk_resources_config c = {.proc = in_directory("proc"),
+                             .sys = in_directory("sys"),
                              .every = 0.25,
                              .earlier = 100.0,
-                             .dir = folder,
+                             .dir = directory,
                              .name = "resources.jsonl"};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     assert_int_equal(pthread_create(&thread, NULL, plant_on, &stop), 0);
@@ -340,7 +340,7 @@ static void alerts_have_begin_and_length(void **state)
     if (!cpu)
         fail_msg("no CPU alert (%d alerts, %g of %g cores)", u.nalerts, u.cpu_host.mean, u.host_cores);
     assert_true(memory);
-    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    FILE *f = fopen(in_directory("resources.jsonl"), "r");
     assert_non_null(f);
     int alerts = 0;
     for (json_t *o; (o = next_line(f)); json_decref(o))
@@ -374,7 +374,7 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     yk_resources *r;
     yk_usage u;
     yk_resources_config c = {.every = 0.05,
-                             .dir = folder,
+                             .dir = directory,
                              .name = "resources.jsonl",
                              .phases = p,
                              .workers = 2,
@@ -387,7 +387,7 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     assert_true(u.samples >= 2);
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
     assert_int_equal(samples, u.samples);
-    FILE *f = fopen(in_folder("resources.jsonl"), "r");
+    FILE *f = fopen(in_directory("resources.jsonl"), "r");
     assert_non_null(f);
     double computed = -1.0, tested = -1.0;
     for (json_t *o; (o = next_line(f)); json_decref(o))
@@ -409,14 +409,14 @@ static void means_without_a_sampling_thread(void **state)
     (void)state;
     yk_resources *r;
     yk_usage u;
-    yk_resources_config c = {.every = 0.0, .dir = folder, .name = "resources.jsonl"};
+    yk_resources_config c = {.every = 0.0, .dir = directory, .name = "resources.jsonl"};
     assert_int_equal(yk_resources_start(&c, &r), YK_OK);
     burn(0.2);
     assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
     assert_int_equal(u.samples, 1);
     const double used = u.cpu.mean * u.seconds;
     assert_true(used > 0.15 && used < 0.3);
-    assert_int_not_equal(access(in_folder("resources.jsonl"), F_OK), 0);
+    assert_int_not_equal(access(in_directory("resources.jsonl"), F_OK), 0);
     assert_int_equal(yk_resources_stop(NULL, YK_EDATA, &u), YK_EDATA);
 }
 
@@ -424,7 +424,7 @@ static void a_missing_directory(void **state)
 {
     (void)state;
     yk_resources *r;
-    yk_resources_config c = {.every = 0.1, .dir = folder, .name = "none/resources.jsonl"};
+    yk_resources_config c = {.every = 0.1, .dir = directory, .name = "none/resources.jsonl"};
     assert_error(yk_resources_start(&c, &r), YK_ESYSTEM, "none/resources.jsonl");
     assert_null(r);
     unplant("none");
@@ -444,5 +444,5 @@ int main(void)
         cmocka_unit_test_setup(means_without_a_sampling_thread, clear),
         cmocka_unit_test_setup(a_missing_directory, clear),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -363,11 +363,11 @@ static void equal_keys_add_up(void **state)
             yk_merger_clear(&m);
             assert_true(m.stamp != 0);
         }
-        const bool at_once = round % 2;
-        assert_int_equal(yk_merger_reserve(&m, at_once ? n : 0), YK_OK);
+        const bool reserved = round % 2;
+        assert_int_equal(yk_merger_reserve(&m, reserved ? n : 0), YK_OK);
         assert_int_equal(m.n, 0);
         for (size_t i = 0; i < n; i++) {
-            if (!at_once) /* existing entries keep their order */
+            if (!reserved) /* existing entries keep their order */
                 assert_int_equal(yk_merger_grow(&m, 1), YK_OK);
             uint32_t k = yk_rng_below(&r, KEYS);
             float v = (float)yk_rng_below(&r, 256) / 16;
@@ -451,10 +451,10 @@ static void power_law_rows(yk_rows *rows, bool values, uint64_t seed)
 static void hot_keys_come_first(void **state)
 {
     (void)state;
-    static const uint32_t most[] = {0, 1, 100, FEATURES * 2};
+    static const uint32_t max[] = {0, 1, 100, FEATURES * 2};
     for (int with = 0; with < 16; with++) { /* with values or not, a bias or not, the limit on hot keys */
         const bool values = with & 1, bias = with & 2;
-        const uint32_t limit = most[with / 4], nkeys = FEATURES + bias;
+        const uint32_t limit = max[with / 4], nkeys = FEATURES + bias;
         yk_rows rows, remapped;
         yk_keymap map;
         power_law_rows(&rows, values, (uint64_t)with);

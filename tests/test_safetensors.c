@@ -16,9 +16,9 @@ static char path[128];
 
 static int set_up(void **state)
 {
-    if (make_folder(state))
+    if (make_test_directory(state))
         return -1;
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", directory);
     return 0;
 }
 
@@ -128,12 +128,12 @@ static void test_need(void **state)
     assert_int_equal(yk_safetensors_need(s, "weight", YK_DTYPE_F32, 2, (uint64_t[]){2, 3}, &t), YK_OK);
     assert_ptr_equal(t, yk_safetensors_find(s, "weight"));
     assert_int_equal(yk_safetensors_need(s, "weight", YK_DTYPE_F32, 2, (uint64_t[]){3, 2}, &t), YK_EDATA);
-    assert_says("F32[2,3]");
-    assert_says("F32[3,2]");
-    assert_says(path);
+    assert_message("F32[2,3]");
+    assert_message("F32[3,2]");
+    assert_message(path);
     assert_int_equal(yk_safetensors_need(s, "weight", YK_DTYPE_F64, 2, (uint64_t[]){2, 3}, &t), YK_EDATA);
     assert_int_equal(yk_safetensors_need(s, "bias", YK_DTYPE_F64, 1, (uint64_t[]){2}, &t), YK_EDATA);
-    assert_says("bias");
+    assert_message("bias");
     yk_safetensors_free(s);
 }
 
@@ -163,8 +163,8 @@ static void expect_bad(const void *file, size_t size, const char *reason)
     if (st != YK_EDATA)
         fail_msg("status %d, expected \"%s\"", st, reason);
     assert_null(s);
-    assert_says(path);
-    assert_says(reason);
+    assert_message(path);
+    assert_message(reason);
 }
 
 /* `header`, then `data_size` bytes of data. */
@@ -245,11 +245,11 @@ static void test_broken_lengths(void **state)
         expect_bad(file, 10, "does not fit");
     }
     yk_safetensors *s;
-    assert_int_equal(yk_safetensors_open(folder, &s), YK_EDATA);
-    assert_says("is a directory");
+    assert_int_equal(yk_safetensors_open(directory, &s), YK_EDATA);
+    assert_message("is a directory");
     unlink(path);
     assert_int_equal(yk_safetensors_open(path, &s), YK_EDATA);
-    assert_says("cannot read");
+    assert_message("cannot read");
 }
 
 static void test_padding_and_order(void **state)
@@ -337,18 +337,18 @@ static void test_no_space(void **state)
     }
     assert_int_equal(symlink("/dev/full", path), 0);
     assert_int_equal(yk_safetensors_write(NULL, path, samples, SAMPLES, NULL, 0), YK_ESYSTEM);
-    assert_says("the disk is full; free space or choose another --out");
+    assert_message("the disk is full; free space or choose another --out");
 }
 
 static void test_nowhere_to_write(void **state)
 {
     (void)state;
     char file[256];
-    snprintf(file, sizeof file, "%s/none/model.safetensors", folder);
+    snprintf(file, sizeof file, "%s/none/model.safetensors", directory);
     assert_int_equal(yk_safetensors_write(NULL, file, samples, 1, NULL, 0), YK_ESYSTEM);
-    assert_says(file);
-    assert_says("create its directory");
-    assert_int_equal(yk_safetensors_write(NULL, folder, samples, 1, NULL, 0), YK_ESYSTEM);
+    assert_message(file);
+    assert_message("create its directory");
+    assert_int_equal(yk_safetensors_write(NULL, directory, samples, 1, NULL, 0), YK_ESYSTEM);
     assert_int_equal(entries(), 0);
 }
 
@@ -388,7 +388,7 @@ int main(int argc, char **argv)
     if (argc == 3 && !strcmp(argv[1], "--read"))
         return print_file(argv[2]);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_test_directory)
     const struct CMUnitTest tests[] = {
         TEST(test_round_trip),
         TEST(test_data_begins_at_64),

@@ -140,7 +140,7 @@ static yk_status train_on(const char *options, yk_result *out)
     yk_fs_set(&slow_disk);
     const int aside = divert_stderr();
     yk_status st =
-        yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now(), .metrics = on_metrics}, out);
+        yk_train(&c, &(yk_train_caller){.stop = &stop, .started = yk_now(), .metrics = on_metrics}, out);
     restore_stderr(aside);
     yk_fs_set(NULL);
     yk_config_fini(&c);
@@ -206,5 +206,5 @@ int main(void)
         cmocka_unit_test_setup(training_continues, clear_runs),
         cmocka_unit_test_setup(a_failure_is_reported, clear_runs),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

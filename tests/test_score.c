@@ -18,7 +18,7 @@ static double auc_by_pairs(const float *p, const uint8_t *label, size_t n)
     return pairs > 0 ? won / pairs : (double)NAN;
 }
 
-static void labelled(yk_rows *rows, const int32_t *label, size_t n)
+static void labeled(yk_rows *rows, const int32_t *label, size_t n)
 {
     yk_rows_init(rows, YK_ROWS_SPARSE, 0);
     for (size_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ static double auc_of(const float *p, const uint8_t *label, size_t n)
         labels[i] = label[i];
         pick[i] = (uint32_t)i;
     }
-    labelled(&rows, labels, n);
+    labeled(&rows, labels, n);
     assert_int_equal(yk_tally_add(&t, p, 1, &(yk_batch){&rows, pick, n, 0}), YK_OK);
     assert_int_equal(yk_score_make(&t, 1, &s), YK_OK);
     yk_tally_fini(&t);
@@ -51,12 +51,12 @@ static double auc_of(const float *p, const uint8_t *label, size_t n)
 static void auc_equals_its_definition(void **state)
 {
     (void)state;
-    enum { MOST = 300 };
-    float p[MOST];
-    uint8_t label[MOST];
+    enum { MAX = 300 };
+    float p[MAX];
+    uint8_t label[MAX];
     yk_rng r = yk_rng_seed(1, 0);
     for (int round = 0; round < 200; round++) {
-        size_t n = 2 + yk_rng_below(&r, MOST - 1);
+        size_t n = 2 + yk_rng_below(&r, MAX - 1);
         uint32_t levels = round % 4 == 0   ? 1
                           : round % 4 == 1 ? 3
                           : round % 4 == 2 ? 40
@@ -108,7 +108,7 @@ static void tallies_of_workers_add_up(void **state)
     const uint8_t bytes[] = {1, 0, 1, 1, 0, 1, 1};
     for (size_t outputs = 1; outputs <= 2; outputs++) { /* the probability of class 1, or of both */
         yk_rows rows;
-        labelled(&rows, label, 7);
+        labeled(&rows, label, 7);
         float both[14];
         for (int i = 0; i < 7; i++) {
             both[2 * i] = 1 - p[i];
@@ -158,7 +158,7 @@ static void many_classes_have_no_auc(void **state)
     const float p[] = {0.1f, 0.2f, 0.7f, 0.5f, 0.4f, 0.1f, 0.6f, 0.2f, 0.2f, 0.3f, 0.4f, 0.3f};
     const uint32_t pick[] = {0, 1, 2, 3};
     yk_rows rows;
-    labelled(&rows, label, 4);
+    labeled(&rows, label, 4);
     yk_tally t = {0};
     assert_int_equal(yk_tally_add(&t, p, 3, &(yk_batch){&rows, pick, 4, 0}), YK_OK);
     t.loss = 4;

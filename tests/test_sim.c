@@ -32,7 +32,7 @@ static yk_status two_ranks(void *context, int rank)
     WANT(rank != 0 || (p.n == 2 && p.bytes[1] == strlen("one, which is longer")));
     yk_comm_pieces_free(&p);
     TRY(yk_comm_barrier(c, 8.0, "the end"));
-    traffic[rank] = yk_comm_traffic(c)[YK_FOR_CONTROL];
+    traffic[rank] = yk_comm_traffic(c)[YK_PURPOSE_CONTROL];
     yk_comm_stop(c, true);
     return YK_OK;
 }
@@ -72,7 +72,7 @@ static yk_status two_tags(void *context, int rank)
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
     for (int i = 0; rank == 0 && i < 40; i++) {
         word[i] = i;
-        TRY(yk_comm_send(c, 1, 20 + i % 2, YK_FOR_PUSH, &word[i], sizeof word[i], &op[i]));
+        TRY(yk_comm_send(c, 1, 20 + i % 2, YK_PURPOSE_PUSH, &word[i], sizeof word[i], &op[i]));
     }
     if (rank == 0)
         TRY(yk_comm_wait(c, op, 40, 8.0, "words"));
@@ -85,7 +85,7 @@ static yk_status two_tags(void *context, int rank)
             if (!found)
                 continue;
             WANT(peer == 0 && bytes == sizeof got);
-            TRY(yk_comm_recv(c, 0, 20 + k, YK_FOR_PUSH, &got, sizeof got, op));
+            TRY(yk_comm_recv(c, 0, 20 + k, YK_PURPOSE_PUSH, &got, sizeof got, op));
             TRY(yk_comm_wait(c, op, 1, 8.0, "a word"));
             WANT(got == next[k]); /* messages with one tag are in order */
             next[k] += 2;
@@ -519,5 +519,5 @@ int main(void)
         cmocka_unit_test(test_threads_end),
         cmocka_unit_test(test_messages_time_and_disk),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

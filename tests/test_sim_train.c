@@ -18,12 +18,12 @@
 #include "base/sync.h"
 #include "comm/comm.h"
 
-enum { MOST = 4 };
+enum { MAX = 4 };
 
 typedef struct {
     yk_sim_config network;
     const char *options; /* as in test_train.c, but each job has its own out=DIR */
-    yk_result result[MOST];
+    yk_result result[MAX];
     int victim;        /* the rank that is killed; -1: none */
     double after;      /* simulated seconds */
     yk_thread thread;  /* kills it */
@@ -50,10 +50,10 @@ static yk_status train_one(job *j, int rank)
     for (char *word = strtok_r(options, " ", &save); !st && word; word = strtok_r(NULL, " ", &save)) {
         char *equals = strchr(word, '=');
         *equals = '\0';
-        st = yk_config_set(&c, word, strcmp(word, "out") ? equals + 1 : in_folder(equals + 1));
+        st = yk_config_set(&c, word, strcmp(word, "out") ? equals + 1 : in_directory(equals + 1));
     }
     if (!st)
-        st = yk_train(&c, &(yk_train_host){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
+        st = yk_train(&c, &(yk_train_caller){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
     yk_comm_stop(j->result[rank].comm, !st);
     j->examples += j->result[rank].trained_here;
     yk_config_fini(&c);
@@ -82,7 +82,7 @@ static yk_status train_rank(void *context, int rank)
 
 static void free_results(job *j)
 {
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < MAX; i++)
         yk_result_fini(&j->result[i]);
 }
 
@@ -175,7 +175,7 @@ enum { FEATURES = 150 };
 /* Each example has its own feature, so that each weight shows how often its example was used. */
 static void write_own_features(const char *name)
 {
-    FILE *f = fopen(in_folder(name), "w");
+    FILE *f = fopen(in_directory(name), "w");
     assert_non_null(f);
     for (int i = 1; i <= FEATURES; i++)
         fprintf(f, "%d %d:1\n", i % 2, i);
@@ -187,8 +187,8 @@ static void write_own_features(const char *name)
 /* Options for training on that file; returns their length. */
 static int once(char *options, size_t size, const char *how)
 {
-    return snprintf(options, size, ONCE "data=libsvm:%s test=libsvm:%s %s", in_folder("own"),
-                    in_folder("own"), how);
+    return snprintf(options, size, ONCE "data=libsvm:%s test=libsvm:%s %s", in_directory("own"),
+                    in_directory("own"), how);
 }
 
 static void test_asynchronous(void **state)
@@ -300,7 +300,7 @@ int main(void)
         cmocka_unit_test(test_server_0_is_killed),
     };
     const double began = real_seconds();
-    const int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
+    const int failed = cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
     printf("%d schedules in %.1f s\n", schedules, real_seconds() - began);
     return failed;
 }

@@ -12,7 +12,7 @@ static void refuse_open(const char *spec, yk_status expected, const char *part)
 {
     yk_source *s = NULL;
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), expected);
-    assert_says(part);
+    assert_message(part);
 }
 
 /* ---- specs */
@@ -33,11 +33,11 @@ static void spec_is_parsed(void **state)
     assert_string_equal(yk_spec_text(&s, "name", ""), "a=b");
     assert_int_equal(yk_spec_check(&s, "skew features name fit"), YK_OK);
     assert_int_equal(yk_spec_check(&s, "skew featuresx name"), YK_EUSAGE);
-    assert_says("unknown option features");
+    assert_message("unknown option features");
     assert_int_equal(yk_spec_u64(&s, "features", 7, 1, 999), 7);
     assert_int_equal(s.status, YK_EUSAGE);
     assert_int_equal(yk_spec_u64(&s, "skew", 7, 1, 999), 7);
-    assert_says("features=1000: must be between 1 and 999"); /* the first error is kept */
+    assert_message("features=1000: must be between 1 and 999"); /* the first error is kept */
     s.status = YK_OK;
     yk_spec_u64(&s, "skew", 7, 1, 999);
     assert_int_equal(s.status, YK_EUSAGE);
@@ -47,7 +47,7 @@ static void spec_is_parsed(void **state)
     s.status = YK_OK;
     yk_spec_choice(&s, "fit", "crop padding", 0);
     assert_int_equal(s.status, YK_EUSAGE);
-    assert_says("fit=pad: must be one of: crop padding");
+    assert_message("fit=pad: must be one of: crop padding");
     yk_spec_fini(&s);
 
     static const struct {
@@ -70,9 +70,9 @@ static void spec_is_parsed(void **state)
     }
     assert_int_equal(yk_spec_parse("", &s), YK_EUSAGE);
     assert_int_equal(yk_spec_parse("synth:ctr?a=1&b", &s), YK_EUSAGE);
-    assert_says("'b' is not an option");
+    assert_message("'b' is not an option");
     assert_int_equal(yk_spec_parse("synth:ctr?a=1&a=2", &s), YK_EUSAGE);
-    assert_says("a is given twice");
+    assert_message("a is given twice");
     assert_int_equal(
         yk_spec_parse("x:y?a=1&b=1&c=1&d=1&e=1&f=1&g=1&h=1&i=1&j=1&k=1&l=1&m=1&n=1&o=1&p=1&q=1", &s),
         YK_EUSAGE);
@@ -83,18 +83,18 @@ static void spec_is_parsed(void **state)
 static void files_are_found_and_divided(void **state)
 {
     (void)state;
-    const char *dir = in_folder("files");
+    const char *dir = in_directory("files");
     assert_int_equal(mkdir(dir, 0777), 0);
-    assert_int_equal(mkdir(in_folder("files/part-directory"), 0777), 0);
-    put(in_folder("files/part-2"), "0123456789", 10);
-    put(in_folder("files/part-1"), "01234", 5);
-    put(in_folder("files/.hidden"), "x", 1);
-    put(in_folder("files/_SUCCESS"), "", 0);
+    assert_int_equal(mkdir(in_directory("files/part-directory"), 0777), 0);
+    put(in_directory("files/part-2"), "0123456789", 10);
+    put(in_directory("files/part-1"), "01234", 5);
+    put(in_directory("files/.hidden"), "x", 1);
+    put(in_directory("files/_SUCCESS"), "", 0);
     yk_files f;
     for (int form = 0; form < 2; form++) {
-        assert_int_equal(yk_files_find(in_folder(form ? "files/part-*" : "files"), &f), YK_OK);
+        assert_int_equal(yk_files_find(in_directory(form ? "files/part-*" : "files"), &f), YK_OK);
         assert_int_equal(f.n, 2);
-        assert_string_equal(f.path[0], in_folder("files/part-1"));
+        assert_string_equal(f.path[0], in_directory("files/part-1"));
         assert_int_equal(f.size[1], 10);
         assert_int_equal(f.bytes, 15);
         assert_int_equal(yk_files_blocks(&f, 4), YK_OK);
@@ -107,18 +107,18 @@ static void files_are_found_and_divided(void **state)
         }
         yk_files_fini(&f);
     }
-    put(in_folder("files/part-3"), "", 0);
-    assert_int_equal(yk_files_find(in_folder("files/part-*"), &f), YK_EDATA);
-    assert_says("part-3: is empty");
-    assert_int_equal(yk_files_find(in_folder("files/nothing-*"), &f), YK_EDATA);
-    assert_says("no file matches");
-    assert_int_equal(yk_files_find(in_folder("files/part-directory"), &f), YK_EDATA);
-    assert_says("no data files");
+    put(in_directory("files/part-3"), "", 0);
+    assert_int_equal(yk_files_find(in_directory("files/part-*"), &f), YK_EDATA);
+    assert_message("part-3: is empty");
+    assert_int_equal(yk_files_find(in_directory("files/nothing-*"), &f), YK_EDATA);
+    assert_message("no file matches");
+    assert_int_equal(yk_files_find(in_directory("files/part-directory"), &f), YK_EDATA);
+    assert_message("no data files");
     assert_int_equal(yk_files_find("", &f), YK_EUSAGE);
     if (geteuid() != 0) { /* root may read everything */
-        assert_int_equal(chmod(in_folder("files/part-1"), 0), 0);
-        assert_int_equal(yk_files_find(in_folder("files/part-1"), &f), YK_EDATA);
-        assert_says("Permission denied");
+        assert_int_equal(chmod(in_directory("files/part-1"), 0), 0);
+        assert_int_equal(yk_files_find(in_directory("files/part-1"), &f), YK_EDATA);
+        assert_message("Permission denied");
     }
 }
 
@@ -150,16 +150,16 @@ static void idx_directory_has_two_splits(void **state)
     uint8_t pixels[20 * 6];
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (uint8_t)(3 * i);
-    assert_int_equal(mkdir(in_folder("idx"), 0777), 0);
-    put_images(in_folder("idx/train-images-idx3-ubyte"), 8, 20, 2, 3, pixels);
-    put_labels(in_folder("idx/plain"), 20);
-    compress_file(in_folder("idx/plain"), in_folder("idx/train-labels.idx1-ubyte.gz"), GZIP);
+    assert_int_equal(mkdir(in_directory("idx"), 0777), 0);
+    put_images(in_directory("idx/train-images-idx3-ubyte"), 8, 20, 2, 3, pixels);
+    put_labels(in_directory("idx/plain"), 20);
+    compress_file(in_directory("idx/plain"), in_directory("idx/train-labels.idx1-ubyte.gz"), GZIP);
     char spec[300];
-    snprintf(spec, sizeof spec, "idx:%s", in_folder("idx"));
+    snprintf(spec, sizeof spec, "idx:%s", in_directory("idx"));
     for (int form = 0; form < 3; form++) {
-        const char *as = form == 0 ? spec : in_folder(form == 1 ? "idx" : "idx/train-images-idx3-ubyte");
+        const char *as = form == 0 ? spec : in_directory(form == 1 ? "idx" : "idx/train-images-idx3-ubyte");
         if (form == 2) /* only the images file: the labels are found by name */
-            compress_file(in_folder("idx/plain"), in_folder("idx/train-labels-idx1-ubyte"), GZIP);
+            compress_file(in_directory("idx/plain"), in_directory("idx/train-labels-idx1-ubyte"), GZIP);
         yk_source *s;
         assert_int_equal(yk_source_open(as, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
         assert_string_equal(s->ops->name, "idx");
@@ -184,9 +184,9 @@ static void idx_directory_has_two_splits(void **state)
     }
     yk_source *s;
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_EDATA);
-    assert_says("no t10k-images-idx3-ubyte[.gz] in this directory");
-    put_images(in_folder("idx/t10k-images-idx3-ubyte"), 8, 5, 2, 3, pixels);
-    put_labels(in_folder("idx/t10k-labels-idx1-ubyte"), 5);
+    assert_message("no t10k-images-idx3-ubyte[.gz] in this directory");
+    put_images(in_directory("idx/t10k-images-idx3-ubyte"), 8, 5, 2, 3, pixels);
+    put_labels(in_directory("idx/t10k-labels-idx1-ubyte"), 5);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_OK);
     assert_true(yk_source_has_test_split(s));
     assert_int_equal(s->examples, 5);
@@ -231,7 +231,7 @@ static void idx_bad_sets_are_refused(void **state)
 
 /* ---- opening */
 
-static void formats_are_recognised(void **state)
+static void formats_are_recognized(void **state)
 {
     (void)state;
     static const char svm[] = "# a comment\n+1 3:0.5 7:1\n-1 4:1\n";
@@ -259,7 +259,7 @@ static void formats_are_recognised(void **state)
 
     refuse_open("parquet:x", YK_EUSAGE,
                 "unknown data format parquet; use one of: idx:DIRECTORY, tfrecord:FILES");
-    refuse_open(in_folder("nowhere"), YK_EDATA, "nowhere: no such file");
+    refuse_open(in_directory("nowhere"), YK_EDATA, "nowhere: no such file");
     refuse_open("tfrecord:", YK_EUSAGE, "has no file");
     path = new_path(".bin");
     put(path, "what is this\n", 13);
@@ -275,7 +275,7 @@ static void formats_are_recognised(void **state)
     assert_int_equal(yk_tfr_write(f, record, sizeof record), YK_OK);
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     assert_int_equal(read_all(path, NULL, 1, &rows, NULL), YK_EDATA);
-    assert_says("record 1 at byte 0: not a well-formed");
+    assert_message("record 1 at byte 0: not a well-formed");
     yk_rows_fini(&rows);
 }
 
@@ -298,23 +298,23 @@ static void several_files_and_patterns(void **state)
     (void)state;
     char where[256];
     yk_files f;
-    assert_int_equal(mkdir(in_folder("list"), 0755), 0);
+    assert_int_equal(mkdir(in_directory("list"), 0755), 0);
     for (const char *p = "abcd"; *p; p++) {
         char name[] = "list/x1";
         name[5] = *p;
-        put(in_folder(name), "1 1:1\n", 6);
+        put(in_directory(name), "1 1:1\n", 6);
     }
-    put(in_folder("list/a1,b1"), "1 1:1\n", 6);
-    snprintf(where, sizeof where, "%s/list/d1,%s/list/b1", folder, folder);
+    put(in_directory("list/a1,b1"), "1 1:1\n", 6);
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/b1", directory, directory);
     assert_files(where, "d1 b1 "); /* in the order of the list */
-    snprintf(where, sizeof where, "%s/list/d1,%s/list/[a-d]1,%s/list/b1", folder, folder, folder);
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/[a-d]1,%s/list/b1", directory, directory, directory);
     assert_files(where, "d1 a1 b1 c1 "); /* each file once */
-    assert_files(in_folder("list/{c,a}1"), "a1 c1 ");
-    assert_files(in_folder("list/a1,b1"), "a1,b1 "); /* a name with a comma */
-    assert_files(in_folder("list/a1,b?"), "a1,b1 ");
-    snprintf(where, sizeof where, "%s/list/d1,%s/list/nothing*", folder, folder);
+    assert_files(in_directory("list/{c,a}1"), "a1 c1 ");
+    assert_files(in_directory("list/a1,b1"), "a1,b1 "); /* a name with a comma */
+    assert_files(in_directory("list/a1,b?"), "a1,b1 ");
+    snprintf(where, sizeof where, "%s/list/d1,%s/list/nothing*", directory, directory);
     assert_error(yk_files_find(where, &f), YK_EDATA, "list/nothing*: no file matches this pattern");
-    snprintf(where, sizeof where, "%s/list/d1,", folder);
+    snprintf(where, sizeof where, "%s/list/d1,", directory);
     assert_error(yk_files_find(where, &f), YK_EUSAGE, "a name is missing");
     assert_error(yk_files_find("-", &f), YK_EUSAGE, "standard input (-) is for csv");
 }
@@ -358,7 +358,7 @@ static void real_mnist_reads(void **state)
     (void)state;
     char spec[512];
     yk_source *s;
-    snprintf(spec, sizeof spec, "idx:%s/mnist", data_folder());
+    snprintf(spec, sizeof spec, "idx:%s/mnist", data_directory());
     for (int test = 0; test < 2; test++) {
         assert_int_equal(yk_source_open(spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN, NULL, &s), YK_OK);
         assert_int_equal(s->examples, test ? 10000 : 60000);
@@ -377,10 +377,10 @@ int main(void)
         cmocka_unit_test(files_are_found_and_divided),
         cmocka_unit_test(idx_directory_has_two_splits),
         cmocka_unit_test(idx_bad_sets_are_refused),
-        cmocka_unit_test(formats_are_recognised),
+        cmocka_unit_test(formats_are_recognized),
         cmocka_unit_test(several_files_and_patterns),
         cmocka_unit_test(standard_input_is_read_once),
         cmocka_unit_test(real_mnist_reads),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -13,23 +13,23 @@
 
 #include <cmocka.h>
 
-static char folder[64], path[128], spec[256];
+static char directory[64], path[128], spec[256];
 
-static int make_folder(void **state)
+static int make_test_directory(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/yoke-test-XXXXXX");
-    if (!mkdtemp(folder))
+    strcpy(directory, "/tmp/yoke-test-XXXXXX");
+    if (!mkdtemp(directory))
         return -1;
-    snprintf(path, sizeof path, "%s/data.txt", folder);
+    snprintf(path, sizeof path, "%s/data.txt", directory);
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_test_directory(void **state)
 {
     (void)state;
     unlink(path);
-    return rmdir(folder);
+    return rmdir(directory);
 }
 
 static void put_bytes(const char *text, size_t size)
@@ -290,7 +290,7 @@ static void libffm_reads_fields(void **state)
     assert_memory_equal(rows.value, value, sizeof value);
     yk_rows_fini(&rows);
     read_well(path,
-              &rows); /* a path without a format is recognised; without fields, equal indices are merged */
+              &rows); /* a path without a format is recognized; without fields, equal indices are merged */
     assert_null(rows.field);
     assert_int_equal(rows.start[1], 3);
     assert_true(rows.index[1] == 17 && rows.value[1] == 6.0f);
@@ -546,7 +546,7 @@ static uint32_t *first_integers(const int64_t *v, size_t n)
     return index;
 }
 
-/* Values up to 2 are themselves, larger ones floor(ln(v)^2): neighbours with the same bucket have the same feature. */
+/* Values up to 2 are themselves, larger ones floor(ln(v)^2): neighbors with the same bucket have the same feature. */
 static void criteo_buckets(void **state)
 {
     (void)state;
@@ -676,5 +676,5 @@ int main(void)
         cmocka_unit_test(criteo_reports_errors),
         cmocka_unit_test(criteo_blocks),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <time.h>
 
-enum { MOST_WORKERS = 6 };
+enum { MAX_WORKERS = 6 };
 
 typedef struct {
     const char *model, *data;
@@ -31,7 +31,7 @@ typedef struct {
     yk_feed *feed;
     yk_model *model;
     float *weights; /* [nparams] at the end */
-    uint64_t examples[MOST_WORKERS];
+    uint64_t examples[MAX_WORKERS];
 } train_job;
 
 static yk_status one_step(train_job *k, yk_workspace *work, int me, const yk_batch *b, yk_step_result *out)
@@ -193,7 +193,7 @@ static void frequent_keys_change_no_bits(void **state)
     (void)state;
     float freq[512];
     yk_keymap map = {.hot = 512, .freq = freq};
-    FILE *f = fopen(in_folder("values"), "w");
+    FILE *f = fopen(in_directory("values"), "w");
     assert_non_null(f);
     for (int i = 0; i < 400;
          i++) /* a key occurs in several rows of a batch, and in batches of several workers */
@@ -204,7 +204,7 @@ static void frequent_keys_change_no_bits(void **state)
         for (int k = 0; k < 512; k++) /* all, some or none of the keys that have a frequency */
             freq[k] = i % 3 == 0 || (i % 3 == 1 && k < 117) ? 0.01f : 0.005f;
         train_config how = {.model = "logreg",
-                            .data = i < 3 ? "synth:ctr?features=2000&examples=3000" : in_folder("values"),
+                            .data = i < 3 ? "synth:ctr?features=2000&examples=3000" : in_directory("values"),
                             .optim = yk_optim_defaults(YK_SGD),
                             .workers = 3,
                             .batch = 17,
@@ -276,8 +276,8 @@ typedef struct {
     uint64_t bound, steps;
     atomic_bool barrier_due;
     atomic_int finished;
-    atomic_uint_fast64_t done[MOST_WORKERS]; /* steps of a worker, including one that it is about to clock */
-    atomic_uint_fast64_t furthest;           /* ahead of the slowest at the start of a step */
+    atomic_uint_fast64_t done[MAX_WORKERS]; /* steps of a worker, including one that it is about to clock */
+    atomic_uint_fast64_t furthest;          /* ahead of the slowest at the start of a step */
     bool frequent_barriers;
 } race;
 
@@ -386,7 +386,7 @@ typedef struct {
     yk_rows rows;
     float err[ROWS];
     size_t batch;
-    bool copies_equal[MOST_WORKERS];
+    bool copies_equal[MAX_WORKERS];
 } push_job;
 
 /* A quarter of the rows in bursts of steps, as a model makes them. */
@@ -394,10 +394,10 @@ static void burst_share(push_job *p, int me, const uint32_t *pick)
 {
     for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
         yk_view view;
-        float lr, coef[YK_BURST];
+        float lr, coef[YK_MAX_BURST];
         n = yk_local_burst_max(p->store, me);
         n = n < end - at ? n : end - at;
-        assert_true(n >= 1 && n <= YK_BURST);
+        assert_true(n >= 1 && n <= YK_MAX_BURST);
         yk_local_burst_begin(p->store, me, &view, &lr);
         for (size_t i = 0; i < n; i++)
             coef[i] = -lr * p->err[at + i];
@@ -571,5 +571,5 @@ int main(void)
         cmocka_unit_test(copies_lose_nothing),
         cmocka_unit_test(every_rule_asynchronously),
     };
-    return cmocka_run_group_tests_name("store", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("store", tests, make_test_directory, remove_test_directory);
 }

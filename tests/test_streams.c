@@ -10,7 +10,7 @@ enum { EXAMPLES = 700, EPOCHS = 3, WORKERS = 4, IN_FLIGHT = 3, BATCH = 9 };
 
 /* A gradient that has not arrived yet. */
 typedef struct {
-    uint64_t cursor[YK_CURSOR];
+    uint64_t cursor[YK_CURSOR_SIZE];
     size_t n;
     uint32_t id[BATCH];
 } gradient;
@@ -34,8 +34,8 @@ static const char *write_examples(void)
     return path;
 }
 
-static yk_status next_stream(void *context, int worker, const uint64_t last[YK_CURSOR], int *number,
-                             uint64_t cursor[YK_CURSOR])
+static yk_status next_stream(void *context, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                             uint64_t cursor[YK_CURSOR_SIZE])
 {
     job *j = context;
     if (*number >= 0 && cursor[0] < EPOCHS && !j->streams.orphans)
@@ -68,7 +68,7 @@ static void compute(job *j, int w)
     for (size_t i = 0; i < b.n; i++)
         g->id[i] = b.rows->index[b.rows->start[b.pick[i]]];
     yk_feed_cursor_of(j->feed, w, g->cursor);
-    g->cursor[YK_CURSOR - 1] |= (uint64_t)yk_feed_stream(j->feed, w) << YK_STREAM_SHIFT;
+    g->cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)yk_feed_stream(j->feed, w) << YK_STREAM_SHIFT;
     j->nsent[w]++;
 }
 
@@ -144,13 +144,13 @@ static void gradients_in_flight(void **state)
 {
     (void)state;
     yk_streams s;
-    uint64_t cursor[YK_CURSOR] = {0};
+    uint64_t cursor[YK_CURSOR_SIZE] = {0};
     assert_int_equal(yk_streams_init(&s, 2, 2), YK_OK);
-    yk_streams_return(&s, 1, 1, (const uint64_t[YK_CURSOR]){0, 3, 0, 40}, 1);
+    yk_streams_return(&s, 1, 1, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 40}, 1);
     assert_int_equal(yk_streams_lease(&s, 1, cursor), -1);
-    yk_streams_used(&s, (const uint64_t[YK_CURSOR]){0, 3, 0, 30, 1 << YK_STREAM_SHIFT});
+    yk_streams_used(&s, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 30, 1 << YK_STREAM_SHIFT});
     assert_false(s.orphans);
-    yk_streams_used(&s, (const uint64_t[YK_CURSOR]){0, 3, 0, 40, 1 << YK_STREAM_SHIFT});
+    yk_streams_used(&s, (const uint64_t[YK_CURSOR_SIZE]){0, 3, 0, 40, 1 << YK_STREAM_SHIFT});
     assert_true(s.orphans);
     yk_streams_release(&s, 0); /* further behind */
     assert_int_equal(yk_streams_lease(&s, 1, cursor), 0);
@@ -166,19 +166,20 @@ static void cursors(void **state)
 {
     (void)state;
     yk_streams a, b;
-    uint64_t saved[2 + 2 * YK_CURSOR], again[2 + 2 * YK_CURSOR];
+    uint64_t saved[2 + 2 * YK_CURSOR_SIZE], again[2 + 2 * YK_CURSOR_SIZE];
     assert_int_equal(yk_streams_init(&a, 2, 5), YK_OK);
-    yk_streams_used(&a, (const uint64_t[YK_CURSOR]){2, 3, 7, 40, 0});
-    yk_streams_used(&a, (const uint64_t[YK_CURSOR]){1, 2, 0, 10, 1 << YK_STREAM_SHIFT});
+    yk_streams_used(&a, (const uint64_t[YK_CURSOR_SIZE]){2, 3, 7, 40, 0});
+    yk_streams_used(&a, (const uint64_t[YK_CURSOR_SIZE]){1, 2, 0, 10, 1 << YK_STREAM_SHIFT});
     yk_streams_save(&a, saved, 4096, 0);
     assert_int_equal(yk_streams_init(&b, 2, 5), YK_OK);
-    yk_streams_restore(&b, saved, 2 + 2 * YK_CURSOR, 4096);
+    yk_streams_restore(&b, saved, 2 + 2 * YK_CURSOR_SIZE, 4096);
     yk_streams_save(&b, again, 4096, 0);
     assert_memory_equal(saved, again, sizeof saved);
-    yk_streams_restore(&b, saved, 2 + 2 * YK_CURSOR, 8192);
+    yk_streams_restore(&b, saved, 2 + 2 * YK_CURSOR_SIZE, 8192);
     yk_streams_save(&b, again, 8192, 0);
     for (int i = 0; i < 2; i++)
-        assert_memory_equal(again + 2 + YK_CURSOR * i, ((uint64_t[YK_CURSOR]){1}), YK_CURSOR * sizeof *again);
+        assert_memory_equal(again + 2 + YK_CURSOR_SIZE * i, ((uint64_t[YK_CURSOR_SIZE]){1}),
+                            YK_CURSOR_SIZE * sizeof *again);
     yk_streams_fini(&a);
     yk_streams_fini(&b);
 }
@@ -190,5 +191,5 @@ int main(void)
         cmocka_unit_test(gradients_in_flight),
         cmocka_unit_test(cursors),
     };
-    return cmocka_run_group_tests_name("streams", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("streams", tests, make_test_directory, remove_test_directory);
 }

@@ -2,7 +2,7 @@
 #include "scratch.h"
 
 #include "format/ini.h"
-#include "sweep/folder.h"
+#include "sweep/dir.h"
 #include "sweep/table.h"
 #include "sweep/words.h"
 #include <math.h>
@@ -12,8 +12,8 @@
 static yk_status plan_with(const char *text, bool quick, const char *const *sets, size_t nsets,
                            yk_sweep_plan *out)
 {
-    put(in_folder("some-sweep.ini"), text, strlen(text));
-    return yk_sweep_plan_make(in_folder("some-sweep.ini"), quick, sets, nsets, out);
+    put(in_directory("some-sweep.ini"), text, strlen(text));
+    return yk_sweep_plan_make(in_directory("some-sweep.ini"), quick, sets, nsets, out);
 }
 
 static void expect_refusal(const char *text, bool quick, const char *words)
@@ -22,8 +22,8 @@ static void expect_refusal(const char *text, bool quick, const char *words)
     yk_status st = plan_with(text, quick, NULL, 0, &p);
     if (st != YK_EUSAGE)
         fail_msg("status %d for:\n%s", (int)st, text);
-    assert_says(words);
-    assert_says("some-sweep.ini");
+    assert_message(words);
+    assert_message("some-sweep.ini");
     yk_sweep_plan_fini(&p);
 }
 
@@ -95,7 +95,7 @@ static void a_grid_has_every_combination(void **state)
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++)
         assert_string_equal(p.run[i].label, labels[i]);
     const yk_sweep_run *r = &p.run[11];
-    assert_string_equal(r->folder, "batch-50_mode-async_workers-3_seed-8");
+    assert_string_equal(r->directory, "batch-50_mode-async_workers-3_seed-8");
     assert_int_equal(r->point, 5);
     assert_int_equal(r->repeat, 1);
     assert_string_equal(r->shown[1], "async");
@@ -143,7 +143,7 @@ static void examples_become_steps(void **state)
     p = plan_of("[sweep]\nepochs = 3\n" HEAD, false);
     assert_int_equal(p.nruns, 1);
     assert_argument(&p.run[0], "--epochs=3");
-    assert_string_equal(p.run[0].folder, "seed-1");
+    assert_string_equal(p.run[0].directory, "seed-1");
     yk_sweep_plan_fini(&p);
     p = plan_of("[sweep]\nsteps = 30\n" HEAD, false);
     assert_int_equal(p.run[0].steps, 30);
@@ -167,7 +167,7 @@ static void processes_count_as_workers(void **state)
         assert_int_equal(p.run[i].plan.workers, workers[i]);
         assert_int_equal(p.run[i].steps, steps[i]);
     }
-    assert_string_equal(p.run[5].folder, "launch-none_mode-sync_servers-none_workers-none");
+    assert_string_equal(p.run[5].directory, "launch-none_mode-sync_servers-none_workers-none");
     yk_sweep_plan_fini(&p);
     /* the plan is the one of yoke train, with its steps and checks */
     p = plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n", false);
@@ -214,8 +214,8 @@ static void flags_and_blanks(void **state)
     assert_argument(&p.run[0], "--test=a ; b");
     assert_argument(&p.run[0], "--no-bias");
     assert_no_argument(&p.run[1], "--no-bias");
-    assert_string_equal(p.run[0].folder, "model-lenet5_no-bias-true");
-    assert_string_equal(p.run[2].folder, "model-conv-8-3x3-same-relu-den-2_no-bias-true");
+    assert_string_equal(p.run[0].directory, "model-lenet5_no-bias-true");
+    assert_string_equal(p.run[2].directory, "model-conv-8-3x3-same-relu-den-2_no-bias-true");
     char *text = yk_sweep_plan_text(&p);
     assert_non_null(text);
     assert_non_null(strstr(text, "den-2_no-bias-true: --data=synth:images \"--test=a ; b\" "
@@ -316,10 +316,10 @@ static void errors_are_reported_with_their_line(void **state)
                    ":7: workers is tied to mode in line 5");
     expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
     yk_sweep_plan p;
-    assert_error(yk_sweep_plan_make(in_folder("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
+    assert_error(yk_sweep_plan_make(in_directory("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
                  "none.ini: cannot read");
     yk_sweep_plan_fini(&p);
-    assert_error(yk_sweep_plan_make(folder, false, NULL, 0, &p), YK_EUSAGE, "cannot read");
+    assert_error(yk_sweep_plan_make(directory, false, NULL, 0, &p), YK_EUSAGE, "cannot read");
     yk_sweep_plan_fini(&p);
 }
 
@@ -340,7 +340,7 @@ static void damaged_files_are_refused_or_read(void **state)
             yk_status st = plan_with(text, i % 2, NULL, 0, &p);
             if (st) {
                 assert_int_equal(st, YK_EUSAGE);
-                assert_says("some-sweep.ini");
+                assert_message("some-sweep.ini");
                 refused++;
             }
             yk_sweep_plan_fini(&p);
@@ -348,13 +348,13 @@ static void damaged_files_are_refused_or_read(void **state)
     assert_true(refused > sizeof good);
 }
 
-/* ---- the folder */
+/* ---- the directory */
 
 static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
 {
     yk_sweep_run_state state;
     json_t *summary;
-    assert_int_equal(yk_sweep_folder_find(folder, &p->run[0], &state, &summary), YK_OK);
+    assert_int_equal(yk_sweep_dir_find(directory, &p->run[0], &state, &summary), YK_OK);
     assert_int_equal(state, wanted);
     assert_int_equal(summary != NULL, wanted == YK_SWEEP_RUN_COMPLETE);
     json_decref(summary);
@@ -364,23 +364,23 @@ static void runs_are_found_again(void **state)
 {
     (void)state;
     yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\n[grid]\nservers = 0 2\n", false);
-    assert_state(&p, YK_SWEEP_RUN_ABSENT);
-    char *path = yk_sweep_folder_path(folder, &p.run[0], NULL),
-         *file = yk_sweep_folder_path(folder, &p.run[0], "summary.json");
+    assert_state(&p, YK_SWEEP_RUN_MISSING);
+    char *path = yk_sweep_dir_path(directory, &p.run[0], NULL),
+         *file = yk_sweep_dir_path(directory, &p.run[0], "summary.json");
     assert_int_equal(yk_dir_make(path), YK_OK);
     assert_int_equal(yk_config_save(&p.run[0].config, path, "config.ini"), YK_OK);
-    assert_state(&p, YK_SWEEP_RUN_BEGUN);
+    assert_state(&p, YK_SWEEP_RUN_INCOMPLETE);
     static const char *const begun[] = {"{", "{\"interrupted\":true}", "{\"state\":\"failed\"}"};
     for (size_t i = 0; i < 3; i++) {
         put(file, begun[i], strlen(begun[i]));
-        assert_state(&p, YK_SWEEP_RUN_BEGUN);
+        assert_state(&p, YK_SWEEP_RUN_INCOMPLETE);
     }
     put(file, "{\"steps\":1}", 11);
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
     p.run[0].config.quiet = p.run[0].config.resume = true; /* belong to one invocation, not to the run */
     assert_state(&p, YK_SWEEP_RUN_COMPLETE);
     p.run[0].config.lr.all = 0.2;
-    assert_state(&p, YK_SWEEP_RUN_OTHER);
+    assert_state(&p, YK_SWEEP_RUN_DIFFERENT);
     free(path);
     free(file);
     yk_sweep_plan_fini(&p);
@@ -451,25 +451,25 @@ static void mean_and_spread_over_repeats(void **state)
                                "majority class: 12.50 %\n");
     free(table);
 
-    assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
-    const char *csv = text_of(in_folder("sweep.csv"));
+    assert_int_equal(yk_sweep_table_save(&p, r, directory), YK_OK);
+    const char *csv = text_of(in_directory("sweep.csv"));
     assert_holds(csv, "batch,mode,done,failed,steps,steps_spread,");
     assert_holds(csv, "\n5,sync,3,0,10,0,1000,0,2.66666667,1.15470054,");
     assert_holds(csv, "\n10,async,0,0,,,");
-    csv = text_of(in_folder("runs.csv"));
+    csv = text_of(in_directory("runs.csv"));
     assert_holds(csv, "\n5,async,1,batch-5_mode-async_seed-1,done,10,1000,0.0005,");
     assert_holds(csv, ",\"cpu, \"\"busy\"\"\",\n");
     assert_holds(csv, "\n5,async,3,batch-5_mode-async_seed-3,failed,,");
     assert_holds(csv, ",,\"exit status 1: diverged, \"\"sorry\"\"\"\n");
     assert_holds(csv, ",not run,");
-    json_t *o = json_load_file(in_folder("sweep.json"), 0, NULL), *deep = json_array();
+    json_t *o = json_load_file(in_directory("sweep.json"), 0, NULL), *deep = json_array();
     assert_non_null(o);
     assert_int_equal(json_integer_value(json_object_get(o, "done")), 6);
     for (int i = 0; i < 100; i++) /* a file may contain anything */
         deep = json_pack("[o]", deep);
     json_object_set_new(r[0].summary, "deep", deep);
-    assert_int_equal(yk_sweep_table_save(&p, r, folder), YK_OK);
-    assert_holds(text_of(in_folder("sweep.json")), "null");
+    assert_int_equal(yk_sweep_table_save(&p, r, directory), YK_OK);
+    assert_holds(text_of(in_directory("sweep.json")), "null");
     assert_int_equal(json_integer_value(json_object_get(o, "failed")), 1);
     json_t *points = json_object_get(o, "points"), *runs = json_object_get(o, "runs");
     assert_int_equal(json_array_size(points), 4);
@@ -533,5 +533,5 @@ int main(void)
         cmocka_unit_test(mean_and_spread_over_repeats),
         cmocka_unit_test(resources_of_a_job),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -136,15 +136,15 @@ static void digits_are_learnable(void **state)
     size_t right = 0;
     for (size_t i = 0; i < N; i++) {
         int best = -1;
-        double least = INFINITY;
+        double min = INFINITY;
         for (int c = 0; c < 10; c++) {
             double d = 0.0;
             for (size_t k = 0; k < YK_SYNTH_DIGIT_PIXELS; k++) {
                 double e = rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k] - mean[c][k] / (double)count[c];
                 d += e * e;
             }
-            if (d < least) {
-                least = d;
+            if (d < min) {
+                min = d;
                 best = c;
             }
         }

@@ -110,15 +110,15 @@ static void images_are_learnable(void **state)
     }
     for (size_t i = HALF; i < N; i++) {
         int best = 0;
-        double least = 1e300;
+        double min = 1e300;
         for (int c = 0; c < 10; c++) {
             double d = 0.0;
             for (size_t k = 0; k < DIM; k++) {
                 double e = rows.u8[i * DIM + k] - mean[c][k] / (double)count[c];
                 d += e * e;
             }
-            best = d < least ? c : best;
-            least = d < least ? d : least;
+            best = d < min ? c : best;
+            min = d < min ? d : min;
         }
         right += best == rows.label[i];
     }
@@ -134,5 +134,5 @@ int main(void)
         cmocka_unit_test(images_as_a_source),
         cmocka_unit_test(images_are_learnable),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -81,7 +81,7 @@ static void tfrecord_reads_compressed_files(void **state)
         yk_rows rows;
         uint64_t bad;
         compress_file(t.path, packed, form ? GZIP : ZLIB);
-        assert_int_equal(read_all(packed, NULL, 64, &rows, NULL), YK_OK); /* recognised by content */
+        assert_int_equal(read_all(packed, NULL, 64, &rows, NULL), YK_OK); /* recognized by content */
         assert_int_equal(rows.n, EXAMPLES);
         for (size_t i = 0; i < EXAMPLES; i++)
             assert_example(&rows, i, i);
@@ -93,8 +93,8 @@ static void tfrecord_reads_compressed_files(void **state)
         char spec[300];
         snprintf(spec, sizeof spec, "tfrecord:%s", packed);
         assert_int_equal(read_all(spec, NULL, 64, &rows, NULL), YK_EDATA);
-        assert_says("the compressed file is truncated (--skip-bad N");
-        assert_says(packed);
+        assert_message("the compressed file is truncated (--skip-bad N");
+        assert_message(packed);
         yk_rows_fini(&rows);
         assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 1}, 64, &rows, &bad), YK_OK);
         assert_int_equal(bad, 1);
@@ -103,12 +103,12 @@ static void tfrecord_reads_compressed_files(void **state)
     }
     const char *empty = new_path(".gz");
     yk_rows rows;
-    put(in_folder("empty"), "", 0);
-    compress_file(in_folder("empty"), empty, GZIP);
+    put(in_directory("empty"), "", 0);
+    compress_file(in_directory("empty"), empty, GZIP);
     char spec[300];
     snprintf(spec, sizeof spec, "tfrecord:%s", empty);
     assert_int_equal(read_all(spec, NULL, 64, &rows, NULL), YK_EDATA);
-    assert_says("is empty");
+    assert_message("is empty");
     yk_rows_fini(&rows);
 }
 
@@ -130,8 +130,8 @@ static void tfrecord_damage_is_named_and_skipped(void **state)
         snprintf(expected, sizeof expected,
                  "%s: record 51 at byte %llu: the checksum of the record's length is wrong", t.path,
                  (unsigned long long)t.offset[50]);
-        assert_says(expected);
-        assert_says("--skip-bad");
+        assert_message(expected);
+        assert_message("--skip-bad");
         assert_int_equal(rows.n, 50);
         yk_rows_fini(&rows);
 
@@ -139,14 +139,14 @@ static void tfrecord_damage_is_named_and_skipped(void **state)
         snprintf(expected, sizeof expected,
                  "%s: record 121 at byte %llu: the checksum of the record's data is wrong", t.path,
                  (unsigned long long)t.offset[120]);
-        assert_says(expected);
+        assert_message(expected);
         yk_rows_fini(&rows);
 
         assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 2}, 33, &rows, &bad), YK_EDATA);
         snprintf(expected, sizeof expected, "%s: record 200 at byte %llu: truncated: the record has", t.path,
                  (unsigned long long)t.offset[199]);
-        assert_says(expected);
-        assert_says("--skip-bad 2");
+        assert_message(expected);
+        assert_message("--skip-bad 2");
         yk_rows_fini(&rows);
 
         assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 9}, 33, &rows, &bad), YK_OK);
@@ -173,12 +173,12 @@ static void tfrecord_content_is_checked(void **state)
     assert_int_equal(read_all(spec, NULL, 33, &rows, NULL), YK_EDATA);
     snprintf(expected, sizeof expected, "%s: record %zu at byte %llu: index ", t.path, first + 1,
              (unsigned long long)t.offset[first]);
-    assert_says(expected);
-    assert_says("is out of range for 20000 features (largest 19999)");
+    assert_message(expected);
+    assert_message("is out of range for 20000 features (largest 19999)");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "tfrecord:%s", t.path);
     assert_int_equal(read_all(spec, &(yk_source_options){.features = 20000}, 33, &rows, NULL), YK_EDATA);
-    assert_says(expected);
+    assert_message(expected);
     yk_rows_fini(&rows);
 
     yk_file *f;
@@ -196,13 +196,13 @@ static void tfrecord_content_is_checked(void **state)
     assert_int_equal(yk_file_close(f, YK_OK), YK_OK);
     free(buffer);
     assert_int_equal(read_all(path, NULL, 33, &rows, NULL), YK_EDATA);
-    assert_says("record 2 at byte ");
-    assert_says("value 1 is not a number (NaN)");
+    assert_message("record 2 at byte ");
+    assert_message("value 1 is not a number (NaN)");
     yk_rows_fini(&rows);
     uint64_t bad;
     assert_int_equal(read_all(path, &(yk_source_options){.skip_bad = 1}, 33, &rows, &bad), YK_EDATA);
-    assert_says("record 4 at byte ");
-    assert_says("not a well-formed tf.train.Example");
+    assert_message("record 4 at byte ");
+    assert_message("not a well-formed tf.train.Example");
     yk_rows_fini(&rows);
     assert_int_equal(read_all(path, &(yk_source_options){.skip_bad = 2}, 33, &rows, &bad), YK_OK);
     assert_int_equal(rows.n, 2);
@@ -215,7 +215,7 @@ static void real_criteo_reads(void **state)
     (void)state;
     char spec[512];
     yk_rows rows;
-    snprintf(spec, sizeof spec, "tfrecord:%s/criteo-tfr-tiny/tfrecords*?features=33762578", data_folder());
+    snprintf(spec, sizeof spec, "tfrecord:%s/criteo-tfr-tiny/tfrecords*?features=33762578", data_directory());
     assert_int_equal(read_all(spec, NULL, 100, &rows, NULL), YK_OK);
     assert_int_equal(rows.n, 230);
     size_t positive = 0;
@@ -263,5 +263,5 @@ int main(void)
         cmocka_unit_test(tfrecord_names_of_features),
         cmocka_unit_test(real_criteo_reads),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -6,14 +6,14 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { MOST = 24 };
+enum { MAX = 24 };
 
 typedef struct {
     yk_team *team;
     int n;
     int rounds;
     long cell
-        [MOST]; /* plain memory: only the barrier orders accesses, and ThreadSanitizer detects it if it does not */
+        [MAX]; /* plain memory: only the barrier orders accesses, and ThreadSanitizer detects it if it does not */
     int bad; /* the worker that fails */
     int bad_round;
     atomic_int released, ran;
@@ -42,10 +42,10 @@ static yk_status say_who(void *context, int me)
 static void each_worker_runs_once(void **state)
 {
     (void)state;
-    for (int n = 1; n <= MOST; n++) {
+    for (int n = 1; n <= MAX; n++) {
         team_test r = {.main_thread = gettid()};
         run_with(&r, n, say_who, YK_OK);
-        for (int i = 0; i < MOST; i++)
+        for (int i = 0; i < MAX; i++)
             assert_int_equal(r.cell[i], i < n);
     }
     assert_true(yk_cores() >= 1);
@@ -77,7 +77,7 @@ static yk_status write_and_read(void *context, int me)
 static void barriers_order_memory_accesses(void **state)
 {
     (void)state;
-    static const int workers[] = {1, 2, 3, 7, MOST}; /* spins if there are enough cores, sleeps otherwise */
+    static const int workers[] = {1, 2, 3, 7, MAX}; /* spins if there are enough cores, sleeps otherwise */
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
         team_test r = {.rounds = workers[i] < 4 ? 3000 : 300};
         run_with(&r, workers[i], write_and_read, YK_OK);
@@ -226,7 +226,7 @@ static yk_status pause_until_all_ran(void *context, int me)
     (void)me;
     atomic_fetch_add(&r->ran, 1);
     while (atomic_load(&r->ran) < r->n)
-        if (!yk_wait_turn(&w))
+        if (!yk_wait_poll(&w))
             return yk_fail(YK_ELOST, "the others did not run");
     return YK_OK;
 }
@@ -242,7 +242,7 @@ static void explicit_waits_let_others_run(void **state)
 {
     (void)state;
     team_test r = {0};
-    run_with(&r, MOST, pause_until_all_ran, YK_OK);
+    run_with(&r, MAX, pause_until_all_ran, YK_OK);
 }
 
 /* ---- the last worker at a barrier */
@@ -258,7 +258,7 @@ static yk_status come_late(void *context, int me)
         if (st)
             return st;
         r->cell[me] += yk_team_was_last(r->team, me) == (me == LATE);
-        r->cell[MOST - 1 - me] += me == LATE || yk_team_waited(r->team, me) > 15000000;
+        r->cell[MAX - 1 - me] += me == LATE || yk_team_waited(r->team, me) > 15000000;
     }
     return YK_OK;
 }
@@ -270,7 +270,7 @@ static void the_last_worker_is_reported(void **state)
     run_with(&r, 3, come_late, YK_OK);
     for (int i = 0; i < 3; i++) {
         assert_true(r.cell[i] >= 2); /* on a busy host another worker may be last once */
-        assert_true(r.cell[MOST - 1 - i] >= 2);
+        assert_true(r.cell[MAX - 1 - i] >= 2);
     }
 }
 

@@ -8,8 +8,8 @@
 static json_t *save_and_load(char **piece, size_t n)
 {
     json_error_t e;
-    const char *path = in_folder("trace.json");
-    assert_int_equal(yk_trace_save(folder, "trace.json", piece, n), YK_OK);
+    const char *path = in_directory("trace.json");
+    assert_int_equal(yk_trace_save(directory, "trace.json", piece, n), YK_OK);
     json_t *root = json_load_file(path, 0, &e);
     if (!root)
         fail_msg("line %d: %s", e.line, e.text);
@@ -165,7 +165,7 @@ static void null_is_ignored(void **state)
     assert_int_equal(json_array_size(events), 0);
     json_decref(events);
     char *none = NULL;
-    assert_error(yk_trace_save(folder, "no/such/trace.json", &none, 1), YK_ESYSTEM, "no/such");
+    assert_error(yk_trace_save(directory, "no/such/trace.json", &none, 1), YK_ESYSTEM, "no/such");
 }
 
 int main(void)
@@ -176,5 +176,5 @@ int main(void)
         cmocka_unit_test(ranks_share_a_clock),
         cmocka_unit_test(null_is_ignored),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

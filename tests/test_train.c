@@ -217,7 +217,7 @@ static void a_tiny_stream_ends(void **state)
 {
     (void)state;
     yk_result r;
-    const char *path = in_folder("tiny.libsvm");
+    const char *path = in_directory("tiny.libsvm");
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     for (int i = 0; i < 40; i++)
@@ -311,7 +311,7 @@ static void divergence_is_an_error(void **state)
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         assert_error(train_f(&r, "%s out=bad", runs[i]), YK_EDIVERGED, "diverged at step");
-        assert_says("try --lr");
+        assert_message("try --lr");
         yk_result_fini(&r);
         remove_run("out=bad");
     }
@@ -324,7 +324,7 @@ static void metrics_are_json(void **state)
     char path[300], *line = NULL;
     size_t cap = 0;
     assert_int_equal(train(CLICKS " batch=100 epochs=3 out=run", 0, &r), YK_OK);
-    snprintf(path, sizeof path, "%s/metrics.jsonl", in_folder("run"));
+    snprintf(path, sizeof path, "%s/metrics.jsonl", in_directory("run"));
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     double last_step = 0.0;
@@ -366,7 +366,7 @@ static void configurations_round_trip(void **state)
                                         "\xc3\xbc.libsvm",
                                         "\"quoted\""};
     char longest[6000];
-    const char *file = in_folder("round.ini");
+    const char *file = in_directory("round.ini");
     for (size_t i = 0; i <= sizeof paths / sizeof *paths; i++) {
         memset(longest, 'x', sizeof longest - 1);
         longest[sizeof longest - 1] = '\0';
@@ -381,7 +381,7 @@ static void configurations_round_trip(void **state)
         assert_int_equal(yk_config_set(&a, "no-bias", "true"), YK_OK);
         assert_int_equal(yk_config_set(&a, "staleness", "3"), YK_OK);
         assert_int_equal(yk_config_set(&a, "seed", "0"), YK_OK);
-        assert_int_equal(yk_config_save(&a, folder, "round.ini"), YK_OK);
+        assert_int_equal(yk_config_save(&a, directory, "round.ini"), YK_OK);
         assert_int_equal(yk_config_load(&b, file), YK_OK);
         assert_string_equal(b.data, text);
         assert_true(yk_by_group_same(&b.lr, &a.lr) && b.momentum == 0.0 && b.lr_decay == a.lr_decay);
@@ -402,8 +402,8 @@ static void configurations_round_trip(void **state)
                  "round.ini:2: unknown option batches; did you mean batch?");
     put(file, "batch = many\n", 13);
     assert_error(yk_config_load(&c, file), YK_EUSAGE, "round.ini:1: --batch many");
-    assert_error(yk_config_load(&c, folder), YK_EUSAGE, "cannot read");
-    assert_error(yk_config_load(&c, in_folder("none.ini")), YK_EUSAGE, "cannot read");
+    assert_error(yk_config_load(&c, directory), YK_EUSAGE, "cannot read");
+    assert_error(yk_config_load(&c, in_directory("none.ini")), YK_EUSAGE, "cannot read");
     yk_config_fini(&c);
 }
 
@@ -411,7 +411,7 @@ static void configurations_round_trip(void **state)
 static void files_set_only_what_to_train(void **state)
 {
     (void)state;
-    const char *file = in_folder("run.ini");
+    const char *file = in_directory("run.ini");
     yk_config c;
     char *ignored;
     bool there;
@@ -436,7 +436,7 @@ static void files_set_only_what_to_train(void **state)
     assert_true(there && c.batch == 9 && !c.hosts && !c.agent);
     assert_string_equal(ignored, "hosts, agent");
     free(ignored);
-    assert_int_equal(yk_config_load_run(&c, in_folder("none.ini"), &there, &ignored), YK_OK);
+    assert_int_equal(yk_config_load_run(&c, in_directory("none.ini"), &there, &ignored), YK_OK);
     assert_true(!there && !ignored);
     put(file, "hosts = a\nbatch = x\n", 20);
     assert_error(yk_config_load_run(&c, file, &there, &ignored), YK_EUSAGE, "run.ini:2: --batch x");
@@ -447,7 +447,7 @@ static void files_set_only_what_to_train(void **state)
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "hosts", "a,b:2"), YK_OK);
     assert_int_equal(yk_config_set(&c, "http", "80"), YK_OK);
-    assert_int_equal(yk_config_save(&c, folder, "run.ini"), YK_OK);
+    assert_int_equal(yk_config_save(&c, directory, "run.ini"), YK_OK);
     assert_int_equal(yk_config_load(&c, file), YK_OK);
     yk_config_fini(&c);
     char text[4096];
@@ -477,5 +477,5 @@ int main(void)
         cmocka_unit_test_setup(configurations_round_trip, clear_runs),
         cmocka_unit_test_setup(files_set_only_what_to_train, clear_runs),
     };
-    return cmocka_run_group_tests_name("train", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("train", tests, make_test_directory, remove_test_directory);
 }

@@ -4,11 +4,11 @@
 #include "watch/verdict.h"
 #include <math.h>
 
-enum { MOST = 8 };
+enum { MAX = 8 };
 
 /* The evidence of a run of 10 s: the phases of its workers, and resource usage. */
 typedef struct {
-    yk_worker_evidence measured[MOST];
+    yk_worker_evidence measured[MAX];
     yk_usage usage;
     yk_evidence e;
     yk_verdict v;
@@ -50,7 +50,7 @@ static void link_all(trial *t, double bytes_per_step, double rate)
 {
     t->e.hosts = t->e.workers;
     for (int i = 0; i < t->e.workers; i++) {
-        static const char *const host[MOST] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
+        static const char *const host[MAX] = {"h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"};
         t->measured[i].rank = i;
         t->measured[i].worker = -1;
         t->measured[i].host = host[i];
@@ -513,13 +513,13 @@ static void workers_that_contend(void **state)
     (void)state;
     trial t = begin(8);
     t.e.synchronous = false;
-    t.e.alone = 10.0 / 64000 / 20; /* 8 workers take 20 times as long */
+    t.e.baseline = 10.0 / 64000 / 20; /* 8 workers take 20 times as long */
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CONTENTION, 0.95);
     assert_words(v->text, "8 workers change the same parameters");
     assert_words(v->text, "20.0 times as long");
     give_all(&t, YK_PHASE_APPLY, 0.7); /* merging copies */
-    t.e.alone = 0.0;
+    t.e.baseline = 0.0;
     v = judge(&t);
     assert_kind(v, YK_VERDICT_CONTENTION, 0.4);
     assert_words(v->text, "merging updates takes 70 %");
@@ -527,9 +527,9 @@ static void workers_that_contend(void **state)
     assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
     t.e.synchronous = false;
     give_all(&t, YK_PHASE_APPLY, 0.0);
-    t.e.alone = 10.0 / 64000 / 1.5; /* the memory is a bit slower for eight */
+    t.e.baseline = 10.0 / 64000 / 1.5; /* the memory is a bit slower for eight */
     assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
-    t.e.alone = 10.0 / 64000 / 20;
+    t.e.baseline = 10.0 / 64000 / 20;
     t.usage.delayed.mean = 4.0; /* they had no core */
     assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
 }

@@ -15,14 +15,14 @@ static void a_deadline_passes(void **state)
     for (yk_wait_kind kind = YK_WAIT_THREADS; kind <= YK_WAIT_MEMORY; kind++) {
         yk_wait w = yk_wait_begin(kind, 0.02);
         const double began = yk_now();
-        while (yk_wait_turn(&w))
+        while (yk_wait_poll(&w))
             assert_true(yk_now() - began < 10.0);
         assert_true(yk_now() - began >= 0.02);
         assert_true(yk_wait_expired(&w));
         yk_wait_restart(&w); /* starts again */
         assert_false(yk_wait_expired(&w));
-        assert_true(yk_wait_turn(&w));
-        assert_int_equal(w.turn, 1);
+        assert_true(yk_wait_poll(&w));
+        assert_int_equal(w.polls, 1);
     }
 }
 
@@ -36,7 +36,7 @@ static void it_spins_and_then_sleeps(void **state)
     assert_int_equal(turns, w.spins + w.yields);
     assert_false(yk_wait_expired(&w));
     for (int i = 0; i < 300; i++)
-        assert_true(yk_wait_turn(&w)); /* no deadline */
+        assert_true(yk_wait_poll(&w)); /* no deadline */
 }
 
 static void sleeps_are_long_enough(void **state)

@@ -6,10 +6,10 @@
 #include "observe/observe.h"
 #include <math.h>
 
-enum { MOST = 16 };
+enum { MAX = 16 };
 
 typedef struct {
-    yk_course_point point[MOST];
+    yk_curve_point point[MAX];
     yk_outcome r;
     yk_observation w;
 } trial;
@@ -19,7 +19,7 @@ static trial begin(int n, const double *train, const double *test, const double 
 {
     trial t = {.r = {.lr = 0.1, .classes = 10, .examples = 5000, .test_examples = 1000, .global_batch = 100}};
     for (int i = 0; i < n; i++)
-        t.point[i] = (yk_course_point){i + 1.0, train[i], test[i], accuracy[i], 50, 5000};
+        t.point[i] = (yk_curve_point){i + 1.0, train[i], test[i], accuracy[i], 50, 5000};
     t.r.points = (size_t)n;
     t.r.last = (yk_evaluation){.train_loss = train[n - 1],
                                .tested = true,

@@ -17,13 +17,13 @@
 #include <sys/stat.h>
 
 /* The option `out` of the string as a path in the test's directory; NULL: none. */
-static inline const char *run_folder(const char *options)
+static inline const char *run_directory(const char *options)
 {
     const char *at = strstr(options, "out=");
     char name[64];
     if (!at || sscanf(at, "out=%63s", name) != 1)
         return NULL;
-    return in_folder(name);
+    return in_directory(name);
 }
 
 static inline void set_all(yk_config *c, const char *options)
@@ -38,7 +38,7 @@ static inline void set_all(yk_config *c, const char *options)
             c->epochs = 0;
         if (strcmp(word, "epochs") == 0)
             c->steps = 0;
-        const char *value = strcmp(word, "out") ? equals + 1 : run_folder(options);
+        const char *value = strcmp(word, "out") ? equals + 1 : run_directory(options);
         assert_int_equal(yk_config_set(c, word, value), YK_OK);
     }
     free(copy);
@@ -47,7 +47,7 @@ static inline void set_all(yk_config *c, const char *options)
 /* Messages go to a file: most warnings are meant for larger data, and warned() searches it. */
 static inline int divert_stderr(void)
 {
-    int aside = dup(STDERR_FILENO), fd = open(in_folder("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int aside = dup(STDERR_FILENO), fd = open(in_directory("stderr"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
     assert_true(aside >= 0 && fd >= 0);
     assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
     close(fd);
@@ -65,7 +65,7 @@ static inline void restore_stderr(int aside)
 static inline yk_status train(const char *options, int stop_signal, yk_result *out)
 {
     const volatile sig_atomic_t stop = stop_signal;
-    const char *dir = run_folder(options);
+    const char *dir = run_directory(options);
     yk_config c;
     yk_config_init(&c);
     yk_terminal_use();
@@ -81,7 +81,7 @@ static inline yk_status train(const char *options, int stop_signal, yk_result *o
         assert_int_equal(yk_config_set(&c, "out", "none"), YK_OK);
     set_all(&c, options);
     int aside = divert_stderr();
-    yk_status st = yk_train(&c, &(yk_train_host){.stop = &stop, .started = yk_now()}, out);
+    yk_status st = yk_train(&c, &(yk_train_caller){.stop = &stop, .started = yk_now()}, out);
     restore_stderr(aside);
     yk_config_fini(&c);
     if (st) /* yk_error() has the reason */
@@ -139,7 +139,7 @@ static inline void assert_same_model(const yk_result *a, const yk_result *b)
 
 static inline void remove_run(const char *options)
 {
-    nftw(run_folder(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(run_directory(options), remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Compares two runs, in the directories whole and part: bit-identical test loss and weights. Frees the results. */
@@ -158,7 +158,7 @@ static inline void assert_same_runs(yk_result *whole, yk_result *part)
 static inline bool warned(const char *part)
 {
     size_t n;
-    char *text = (char *)bytes_of(in_folder("stderr"), &n);
+    char *text = (char *)bytes_of(in_directory("stderr"), &n);
     text[n] = '\0';
     bool found = strstr(text, part) != NULL;
     free(text);
@@ -168,7 +168,7 @@ static inline bool warned(const char *part)
 /* Before a test: removes the files of the previous one, which may have failed. */
 static inline int clear_runs(void **state)
 {
-    return remove_folder(state) || mkdir(folder, 0700);
+    return remove_test_directory(state) || mkdir(directory, 0700);
 }
 
 #endif

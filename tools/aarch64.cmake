@@ -9,11 +9,11 @@
 # ./dev arm64 does all of this. An arm64 machine does not need it: use ./dev test.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(YK_SYSROOT "" CACHE PATH "the arm64 libraries: a folder made by tools/sysroot")
+set(YK_SYSROOT "" CACHE PATH "the arm64 libraries: a directory made by tools/sysroot")
 set(YK_CROSS gcc CACHE STRING "gcc or clang")
 set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES YK_SYSROOT YK_CROSS) # for CMake's own compiler checks
 if(NOT EXISTS "${YK_SYSROOT}/usr/lib/aarch64-linux-gnu")
-  message(FATAL_ERROR "-DYK_SYSROOT=${YK_SYSROOT} holds no arm64 libraries; make such a folder with: tools/sysroot arm64 FOLDER")
+  message(FATAL_ERROR "-DYK_SYSROOT=${YK_SYSROOT} holds no arm64 libraries; make such a directory with: tools/sysroot arm64 DIRECTORY")
 endif()
 
 if(YK_CROSS STREQUAL "clang")

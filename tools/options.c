@@ -42,12 +42,12 @@ static void put_range(const yk_option *o)
 {
     if (!yk_option_is_number(o))
         return;
-    if (isinf(o->least))
+    if (isinf(o->min))
         printf("any number");
-    else if (o->most > 1e15)
-        printf("%.15g or more", o->least);
+    else if (o->max > 1e15)
+        printf("%.15g or more", o->min);
     else
-        printf("%.15g to %.15g", o->least, o->most);
+        printf("%.15g to %.15g", o->min, o->max);
     if (yk_option_word(o))
         printf(", %s", yk_option_word(o));
 }
@@ -57,11 +57,11 @@ static void put_notes(const yk_option *o)
     const unsigned f = o->flags;
     const char *const note[] = {
         f & YK_OPT_COMMAND_LINE_ONLY ? "command line only" : NULL,
-        f & YK_OPT_KEPT ? f & YK_OPT_COMMAND_LINE_ONLY ? "a comment in config.ini" : NULL
-                        : "not written to config.ini",
+        f & YK_OPT_SAVED ? f & YK_OPT_COMMAND_LINE_ONLY ? "a comment in config.ini" : NULL
+                         : "not written to config.ini",
         f & YK_OPT_IN_SWEEPS ? f & YK_OPT_COMMAND_LINE_ONLY ? "in sweeps with --set" : NULL : "not in sweeps",
         f & YK_OPT_MUST_AGREE ? NULL : "may differ between processes",
-        f & YK_OPT_CHANGES_RESULTS || !(f & YK_OPT_KEPT) ? NULL : "does not change results"};
+        f & YK_OPT_CHANGES_RESULTS || !(f & YK_OPT_SAVED) ? NULL : "does not change results"};
     bool first = true;
     for (size_t i = 0; i < sizeof note / sizeof *note; i++)
         if (note[i]) {

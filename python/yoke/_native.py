@@ -352,16 +352,16 @@ class Model:
 
     def __getstate__(self):
         import tempfile
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.safetensors")
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "model.safetensors")
             self.save(path)
             with open(path, "rb") as f:
                 return {"safetensors": f.read()}
 
     def __setstate__(self, state):
         import tempfile
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model.safetensors")
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "model.safetensors")
             with open(path, "wb") as f:
                 f.write(state["safetensors"])
             self._handle = create("model_load", path.encode())

@@ -38,7 +38,7 @@ class Training:
     def __init__(self, options, data=None, test=None, start=None):
         self.options, self.data, self.test, self.start = options, data, test, start
         self.events = queue.SimpleQueue()
-        self.cancelled = c_int(0)
+        self.canceled = c_int(0)
         self.interrupted = False  # by Ctrl-C
         self.failure = None  # the exception of a callback
 
@@ -56,7 +56,7 @@ class Training:
         answered = threading.Event()
         self.events.put(("metrics", _fields(m.contents), answered))
         answered.wait()
-        return self.cancelled.value
+        return self.canceled.value
 
     def _train(self, training, result):
         run, error = c_void_p(), _native.CError()
@@ -67,7 +67,7 @@ class Training:
     # ---- in the calling thread
 
     def cancel(self):
-        self.cancelled.value = 1
+        self.canceled.value = 1
 
     def run(self, on_metrics=None, on_progress=None):
         """Returns a Finished. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
@@ -76,7 +76,7 @@ class Training:
                      _native.METRICS(self._on_metrics) if on_metrics else _native.METRICS())
         training = _native.CTraining(
             sizeof(_native.CTraining), self.options.handle, self.data and self.data.handle, self.test and self.test.handle,
-            self.start and self.start._handle, None, *functions, pointer(self.cancelled), 0)
+            self.start and self.start._handle, None, *functions, pointer(self.canceled), 0)
         result = {}
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()

@@ -11,11 +11,11 @@
 static const double largest_limit = 1e17;
 
 /* Reads up to two numbers from the start of a file. Returns how many it found. */
-static int read_numbers(const char *folder, const char *file, double *first, double *second)
+static int read_numbers(const char *directory, const char *file, double *first, double *second)
 {
     char text[64];
-    return yk_file_text(text, sizeof text, "%s/%s", folder, file) ? sscanf(text, "%lf %lf", first, second)
-                                                                  : 0;
+    return yk_file_text(text, sizeof text, "%s/%s", directory, file) ? sscanf(text, "%lf %lf", first, second)
+                                                                     : 0;
 }
 
 static void lower(double *to, double limit)
@@ -25,21 +25,21 @@ static void lower(double *to, double limit)
 }
 
 /* Reads the limits in one directory. The versions differ only in the file names. */
-static void read_limits(const char *folder, yk_limits *out)
+static void read_limits(const char *directory, yk_limits *out)
 {
     static const char *const memory[][2] = {{"memory.max", "memory.current"},
                                             {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
     double quota, period, none, bytes, used;
-    if ((read_numbers(folder, "cpu.max", &quota, &period) == 2 ||
-         (read_numbers(folder, "cpu.cfs_quota_us", &quota, &none) == 1 &&
-          read_numbers(folder, "cpu.cfs_period_us", &period, &none) == 1)) &&
+    if ((read_numbers(directory, "cpu.max", &quota, &period) == 2 ||
+         (read_numbers(directory, "cpu.cfs_quota_us", &quota, &none) == 1 &&
+          read_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1)) &&
         quota > 0.0 && period > 0.0)
         lower(&out->cores, quota / period);
     for (int i = 0; i < 2; i++) {
-        if (read_numbers(folder, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
+        if (read_numbers(directory, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
             continue;
         lower(&out->memory, bytes);
-        if (read_numbers(folder, memory[i][1], &used, &none) == 1)
+        if (read_numbers(directory, memory[i][1], &used, &none) == 1)
             out->memory_left = fmin(out->memory_left, fmax(bytes - used, 0.0));
     }
 }
@@ -47,19 +47,19 @@ static void read_limits(const char *folder, yk_limits *out)
 /* Reads SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. */
 static void read_path(const char *sys, const char *controller, const char *path, yk_limits *out)
 {
-    char folder[PATH_MAX];
-    const size_t base = (size_t)snprintf(folder, sizeof folder, "%s/fs/cgroup%s", sys, controller);
-    if (base >= sizeof folder || strlen(path) >= sizeof folder - base)
+    char directory[PATH_MAX];
+    const size_t base = (size_t)snprintf(directory, sizeof directory, "%s/fs/cgroup%s", sys, controller);
+    if (base >= sizeof directory || strlen(path) >= sizeof directory - base)
         return;
-    strcpy(folder + base, path);
-    for (size_t n = strlen(folder);;) {
-        while (n > base && folder[n - 1] == '/')
+    strcpy(directory + base, path);
+    for (size_t n = strlen(directory);;) {
+        while (n > base && directory[n - 1] == '/')
             n--;
-        folder[n] = '\0';
-        read_limits(folder, out);
+        directory[n] = '\0';
+        read_limits(directory, out);
         if (n <= base)
             return;
-        while (folder[n - 1] != '/')
+        while (directory[n - 1] != '/')
             n--;
     }
 }

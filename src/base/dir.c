@@ -224,11 +224,11 @@ yk_status yk_dir_sync(const char *path)
 yk_status yk_dir_sync_of(const char *file)
 {
     const char *slash = strrchr(file, '/');
-    char *folder = slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
-    if (!folder)
+    char *directory = slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
+    if (!directory)
         return yk_fail_memory(strlen(file), "a path");
-    yk_status st = yk_dir_sync(folder);
-    free(folder);
+    yk_status st = yk_dir_sync(directory);
+    free(directory);
     return st;
 }
 

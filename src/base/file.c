@@ -17,8 +17,8 @@
 
 struct yk_file {
     int fd;
-    int folder; /* contains `name` and `temp`; AT_FDCWD if the user gave the path */
-    char *path; /* for messages */
+    int directory; /* contains `name` and `temp`; AT_FDCWD if the user gave the path */
+    char *path;    /* for messages */
     const char *name;
     char *temp; /* the file that is open until the rename; NULL: the path itself is */
     yk_status status;
@@ -33,8 +33,8 @@ struct yk_file {
 
 static void file_free(yk_file *f)
 {
-    if (f->folder >= 0)
-        yk_fs_close(f->folder);
+    if (f->directory >= 0)
+        yk_fs_close(f->directory);
     free(f->temp);
     free(f->path);
     free(f);
@@ -49,7 +49,7 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
         return yk_fail_memory(sizeof *f, "a file's buffer");
     memset(f, 0, offsetof(yk_file, buffer));
     f->fd = -1;
-    f->folder = AT_FDCWD;
+    f->directory = AT_FDCWD;
     if (asprintf(&f->path, "%s%s%s", dir ? dir : "", dir ? "/" : "", name) < 0) {
         free(f);
         return yk_fail_memory(strlen(name) + 1, "a path");
@@ -57,9 +57,9 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
     f->name = f->path;
     if (dir) {
         const char *last;
-        f->folder = yk_dir_open_parent(dir, name, &last);
+        f->directory = yk_dir_open_parent(dir, name, &last);
         f->name = f->path + strlen(f->path) - strlen(last);
-        if (f->folder < 0) {
+        if (f->directory < 0) {
             yk_status st = yk_fail_path(f->path, "cannot create", errno);
             file_free(f);
             return st;
@@ -71,7 +71,7 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
 
 /* Takes the first free N: a killed run may have left a file behind. Not mkstemp(): its files are readable only by their
  * owner, and the umask cannot be read without changing it. */
-int yk_file_temp(int folder, const char *name, char **temp_out)
+int yk_file_temp(int directory, const char *name, char **temp_out)
 {
     for (int n = 0; n < TEMP_TRIES; n++) {
         if (asprintf(temp_out, "%s.%ld-%d.tmp", name, (long)getpid(), n) < 0) {
@@ -79,7 +79,7 @@ int yk_file_temp(int folder, const char *name, char **temp_out)
             errno = ENOMEM;
             return -1;
         }
-        int fd = yk_fs_open(folder, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = yk_fs_open(directory, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0)
             return fd;
         int error = errno;
@@ -96,7 +96,7 @@ int yk_file_temp(int folder, const char *name, char **temp_out)
 static bool is_regular(const yk_file *f)
 {
     struct stat there;
-    if (yk_fs_stat(f->folder, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
+    if (yk_fs_stat(f->directory, f->name, &there, AT_SYMLINK_NOFOLLOW) || S_ISREG(there.st_mode))
         return true;
     errno = S_ISLNK(there.st_mode) ? ELOOP : EEXIST;
     return false;
@@ -106,7 +106,7 @@ static bool is_regular(const yk_file *f)
 static bool is_special(const yk_file *f)
 {
     struct stat there;
-    return f->folder == AT_FDCWD && !yk_fs_stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
+    return f->directory == AT_FDCWD && !yk_fs_stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
 }
 
 static yk_status open_file(const char *dir, const char *name, bool append, yk_file **out)
@@ -120,11 +120,11 @@ static yk_status open_file(const char *dir, const char *name, bool append, yk_fi
     if (dir && !is_regular(f))
         f->fd = -1;
     else if (append)
-        f->fd = yk_fs_open(f->folder, f->name, common | O_CREAT | O_APPEND | (dir ? O_NOFOLLOW : 0), 0666);
+        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | (dir ? O_NOFOLLOW : 0), 0666);
     else if (is_special(f))
-        f->fd = yk_fs_open(f->folder, f->name, common, 0);
+        f->fd = yk_fs_open(f->directory, f->name, common, 0);
     else
-        f->fd = yk_file_temp(f->folder, f->name, &f->temp);
+        f->fd = yk_file_temp(f->directory, f->name, &f->temp);
     if (f->fd < 0) {
         st = yk_fail_path(f->path, append ? "cannot open for writing" : "cannot create", errno);
         file_free(f);
@@ -252,7 +252,7 @@ static yk_status finish(yk_file *f)
     if (!st && closed && errno != EINTR)
         st = fail(f, "cannot write");
     if (!st && f->temp) {
-        if (yk_fs_rename(f->folder, f->temp, f->folder, f->name))
+        if (yk_fs_rename(f->directory, f->temp, f->directory, f->name))
             return fail(f, "cannot rename the finished file into place");
         free(f->temp);
         f->temp = NULL;
@@ -277,14 +277,14 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
         yk_fs_close(f->fd);
     }
     if (f->temp)
-        yk_fs_remove(f->folder, f->temp, 0);
+        yk_fs_remove(f->directory, f->temp, 0);
     file_free(f);
     return st;
 }
 
 /* ---- untrusted files */
 
-yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
+yk_status yk_file_open_regular(const char *path, uint64_t max, int *fd_out)
 {
     struct stat s;
     *fd_out = -1;
@@ -299,9 +299,9 @@ yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out)
                      "%s: not a regular file (a link, a FIFO, a device or a directory); replace it with a "
                      "regular file",
                      path);
-    else if ((uint64_t)s.st_size > most)
+    else if ((uint64_t)s.st_size > max)
         st = yk_fail(YK_EDATA, "%s: too large: %lld bytes (at most %llu)", path, (long long)s.st_size,
-                     (unsigned long long)most);
+                     (unsigned long long)max);
     if (st && fd >= 0)
         close(fd);
     else if (!st)

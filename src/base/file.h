@@ -49,12 +49,12 @@ yk_status yk_file_close(yk_file *f, yk_status so_far);
 
 /* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
  * themselves. Returns -1 and sets errno on failure. The caller frees the name. */
-int yk_file_temp(int folder, const char *name, char **temp_out);
+int yk_file_temp(int directory, const char *name, char **temp_out);
 
-/* Opens a file in an untrusted directory for reading, but only if it is a regular file of at most `most` bytes: a link
+/* Opens a file in an untrusted directory for reading, but only if it is a regular file of at most `max` bytes: a link
  * could point to any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.
  * *fd_out is -1 if the file is missing; the caller closes it. */
-yk_status yk_file_open_plain(const char *path, uint64_t most, int *fd_out);
+yk_status yk_file_open_regular(const char *path, uint64_t max, int *fd_out);
 
 /* Reads the start of a small file, such as one in /proc, as text. The path is formatted. False: `out` is empty, because
  * the file is empty or cannot be read. */

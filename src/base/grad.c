@@ -3,10 +3,10 @@
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
 {
     const yk_rows *rows = g->rows.rows;
-    size_t most = 1;
+    size_t max = 1;
     for (size_t i = 0; i < g->rows.n; i++)
-        most += yk_rows_entries(rows, g->rows.pick[i]);
-    yk_status st = yk_merger_reserve(m, most);
+        max += yk_rows_entries(rows, g->rows.pick[i]);
+    yk_status st = yk_merger_reserve(m, max);
     if (st)
         return st;
     float bias = 0.0f;

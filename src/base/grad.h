@@ -35,7 +35,7 @@ typedef struct {
     double loss;      /* summed over the examples */
     yk_status status; /* not YK_OK: there is no gradient (out of memory) */
     const yk_worker_threads
-        *crew; /* the threads that computed it, which can help to apply it; NULL: one thread */
+        *worker_threads; /* the threads that computed it, which can help to apply it; NULL: one thread */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;
 

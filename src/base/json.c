@@ -157,7 +157,7 @@ void yk_json_fixed(yk_json *j, const char *name, double x, int decimals)
         yk_text_print(&j->out, "%.*f", decimals, x);
 }
 
-void yk_json_whole(yk_json *j, const char *name, int64_t n)
+void yk_json_int(yk_json *j, const char *name, int64_t n)
 {
     begin(j, name);
     yk_text_print(&j->out, "%" PRId64, n);
@@ -168,10 +168,10 @@ void yk_json_bool(yk_json *j, const char *name, bool is)
     value(j, name, is ? "true" : "false");
 }
 
-void yk_json_known(yk_json *j, const char *name, bool known, int64_t value)
+void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value)
 {
     if (known)
-        yk_json_whole(j, name, value);
+        yk_json_int(j, name, value);
     else
         yk_json_null(j, name);
 }
@@ -188,10 +188,10 @@ void yk__json_reals(yk_json *j, const yk__json_real *v)
         yk_json_real(j, v->name, v->value);
 }
 
-void yk__json_wholes(yk_json *j, const yk__json_whole *v)
+void yk__json_ints(yk_json *j, const yk__json_int *v)
 {
     for (; v->name; v++)
-        yk_json_whole(j, v->name, v->value);
+        yk_json_int(j, v->name, v->value);
 }
 
 /* ---- the document */

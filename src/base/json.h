@@ -5,7 +5,7 @@
  *     yk_json_object(&j, NULL); // the document itself has no name
  *     yk_json_text(&j, "model", "lenet5");
  *     yk_json_array(&j, "counts");
- *     yk_json_whole(&j, NULL, 7); // array elements have no name either
+ *     yk_json_int(&j, NULL, 7); // array elements have no name either
  *     yk_json_end(&j);
  *     yk_json_real(&j, "loss", NAN);
  *     yk_json_end(&j);
@@ -44,15 +44,15 @@ void yk_json_end(yk_json *j); /* ends the innermost object or array */
 void yk_json_text(yk_json *j, const char *name, const char *value);
 void yk_json_real(yk_json *j, const char *name, double value);
 void yk_json_fixed(yk_json *j, const char *name, double value, int decimals);
-void yk_json_whole(yk_json *j, const char *name, int64_t value);
+void yk_json_int(yk_json *j, const char *name, int64_t value);
 void yk_json_bool(yk_json *j, const char *name, bool value);
 void yk_json_null(yk_json *j, const char *name);
-void yk_json_known(yk_json *j, const char *name, bool known, int64_t value); /* null unless known */
+void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value); /* null unless known */
 
 /* Several at once: YK_JSON_REALS(&j, {"mean", mean}, {"peak", peak}); */
-#define YK_JSON_TEXTS(j, ...)  yk__json_texts(j, (const yk__json_text[]){__VA_ARGS__, {NULL, NULL}})
-#define YK_JSON_REALS(j, ...)  yk__json_reals(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
-#define YK_JSON_WHOLES(j, ...) yk__json_wholes(j, (const yk__json_whole[]){__VA_ARGS__, {NULL, 0}})
+#define YK_JSON_TEXTS(j, ...) yk__json_texts(j, (const yk__json_text[]){__VA_ARGS__, {NULL, NULL}})
+#define YK_JSON_REALS(j, ...) yk__json_reals(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
+#define YK_JSON_INTS(j, ...)  yk__json_ints(j, (const yk__json_int[]){__VA_ARGS__, {NULL, 0}})
 
 typedef struct {
     const char *name, *value;
@@ -64,11 +64,11 @@ typedef struct {
 typedef struct {
     const char *name;
     int64_t value;
-} yk__json_whole;
+} yk__json_int;
 
 void yk__json_texts(yk_json *j, const yk__json_text *v);
 void yk__json_reals(yk_json *j, const yk__json_real *v);
-void yk__json_wholes(yk_json *j, const yk__json_whole *v);
+void yk__json_ints(yk_json *j, const yk__json_int *v);
 
 char *yk_json_take(yk_json *j); /* NULL: out of memory */
 

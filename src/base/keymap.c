@@ -14,7 +14,7 @@ typedef struct {
     float weight; /* sum of squared values */
 } counted;
 
-static int by_falling_weight(const void *a, const void *b)
+static int by_descending_weight(const void *a, const void *b)
 {
     const counted *x = a, *y = b;
     if (x->weight != y->weight)
@@ -46,7 +46,7 @@ static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted *
             list[n++] = (counted){m.key[i], m.value[i]};
     if (extra_key != UINT32_MAX && sample->n)
         list[n++] = (counted){extra_key, (float)sample->n};
-    qsort(list, n, sizeof *list, by_falling_weight);
+    qsort(list, n, sizeof *list, by_descending_weight);
 free_merger:
     yk_merger_fini(&m);
     *list_out = list;
@@ -54,7 +54,7 @@ free_merger:
     return st;
 }
 
-enum { MOST_ORDERED = 1 << 22 }; /* keys that are moved, at most */
+enum { MAX_ORDERED = 1 << 22 }; /* keys that are moved, at most */
 
 static void put(yk_keymap *map, uint32_t key, uint32_t id)
 {
@@ -102,7 +102,7 @@ static yk_status add_other_keys(const yk_rows *all, size_t nkeys, counted **list
     for (size_t i = 0; i < *n; i++)
         seen[(*list)[i].key / 64] |= UINT64_C(1) << (*list)[i].key % 64;
     yk_status st = YK_OK;
-    for (size_t e = 0; !st && e < entries && *n < MOST_ORDERED; e++) {
+    for (size_t e = 0; !st && e < entries && *n < MAX_ORDERED; e++) {
         const uint32_t key = all->index[e];
         if (key >= nkeys || seen[key / 64] >> key % 64 & 1)
             continue;
@@ -116,7 +116,7 @@ static yk_status add_other_keys(const yk_rows *all, size_t nkeys, counted **list
 }
 
 yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys, uint32_t extra_key,
-                         uint32_t most_hot, yk_keymap *out)
+                         uint32_t max_hot, yk_keymap *out)
 {
     *out = (yk_keymap){0};
     counted *list;
@@ -124,11 +124,11 @@ yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys
     yk_status st = count_keys(sample, extra_key, &list, &found);
     if (st)
         return st;
-    uint32_t hot = (uint32_t)(found < most_hot ? found : most_hot);
+    uint32_t hot = (uint32_t)(found < max_hot ? found : max_hot);
     hot = nkeys < hot ? (uint32_t)nkeys : hot;
     out->hot = hot;
     found = all ? found : hot;
-    found = found < MOST_ORDERED ? found : MOST_ORDERED;
+    found = found < MAX_ORDERED ? found : MAX_ORDERED;
     if (all && (st = add_other_keys(all, nkeys, &list, &found)))
         goto free_list;
     for (size_t e = 0; sample->n && e < sample->start[sample->n]; e++)

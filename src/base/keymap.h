@@ -31,7 +31,7 @@ typedef struct {
 /* `all`, if not NULL: the other keys that occur in it follow the hot ones, so that the used part of the table is contiguous:
  * a million clicks touch a million of 33 million weights. `extra_key` (a bias) occurs in every example; UINT32_MAX: none. */
 yk_status yk_keymap_make(const yk_rows *sample, const yk_rows *all, size_t nkeys, uint32_t extra_key,
-                         uint32_t most_hot, yk_keymap *out);
+                         uint32_t max_hot, yk_keymap *out);
 void yk_keymap_fini(yk_keymap *map);
 
 /* The slot at which the search for a key begins. */

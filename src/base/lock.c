@@ -16,7 +16,7 @@
 
 static const char name[] = "lock";
 static const double ending_seconds = 10.0; /* a killed process may have a lot of memory to free */
-static const double least_seconds = 0.1;   /* between a signal and its effect */
+static const double min_seconds = 0.1;     /* between a signal and its effect */
 static const double recheck_seconds =
     0.1; /* without locks: time in which a competing process writes its text */
 
@@ -159,7 +159,7 @@ static bool claim(int fd)
 static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bool *has_locks_out)
 {
     const double began = yk_now();
-    seconds = seconds > least_seconds ? seconds : least_seconds;
+    seconds = seconds > min_seconds ? seconds : min_seconds;
     for (;;) {
         owner o;
         const int error = try_lock(fd, take);
@@ -179,7 +179,7 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
     }
 }
 
-yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out)
+yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out)
 {
     *out = NULL;
     bool has_locks;

@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_lock *lock;
- *     yk_status st = yk_lock_take("runs/a", 0.0, &lock); // YK_EUSAGE: "runs/a: in use by process 4711 on host b ..."
+ *     yk_status st = yk_lock_acquire("runs/a", 0.0, &lock); // YK_EUSAGE: "runs/a: in use by process 4711 on host b ..."
  *     if (st)
  *         return st;
  *     write_files("runs/a");
@@ -35,7 +35,7 @@
 typedef struct yk_lock yk_lock;
 
 /* Tries for `seconds`. In any case it waits some seconds for an owner that is about to end because it was killed. */
-yk_status yk_lock_take(const char *dir, double seconds, yk_lock **out);
+yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out);
 
 /* Checks the lock without taking it and without writing: YK_OK if it is free or the directory does not exist. */
 yk_status yk_lock_check(const char *dir);

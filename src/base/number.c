@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *yk_digits(const char *text, uint64_t most, uint64_t *out)
+const char *yk_digits(const char *text, uint64_t max, uint64_t *out)
 {
     const char *at = text;
     uint64_t n = 0;
     for (; *at >= '0' && *at <= '9'; at++) {
         const unsigned digit = (unsigned)(*at - '0');
-        if (digit > most || n > (most - digit) / 10)
+        if (digit > max || n > (max - digit) / 10)
             return NULL;
         n = 10 * n + digit;
     }
@@ -28,7 +28,7 @@ static inline bool is_digit(char c)
 }
 
 /* Appends digits to a number. Leading zeros do not count as digits. */
-static inline const char *take_digits(const char *p, const char *end, uint64_t *number, ptrdiff_t *digits)
+static inline const char *parse_digits(const char *p, const char *end, uint64_t *number, ptrdiff_t *digits)
 {
     uint64_t n = *number;
     if (!n)
@@ -68,10 +68,10 @@ const char *yk_decimal_before(const char *text, const char *end, double *out)
     uint64_t mantissa = 0;
     ptrdiff_t digits = 0, scale = 0;
     const char *first = p;
-    p = take_digits(p, end, &mantissa, &digits);
+    p = parse_digits(p, end, &mantissa, &digits);
     if (p < end && *p == '.') {
         const char *fraction = p + 1;
-        p = take_digits(fraction, end, &mantissa, &digits);
+        p = parse_digits(fraction, end, &mantissa, &digits);
         scale = fraction - p;
         first++; /* a point alone is not a number */
     }
@@ -105,7 +105,7 @@ const char *yk_decimal(const char *text, double *out)
     return end;
 }
 
-static yk_status read(const char *text, bool whole, double least, double most, double *out)
+static yk_status read(const char *text, bool whole, double min, double max, double *out)
 {
     double x = 0.0;
     const char *end = yk_decimal(text, &x);
@@ -113,40 +113,40 @@ static yk_status read(const char *text, bool whole, double least, double most, d
         x *= strchr("kK", *end++) ? 1e3 : 1e6;
     if (!end || *end || !isfinite(x) || (whole && x != floor(x)))
         return yk_fail(YK_EUSAGE, "not a%s number", whole ? " whole" : "");
-    if (x < least || x > most)
-        return yk_fail(YK_EUSAGE, "must be between %.15g and %.15g", least, most);
+    if (x < min || x > max)
+        return yk_fail(YK_EUSAGE, "must be between %.15g and %.15g", min, max);
     *out = x;
     return YK_OK;
 }
 
-yk_status yk_number_real(const char *text, double least, double most, double *out)
+yk_status yk_number_real(const char *text, double min, double max, double *out)
 {
-    return read(text, false, least, most, out);
+    return read(text, false, min, max, out);
 }
 
-yk_status yk_number_whole(const char *text, double least, double most, int64_t *out)
+yk_status yk_number_int(const char *text, double min, double max, int64_t *out)
 {
     double x = 0.0;
-    const yk_status st = read(text, true, least, most, &x);
+    const yk_status st = read(text, true, min, max, &x);
     if (!st)
         *out = (int64_t)x;
     return st;
 }
 
-yk_status yk_number_u64(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
     uint64_t n;
     int64_t other = 0; /* for forms other than plain digits, such as 1e6 */
     const char *end = yk_digits(text, UINT64_MAX, &n);
     if (!end || *end) {
-        const yk_status st = yk_number_whole(text, (double)least, fmin((double)most, 0x1p53), &other);
+        const yk_status st = yk_number_int(text, (double)min, fmin((double)max, 0x1p53), &other);
         if (!st)
             *out = (uint64_t)other;
         return st;
     }
-    if (n < least || n > most)
-        return yk_fail(YK_EUSAGE, "must be between %llu and %llu", (unsigned long long)least,
-                       (unsigned long long)most);
+    if (n < min || n > max)
+        return yk_fail(YK_EUSAGE, "must be between %llu and %llu", (unsigned long long)min,
+                       (unsigned long long)max);
     *out = n;
     return YK_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Example:
  *     int64_t batch;
- *     yk_status st = yk_number_whole(text, 1, 1 << 24, &batch); // "100k": 100000
+ *     yk_status st = yk_number_int(text, 1, 1 << 24, &batch); // "100k": 100000
  *     if (st)
  *         return yk_fail(st, "--batch %s: %s", text, yk_error()); // "--batch 1x: not a whole number"
  *     uint64_t height;
@@ -18,19 +18,19 @@
 #include <stdint.h>
 
 /* Reads the number at the start of the text. Returns the text after it; NULL: there is no number, or it is larger than
- * `most` or not finite. *out changes only on success. */
-const char *yk_digits(const char *text, uint64_t most, uint64_t *out);
+ * `max` or not finite. *out changes only on success. */
+const char *yk_digits(const char *text, uint64_t max, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
 
 /* The same for a text that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
  * that is too large for a double is infinite. */
 const char *yk_decimal_before(const char *text, const char *end, double *out);
 
-/* Reads a text that must be one number from `least` to `most`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
+/* Reads a text that must be one number from `min` to `max`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
  * a whole number" or "must be between 1 and 64"; the caller adds what the number is for. *out changes only on success. */
-yk_status yk_number_real(const char *text, double least, double most, double *out);
-yk_status yk_number_whole(const char *text, double least, double most, int64_t *out); /* within 2^53 */
-yk_status yk_number_u64(const char *text, uint64_t least, uint64_t most, uint64_t *out);
+yk_status yk_number_real(const char *text, double min, double max, double *out);
+yk_status yk_number_int(const char *text, double min, double max, int64_t *out); /* within 2^53 */
+yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
 /* The value of an environment variable; `otherwise` if it is not set or not a number. */
 double yk_env_number(const char *name, double otherwise);

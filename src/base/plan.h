@@ -56,7 +56,7 @@ typedef struct {
     double
         server_timeout; /* the same, for workers that wait for a server; longer, so that the server can name a missing worker */
     double heartbeat_every;    /* interval of heartbeats during a long computation */
-    double start_limit;        /* heartbeat timeout before training begins */
+    double startup_timeout;    /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */
 } yk_plan;
 

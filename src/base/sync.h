@@ -58,7 +58,7 @@ static inline void yk_mutex_lock(yk_mutex *m)
         yk__mutex_lock_simulated(m);
 }
 
-static inline bool yk_mutex_try(yk_mutex *m) /* false: it is locked */
+static inline bool yk_mutex_trylock(yk_mutex *m) /* false: it is locked */
 {
     return pthread_mutex_trylock(m) == 0;
 }

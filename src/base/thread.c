@@ -60,14 +60,14 @@ yk_status yk_team_create(int workers, yk_team **out)
     }
     team->n = workers;
     team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_OVERSUBSCRIBED;
-    team->seconds = YK_TEAM_SECONDS;
+    team->seconds = YK_TEAM_TIMEOUT;
     team->worker = list;
     yk_mutex_init(&team->lock);
     *out = team;
     return YK_OK;
 }
 
-void yk_team_no_timeout(yk_team *team)
+void yk_team_disable_timeout(yk_team *team)
 {
     team->seconds = HUGE_VAL;
 }
@@ -110,7 +110,7 @@ static yk_status missing(const yk_team *team, unsigned round)
     for (int i = 0; i < team->n; i++)
         if (atomic_load(&team->worker[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
             snprintf(names + strlen(names), sizeof names - strlen(names), " %d", i);
-    return yk_fail(YK_ELOST, "no answer from worker%s within %d s", names, YK_TEAM_SECONDS);
+    return yk_fail(YK_ELOST, "no answer from worker%s within %d s", names, YK_TEAM_TIMEOUT);
 }
 
 yk_status yk_team_barrier(yk_team *team, int me)

@@ -9,7 +9,7 @@
  *
  * work() waits for the others with yk_team_barrier(team, me). If a worker returns an error, or any thread calls
  * yk_team_stop(), all waits end and yk_team_barrier() returns YK_ESTOP. A wait spins briefly if each worker has a core, then
- * sleeps. After YK_TEAM_SECONDS it returns YK_ELOST and names the missing workers.
+ * sleeps. After YK_TEAM_TIMEOUT it returns YK_ELOST and names the missing workers.
  */
 #ifndef YK_BASE_THREAD_H
 #define YK_BASE_THREAD_H
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define YK_TEAM_SECONDS 600
+#define YK_TEAM_TIMEOUT 600
 
 typedef struct yk_team yk_team;
 
@@ -29,7 +29,7 @@ yk_status yk_team_create(int workers, yk_team **out);
 void yk_team_free(yk_team *team); /* NULL is fine */
 
 /* Waits without a timeout: for threads that are idle between jobs. */
-void yk_team_no_timeout(yk_team *team);
+void yk_team_disable_timeout(yk_team *team);
 
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);

@@ -18,8 +18,8 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
 bool yk_wait_spin(yk_wait *w)
 {
     const bool real = yk_clock_is_real();
-    w->turn += real ? 1 : 256; /* a simulated turn takes longer */
-    if (w->turn <= w->spins && real) {
+    w->polls += real ? 1 : 256; /* a simulated turn takes longer */
+    if (w->polls <= w->spins && real) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -29,7 +29,7 @@ bool yk_wait_spin(yk_wait *w)
     }
     if (!w->began)
         w->began = yk_now_ns();
-    if (w->turn - w->spins > w->yields || !real)
+    if (w->polls - w->spins > w->yields || !real)
         return false;
     yk_yield();
     return true;
@@ -40,7 +40,7 @@ bool yk_wait_expired(const yk_wait *w)
     return w->began && (double)(yk_now_ns() - w->began) * 1e-9 > w->seconds;
 }
 
-bool yk_wait_turn(yk_wait *w)
+bool yk_wait_poll(yk_wait *w)
 {
     if (!yk_wait_spin(w)) {
         if (yk_clock_is_real())
@@ -48,7 +48,7 @@ bool yk_wait_turn(yk_wait *w)
         else
             yk_yield(); /* for as long as the simulation chooses */
     }
-    return !yk_wait_polls(w) || !yk_wait_expired(w);
+    return !yk_wait_is_check_due(w) || !yk_wait_expired(w);
 }
 
 void yk_sleep(double seconds)

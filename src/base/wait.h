@@ -3,7 +3,7 @@
  * Example:
  *     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 30.0);
  *     while (!atomic_load(&arrived))
- *         if (!yk_wait_turn(&w))
+ *         if (!yk_wait_poll(&w))
  *             return yk_fail(YK_ELOST, "no message within 30 s");
  *
  * Waking a thread takes fifty microseconds or more, as long as a step of a small model, so spinning pays. But a process
@@ -24,7 +24,7 @@ typedef enum {
 } yk_wait_kind;
 
 typedef struct {
-    unsigned turn; /* turns so far */
+    unsigned polls; /* so far */
     unsigned spins, yields;
     double seconds;
     uint64_t began; /* ns: when it stopped spinning; 0: still spinning */
@@ -33,19 +33,19 @@ typedef struct {
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeout */
 
 /* One turn of a polling loop. False: timeout. Reads the clock every 256 turns. */
-bool yk_wait_turn(yk_wait *w);
+bool yk_wait_poll(yk_wait *w);
 
 /* Restarts the wait and its timeout, after progress. */
 static inline void yk_wait_restart(yk_wait *w)
 {
-    w->turn = 0;
+    w->polls = 0;
     w->began = 0;
 }
 
 /* Whether this is a turn for expensive checks. */
-static inline bool yk_wait_polls(const yk_wait *w)
+static inline bool yk_wait_is_check_due(const yk_wait *w)
 {
-    return w->turn % 256 == 0;
+    return w->polls % 256 == 0;
 }
 
 /* For callers that sleep by themselves: spins or yields; returns false when it is time to sleep. */

@@ -36,9 +36,9 @@ void yk_argument_text(const yk_argument *a, const char *value)
     *(const char **)a->to = value;
 }
 
-void yk_argument_whole(const yk_argument *a, const char *value)
+void yk_argument_int(const yk_argument *a, const char *value)
 {
-    if (yk_number_whole(value, a->least, a->most, a->to))
+    if (yk_number_int(value, a->min, a->max, a->to))
         yk_usage_error("--%s %s: %s", a->name, value, yk_error());
 }
 
@@ -156,7 +156,7 @@ static const yk_argument *find_letter(const yk_command_line *l, char letter)
 }
 
 /* --name, --name=value, -x or -xvalue; returns whether `next` is its value. */
-static bool take_option(const yk_command_line *l, const char *word, const char *next)
+static bool parse_option(const yk_command_line *l, const char *word, const char *next)
 {
     const bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
@@ -182,7 +182,7 @@ int yk_arguments_parse(const yk_command_line *l, int argc, char **argv)
         if (options && strcmp(word, "--") == 0)
             options = false;
         else if (options && word[0] == '-' && word[1])
-            i += take_option(l, word, i + 1 < argc ? argv[i + 1] : NULL);
+            i += parse_option(l, word, i + 1 < argc ? argv[i + 1] : NULL);
         else if (n < l->operands)
             l->operand[n++] = word;
         else

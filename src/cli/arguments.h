@@ -29,7 +29,7 @@ typedef struct yk_argument {
     void *to;                                                    /* for set() */
     const char *help;
     const char *default_text; /* NULL: none */
-    double least, most;       /* for yk_argument_whole() */
+    double min, max;          /* for yk_argument_int() */
     const char *group;        /* heading in the help; NULL: "Options". Options of a group follow each other */
 } yk_argument;
 
@@ -49,7 +49,7 @@ int yk_arguments_parse(const yk_command_line *line, int argc, char **argv);
 
 void yk_argument_flag(const yk_argument *a, const char *value);  /* bool */
 void yk_argument_text(const yk_argument *a, const char *value);  /* const char * */
-void yk_argument_whole(const yk_argument *a, const char *value); /* int64_t; 1e6, 100k and 2m are numbers */
+void yk_argument_int(const yk_argument *a, const char *value);   /* int64_t; 1e6, 100k and 2m are numbers */
 void yk_argument_split(const yk_argument *a, const char *value); /* yoke_split */
 void yk_argument_quiet(const yk_argument *a, const char *value); /* --quiet of all commands */
 void yk_argument_option(const yk_argument *a,

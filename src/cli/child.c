@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 250, READ_BYTES = 1 << 16, MOST_TEXT = 64 << 20 };
+enum { TICK_MS = 250, READ_BYTES = 1 << 16, MAX_TEXT = 64 << 20 };
 
 static volatile pid_t running; /* 0: none */
 
@@ -79,7 +79,7 @@ static yk_status read_some(int fd, yk_child *c, bool *open_out)
     c->text = grown;
     ssize_t n = read(fd, c->text + c->size, READ_BYTES);
     *open_out = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-    if (n > 0 && c->size < MOST_TEXT) /* longer output is not a result: it is read and discarded */
+    if (n > 0 && c->size < MAX_TEXT) /* longer output is not a result: it is read and discarded */
         c->size += (size_t)n;
     c->text[c->size] = '\0';
     return YK_OK;

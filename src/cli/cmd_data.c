@@ -142,8 +142,8 @@ static yk_status print_written_json(const arguments *a, const yk_export_stats *e
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
                   {"out", a->out}, {"format", a->format});
-    YK_JSON_WHOLES(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
-                   {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
+    YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
+                 {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
     YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
     yk_json_end(&j);
     return yk_json_print(&j);
@@ -303,28 +303,28 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
     const struct {
         int of; /* verbs; 0: all */
         yk_argument argument;
-    } all[] = {{WRITES,
-                {"out", 'o', "FILE", yk_argument_text, &a->out,
-                 "output file; it appears under this name when it is complete"}},
-               {WRITES,
-                {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
-                 "by the extension of FILE"}},
-               {INSPECTS,
-                {"first", 0, "N", yk_argument_whole, &a->first, "number of records to print", "3", 0, 1e6}},
-               {0,
-                {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
-                 "train"}},
-               {READS_FILES,
-                {"features", 0, "N", yk_argument_whole, &a->features, "number of columns of sparse data",
-                 "the largest index in the data + 1", 1, INT32_MAX - 1}},
-               {READS_FILES,
-                {"hash-bits", 0, "B", yk_argument_whole, &a->hash_bits, "hash sparse keys into 2^B columns",
-                 "24 for Criteo text, else not hashed", 1, 30}},
-               {READS_FILES,
-                {"skip-bad", 0, "N", yk_argument_whole, &a->skip_bad, "skip and count up to N bad records",
-                 "0", 0, 1e15}},
-               {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
-               {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"}}};
+    } all[] = {
+        {WRITES,
+         {"out", 'o', "FILE", yk_argument_text, &a->out,
+          "output file; it appears under this name when it is complete"}},
+        {WRITES,
+         {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
+          "by the extension of FILE"}},
+        {INSPECTS, {"first", 0, "N", yk_argument_int, &a->first, "number of records to print", "3", 0, 1e6}},
+        {0,
+         {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
+          "train"}},
+        {READS_FILES,
+         {"features", 0, "N", yk_argument_int, &a->features, "number of columns of sparse data",
+          "the largest index in the data + 1", 1, INT32_MAX - 1}},
+        {READS_FILES,
+         {"hash-bits", 0, "B", yk_argument_int, &a->hash_bits, "hash sparse keys into 2^B columns",
+          "24 for Criteo text, else not hashed", 1, 30}},
+        {READS_FILES,
+         {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
+          1e15}},
+        {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
+        {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"}}};
     enum { ALL = sizeof all / sizeof *all };
     const int own = verbs[verb].options;
     yk_argument table[ALL + 1] = {{NULL}};

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SETS = 64 };
+enum { MAX_SETS = 64 };
 
 typedef struct {
     char *file;
     const char *out;
-    const char *set[MOST_SETS];
+    const char *set[MAX_SETS];
     size_t nsets;
     bool quick, dry_run, keep_going, force, no_report, json;
 } arguments;
@@ -24,8 +24,8 @@ typedef struct {
 static void add_setting(const yk_argument *argument, const char *value)
 {
     arguments *a = argument->to;
-    if (a->nsets == MOST_SETS)
-        yk_usage_error("--set is given more than %d times", MOST_SETS);
+    if (a->nsets == MAX_SETS)
+        yk_usage_error("--set is given more than %d times", MAX_SETS);
     a->set[a->nsets++] = value;
 }
 
@@ -100,7 +100,7 @@ static yk_status write_report(const yk_sweep *s, size_t done)
     yk_status st = page && log && run && argv ? YK_OK : yk_fail_memory(done * 64, "a command line");
     for (size_t i = 0; !st && i < s->plan.nruns; i++)
         if (s->result[i].state == YK_SWEEP_DONE) {
-            run[n] = yk_sweep_folder_path(s->path, &s->plan.run[i], NULL);
+            run[n] = yk_sweep_dir_path(s->path, &s->plan.run[i], NULL);
             st = run[n++] ? YK_OK : YK_ESYSTEM;
         }
     yk_child child = {0};
@@ -150,7 +150,7 @@ static yk_status print_results(const yk_sweep *s, bool json)
 }
 
 /* Prints the command that continues the sweep. */
-static void print_how_to_continue(const yk_sweep *s, const arguments *a, size_t done)
+static void print_resume_command(const yk_sweep *s, const arguments *a, size_t done)
 {
     char *text = NULL;
     size_t size;
@@ -194,7 +194,7 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
     if (st)
         return yk_status_exit(st);
     if (yk_cli_stop && done + failed < s->plan.nruns)
-        print_how_to_continue(s, a, done);
+        print_resume_command(s, a, done);
     else if (failed)
         return yk_cli_exit(
             yk_fail(YK_ELOST,
@@ -236,8 +236,8 @@ static yk_status describe(const yk_sweep *s)
         int64_t steps = yk_sweep_run_steps(r, r->steps ? 0 : examples_in(&r->config));
         yk_sweep_run_state state;
         json_t *summary = NULL;
-        if (access(s->path, F_OK) || yk_sweep_folder_find(s->path, r, &state, &summary))
-            state = YK_SWEEP_RUN_ABSENT;
+        if (access(s->path, F_OK) || yk_sweep_dir_find(s->path, r, &state, &summary))
+            state = YK_SWEEP_RUN_MISSING;
         json_decref(summary);
         char amount[64];
         if (steps)
@@ -294,13 +294,13 @@ int yk_cmd_sweep(int argc, char **argv)
 {
     arguments a = {0};
     yk_sweep s = {0};
-    yk_sweep_folder folder = {0};
+    yk_sweep_dir directory = {0};
     parse(argc, argv, &a);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     int status;
     yk_status st = set_up(&s, &a);
     if (!st && !a.dry_run)
-        st = yk_sweep_folder_open(s.path, &s.plan, a.force, &folder);
+        st = yk_sweep_dir_open(s.path, &s.plan, a.force, &directory);
     if (st || a.dry_run) {
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
@@ -308,7 +308,7 @@ int yk_cmd_sweep(int argc, char **argv)
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, s.plan.nruns == 1 ? "" : "s", s.path);
         status = finish(&s, &a, yk_sweep_train(&s));
     }
-    yk_sweep_folder_close(&folder);
+    yk_sweep_dir_close(&directory);
     tear_down(&s);
     return status;
 }

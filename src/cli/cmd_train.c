@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yoke.h>
 
-enum { MOST_OPTIONS = 64 };
+enum { MAX_OPTIONS = 64 };
 
 static const char notes[] = "Examples:\n"
                             "  yoke train --model softmax --data synth:digits --epochs 5\n"
@@ -28,9 +28,9 @@ static const char notes[] = "Examples:\n"
 /* The options are those of the library. */
 static void parse(int argc, char **argv, yoke_options *options)
 {
-    yk_argument table[MOST_OPTIONS + 1] = {{NULL}};
+    yk_argument table[MAX_OPTIONS + 1] = {{NULL}};
     yoke_option o;
-    for (size_t i = 0; i < MOST_OPTIONS && yoke_option_at(i, &o); i++)
+    for (size_t i = 0; i < MAX_OPTIONS && yoke_option_at(i, &o); i++)
         table[i] = (yk_argument){.name = o.name,
                                  .value = o.argument,
                                  .help = o.help,

@@ -34,7 +34,7 @@ void yk_failure_print(const char *error, int code)
         return;
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"state", "failed"}, {"error", error});
-    yk_json_whole(&j, "exit_code", code);
+    yk_json_int(&j, "exit_code", code);
     yk_json_end(&j);
     if ((text = yk_json_take(&j)))
         yk_failure_print_text(text);

@@ -78,7 +78,7 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     if (comm && others_continue && st != YK_EINTERRUPTED)
         yk_job_report_lost();
     if (comm && !others_continue && (st || yk_comm_rank(comm) == 0))
-        yk_job_report_ended(st);
+        yk_job_report_outcome(st);
     if (comm && st && !others_continue) {
         yk_comm_abort(comm, code);
         _exit(code);
@@ -98,7 +98,7 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 static void end_process(yk_status st)
 {
     const int code = yk_cli_exit(st);
-    yk_job_report_ended(st);
+    yk_job_report_outcome(st);
     fflush(NULL);
     _exit(code);
 }
@@ -106,13 +106,13 @@ static void end_process(yk_status st)
 static int train(yk_config *config)
 {
     yk_result result = {0};
-    yk_job_follow_launcher();
+    yk_job_end_with_launcher();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
-    const yk_train_host host = {.stop = &yk_cli_stop,
-                                .started = yk_cli_started,
-                                .stage = yk_job_report_stage,
-                                .end_process = end_process,
-                                .ranked = yk_terminal_rank};
+    const yk_train_caller host = {.stop = &yk_cli_stop,
+                                  .started = yk_cli_started,
+                                  .stage = yk_job_report_stage,
+                                  .end_process = end_process,
+                                  .ranked = yk_terminal_rank};
     yk_status st = yk_train(config, &host, &result);
     if (!st && result.chief)
         st = print_results(config, &result);

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/number.h"
-#include "cli/job_folder.h"
+#include "cli/job_dir.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -37,12 +37,12 @@ void yk_job_report_stage(yk_train_stage stage, int workers)
     send_line("\001%s %d\n", name[stage], workers);
 }
 
-void yk_job_follow_launcher(void)
+void yk_job_end_with_launcher(void)
 {
     char path[PATH_MAX];
     const char *ended = getenv("YK_ENDED");
     if (ended && snprintf(path, sizeof path, "%s", ended) < (int)sizeof path)
-        yk_job_folder_watch(dirname(path));
+        yk_job_dir_watch(dirname(path));
 }
 
 void yk_job_report_lost(void)
@@ -51,9 +51,9 @@ void yk_job_report_lost(void)
 }
 
 /* One line with one write(): other processes may write at the same time. */
-static void write_ended(int fd, const char *path, yk_status status)
+static void write_outcome(int fd, const char *path, yk_status status)
 {
-    char text[sizeof(((yk_ended *)0)->error) + 16];
+    char text[sizeof(((yk_job_outcome *)0)->error) + 16];
     int n = snprintf(text, sizeof text - 1, "%d %s", (int)status,
                      !status       ? ""
                      : *yk_error() ? yk_error()
@@ -66,7 +66,7 @@ static void write_ended(int fd, const char *path, yk_status status)
         yk_warn("%s: cannot write the exit status: %s", path, strerror(errno));
 }
 
-void yk_job_report_ended(yk_status status)
+void yk_job_report_outcome(yk_status status)
 {
     const char *path = getenv("YK_ENDED");
     send_line("\001ended %d\n", (int)status);
@@ -75,13 +75,13 @@ void yk_job_report_ended(yk_status status)
         return;
     struct stat file;
     if (fstat(fd, &file) == 0 && file.st_size == 0) /* the first process that failed knows the cause */
-        write_ended(fd, path, status);
+        write_outcome(fd, path, status);
     close(fd);
 }
 
-yk_status yk_ended_make(const char *folder, char *path, size_t size)
+yk_status yk_job_outcome_create(const char *directory, char *path, size_t size)
 {
-    snprintf(path, size, "%s/ended", folder);
+    snprintf(path, size, "%s/ended", directory);
     const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return yk_fail(YK_ESYSTEM, "%s: cannot create the file: %s", path, strerror(errno));
@@ -90,7 +90,7 @@ yk_status yk_ended_make(const char *folder, char *path, size_t size)
     return YK_OK;
 }
 
-bool yk_ended_read(const char *path, yk_ended *out)
+bool yk_job_outcome_read(const char *path, yk_job_outcome *out)
 {
     FILE *f = fopen(path, "re");
     char line[sizeof out->error + 16];

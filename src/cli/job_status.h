@@ -6,8 +6,8 @@
  *                             \001training 3\n               .training
  *                             \001saving 3\n, \001saved 3\n  .saving
  *     yk_job_report_lost()       \001lost\n       on stderr     .lost
- *     yk_job_report_ended(st)    \001ended 2\n    on stderr     .ended
- *                             "2 rank 3 has died\n", a file  yk_ended_read()
+ *     yk_job_report_outcome(st)    \001ended 2\n    on stderr     .ended
+ *                             "2 rank 3 has died\n", a file  yk_job_outcome_read()
  *
  * The exit status of mpirun is not reliable: it may be 0 after a failure, or mpirun may hang. Lines on stderr arrive from
  * every host, after the process's other output (output_filter.h hides them from the user). But mpirun may end before it
@@ -26,25 +26,25 @@
 /* Reports the stage of the run (train.h). */
 void yk_job_report_stage(yk_train_stage stage, int workers);
 
-/* In a process of a job: ends it when its launcher dies (job_folder.h). */
-void yk_job_follow_launcher(void);
+/* In a process of a job: ends it when its launcher dies (job_dir.h). */
+void yk_job_end_with_launcher(void);
 
 /* In a worker that the job can continue without: this worker is lost. When all workers are lost, the launcher ends the
  * job. */
 void yk_job_report_lost(void);
 
 /* In rank 0, or in a process that failed: how the job ended. After a failure, yk_error() is written to the file. */
-void yk_job_report_ended(yk_status status);
+void yk_job_report_outcome(yk_status status);
 
-/* In the launcher: creates the file for yk_job_report_ended() in `folder`. */
-yk_status yk_ended_make(const char *folder, char *path, size_t size);
+/* In the launcher: creates the file for yk_job_report_outcome() in `directory`. */
+yk_status yk_job_outcome_create(const char *directory, char *path, size_t size);
 
 typedef struct {
     yk_status status;
     char error[1024]; /* "": none */
-} yk_ended;
+} yk_job_outcome;
 
 /* Reads the first report; false: there is none yet. */
-bool yk_ended_read(const char *path, yk_ended *out);
+bool yk_job_outcome_read(const char *path, yk_job_outcome *out);
 
 #endif

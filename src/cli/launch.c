@@ -7,7 +7,7 @@
 #include "base/wait.h"
 #include "cli/cli.h"
 #include "cli/failure.h"
-#include "cli/job_folder.h"
+#include "cli/job_dir.h"
 #include "cli/job_status.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
@@ -36,7 +36,7 @@ typedef struct {
     yk_plan plan;
     yk_mpirun mpirun;
     yk_argv command;
-    yk_job_folder folder;
+    yk_job_directory directory;
     char ended[PATH_MAX + 8];   /* job_status.h */
     char out[PATH_MAX];         /* the run directory, the same for all attempts */
     char names[PATH_MAX + 8];   /* RUN/join: has the address of the name server */
@@ -61,12 +61,12 @@ static void follow_launcher(pid_t launcher)
 }
 
 /* In the child, after the fork. */
-static void become_mpirun(const yk_argv *w, const char *folder, int out, int err)
+static void exec_mpirun(const yk_argv *w, const char *directory, int out, int err)
 {
     const int null = open("/dev/null", O_RDONLY);
     if (dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
         _exit(127);
-    setenv("TMPDIR", folder, 1); /* for mpirun itself; daemons on other hosts have their own */
+    setenv("TMPDIR", directory, 1); /* for mpirun itself; daemons on other hosts have their own */
     for (int s = 1; s < NSIG; s++)
         signal(s, SIG_DFL);
     execvp(w->arg[0], w->arg);
@@ -78,7 +78,7 @@ static void become_mpirun(const yk_argv *w, const char *folder, int out, int err
 }
 
 /* -1: failed; errno is set. */
-static pid_t start(const yk_argv *w, const char *folder, yk_output_filter *o)
+static pid_t start(const yk_argv *w, const char *directory, yk_output_filter *o)
 {
     int out[2], err[2];
     if (pipe2(out, O_CLOEXEC))
@@ -91,7 +91,7 @@ static pid_t start(const yk_argv *w, const char *folder, yk_output_filter *o)
     const pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
         follow_launcher(launcher);
-        become_mpirun(w, folder, out[1], err[1]);
+        exec_mpirun(w, directory, out[1], err[1]);
     }
     close(out[1]);
     close(err[1]);
@@ -123,7 +123,7 @@ static outcome stopped_early(void)
 }
 
 /* The processes have reported how the job ended. */
-static outcome judge_reported(const yk_output_filter *o, const yk_ended *how)
+static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome *how)
 {
     const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
     if (how->status == YK_EINTERRUPTED)
@@ -134,7 +134,8 @@ static outcome judge_reported(const yk_output_filter *o, const yk_ended *how)
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
-static outcome judge_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v, bool begun)
+static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
+                                   bool begun)
 {
     char text[400];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -217,21 +218,21 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_output_filter filter = {.ended = -1};
-    const pid_t pid = start(&w, j->folder.path, &filter);
+    const pid_t pid = start(&w, j->directory.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
     const time_t since = time(NULL);
-    yk_watchdog v = {.pid = pid, .limit = j->plan.start_limit, .results = !j->config->join};
+    yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
     v.joins = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
         v.ranks.wanted = (int)j->config->launch;
     const int status = yk_supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
-    yk_ended how = {.error = ""};
-    outcome o = yk_has_ended(&filter, j->ended, &how) ? judge_reported(&filter, &how)
-                                                      : judge_unreported(status, &filter, &v, *begun);
+    yk_job_outcome how = {.error = ""};
+    outcome o = yk_has_ended(&filter, j->ended, &how) ? classify_reported(&filter, &how)
+                                                      : classify_unreported(status, &filter, &v, *begun);
     if (o.exit && *filter.died) {
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
@@ -249,7 +250,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
 
 /* Starts the name server, through which workers join an asynchronous job with a run directory. It writes its address to
  * RUN/join. -1: failed; the job runs without it. */
-static pid_t start_name_server(const char *path, const char *folder)
+static pid_t start_name_server(const char *path, const char *directory)
 {
     unlink(path);
     const pid_t launcher = getpid(), pid = fork();
@@ -258,7 +259,7 @@ static pid_t start_name_server(const char *path, const char *folder)
         const int null = open("/dev/null", O_RDWR);
         for (int fd = 0; null >= 0 && fd < 3; fd++)
             dup2(null, fd);
-        execlp("ompi-server", "ompi-server", "--no-daemonize", "--mca", "orte_tmpdir_base", folder, "-r",
+        execlp("ompi-server", "ompi-server", "--no-daemonize", "--mca", "orte_tmpdir_base", directory, "-r",
                path, (char *)NULL);
         _exit(127);
     }
@@ -333,9 +334,9 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         st = allow_open_files(n);
     if (!st)
-        st = yk_job_folder_make(n, &j->folder);
+        st = yk_job_dir_create(n, &j->directory);
     if (!st)
-        st = yk_ended_make(j->folder.path, j->ended, sizeof j->ended);
+        st = yk_job_outcome_create(j->directory.path, j->ended, sizeof j->ended);
     if (!st && c->hostfile)
         st = yk_network_check_hostfile(c->hostfile);
     if (!st && c->join)
@@ -344,25 +345,25 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
-        j->names_pid = start_name_server(j->names, j->folder.path);
+        j->names_pid = start_name_server(j->names, j->directory.path);
     if (j->names_pid > 0) {
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
         setenv("YK_JOINABLE", "1", 1);
     }
-    const yk_job_paths paths = {j->folder.path, j->out, *j->server ? j->server : NULL, &j->plan};
+    const yk_job_paths paths = {j->directory.path, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
 /* Runs the job, restarts it as --restarts allows, and returns the exit status. */
 static int run(const job *j)
 {
-    const int64_t most = j->config->restarts;
+    const int64_t max = j->config->restarts;
     bool begun = false;
     for (int64_t i = 0;; i++) {
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &begun);
-        if (!o.restartable || i >= most || yk_cli_stop) {
+        if (!o.restartable || i >= max || yk_cli_stop) {
             if (o.exit) {
                 yk_failure_print_summary(j->out, o.since);
                 yk_failure_print(o.error, o.exit);
@@ -370,7 +371,7 @@ static int run(const job *j)
             return o.exit;
         }
         yk_warn("%s; restarting from the last checkpoint (restart %lld of %lld)", o.why, (long long)(i + 1),
-                (long long)most);
+                (long long)max);
     }
 }
 
@@ -381,8 +382,8 @@ static void clean_up(job *j)
         waitpid(j->names_pid, NULL, 0);
         unlink(j->names);
     }
-    if (*j->folder.path)
-        yk_job_folder_remove(&j->folder);
+    if (*j->directory.path)
+        yk_job_dir_remove(&j->directory);
     yk_argv_fini(&j->command);
 }
 

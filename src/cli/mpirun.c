@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_SLOTS = 1024 };
+enum { MAX_SLOTS = 1024 };
 
 /* ---- lists of arguments ---- */
 
@@ -104,7 +104,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
         const size_t n = strcspn(at, ",");
         const char *colon = memchr(at, ':', n);
         uint64_t slots = 1;
-        if (n == 0 || colon == at || (colon && yk_digits(colon + 1, MOST_SLOTS, &slots) != at + n) || !slots)
+        if (n == 0 || colon == at || (colon && yk_digits(colon + 1, MAX_SLOTS, &slots) != at + n) || !slots)
             return yk_fail(YK_EUSAGE,
                            "--hosts %s: the value must be a list such as a,b:2 (one process on a, two on b)",
                            hosts);
@@ -153,11 +153,11 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
-    if (!c->hosts && !c->hostfile) { /* files of killed processes are removed with the folder */
+    if (!c->hosts && !c->hostfile) { /* files of killed processes are removed with the directory */
         add_all(w, "--mca btl_vader_backing_directory");
-        add(w, paths->folder);
+        add(w, paths->directory);
         add_all(w, "--mca orte_tmpdir_base");
-        add(w, paths->folder);
+        add(w, paths->directory);
     }
     add_transports(c, paths, w);
     if (paths->plan->survives_loss)

@@ -118,7 +118,7 @@ static bool all_loopback(const char *uri)
 yk_status yk_network_read_join(const char *path, bool any, char *out, size_t size)
 {
     int fd;
-    yk_status st = yk_file_open_plain(path, size - 1, &fd);
+    yk_status st = yk_file_open_regular(path, size - 1, &fd);
     if (st)
         return st;
     const ssize_t n = fd < 0 ? 0 : read(fd, out, size - 1);

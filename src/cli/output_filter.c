@@ -18,7 +18,7 @@ static bool has(const char *text, size_t n, const char *const *known)
 }
 
 /* "mpirun noticed that process rank 2 with PID 0 on node x exited on signal 9 (Killed)." without "mpirun noticed that" */
-static void keep_death(yk_output_filter *o)
+static void save_death_message(yk_output_filter *o)
 {
     const char *at = memmem(o->block, o->nblock, "process rank ", 13);
     if (!at || *o->died)
@@ -45,7 +45,7 @@ static void end_block(yk_output_filter *o)
                                         NULL};
     o->unreachable |= memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL;
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
-        keep_death(o);
+        save_death_message(o);
     if (!has(o->block, o->nblock, known))
         fwrite(o->block, 1, o->nblock, stderr);
     o->nblock = 0;
@@ -59,7 +59,7 @@ static bool is_dashes(const char *line, size_t n)
     return n > 40 && dashes >= n - 1;
 }
 
-static void take_line(yk_output_filter *o, const char *line, size_t n)
+static void handle_line(yk_output_filter *o, const char *line, size_t n)
 {
     /* internal messages of Open MPI */
     static const char *const known[] = {"PMIX ERROR: ",
@@ -94,7 +94,7 @@ static void take_line(yk_output_filter *o, const char *line, size_t n)
     }
 }
 
-static void take_results(yk_output_filter *o)
+static void read_results(yk_output_filter *o)
 {
     ssize_t got;
     do {
@@ -110,14 +110,14 @@ static void take_results(yk_output_filter *o)
 void yk_output_filter_read(yk_output_filter *o)
 {
     ssize_t got;
-    take_results(o);
+    read_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
         o->last_output = yk_now();
         o->n += (size_t)got;
         o->text[o->n] = '\0';
         for (char *end; (end = memchr(o->text, '\n', o->n));) {
             const size_t line = (size_t)(end + 1 - o->text);
-            take_line(o, o->text, line);
+            handle_line(o, o->text, line);
             memmove(o->text, end + 1, o->n -= line);
         }
         if (o->n && (o->text[0] == '\r' || o->n == sizeof o->text - 1)) { /* a progress line has no newline */
@@ -146,14 +146,14 @@ void yk_output_filter_wait(yk_output_filter *o, double seconds)
 }
 
 /* Prints the results. mpirun may have written messages to stdout, too. */
-static bool pass_results(yk_output_filter *o)
+static bool forward_results(yk_output_filter *o)
 {
     bool ok = true;
     for (size_t at = 0, n; at < o->nresult; at += n) {
         const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
         n = end ? (size_t)(end + 1 - line) : o->nresult - at;
         if (o->in_block || is_dashes(line, n))
-            take_line(o, line, n);
+            handle_line(o, line, n);
         else
             ok &= fwrite(line, 1, n, stdout) == n;
     }
@@ -167,7 +167,7 @@ yk_status yk_output_filter_end(yk_output_filter *o)
         end_block(o);
     o->in_block = false;
     fwrite(o->text, 1, o->n, stderr);
-    const bool ok = pass_results(o);
+    const bool ok = forward_results(o);
     fflush(stderr);
     const int error = errno;
     free(o->result);

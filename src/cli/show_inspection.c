@@ -11,7 +11,7 @@
 #define CLASSES_SHOWN 20
 #define LEADERS_SHOWN 5
 #define VALUES_SHOWN  12 /* of a record */
-#define DRAWN_MOST    32 /* pixels in width */
+#define MAX_DRAWN     32 /* pixels in width */
 #define PAGE_WIDTH    100
 
 #define LABEL "%-16s"
@@ -23,10 +23,10 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0.0;
 }
 
-static void print_hashes(uint64_t n, uint64_t most)
+static void print_hashes(uint64_t n, uint64_t max)
 {
     /* at least one if n > 0 */
-    int hashes = n ? 1 + (int)(share(n, most) * (BAR_WIDTH - 1) + 0.5) : 0;
+    int hashes = n ? 1 + (int)(share(n, max) * (BAR_WIDTH - 1) + 0.5) : 0;
     printf("%.*s", hashes, "########################################");
 }
 
@@ -54,17 +54,17 @@ static void print_origin(const char *spec, const yk_inspection *i)
 
 static void print_classes(const yk_inspection *i)
 {
-    uint64_t most = i->class_count[i->majority];
+    uint64_t max = i->class_count[i->majority];
     printf(LABEL "%zu\n", "classes", i->classes);
     for (size_t c = 0; c < i->classes && c < CLASSES_SHOWN; c++) {
         printf("  %12zu  %10llu  %6.2f %%  ", c, (ull)i->class_count[c],
                100.0 * share(i->class_count[c], i->examples));
-        print_hashes(i->class_count[c], most);
+        print_hashes(i->class_count[c], max);
         printf("\n");
     }
     if (i->classes > CLASSES_SHOWN)
         printf("  and %zu more classes\n", i->classes - CLASSES_SHOWN);
-    printf("always guessing class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(most, i->examples));
+    printf("always guessing class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
 }
 
 static void print_dense(const yk_inspection *i)
@@ -73,8 +73,8 @@ static void print_dense(const yk_inspection *i)
     if (i->height)
         printf("%zu x %zu pixels%s, ", i->height, i->width, i->channels == 3 ? ", 3 colors" : "");
     printf("%zu values per example, %s\n", i->columns, i->kind == YK_ROWS_U8 ? "bytes" : "floats");
-    printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% zeros\n", "values", i->least,
-           i->most, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
+    printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% zeros\n", "values", i->min,
+           i->max, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
     if (i->kind == YK_ROWS_U8)
         printf(LABEL "models use byte * %.6g\n", "", (double)i->scale);
 }
@@ -86,16 +86,16 @@ static void print_sparse(const yk_inspection *i)
     if (i->fields)
         printf(LABEL "%u\n", "fields", i->fields);
     printf(LABEL "%llu; per example: minimum %.0f, mean %.2f, maximum %.0f", "entries", (ull)i->entries,
-           i->histogram.least, share(i->entries, i->examples), i->histogram.most);
+           i->histogram.min, share(i->entries, i->examples), i->histogram.max);
     printf(i->empty ? "; %llu examples have no entries\n" : "\n", (ull)i->empty);
     if (!i->entries)
         return;
-    printf(LABEL "indices from %u to %u, %llu distinct (%.2f %% of the columns)\n", "features",
-           i->index_least, i->index_most, (ull)k->distinct, 100.0 * share(k->distinct, i->columns));
+    printf(LABEL "indices from %u to %u, %llu distinct (%.2f %% of the columns)\n", "features", i->index_min,
+           i->index_max, (ull)k->distinct, 100.0 * share(k->distinct, i->columns));
     if (i->ones)
         printf(LABEL "all 1\n", "values");
     else
-        printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g\n", "values", i->least, i->most,
+        printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g\n", "values", i->min, i->max,
                i->mean, i->deviation);
     printf(LABEL, "most frequent");
     for (size_t n = 0; n < k->nleaders && n < LEADERS_SHOWN; n++)
@@ -114,14 +114,14 @@ static void print_sparse(const yk_inspection *i)
 static void print_spread(const yk_inspection *i)
 {
     yk_bar bar[BARS];
-    uint64_t most = 0;
+    uint64_t max = 0;
     bool whole = i->kind == YK_ROWS_SPARSE;
     size_t n = yk_distribution_bars(&i->histogram, BARS, bar);
     printf("%s\n", whole                   ? "entries per example:"
                    : i->kind == YK_ROWS_U8 ? "mean pixel per example:"
                                            : "mean value per example:");
     for (size_t b = 0; b < n; b++)
-        most = bar[b].n > most ? bar[b].n : most;
+        max = bar[b].n > max ? bar[b].n : max;
     for (size_t b = 0; b < n; b++) {
         char range[64];
         if (isinf(bar[b].to))
@@ -131,7 +131,7 @@ static void print_spread(const yk_inspection *i)
         else
             snprintf(range, sizeof range, "%.6g - %.6g", bar[b].from, bar[b].to - (whole ? 1.0 : 0.0));
         printf("  %20s  %10llu  ", range, (ull)bar[b].n);
-        print_hashes(bar[b].n, most);
+        print_hashes(bar[b].n, max);
         printf("\n");
     }
 }
@@ -198,7 +198,7 @@ static void draw_records(const yk_inspection *i)
 
 static bool can_draw(const yk_inspection *i)
 {
-    return i->kind == YK_ROWS_U8 && i->height && i->width && i->width <= DRAWN_MOST && i->channels &&
+    return i->kind == YK_ROWS_U8 && i->height && i->width && i->width <= MAX_DRAWN && i->channels &&
            i->height * i->width * i->channels == i->columns;
 }
 
@@ -229,7 +229,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 static void known(yk_json *j, const char *name, uint64_t n)
 {
     if (n)
-        yk_json_whole(j, name, (int64_t)n);
+        yk_json_int(j, name, (int64_t)n);
     else
         yk_json_null(j, name);
 }
@@ -239,11 +239,11 @@ static void record(yk_json *j, const yk_rows *rows, size_t r)
     bool sparse = rows->kind == YK_ROWS_SPARSE;
     size_t n = sparse ? yk_rows_entries(rows, r) : rows->dim, at = sparse ? (size_t)rows->start[r] : r * n;
     yk_json_object(j, NULL);
-    yk_json_whole(j, "label", rows->label[r]);
+    yk_json_int(j, "label", rows->label[r]);
     yk_json_array(j, "value");
     for (size_t e = at; e < at + n; e++)
         if (rows->kind == YK_ROWS_U8)
-            yk_json_whole(j, NULL, rows->u8[e]);
+            yk_json_int(j, NULL, rows->u8[e]);
         else
             yk_json_real(j, NULL,
                          !sparse       ? (double)rows->f32[e]
@@ -253,7 +253,7 @@ static void record(yk_json *j, const yk_rows *rows, size_t r)
     if (sparse) {
         yk_json_array(j, "index");
         for (size_t e = at; e < at + n; e++)
-            yk_json_whole(j, NULL, rows->index[e]);
+            yk_json_int(j, NULL, rows->index[e]);
         yk_json_end(j);
     }
     if (rows->truth)
@@ -266,14 +266,14 @@ static void spread(yk_json *j, const char *name, const yk_distribution *s)
     yk_bar bar[BARS];
     size_t n = yk_distribution_bars(s, BARS, bar);
     yk_json_object(j, name);
-    YK_JSON_REALS(j, {"least", s->least}, {"mean", s->sum / (double)s->n},
+    YK_JSON_REALS(j, {"least", s->min}, {"mean", s->sum / (double)s->n},
                   {"median", yk_distribution_quantile(s, 0.5)}, {"p99", yk_distribution_quantile(s, 0.99)},
-                  {"most", s->most});
+                  {"most", s->max});
     yk_json_array(j, "bars");
     for (size_t b = 0; b < n; b++) {
         yk_json_object(j, NULL);
         YK_JSON_REALS(j, {"from", bar[b].from}, {"to", bar[b].to});
-        yk_json_whole(j, "examples", (int64_t)bar[b].n);
+        yk_json_int(j, "examples", (int64_t)bar[b].n);
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -283,10 +283,10 @@ static void spread(yk_json *j, const char *name, const yk_distribution *s)
 static void features(yk_json *j, const yk_inspection *i)
 {
     yk_json_object(j, "features");
-    yk_json_whole(j, "distinct", (int64_t)i->ranking.distinct);
+    yk_json_int(j, "distinct", (int64_t)i->ranking.distinct);
     if (i->entries) {
-        yk_json_whole(j, "index_least", (int64_t)i->index_least);
-        yk_json_whole(j, "index_most", (int64_t)i->index_most);
+        yk_json_int(j, "index_least", (int64_t)i->index_min);
+        yk_json_int(j, "index_most", (int64_t)i->index_max);
     } else {
         yk_json_null(j, "index_least");
         yk_json_null(j, "index_most");
@@ -294,20 +294,20 @@ static void features(yk_json *j, const yk_inspection *i)
     yk_json_array(j, "most_frequent");
     for (size_t n = 0; n < i->ranking.nleaders; n++) {
         yk_json_object(j, NULL);
-        yk_json_whole(j, "index", (int64_t)i->ranking.leader[n].key);
-        yk_json_whole(j, "count", (int64_t)i->ranking.leader[n].count);
+        yk_json_int(j, "index", (int64_t)i->ranking.leader[n].key);
+        yk_json_int(j, "count", (int64_t)i->ranking.leader[n].count);
         yk_json_end(j);
     }
     yk_json_end(j);
     yk_json_array(j, "power_law");
     for (size_t c = 0; c < YK_INSPECT_CUTS; c++) {
         yk_json_object(j, NULL);
-        yk_json_whole(j, "features", (int64_t)yk_inspect_cut[c]);
+        yk_json_int(j, "features", (int64_t)yk_inspect_cut[c]);
         yk_json_real(j, "share", share(i->ranking.sum[c], i->entries));
         yk_json_end(j);
     }
     yk_json_end(j);
-    yk_json_whole(j, "empty_examples", (int64_t)i->empty);
+    yk_json_int(j, "empty_examples", (int64_t)i->empty);
     yk_json_end(j);
 }
 
@@ -331,12 +331,12 @@ static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
     yk_json_bool(j, "has_test", i->has_test);
     yk_json_bool(j, "has_probabilities", i->has_truth);
     yk_json_bool(j, "checksums_verified", i->verified);
-    YK_JSON_WHOLES(j, {"examples", i->examples}, {"bad_records", i->bad}, {"classes", i->classes});
+    YK_JSON_INTS(j, {"examples", i->examples}, {"bad_records", i->bad}, {"classes", i->classes});
     yk_json_array(j, "class_counts");
     for (size_t c = 0; c < i->classes; c++)
-        yk_json_whole(j, NULL, (int64_t)i->class_count[c]);
+        yk_json_int(j, NULL, (int64_t)i->class_count[c]);
     yk_json_end(j);
-    yk_json_whole(j, "majority_class", (int64_t)i->majority);
+    yk_json_int(j, "majority_class", (int64_t)i->majority);
     yk_json_real(j, "majority_share", share(i->class_count[i->majority], i->examples));
 }
 
@@ -346,15 +346,15 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     yk_json all = {0}, *j = &all;
     yk_json_object(j, NULL);
     put_source(j, spec, i);
-    yk_json_whole(j, "columns", (int64_t)i->columns);
-    yk_json_known(j, "fields", i->fields > 0, i->fields);
+    yk_json_int(j, "columns", (int64_t)i->columns);
+    yk_json_int_or_null(j, "fields", i->fields > 0, i->fields);
     known(j, "height", i->height);
     known(j, "width", i->width);
     known(j, "channels", i->channels);
-    yk_json_whole(j, "entries", (int64_t)i->entries);
+    yk_json_int(j, "entries", (int64_t)i->entries);
     yk_json_object(j, "values");
-    YK_JSON_REALS(j, {"least", i->least}, {"most", i->most}, {"mean", i->mean}, {"deviation", i->deviation});
-    yk_json_whole(j, "zeros", (int64_t)i->zeros);
+    YK_JSON_REALS(j, {"least", i->min}, {"most", i->max}, {"mean", i->mean}, {"deviation", i->deviation});
+    yk_json_int(j, "zeros", (int64_t)i->zeros);
     yk_json_bool(j, "all_ones", i->ones);
     yk_json_end(j);
     if (sparse)

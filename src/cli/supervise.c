@@ -10,11 +10,11 @@
 static const double grace = 1.0, result_grace = 10.0;
 
 /* Whether the processes have reported that the job ended, and how. */
-bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_ended *out)
+bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out)
 {
-    const bool in_file = yk_ended_read(ended, out);
+    const bool in_file = yk_job_outcome_read(ended, out);
     if (!in_file && o->ended >= 0)
-        *out = (yk_ended){.status = (yk_status)o->ended};
+        *out = (yk_job_outcome){.status = (yk_status)o->ended};
     return in_file || o->ended >= 0;
 }
 
@@ -29,7 +29,7 @@ static bool ignores_signal(const yk_watchdog *v, const yk_output_filter *o, doub
 }
 
 /* Ranks end and report the cause when the limit is reached; the margin lets them do that first. */
-static bool never_starts(const yk_watchdog *v, const yk_output_filter *o, double now)
+static bool startup_timed_out(const yk_watchdog *v, const yk_output_filter *o, double now)
 {
     static const double margin = 5.0;
     return !o->training && now - o->last_output > v->limit + margin;
@@ -87,7 +87,7 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
     int status = 0;
     o->last_output = yk_now();
     while (waitpid(v->pid, &status, WNOHANG) == 0) {
-        yk_ended how = {0};
+        yk_job_outcome how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
         if (yk_has_ended(o, ended, &how) && v->over == 0.0)
@@ -99,7 +99,7 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
         }
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
-        v->hangs |= v->over == 0.0 && never_starts(v, o, now);
+        v->hangs |= v->over == 0.0 && startup_timed_out(v, o, now);
         if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
             end_mpirun(v, how.status == YK_OK,
                        now); /* if it is aborting, SIGTERM would make it print messages */

@@ -5,7 +5,7 @@
  *     yk_output_filter filter = {.ended = -1};
  *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
  *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as of waitpid()
- *     yk_ended how;
+ *     yk_job_outcome how;
  *     bool reported = yk_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
  *
  * Main thread of the launcher only.
@@ -37,6 +37,6 @@ typedef struct {
 int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */
 
 /* Whether the processes have reported that the job ended, and how. */
-bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_ended *out);
+bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/cli.h"
-#include "sweep/folder.h"
+#include "sweep/dir.h"
 #include "train/checkpoint.h"
 #include "train/run_dir.h"
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { IN_A_ROW = 3, SAVE_SECONDS = 5 };
+enum { MAX_FAILURES = 3, SAVE_SECONDS = 5 };
 
 /* ---- messages ---- */
 
@@ -114,12 +114,12 @@ static const char **command_of(const yk_sweep_run *run, const char *out, bool re
 }
 
 /* Loads summary.json of the run. If there is none, writes it from the last line of stdout. */
-static yk_status take_summary(const char *folder, const yk_child *child, json_t **out)
+static yk_status read_summary(const char *directory, const yk_child *child, json_t **out)
 {
     static const char name[] = "summary.json";
     char *file;
-    if (asprintf(&file, "%s/%s", folder, name) < 0)
-        return yk_fail_memory(strlen(folder), "a path");
+    if (asprintf(&file, "%s/%s", directory, name) < 0)
+        return yk_fail_memory(strlen(directory), "a path");
     *out = json_load_file(file, 0, NULL);
     free(file);
     if (*out)
@@ -136,14 +136,14 @@ static yk_status take_summary(const char *folder, const yk_child *child, json_t 
         return YK_OK;
     }
     yk_file *f;
-    yk_status st = yk_file_create_in(folder, name, &f);
+    yk_status st = yk_file_create_in(directory, name, &f);
     if (st)
         return st;
     yk_file_write(f, begin, (size_t)(end - begin));
     return yk_file_close(f, yk_file_print(f, "\n"));
 }
 
-static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
+static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
 {
     yk_sweep_result *r = &s->result[i];
     char *error = yk_child_last_error(log);
@@ -156,22 +156,22 @@ static yk_status take_failure(yk_sweep *s, size_t i, const yk_child *child, cons
     yk_progress_end();
     yk_warn("run %zu of %zu: %s failed: %s (log: %s)", i + 1, s->plan.nruns, s->plan.run[i].label,
             r->problem ? r->problem : "", log);
-    s->failed_in_a_row = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->failed_in_a_row + 1;
-    if (s->failed_in_a_row < IN_A_ROW || s->keep_going)
+    s->consecutive_failures = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->consecutive_failures + 1;
+    if (s->consecutive_failures < MAX_FAILURES || s->keep_going)
         return YK_OK;
     return yk_fail(
         YK_ELOST,
         "%d runs in a row failed, so the sweep ends. Fix the error and run the same command again, or use "
         "--keep-going",
-        IN_A_ROW);
+        MAX_FAILURES);
 }
 
-static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folder, const char *log)
+static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory, const char *log)
 {
     const yk_sweep_run *run = &s->plan.run[i];
     char *out;
-    if (asprintf(&out, "--out=%s", folder) < 0)
-        return yk_fail_memory(strlen(folder), "a path");
+    if (asprintf(&out, "--out=%s", directory) < 0)
+        return yk_fail_memory(strlen(directory), "a path");
     const char **argv = command_of(run, out, resume);
     yk_child child = {0};
     json_t *summary = NULL;
@@ -181,23 +181,23 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
     if (s->plan.file.drop_models)
         setenv("YK_DROP_MODEL", "1", 1); /* a finished run writes no checkpoint */
     if (!st)
-        st = yk_remove_in(folder, "summary.json"); /* from before it was stopped */
+        st = yk_remove_in(directory, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = yk_child_run(argv, folder, "log.txt", resume, tick, s, &child);
+        st = yk_child_run(argv, directory, "log.txt", resume, tick, s, &child);
     yk_progress_end();
     if (!st && child.status == 0)
-        st = take_summary(folder, &child, &summary);
+        st = read_summary(directory, &child, &summary);
     if (st) {
         json_decref(summary);
     } else if (summary) {
         yk_sweep_result_take(&s->result[i], summary);
-        s->failed_in_a_row = 0;
+        s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
             s->took[i] = child.seconds;
             report_done(s, i);
         }
     } else if (!(yk_cli_stop && child.status > 128)) { /* a run killed by a second Ctrl-C has not failed */
-        st = take_failure(s, i, &child, log);
+        st = record_failure(s, i, &child, log);
     }
     yk_child_fini(&child);
     free(argv);
@@ -206,12 +206,12 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *folde
 }
 
 /* Removes the files of an earlier attempt, unless it is resumed. Fails if another process is writing there. */
-static yk_status clear_run(const yk_sweep *s, const yk_sweep_run *run, const char *folder, bool resume)
+static yk_status clear_run(const yk_sweep *s, const yk_sweep_run *run, const char *directory, bool resume)
 {
     yk_lock *lock;
-    yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, run->folder);
-    if (!st && !(st = yk_run_dir_take(folder, &lock))) {
-        st = resume ? YK_OK : yk_run_dir_clear(s->path, run->folder, false);
+    yk_status st = resume ? YK_OK : yk_dir_make_in(s->path, run->directory);
+    if (!st && !(st = yk_run_dir_acquire(directory, &lock))) {
+        st = resume ? YK_OK : yk_run_dir_clear(s->path, run->directory, false);
         yk_lock_release(lock);
     }
     return st;
@@ -219,25 +219,25 @@ static yk_status clear_run(const yk_sweep *s, const yk_sweep_run *run, const cha
 
 bool yk_sweep_can_resume(const char *path, const yk_sweep_run *run, yk_sweep_run_state state)
 {
-    char *folder = state == YK_SWEEP_RUN_BEGUN ? yk_sweep_folder_path(path, run, NULL) : NULL,
+    char *directory = state == YK_SWEEP_RUN_INCOMPLETE ? yk_sweep_dir_path(path, run, NULL) : NULL,
          *checkpoint = NULL;
-    const bool can = folder && yk_checkpoint_find(folder, &checkpoint) == YK_OK && checkpoint;
+    const bool can = directory && yk_checkpoint_find(directory, &checkpoint) == YK_OK && checkpoint;
     free(checkpoint);
-    free(folder);
+    free(directory);
     return can;
 }
 
 static yk_status run_one(yk_sweep *s, size_t i, bool resume)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    char *folder = yk_sweep_folder_path(s->path, run, NULL),
-         *log = yk_sweep_folder_path(s->path, run, "log.txt");
-    yk_status st = folder && log ? clear_run(s, run, folder, resume) : YK_ESYSTEM;
+    char *directory = yk_sweep_dir_path(s->path, run, NULL),
+         *log = yk_sweep_dir_path(s->path, run, "log.txt");
+    yk_status st = directory && log ? clear_run(s, run, directory, resume) : YK_ESYSTEM;
     if (!st)
-        st = run_child(s, i, resume, folder, log);
+        st = run_child(s, i, resume, directory, log);
     if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
-        st = yk_run_dir_clear(s->path, run->folder, true);
-    free(folder);
+        st = yk_run_dir_clear(s->path, run->directory, true);
+    free(directory);
     free(log);
     return st;
 }
@@ -267,13 +267,13 @@ static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < s->plan.nruns; i++) {
         json_t *summary;
-        st = yk_sweep_folder_find(s->path, &s->plan.run[i], &state[i], &summary);
+        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &state[i], &summary);
         if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
             add_complete(s, i, summary);
-        else if (!st && state[i] == YK_SWEEP_RUN_OTHER && !s->force)
+        else if (!st && state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
             st = yk_fail(YK_EUSAGE,
                          "%s/%s: the options of this run differ from the plan; --force trains it again",
-                         s->path, s->plan.run[i].folder);
+                         s->path, s->plan.run[i].directory);
     }
     if (!st && s->found)
         yk_note("%zu of %zu runs are already complete, in %s", s->found, s->plan.nruns, s->path);

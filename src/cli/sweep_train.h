@@ -11,19 +11,19 @@
 #ifndef YK_CLI_SWEEP_TRAIN_H
 #define YK_CLI_SWEEP_TRAIN_H
 
-#include "sweep/folder.h"
+#include "sweep/dir.h"
 #include "sweep/table.h"
 
 typedef struct {
     yk_sweep_plan plan;
-    char *path; /* directory of the sweep, opened with sweep/folder.h */
+    char *path; /* directory of the sweep, opened with sweep/dir.h */
     bool keep_going, force;
     yk_sweep_result *result; /* [nruns] */
     double *took;            /* [nruns] seconds, including loading; 0: not complete */
     size_t at;               /* the current run */
     double began;            /* when it was started */
     size_t found;            /* runs that were complete before */
-    size_t failed_in_a_row;
+    size_t consecutive_failures;
 } yk_sweep;
 
 yk_status yk_sweep_train(yk_sweep *s);

@@ -8,15 +8,15 @@ yk_status yk_comm_gather(yk_comm *c, const void *mine, size_t bytes, void *all, 
                          const char *what)
 {
     if (c->rank != 0)
-        return yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, seconds, what);
+        return yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, mine, bytes, seconds, what);
     yk_op *op = calloc((size_t)c->size, sizeof *op);
     if (!op)
         return yk_fail_memory((size_t)c->size * sizeof *op, "messages");
     yk_status st = YK_OK;
     memcpy(all, mine, bytes);
     for (int i = 1; !st && i < c->size; i++)
-        st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, (char *)all + (size_t)i * bytes, bytes,
-                          &op[i]);
+        st = yk_comm_recv(c, i, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, (char *)all + (size_t)i * bytes,
+                          bytes, &op[i]);
     if (!st)
         st = yk_comm_wait(c, op, c->size, seconds, what);
     free(op);
@@ -45,14 +45,15 @@ yk_status yk_comm_gatherv(yk_comm *c, const void *mine, size_t bytes, yk_comm_pi
     yk_status st = yk_comm_gather(c, &bytes, sizeof bytes, out->bytes, seconds, what);
     if (c->rank != 0)
         return st ? st
-                  : yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, mine, bytes, seconds, what);
+                  : yk_comm_send_wait(c, 0, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, mine, bytes, seconds,
+                                      what);
     for (int i = 0; !st && i < c->size; i++) {
         if (!(out->data[i] = malloc(out->bytes[i] + 1)))
             return yk_fail_memory(out->bytes[i], "messages");
         if (i == 0)
             memcpy(out->data[i], mine, bytes);
         else
-            st = yk_comm_recv_wait(c, i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, out->data[i], out->bytes[i],
+            st = yk_comm_recv_wait(c, i, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, out->data[i], out->bytes[i],
                                    seconds, what);
     }
     return st;
@@ -68,14 +69,14 @@ yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, vo
             return st;
     }
     if (c->rank != root)
-        return yk_comm_recv_wait(c, root, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, seconds, what);
+        return yk_comm_recv_wait(c, root, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, buf, bytes, seconds, what);
     yk_op *op = calloc((size_t)count, sizeof *op);
     if (!op)
         return yk_fail_memory((size_t)count * sizeof *op, "messages");
     yk_status st = YK_OK;
     for (int i = 0; !st && i < count; i++)
         if (first + i != root)
-            st = yk_comm_send(c, first + i, YK__TAG_COLLECTIVE, YK_FOR_CONTROL, buf, bytes, &op[i]);
+            st = yk_comm_send(c, first + i, YK__TAG_COLLECTIVE, YK_PURPOSE_CONTROL, buf, bytes, &op[i]);
     if (!st)
         st = yk_comm_wait(c, op, count, seconds, what);
     free(op);

@@ -131,8 +131,8 @@ void yk_comm_stop(yk_comm *c, bool clean)
     if (clean)
         c->ops->stop(c->self);
     free(c->address);
-    free(c->last_beat);
-    free(c->beat_op);
+    free(c->last_heartbeat);
+    free(c->heartbeat_op);
     free(c);
 }
 
@@ -332,8 +332,9 @@ yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char 
         }
         if (!op[first].active)
             continue;
-        yk_wait_turn(&w);
-        yk_status st = yk_wait_polls(&w) ? check_wait(c, op, n, seconds, what, &began, &checked) : YK_OK;
+        yk_wait_poll(&w);
+        yk_status st =
+            yk_wait_is_check_due(&w) ? check_wait(c, op, n, seconds, what, &began, &checked) : YK_OK;
         if (st)
             return st;
     }

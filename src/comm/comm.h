@@ -6,14 +6,14 @@
  *     // if yk_comm_expected() > 0: a launcher started this process
  *     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
  *     if (!st)
- *         st = yk_comm_send(c, 1, tag, YK_FOR_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
+ *         st = yk_comm_send(c, 1, tag, YK_PURPOSE_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
  *     if (!st)
  *         st = yk_comm_wait(c, &op, 1, 8.0, "the gradient"); // polls with a deadline; the error names the missing rank
  *     if (!st)
  *         st = yk_comm_barrier(c, 60.0, "the start");
  *     yk_comm_stop(c, st == YK_OK);
  *
- * Nothing blocks inside MPI. A wait calls the transport's test function and yk_wait_turn() until the operation is done or
+ * Nothing blocks inside MPI. A wait calls the transport's test function and yk_wait_poll() until the operation is done or
  * its deadline has passed. This makes progress, is fair when there are more processes than cores, and detects hangs.
  *
  * A *peer* is a process. Peers 0 .. size - 1 are the ranks of the job. Workers that join a running job are numbered from
@@ -33,7 +33,13 @@
 
 typedef struct yk_comm yk_comm;
 
-typedef enum { YK_FOR_PULL, YK_FOR_PUSH, YK_FOR_REDUCE, YK_FOR_CONTROL, YK_PURPOSES } yk_purpose;
+typedef enum {
+    YK_PURPOSE_PULL,
+    YK_PURPOSE_PUSH,
+    YK_PURPOSE_REDUCE,
+    YK_PURPOSE_CONTROL,
+    YK_PURPOSES
+} yk_purpose;
 extern const char *const yk_purpose_name[YK_PURPOSES];
 
 typedef struct {
@@ -108,7 +114,7 @@ int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its
 
 /* The state of a process on this host: 'X' dead, 'T' stopped by a signal, else alive. 0: not known. */
 char yk_comm_state(const yk_comm *c, int peer);
-bool yk_comm_dead(const yk_comm *c, int peer);
+bool yk_comm_is_dead(const yk_comm *c, int peer);
 
 /* Appends the ranks that are dead or stopped to the text of a YK_ELOST: "no worker is left (rank 1 is dead)". The rank
  * named in the error may only have waited for one of these. */

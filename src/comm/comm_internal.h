@@ -29,12 +29,12 @@ struct yk_comm {
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */
     /* heartbeats of the start-up (heartbeat.c) */
-    double limit;      /* heartbeat timeout in seconds; 0: no heartbeats */
-    double beat_at;    /* when the last ones were sent */
-    double *last_beat; /* [size] when the latest one from this peer arrived */
-    yk_op *beat_op;    /* [size] */
-    int lasts;         /* peers whose final heartbeat has arrived */
-    uint64_t beat[2];  /* contents of an ordinary heartbeat and of the final one */
+    double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
+    double heartbeat_at;    /* when the last ones were sent */
+    double *last_heartbeat; /* [size] when the latest one from this peer arrived */
+    yk_op *heartbeat_op;    /* [size] */
+    int lasts;              /* peers whose final heartbeat has arrived */
+    uint64_t beat[2];       /* contents of an ordinary heartbeat and of the final one */
 };
 
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);

@@ -21,7 +21,7 @@ static bool exchanges(const yk_comm *c, int peer)
     return peer != c->rank && (c->rank == 0 || peer == 0);
 }
 
-static yk_status take(yk_comm *c, double now)
+static yk_status handle(yk_comm *c, double now)
 {
     for (;;) {
         yk_arrival there;
@@ -31,13 +31,13 @@ static yk_status take(yk_comm *c, double now)
         if (!code && !found)
             return YK_OK;
         if (!code)
-            code = c->ops->take(c->self, there.peer, YK__TAG_HEARTBEAT, &beat, sizeof beat);
+            code = c->ops->recv_matched(c->self, there.peer, YK__TAG_HEARTBEAT, &beat, sizeof beat);
         if (code)
             return yk__transport_error(c, code, "cannot receive a heartbeat", YK_ANY);
-        yk_traffic *t = &c->traffic[YK_FOR_CONTROL];
+        yk_traffic *t = &c->traffic[YK_PURPOSE_CONTROL];
         t->received += sizeof beat;
         t->messages_received++;
-        c->last_beat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */
+        c->last_heartbeat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */
         c->lasts += beat == LAST;
     }
 }
@@ -47,8 +47,9 @@ static yk_status send(yk_comm *c, uint64_t *beat)
     yk_status st = YK_OK;
     for (int i = 0; !st && i < c->size; i++) {
         bool done;
-        if (exchanges(c, i) && !(st = yk_comm_test(c, &c->beat_op[i], &done)) && done)
-            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_FOR_CONTROL, beat, sizeof *beat, &c->beat_op[i]);
+        if (exchanges(c, i) && !(st = yk_comm_test(c, &c->heartbeat_op[i], &done)) && done)
+            st = yk_comm_send(c, i, YK__TAG_HEARTBEAT, YK_PURPOSE_CONTROL, beat, sizeof *beat,
+                              &c->heartbeat_op[i]);
     }
     return st;
 }
@@ -57,9 +58,9 @@ yk_status yk__heartbeat(yk_comm *c, double now)
 {
     if (!c->limit)
         return YK_OK;
-    yk_status st = take(c, now);
-    if (!st && now - c->beat_at > beat_every) {
-        c->beat_at = now;
+    yk_status st = handle(c, now);
+    if (!st && now - c->heartbeat_at > beat_every) {
+        c->heartbeat_at = now;
         st = send(c, &c->beat[ORDINARY]);
     }
     return st;
@@ -68,21 +69,21 @@ yk_status yk__heartbeat(yk_comm *c, double now)
 double yk__last_heartbeat(const yk_comm *c, int peer, double began)
 {
     const int sender = c->rank == 0 ? peer : 0;
-    return c->last_beat && peer < c->size && sender != c->rank && c->last_beat[sender] > began
-               ? c->last_beat[sender]
+    return c->last_heartbeat && peer < c->size && sender != c->rank && c->last_heartbeat[sender] > began
+               ? c->last_heartbeat[sender]
                : began;
 }
 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup)
 {
-    c->last_beat = calloc((size_t)c->size, sizeof *c->last_beat);
-    c->beat_op = calloc((size_t)c->size, sizeof *c->beat_op);
-    if (!c->last_beat || !c->beat_op)
-        return yk_fail_memory((size_t)c->size * sizeof *c->beat_op, "the heartbeats");
+    c->last_heartbeat = calloc((size_t)c->size, sizeof *c->last_heartbeat);
+    c->heartbeat_op = calloc((size_t)c->size, sizeof *c->heartbeat_op);
+    if (!c->last_heartbeat || !c->heartbeat_op)
+        return yk_fail_memory((size_t)c->size * sizeof *c->heartbeat_op, "the heartbeats");
     c->beat[LAST] = LAST;
     c->startup = startup;
-    c->limit = yk_startup_limit(startup);
-    c->beat_at = yk_now();
+    c->limit = yk_startup_timeout(startup);
+    c->heartbeat_at = yk_now();
     yk_startup_attach(startup, c);
     return YK_OK;
 }
@@ -110,7 +111,7 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
             return st;
         if (yk_startup_stopped(c->startup))
             return yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-        yk_wait_turn(&w);
+        yk_wait_poll(&w);
     }
     return YK_OK;
 }
@@ -119,7 +120,7 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
 static void forget_heartbeats(yk_comm *c)
 {
     for (int i = 0; i < c->size; i++)
-        c->last_beat[i] = 0.0;
+        c->last_heartbeat[i] = 0.0;
 }
 
 yk_status yk_comm_ready(yk_comm *c)
@@ -129,16 +130,16 @@ yk_status yk_comm_ready(yk_comm *c)
         return YK_OK;
     yk_startup_attach(c->startup, NULL);
     yk_status st = c->rank == 0 ? wait_for_last(c, wanted) : YK_OK;
-    c->beat_at = HUGE_VAL; /* no more ordinary heartbeats */
+    c->heartbeat_at = HUGE_VAL; /* no more ordinary heartbeats */
     if (c->rank == 0)
         forget_heartbeats(c);
     if (!st)
-        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "a heartbeat to be received");
+        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "a heartbeat to be received");
     if (!st && !(st = send(c, &c->beat[LAST])))
         st = wait_for_last(c, wanted);
     forget_heartbeats(c);
     if (!st)
-        st = yk_comm_wait(c, c->beat_op, c->size, c->limit, "the last heartbeat to be received");
+        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "the last heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;
     return st;

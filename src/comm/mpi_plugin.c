@@ -146,7 +146,7 @@ static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     return code;
 }
 
-static int mpi_take(void *self, int peer, int tag, void *buf, size_t bytes)
+static int mpi_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
 {
     (void)self;
     return MPI_Recv(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), MPI_STATUS_IGNORE);
@@ -237,7 +237,7 @@ const yk_transport_ops *yk_mpi_plugin_v1(void)
         .recv = mpi_recv,
         .test = mpi_test,
         .probe = mpi_probe,
-        .take = mpi_take,
+        .recv_matched = mpi_recv_matched,
         .open = mpi_open,
         .accept = mpi_accept,
         .adopt = mpi_adopt,

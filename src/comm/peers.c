@@ -88,7 +88,7 @@ char yk_comm_state(const yk_comm *c, int peer)
     return !state || strlen(state) < 3 ? 0 : state[2] == 'Z' ? 'X' : state[2];
 }
 
-bool yk_comm_dead(const yk_comm *c, int peer)
+bool yk_comm_is_dead(const yk_comm *c, int peer)
 {
     return yk_comm_state(c, peer) == 'X';
 }

@@ -12,8 +12,8 @@ const yk_mpi yk_mpis[YK_MPI_KINDS] = {{"Open MPI", "yoke-mpi-openmpi.so", "openm
 
 /* ---- finding ---- */
 
-/* The folder of this program; "." if /proc is missing. */
-static void own_folder(char *out, size_t size)
+/* The directory of this program; "." if /proc is missing. */
+static void own_directory(char *out, size_t size)
 {
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -29,14 +29,14 @@ static void find(yk_mpi_kind kind, char *out, size_t size)
 {
     static const char *const below[] = {"", "/../lib/yoke"};
     const char *user_path = getenv("YK_MPI_PLUGIN");
-    char folder[PATH_MAX];
-    own_folder(folder, sizeof folder);
+    char directory[PATH_MAX];
+    own_directory(directory, sizeof directory);
     if (user_path) {
         snprintf(out, size, "%s", access(user_path, F_OK) ? "" : user_path);
         return;
     }
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-        snprintf(out, size, "%s%s/%s", folder, below[i], yk_mpis[kind].file);
+        snprintf(out, size, "%s%s/%s", directory, below[i], yk_mpis[kind].file);
         if (access(out, F_OK) == 0)
             return;
     }
@@ -54,15 +54,15 @@ bool yk_mpi_has_plugin(yk_mpi_kind kind)
 static yk_status not_found(const char *needs, const char *file, const char *mpi)
 {
     const char *user_path = getenv("YK_MPI_PLUGIN");
-    char folder[PATH_MAX];
-    own_folder(folder, sizeof folder);
+    char directory[PATH_MAX];
+    own_directory(directory, sizeof directory);
     if (user_path)
         return yk_fail(YK_ESYSTEM, "%s, but the file YK_MPI_PLUGIN=%s does not exist", needs, user_path);
     return yk_fail(
         YK_ESYSTEM,
         "%s, but %s is neither beside the program (in %s) nor in ../lib/yoke; build yoke where the "
         "headers of %s are installed, and copy the plug-in with the program",
-        needs, file, folder, mpi);
+        needs, file, directory, mpi);
 }
 
 /* ---- which one ---- */

@@ -245,7 +245,7 @@ static int sim_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     return 0;
 }
 
-static int sim_take(void *self, int peer, int tag, void *buf, size_t bytes)
+static int sim_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
 {
     message **m = find(self, peer, tag);
     size_t got;
@@ -260,4 +260,4 @@ const yk_transport_ops yk__sim_transport = {.start = sim_start,
                                             .recv = sim_recv,
                                             .test = sim_test,
                                             .probe = sim_probe,
-                                            .take = sim_take};
+                                            .recv_matched = sim_recv_matched};

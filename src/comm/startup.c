@@ -119,7 +119,7 @@ bool yk_startup_stopped(const yk_startup *s)
     return s && *s->config.stop;
 }
 
-double yk_startup_limit(const yk_startup *s)
+double yk_startup_timeout(const yk_startup *s)
 {
     return s ? s->config.limit : 0.0;
 }

@@ -49,8 +49,8 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out);
 void yk_startup_enter(yk_startup *s, yk_startup_state state, const char *what);
 void yk_startup_end(yk_startup *s); /* frees it */
 
-bool yk_startup_stopped(const yk_startup *s); /* whether a signal was received */
-double yk_startup_limit(const yk_startup *s); /* NULL: 0 */
+bool yk_startup_stopped(const yk_startup *s);   /* whether a signal was received */
+double yk_startup_timeout(const yk_startup *s); /* NULL: 0 */
 
 /* Set by comm.h: the communicator that sends heartbeats in the state BUSY. NULL: none. */
 struct yk_comm;

@@ -53,7 +53,7 @@ typedef struct {
     /* peer < 0: any rank of the job. */
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
     /* Receives a message that probe() found. */
-    int (*take)(void *self, int peer, int tag, void *buf, size_t bytes);
+    int (*recv_matched)(void *self, int peer, int tag, void *buf, size_t bytes);
 
     /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
      * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer. */

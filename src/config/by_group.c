@@ -22,28 +22,27 @@ static yk_status malformed(void)
     return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE");
 }
 
-static yk_status set_one(const char *text, double least, double most, bool whole, double *out)
+static yk_status set_one(const char *text, double min, double max, bool whole, double *out)
 {
     int64_t n = 0;
-    const yk_status st =
-        whole ? yk_number_whole(text, least, most, &n) : yk_number_real(text, least, most, out);
+    const yk_status st = whole ? yk_number_int(text, min, max, &n) : yk_number_real(text, min, max, out);
     if (!st && whole)
         *out = (double)n;
     return st;
 }
 
-yk_status yk_by_group_set(const char *text, double least, double most, bool whole, yk_by_group *out)
+yk_status yk_by_group_set(const char *text, double min, double max, bool whole, yk_by_group *out)
 {
     yk_by_group g = YK_BY_GROUP_NONE;
     yk_status st = YK_OK;
     if (!strchr(text, '='))
-        st = set_one(text, least, most, whole, &g.all);
+        st = set_one(text, min, max, whole, &g.all);
     for (const char *at = strchr(text, '=') ? text : ""; !st && *at;) {
         char value[64];
         bool keyed;
         if (!(at = next_part(at, &keyed, value, sizeof value)) || !isnan(keyed ? g.keyed : g.dense))
             return malformed();
-        st = set_one(value, least, most, whole, keyed ? &g.keyed : &g.dense);
+        st = set_one(value, min, max, whole, keyed ? &g.keyed : &g.dense);
     }
     if (!st)
         *out = g;

@@ -24,7 +24,7 @@ typedef struct {
 #define YK_BY_GROUP_NONE ((yk_by_group){NAN, NAN, NAN})
 
 /* A number, or a list of them. YK_EUSAGE with the reason; the caller adds the name of the option. */
-yk_status yk_by_group_set(const char *text, double least, double most, bool whole, yk_by_group *out);
+yk_status yk_by_group_set(const char *text, double min, double max, bool whole, yk_by_group *out);
 
 /* The text of the same values; "": none were given. */
 void yk_by_group_text(const yk_by_group *g, char *out, size_t size);

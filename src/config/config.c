@@ -48,9 +48,9 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
     }
     const bool whole = o->kind == YK_OPT_INT_BY_GROUP;
     const yk_status st = whole || o->kind == YK_OPT_REAL_BY_GROUP
-                             ? yk_by_group_set(value, o->least, o->most, whole, field)
-                         : o->kind == YK_OPT_REAL ? yk_number_real(value, o->least, o->most, field)
-                                                  : yk_number_whole(value, o->least, o->most, field);
+                             ? yk_by_group_set(value, o->min, o->max, whole, field)
+                         : o->kind == YK_OPT_REAL ? yk_number_real(value, o->min, o->max, field)
+                                                  : yk_number_int(value, o->min, o->max, field);
     return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), word ? ", or " : "",
                         word ? word : "")
               : YK_OK;
@@ -127,7 +127,7 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 {
     yk_ini in;
     *ignored_out = NULL;
-    yk_status st = yk_ini_open_plain(path, 1 << 20, 0, &in);
+    yk_status st = yk_ini_open_regular(path, 1 << 20, 0, &in);
     *there_out = in.file;
     st = load_lines(c, &in, st, ignored_out);
     if (st) {
@@ -226,7 +226,7 @@ const char *yk_config_only_for(const yk_config *c, bool keyed)
 /* An option that was not given has a value out of its range: NaN or a negative number. */
 static bool same_real(const yk_option *o, double x, double y)
 {
-    return x == y || (isnan(x) && isnan(y)) || (x < 0.0 && y < 0.0 && o->least >= 0.0);
+    return x == y || (isnan(x) && isnan(y)) || (x < 0.0 && y < 0.0 && o->min >= 0.0);
 }
 
 static bool same_value(const yk_option *o, const yk_config *a, const yk_config *b)
@@ -252,7 +252,7 @@ static bool same_value(const yk_option *o, const yk_config *a, const yk_config *
 bool yk_config_same_run(const yk_config *a, const yk_config *b)
 {
     for (const yk_option *o = yk_options; o->name; o++)
-        if ((o->flags & YK_OPT_KEPT) && !(o->flags & YK_OPT_COMMAND_LINE_ONLY) && !same_value(o, a, b))
+        if ((o->flags & YK_OPT_SAVED) && !(o->flags & YK_OPT_COMMAND_LINE_ONLY) && !same_value(o, a, b))
             return false;
     return true;
 }
@@ -279,12 +279,12 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
     else if (o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_REAL_BY_GROUP)
         yk_by_group_text(field, number, sizeof number);
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
-             (*(const double *)field >= 0 || o->least < 0))
+             (*(const double *)field >= 0 || o->min < 0))
         write_real(*(const double *)field, number, sizeof number);
     else if (yk_option_word(o) && *(const int64_t *)field == YK_ALL)
         text = yk_option_word(o);
-    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->least >= 1) &&
-             (double)*(const int64_t *)field >= o->least) /* else it was not given */
+    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->min >= 1) &&
+             (double)*(const int64_t *)field >= o->min) /* else it was not given */
         snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
     else if (o->kind == YK_OPT_FLAG && *(const bool *)field)
         text = "true";
@@ -302,7 +302,7 @@ yk_status yk_config_save(const yk_config *c, const char *dir, const char *name)
     st = yk_file_print(f, "; yoke %s. Run it again: yoke train --config %s/%s --out ANOTHER_DIR\n",
                        YK_VERSION, dir, name);
     for (const yk_option *o = yk_options; !st && o->name; o++)
-        if (o->flags & YK_OPT_KEPT)
+        if (o->flags & YK_OPT_SAVED)
             st = save_option(f, o, c, &defaults);
     return yk_file_close(f, st);
 }

@@ -9,14 +9,14 @@
 
 /* ---- kind, field and range */
 
-#define TEXT(field)                        YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
-#define WHOLE(field, least, most)          YK_OPT_INT, offsetof(yk_config, field), least, most
-#define WHOLE_OR_ALL(field, least, most)   YK_OPT_INT_OR_ALL, offsetof(yk_config, field), least, most
-#define WHOLE_OR_AUTO(field, least, most)  YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), least, most
-#define REAL(field, least, most)           YK_OPT_REAL, offsetof(yk_config, field), least, most
-#define WHOLE_BY_GROUP(field, least, most) YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), least, most
-#define REAL_BY_GROUP(field, least, most)  YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), least, most
-#define FLAG(field)                        YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define TEXT(field)                      YK_OPT_TEXT, offsetof(yk_config, field), 0, 0
+#define INTEGER(field, min, max)         YK_OPT_INT, offsetof(yk_config, field), min, max
+#define INTEGER_OR_ALL(field, min, max)  YK_OPT_INT_OR_ALL, offsetof(yk_config, field), min, max
+#define INTEGER_OR_AUTO(field, min, max) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), min, max
+#define REAL(field, min, max)            YK_OPT_REAL, offsetof(yk_config, field), min, max
+#define WHOLE_BY_GROUP(field, min, max)  YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), min, max
+#define REAL_BY_GROUP(field, min, max)   YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), min, max
+#define FLAG(field)                      YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
 
 /* ---- headings */
 
@@ -31,11 +31,11 @@
 /* ---- flags that occur together */
 
 /* What is trained, and how. */
-#define TRAINS (YK_OPT_CHANGES_RESULTS | YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+#define TRAINS (YK_OPT_CHANGES_RESULTS | YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
 /* When a run is evaluated, saved, measured, or declared lost. */
-#define RUNS (YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+#define RUNS (YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
 /* What the launcher does. */
-#define LAUNCHES (YK_OPT_IN_SWEEPS | YK_OPT_KEPT)
+#define LAUNCHES (YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
 /* Which programs the launcher runs, on which hosts, and who can reach them. */
 #define CONNECTS (LAUNCHES | YK_OPT_COMMAND_LINE_ONLY)
 /* What this invocation does, in all processes. */
@@ -56,22 +56,23 @@ const yk_option yk_options[] = {
      "'synth:ctr?features=1000&seed=2'"},
     {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
-    {"test-examples", "N", WHOLE(test_examples, 0, BIG), MODEL, TRAINS, "all",
+    {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
      "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
      "features that it does not have get initial values"},
-    {"features", "N", WHOLE(features, 0, INT32_MAX - 1), MODEL, TRAINS, "the largest index in the data + 1",
+    {"features", "N", INTEGER(features, 0, INT32_MAX - 1), MODEL, TRAINS, "the largest index in the data + 1",
      "number of columns of sparse data"},
-    {"hash-bits", "B", WHOLE(hash_bits, 0, 30), MODEL, TRAINS, "24 for Criteo text and CSV, else not hashed",
+    {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
+     "24 for Criteo text and CSV, else not hashed",
      "hash the keys of sparse data (any 64-bit index of LIBSVM, LIBFFM and TFRecord files, Criteo text, CSV) "
      "into 2^B features"},
-    {"skip-bad", "N", WHOLE(skip_bad, 0, BIG), MODEL, TRAINS, "0",
+    {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",
      "read the files again in each epoch instead of loading them: auto (if the data does not fit into "
      "memory), always or never"},
-    {"shuffle-mb", "MB", WHOLE(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
+    {"shuffle-mb", "MB", INTEGER(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
      "train logreg, or the linear part of a model on sparse data, without a bias"},
@@ -97,13 +98,13 @@ const yk_option yk_options[] = {
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
      "0: sync; -1: determined by --mode. keyed=K,dense=K: of vectors and weights of keys, and of networks; "
      "with a 0, all workers take the same steps, and other gradients are applied immediately"},
-    {"workers", "N|auto", WHOLE_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
+    {"workers", "N|auto", INTEGER_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
-    {"threads", "T", WHOLE(threads, 1, 1024), PARALLEL, TRAINS, "1",
+    {"threads", "T", INTEGER(threads, 1, 1024), PARALLEL, TRAINS, "1",
      "threads of each worker, for networks; yoke uses only as many as help; linear models use one"},
 
-    {"launch", "N", WHOLE(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
+    {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
      "srun; 0: one process, to resume the run of a job"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
@@ -119,22 +120,22 @@ const yk_option yk_options[] = {
      "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
     {"network", "SCOPE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
-    {"servers", "K|all", WHOLE_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
+    {"servers", "K|all", INTEGER_OR_ALL(servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models and synchronous --local-steps, else all",
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
      "(replicas); all: every process trains and owns a shard of the parameters. Only dedicated parameter "
      "servers allow workers to be lost or to join without a restart"},
-    {"quorum", "M", WHOLE(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
+    {"quorum", "M", INTEGER(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
-    {"local-steps", "H", WHOLE(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
+    {"local-steps", "H", INTEGER(local_steps, 0, BIG), CLUSTER, TRAINS, NULL,
      "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
      "of the delta of each of N processes is added"},
-    {"prefetch", "N|auto", WHOLE_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
+    {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
      "0, and for sparse data as many as --staleness allows"},
-    {"restarts", "R", WHOLE(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
+    {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
      "heartbeat timeout: a process is declared lost after S seconds without a heartbeat, or later if its "
@@ -142,11 +143,11 @@ const yk_option yk_options[] = {
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
      "join the asynchronous job of this run directory as an additional worker"},
 
-    {"batch", "B", WHOLE(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
-    {"epochs", "E", WHOLE(epochs, 1, BIG), STEPS, TRAINS, "1", "number of passes over the data"},
-    {"steps", "S", WHOLE(steps, 1, BIG), STEPS, TRAINS, NULL,
+    {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
+    {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, TRAINS, "1", "number of passes over the data"},
+    {"steps", "S", INTEGER(steps, 1, BIG), STEPS, TRAINS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
-    {"seed", "S", WHOLE(seed, 0, BIG), STEPS, TRAINS, "1",
+    {"seed", "S", INTEGER(seed, 0, BIG), STEPS, TRAINS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
@@ -167,7 +168,7 @@ const yk_option yk_options[] = {
      "step))"},
     {"lr-decay", "X", REAL(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS, "step 0.1, inverse 0.001",
      "see --lr-schedule"},
-    {"lr-decay-every", "N", WHOLE(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
+    {"lr-decay-every", "N", INTEGER(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
     {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "like --lr-decay-every, in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
@@ -177,11 +178,11 @@ const yk_option yk_options[] = {
 
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
      "run directory, for the configuration, metrics and checkpoints; none: write nothing"},
-    {"eval-every", "N", WHOLE(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
+    {"eval-every", "N", INTEGER(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
      "evaluate every N steps; async: of all workers together. Training waits if an evaluation takes longer"},
-    {"log-every", "N", WHOLE(log_every, 0, BIG), OUTPUT, RUNS, "200 to 2,000 times in a run",
+    {"log-every", "N", INTEGER(log_every, 0, BIG), OUTPUT, RUNS, "200 to 2,000 times in a run",
      "write the training loss to metrics.jsonl and TensorBoard every N steps"},
-    {"checkpoint-every", "N", WHOLE(checkpoint_every, 0, BIG), OUTPUT, RUNS,
+    {"checkpoint-every", "N", INTEGER(checkpoint_every, 0, BIG), OUTPUT, RUNS,
      "every 10 s, or less often to cost at most 1 % of the time",
      "save a checkpoint every N steps; one is always saved at the end"},
     {"resume", NULL, FLAG(resume), OUTPUT, INVOKES, NULL,

@@ -3,7 +3,7 @@
  *
  * Example:
  *     for (const yk_option *o = yk_options; o->name; o++)
- *         if (o->flags & YK_OPT_KEPT)
+ *         if (o->flags & YK_OPT_SAVED)
  *             printf("%s (default: %s)\n", o->name, o->default_text);
  *     const yk_option *batch = yk_option_find("batch"); // (char *)&config + batch->offset is its value in a yk_config
  *
@@ -17,7 +17,7 @@
  *                         summary has the number of processes in any case.
  *     MUST_AGREE          Do all processes of a job need the same value? If they differ, the job ends with an error.
  *     IN_SWEEPS           May a sweep file, or --set, set it? Otherwise the sweep sets it for each run.
- *     KEPT                Does it belong to the run rather than to this invocation? Then it is written to config.ini,
+ *     SAVED               Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
  *                         else, so it cannot set such an option. With KEPT it is a comment in config.ini.
@@ -47,7 +47,7 @@ typedef enum {
     YK_OPT_CHANGES_RESULTS = 1,
     YK_OPT_MUST_AGREE = 2,
     YK_OPT_IN_SWEEPS = 4,
-    YK_OPT_KEPT = 8,
+    YK_OPT_SAVED = 8,
     YK_OPT_COMMAND_LINE_ONLY = 16
 } yk_option_flags;
 
@@ -56,7 +56,7 @@ typedef struct {
     const char *arg;  /* "B", NULL for a flag */
     yk_option_kind kind;
     size_t offset;            /* in yk_config */
-    double least, most;       /* numbers */
+    double min, max;          /* numbers */
     const char *group;        /* heading in the help */
     unsigned flags;           /* of yk_option_flags */
     const char *default_text; /* the default, in words; NULL: none */

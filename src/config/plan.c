@@ -106,8 +106,8 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
         p->synchronous ? c->deadline : c->deadline / 2.0; /* a false alarm costs less in asynchronous mode */
     p->server_timeout = c->deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
-    p->start_limit = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
-    p->first_step_timeout = 2.0 * p->start_limit;
+    p->startup_timeout = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
+    p->first_step_timeout = 2.0 * p->startup_timeout;
 }
 
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
@@ -128,9 +128,9 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
     set_prefetching(c, &p);
-    const uint64_t together = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
-    p.gradients_per_step = p.synchronous ? together : 1;
-    p.global_batch = p.batch * together;
+    const uint64_t gradients = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
+    p.gradients_per_step = p.synchronous ? gradients : 1;
+    p.global_batch = p.batch * gradients;
     set_timeouts(c, &p);
     *out = p;
 }

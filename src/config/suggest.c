@@ -4,12 +4,12 @@
 
 enum { LONGEST = 31 };
 
-static size_t least(size_t a, size_t b)
+static size_t min(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* The optimal string alignment distance: one for each character inserted, deleted or replaced, and for two neighbours
+/* The optimal string alignment distance: one for each character inserted, deleted or replaced, and for two neighbors
  * swapped. */
 static size_t distance(const char *a, const char *b)
 {
@@ -23,9 +23,9 @@ static size_t distance(const char *a, const char *b)
                 d[i][j] = i + j;
                 continue;
             }
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+            d[i][j] = min(min(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = min(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[m][n];
 }

@@ -9,7 +9,7 @@
 enum {
     TESTED = 4096,        /* test examples that are searched for in the training set */
     BINS = 16,            /* of the values of a dense column */
-    LEAST_ROWS = 200,     /* for a column that predicts the label */
+    MIN_ROWS = 200,       /* for a column that predicts the label */
     MAX_CLASSES = 64,     /* for the same */
     TABLE_BITS = 17,      /* of the hash table of sparse columns */
     MAX_BITMAP = 1 << 28, /* hashed columns that are counted */
@@ -23,10 +23,10 @@ static size_t entries_of(const yk_rows *r)
     return r->kind == YK_ROWS_SPARSE ? r->n ? (size_t)r->start[r->n] / r->n + 1 : 1 : r->dim;
 }
 
-/* Every k-th row is enough for at most `most` entries. */
-static size_t stride_of(const yk_rows *r, size_t most)
+/* Every k-th row is enough for at most `max` entries. */
+static size_t stride_of(const yk_rows *r, size_t max)
 {
-    const size_t rows = most / (entries_of(r) ? entries_of(r) : 1) + 1;
+    const size_t rows = max / (entries_of(r) ? entries_of(r) : 1) + 1;
     return r->n > rows ? (r->n + rows - 1) / rows : 1;
 }
 
@@ -123,10 +123,10 @@ static void consider(yk_data_check *c, int64_t column, double right)
 
 static uint32_t largest(const uint32_t *count, uint32_t classes)
 {
-    uint32_t most = 0;
+    uint32_t max = 0;
     for (uint32_t k = 0; k < classes; k++)
-        most = count[k] > most ? count[k] : most;
-    return most;
+        max = count[k] > max ? count[k] : max;
+    return max;
 }
 
 static float dense_value(const yk_rows *r, size_t i, size_t column)
@@ -231,7 +231,7 @@ static yk_status find_column(const yk_rows *r, uint32_t classes, yk_data_check *
     for (size_t i = 0; i < r->n; i += step, c->examples++)
         count[r->label[i]]++;
     c->majority = (double)largest(count, classes) / (double)c->examples;
-    if (c->examples < LEAST_ROWS || c->majority > obvious)
+    if (c->examples < MIN_ROWS || c->majority > obvious)
         return YK_OK;
     yk_status st = r->kind == YK_ROWS_SPARSE ? check_sparse(r, step, c) : check_dense(r, step, classes, c);
     if (c->column_accuracy < predicts)

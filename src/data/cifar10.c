@@ -136,7 +136,7 @@ static yk_status cifar_open(yk_source *source, yk_spec *spec, yk_split split, co
 {
     (void)o;
     yk__file_source *s = (yk__file_source *)source;
-    bool directory = yk__is_folder(spec->where);
+    bool directory = yk__is_directory(spec->where);
     yk_status st =
         directory ? find_split(spec->where, split, &s->files) : yk_files_find(spec->where, &s->files);
     if (st || (st = yk__file_blocks(s, BLOCK)))

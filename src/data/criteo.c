@@ -36,7 +36,7 @@ typedef struct {
     bool fields;                 /* rows carry the column as field number */
     bool values;                 /* integers are values, not buckets */
     uint64_t column[FIELDS];     /* salts of the hash, one per column */
-    uint64_t least[BUCKETS];     /* least[k]: the smallest v with ln(v)^2 >= k */
+    uint64_t min[BUCKETS];       /* least[k]: the smallest v with ln(v)^2 >= k */
     uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
     uint16_t small[SMALL];
     float log_of[SMALL]; /* of small integers, with `values` */
@@ -65,7 +65,7 @@ static uint64_t find_code(const criteo *s, int64_t v)
     if (v <= 2)
         return (uint64_t)v;
     size_t k = s->begin[leading((uint64_t)v)];
-    while (k + 1 < BUCKETS && s->least[k + 1] <= (uint64_t)v)
+    while (k + 1 < BUCKETS && s->min[k + 1] <= (uint64_t)v)
         k++;
     return 16 + k;
 }
@@ -75,13 +75,13 @@ static void make_buckets(criteo *s)
     for (int k = 0; k < BUCKETS; k++) {
         double bound = yk__exact_exp(sqrt((double)k));
         uint64_t v = (uint64_t)bound;
-        s->least[k] = v + ((double)v < bound);
+        s->min[k] = v + ((double)v < bound);
     }
     uint16_t k = 0;
     for (unsigned top = 0; top < 63; top++) {
         for (unsigned next = 0; next < 16; next++) {
             uint64_t v = top >= 4 ? (uint64_t)(16 + next) << (top - 4) : (uint64_t)(16 + next) >> (4 - top);
-            while (k + 1 < BUCKETS && s->least[k + 1] <= v)
+            while (k + 1 < BUCKETS && s->min[k + 1] <= v)
                 k++;
             s->begin[top * 16 + next] = k;
         }

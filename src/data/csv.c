@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOG_SMALL = 4096, LABEL_MOST = 1000000 };
+enum { LOG_SMALL = 4096, MAX_LABEL = 1000000 };
 
 /* ---- fields */
 
@@ -156,7 +156,7 @@ static yk_status bad_label(yk_text_reader *r, const char *at, const char *text, 
     return yk__text_bad(r, at,
                         "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= "
                         "chooses another column",
-                        name, token, LABEL_MOST);
+                        name, token, MAX_LABEL);
 }
 
 /* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
@@ -191,9 +191,8 @@ static inline bool parse_label(yk__csv *s, const char *text, size_t n, int32_t *
         *label_out = (int32_t)yk__words_find(&s->classes, text, n);
         return (size_t)*label_out != s->classes.n;
     }
-    if (n == 0 || !yk__csv_number(text, n, &v) || !(v >= -1.0 && v <= LABEL_MOST) ||
-        v != (double)(int32_t)v || !yk__labels_agree(&s->labels_seen, (int32_t)v) ||
-        (s->nclasses && v >= (double)s->nclasses))
+    if (n == 0 || !yk__csv_number(text, n, &v) || !(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v ||
+        !yk__labels_agree(&s->labels_seen, (int32_t)v) || (s->nclasses && v >= (double)s->nclasses))
         return false;
     *label_out = v < 0.0 ? 0 : (int32_t)v;
     return true;
@@ -376,12 +375,12 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     }
     if (length == 0)
         return YK_OK;
-    const size_t most = s->numeric + s->categories;
+    const size_t max = s->numeric + s->categories;
     row w = {.hash = ((yk__csv_reader *)r)->hash};
     yk_status st =
-        s->dense ? yk_rows_dense_f32(rows, &w.dense) : yk_rows_sparse(rows, most, &w.index, &w.value);
+        s->dense ? yk_rows_dense_f32(rows, &w.dense) : yk_rows_sparse(rows, max, &w.index, &w.value);
     if (!st && s->fields)
-        st = yk_rows_fields(rows, most, &w.field);
+        st = yk_rows_fields(rows, max, &w.field);
     if (st)
         return st;
     if (s->dense)

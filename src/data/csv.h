@@ -31,7 +31,7 @@
     "header delimiter label numeric categorical ignore encode classes missing scale fit multiline bits "     \
     "features fields"
 
-enum { YK__CSV_COLUMNS_MOST = 65535 };
+enum { YK__CSV_MAX_COLUMNS = 65535 };
 
 typedef enum { YK__CSV_NUMERIC, YK__CSV_CATEGORY, YK__CSV_LABEL, YK__CSV_IGNORED } yk__csv_role;
 typedef enum { YK__CSV_HASH, YK__CSV_ONEHOT, YK__CSV_DENSE } yk__csv_encoding;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { VALUES_MOST = 1 << 24 };
+enum { MAX_VALUES = 1 << 24 };
 
 /* ---- values */
 
@@ -108,10 +108,10 @@ static yk_status add_line(fitting *f)
         st = yk__csv_values_add(&s->values, f->hash[i], (uint32_t)s->values.n, &is_new);
         if (st || !is_new)
             continue;
-        if (s->values.n > VALUES_MOST)
+        if (s->values.n > MAX_VALUES)
             return yk_fail(YK_EDATA,
                            "%s: more than %d different values in categorical columns; use encode=hash",
-                           s->text.base.base.spec, VALUES_MOST);
+                           s->text.base.base.spec, MAX_VALUES);
         if (!(st = YK_RESERVE(f->column_of, f->column_cap, s->values.n, "values of categorical columns")))
             f->column_of[s->values.n - 1] = (uint32_t)i;
     }

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SAMPLE_BYTES = 64 << 10, SAMPLE_MOST = 64 << 20, SAMPLE_LINES = 1000 };
+enum { SAMPLE_BYTES = 64 << 10, MAX_SAMPLE = 64 << 20, SAMPLE_LINES = 1000 };
 
 /* ---- words */
 
@@ -83,7 +83,7 @@ static yk_status open_sample(const yk__csv *s, sample *t)
         sample first = *t;
         if (have < want || next_line(&first, s->text.quoted, &line, &length))
             break;
-        if (want > SAMPLE_MOST)
+        if (want > MAX_SAMPLE)
             st = yk_fail(YK_EDATA, "%s: the first line is longer than 64 MiB: not a CSV file", path);
     }
     return st;
@@ -135,9 +135,9 @@ static yk_status add_columns(yk__csv *s, sample *t, const char *line, const char
     size_t cap = 0, n;
     const char *text;
     for (const char *p = line;; p++) {
-        if (s->ncolumns == YK__CSV_COLUMNS_MOST)
+        if (s->ncolumns == YK__CSV_MAX_COLUMNS)
             return yk_fail(YK_EDATA, "%s: more than %d columns", s->text.base.files.path[0],
-                           YK__CSV_COLUMNS_MOST);
+                           YK__CSV_MAX_COLUMNS);
         if (yk__csv_field(p, end, s->delimiter, &t->buffer, &t->cap, &text, &n, &p))
             return yk_fail(
                 YK_EDATA,

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_AT_A_TIME = 4096 };
+enum { READ_CHUNK = 4096 };
 
 /* Memory for all rows, estimated from the size of the files: compressed text grows about sixfold. */
 static uint64_t estimate(const yk_source *s)
@@ -27,13 +27,13 @@ typedef struct {
     yk_source *source;
     yk_rows *rows; /* NULL: only counts */
     yk_mutex lock;
-    yk_cond turn;
+    yk_cond appended;
     size_t next_block, next_append;
     yk_status status;
     char error[2048];
     double began, reported;
     size_t dim, end; /* end: of the range of blocks */
-    int32_t most_label;
+    int32_t max_label;
     uint32_t fields;
     uint64_t examples;
 } loader;
@@ -41,7 +41,7 @@ typedef struct {
 static void count_labels(loader *l, const yk_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++)
-        l->most_label = rows->label[i] > l->most_label ? rows->label[i] : l->most_label;
+        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
 }
 
 static void count_fields(loader *l, const yk_rows *rows)
@@ -79,10 +79,10 @@ static yk_status read_block(loader *l, size_t block, yk_rows *part)
         return st;
     for (;;) {
         size_t got;
-        if ((st = yk_reader_next(r, part, READ_AT_A_TIME, &got)) || got == 0)
+        if ((st = yk_reader_next(r, part, READ_CHUNK, &got)) || got == 0)
             break;
         /* A compressed file is one block, however large: if it is next in order, append what was read so far. */
-        if (part->n >= 16 * READ_AT_A_TIME) {
+        if (part->n >= 16 * READ_CHUNK) {
             yk_mutex_lock(&l->lock);
             if (l->next_append == block) {
                 st = append(l, part);
@@ -110,7 +110,7 @@ static void *load_thread(void *arg)
         yk_status st = read_block(l, block, &part);
         yk_mutex_lock(&l->lock);
         while (!l->status && l->next_append != block)
-            yk_cond_wait(&l->turn, &l->lock);
+            yk_cond_wait(&l->appended, &l->lock);
         if (!st && !l->status)
             st = append(l, &part);
         if (st && !l->status) {
@@ -119,7 +119,7 @@ static void *load_thread(void *arg)
         }
         l->next_append = block + 1;
         report_progress(l);
-        yk_cond_broadcast(&l->turn);
+        yk_cond_broadcast(&l->appended);
     }
     yk_mutex_unlock(&l->lock);
     yk_rows_fini(&part);
@@ -153,7 +153,7 @@ static yk_status gather_parts(loader *l)
 
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
-    enum { MOST = 16 };
+    enum { MAX = 16 };
     const bool part = rows && is_partitioned(d->source, split);
     loader l = {.source = d->source, .rows = rows, .began = yk_now(), .end = d->source->nblocks};
     if (part) {
@@ -161,10 +161,10 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         l.end = d->source->nblocks * ((size_t)party.part + 1) / (size_t)party.parts;
     }
     yk_mutex_init(&l.lock);
-    yk_cond_init(&l.turn);
-    int want = yk_cores() < MOST ? yk_cores() : MOST;
+    yk_cond_init(&l.appended);
+    int want = yk_cores() < MAX ? yk_cores() : MAX;
     want = d->source->nblocks < (size_t)want ? (int)d->source->nblocks : want;
-    yk_thread thread[MOST];
+    yk_thread thread[MAX];
     int started = 0;
     while (started + 1 < want && yk_thread_start(&thread[started], load_thread, &l) == 0)
         started++;
@@ -172,7 +172,7 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     while (started > 0)
         yk_thread_join(&thread[--started]);
     yk_mutex_destroy(&l.lock);
-    yk_cond_destroy(&l.turn);
+    yk_cond_destroy(&l.appended);
     yk_progress_end();
     if (l.status)
         return yk_fail(l.status, "%s", l.error);
@@ -180,8 +180,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     if (st)
         return st;
     d->dim = l.dim > d->dim ? l.dim : d->dim;
-    if ((uint32_t)l.most_label + 1 > d->classes)
-        d->classes = (uint32_t)l.most_label + 1;
+    if ((uint32_t)l.max_label + 1 > d->classes)
+        d->classes = (uint32_t)l.max_label + 1;
     d->examples = l.examples;
     d->fields = l.fields;
     return YK_OK;
@@ -189,7 +189,7 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 
 enum { SHUFFLE_SEED = 0x6d6978 };
 
-/* Shuffles sparse rows once, so that epochs can visit them in groups of neighbours (feed_memory.c): reading them is a third
+/* Shuffles sparse rows once, so that epochs can visit them in groups of neighbors (feed_memory.c): reading them is a third
  * faster than one by one. This needs a second copy for a moment; without enough memory for it the rows stay in order. */
 static yk_status shuffle(yk_dataset *d)
 {
@@ -285,14 +285,14 @@ void yk_dataset_fini(yk_dataset *d)
     *d = (yk_dataset){0};
 }
 
-yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out)
+yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out)
 {
     yk_rows_init(out, d->kind, d->dim);
     yk_status st = YK_OK;
     if (d->source->once && !d->rows)
         return YK_OK; /* a sample would be lost for training */
     if (d->rows) {
-        size_t n = d->rows->n < most ? d->rows->n : most;
+        size_t n = d->rows->n < max ? d->rows->n : max;
         for (size_t i = 0; !st && i < n; i++)
             st = yk_rows_append(out, d->rows, i * d->rows->n / n, 1);
         return st;
@@ -301,11 +301,11 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out)
     size_t blocks = d->source->nblocks < 32 ? d->source->nblocks : 32;
     for (size_t b = 0; !st && b < blocks; b++) {
         yk_reader *r;
-        size_t got = 1, left = most / blocks + 1;
+        size_t got = 1, left = max / blocks + 1;
         if ((st = yk_source_read(d->source, yk_perm_at(&order, b), &r)))
             break;
         while (!st && got && left) {
-            st = yk_reader_next(r, out, left < READ_AT_A_TIME ? left : READ_AT_A_TIME, &got);
+            st = yk_reader_next(r, out, left < READ_CHUNK ? left : READ_CHUNK, &got);
             left -= got;
         }
         yk_reader_free(r);

@@ -48,9 +48,9 @@ typedef struct {
 
 void yk_dataset_set_partition(const yk_dataset_partition *others);
 
-/* Samples up to `most` rows from all parts of the data, for counting keys; none if standard input is streamed. Initializes
+/* Samples up to `max` rows from all parts of the data, for counting keys; none if standard input is streamed. Initializes
  * `out`. */
-yk_status yk_dataset_sample(yk_dataset *d, size_t most, yk_rows *out);
+yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out);
 
 /* Remaps the keys of rows in memory. Streams are remapped as they are read (feed.h). */
 yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map);

@@ -42,13 +42,13 @@ static size_t granted(yk_feed *f, int me, size_t want)
     return want < *left ? want : (size_t)*left;
 }
 
-yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out)
+yk_status yk_feed_next_few(yk_feed *f, int me, size_t max, yk_batch *out)
 {
     if (f->plan.synchronous || f->plan.steps == UINT64_MAX)
-        return f->ops->next(f, me, most, out);
+        return f->ops->next(f, me, max, out);
     *out = (yk_batch){0};
-    most = granted(f, me, most);
-    yk_status st = most ? f->ops->next(f, me, most, out) : YK_OK;
+    max = granted(f, me, max);
+    yk_status st = max ? f->ops->next(f, me, max, out) : YK_OK;
     f->grant[me].left -= (out->n + f->plan.batch - 1) / f->plan.batch;
     return st;
 }
@@ -84,8 +84,8 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 
 void yk_feed_drop_lease(yk_feed *f, int me)
 {
-    if (f->ops->forget)
-        f->ops->forget(f, me);
+    if (f->ops->drop_lease)
+        f->ops->drop_lease(f, me);
 }
 
 void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])

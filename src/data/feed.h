@@ -68,9 +68,9 @@ void yk_feed_free(yk_feed *f); /* NULL is fine */
 /* The next batch of a worker. batch.n is 0 at the end of its epoch (synchronous) or of training (asynchronous). */
 yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
 
-/* Returns up to `most` batches (at least 1) as one, for a caller that uses them one after another: fewer at the end of an
+/* Returns up to `max` batches (at least 1) as one, for a caller that uses them one after another: fewer at the end of an
  * epoch, a lease or a window, and none where next() would return none. */
-yk_status yk_feed_next_few(yk_feed *f, int me, size_t most, yk_batch *out);
+yk_status yk_feed_next_few(yk_feed *f, int me, size_t max, yk_batch *out);
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 

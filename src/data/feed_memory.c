@@ -9,7 +9,7 @@
 
 enum { LEASE = 2048 }; /* positions, at most */
 
-/* Rows that were shuffled when they were loaded are visited in groups of neighbours: the groups in random order, the rows of
+/* Rows that were shuffled when they were loaded are visited in groups of neighbors: the groups in random order, the rows of
  * a group from first to last. Fewer rows than GROUP_FROM are in a cache anyway. */
 enum { GROUP = 16, GROUP_FROM = 1 << 14 };
 enum { LARGE_GROUP = 256 }; /* of rows in place (raw_keys), which use more cache lines of parameters */
@@ -84,7 +84,7 @@ static void compact_picks(worker_state *s)
 }
 
 /* Up to `batches` batches of the picks, the first of which is at `position`. */
-static size_t take_picks(const memory_feed *f, worker_state *s, size_t batches, uint64_t position,
+static size_t fill_picks(const memory_feed *f, worker_state *s, size_t batches, uint64_t position,
                          yk_batch *out)
 {
     size_t have = s->filled - s->first, n = batches * f->feed.plan.batch;
@@ -107,7 +107,7 @@ static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
             s->pick[s->filled++] = row_at(f, s, at);
         }
     }
-    size_t n = take_picks(f, s, batches, position(f, me, s->ordinal * b), out);
+    size_t n = fill_picks(f, s, batches, position(f, me, s->ordinal * b), out);
     s->ordinal += n ? (n + b - 1) / b : 1;
 }
 
@@ -158,7 +158,7 @@ static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *ou
         for (; s->filled < s->cap && s->filled < rest; s->filled++)
             s->pick[s->filled] = row_at(f, s, s->lease.at + s->filled);
     }
-    s->lease.at += take_picks(f, s, batches, s->lease.at, out);
+    s->lease.at += fill_picks(f, s, batches, s->lease.at, out);
     return YK_OK;
 }
 
@@ -277,7 +277,7 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
     return YK_OK;
 }
 
-static void forget(yk_feed *feed, int me)
+static void drop_lease(yk_feed *feed, int me)
 {
     worker_state *s = &((memory_feed *)feed)->worker[me];
     s->lease.at = s->lease.end;
@@ -301,7 +301,7 @@ static const yk__feed_ops ops = {.next = next,
                                  .cursor_save = cursor_save,
                                  .cursor_restore = cursor_restore,
                                  .free = free_feed,
-                                 .forget = forget,
+                                 .drop_lease = drop_lease,
                                  .unit_restore = unit_restore,
                                  .unit_set = unit_set};
 

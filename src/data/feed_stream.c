@@ -23,7 +23,7 @@ enum { HEAD = 2, EACH = 5 };
 
 /* In a tiny data set a worker may have no examples in some epochs. After this many epochs, times the workers, the data set is
  * empty. */
-enum { EMPTY_EPOCHS_MOST = 64 };
+enum { MAX_EMPTY_EPOCHS = 64 };
 
 typedef yk__stream_cursor cursor;
 
@@ -226,7 +226,7 @@ static yk_status current_window(stream *s, window **out)
             s->used = 0;
             s->epoch_over = last && s->owner->feed.plan.synchronous;
             s->empty_epochs += last;
-            if (s->empty_epochs > EMPTY_EPOCHS_MOST * (uint64_t)s->owner->feed.plan.workers)
+            if (s->empty_epochs > MAX_EMPTY_EPOCHS * (uint64_t)s->owner->feed.plan.workers)
                 return yk__fail_empty(s->owner->feed.data->source);
             if (last && s->owner->feed.plan.next_stream && ((st = change_stream(s, &changed)) || changed))
                 return st;
@@ -289,7 +289,7 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
  * windows are used again. */
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {
-    uint64_t epoch = UINT64_MAX, least = UINT64_MAX;
+    uint64_t epoch = UINT64_MAX, min = UINT64_MAX;
     free(f->division.earlier);
     if (!(f->division.earlier = calloc(workers, sizeof *f->division.earlier)))
         return yk_fail_memory(workers * sizeof *f->division.earlier, "the data cursor");
@@ -301,14 +301,14 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
     for (uint64_t i = 0; i < workers; i++) {
         const uint64_t *each = saved + EACH * i;
         f->division.earlier[i] = each[0] > epoch ? UINT64_MAX : each[1];
-        least = f->division.earlier[i] < least ? f->division.earlier[i] : least;
+        min = f->division.earlier[i] < min ? f->division.earlier[i] : min;
     }
     f->division.earlier_epoch = epoch;
     f->division.earlier_workers = workers;
     if (!f->division
              .by_block) { /* every worker reads all blocks: a block is used up if all workers have used it up */
         f->division.earlier_workers = 1;
-        f->division.earlier[0] = least;
+        f->division.earlier[0] = min;
     }
     for (int i = 0; i < f->feed.plan.workers; i++) {
         set_cursor(&f->worker[i], (const uint64_t[EACH]){epoch});
@@ -360,7 +360,7 @@ static int stream_of(const yk_feed *feed, int me)
     return ((const stream_feed *)feed)->worker[me].reader.number;
 }
 
-static void forget(yk_feed *feed, int me)
+static void drop_lease(yk_feed *feed, int me)
 {
     stream *s = &((stream_feed *)feed)->worker[me];
     if (!feed->plan.next_stream || s->reader.number < 0)
@@ -377,7 +377,7 @@ static const yk__feed_ops ops = {.next = next,
                                  .free = free_feed,
                                  .cursor_of = cursor_of,
                                  .stream = stream_of,
-                                 .forget = forget};
+                                 .drop_lease = drop_lease};
 
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {

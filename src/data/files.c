@@ -21,12 +21,12 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Follows links. Most file systems store the type in the directory, which saves a system call per file. */
-static bool is_of_type(DIR *d, const struct dirent *e, bool folder)
+static bool is_of_type(DIR *d, const struct dirent *e, bool directory)
 {
     struct stat s;
     if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
-        return e->d_type == (folder ? DT_DIR : DT_REG);
-    return fstatat(dirfd(d), e->d_name, &s, 0) == 0 && (folder ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode));
+        return e->d_type == (directory ? DT_DIR : DT_REG);
+    return fstatat(dirfd(d), e->d_name, &s, 0) == 0 && (directory ? S_ISDIR(s.st_mode) : S_ISREG(s.st_mode));
 }
 
 static yk_status fail_list(const char *path)
@@ -35,7 +35,7 @@ static yk_status fail_list(const char *path)
                    "%s: cannot list the directory: %s", path, strerror(errno));
 }
 
-yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const char *name), size_t most,
+yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out)
 {
     *out = (yk__names){0};
@@ -44,14 +44,14 @@ yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const ch
         return fail_list(path);
     yk_status st = YK_OK;
     const struct dirent *e;
-    while (!st && out->n < most && (errno = 0, e = readdir(d))) {
-        if (e->d_name[0] == '.' || (wanted && !wanted(e->d_name)) || !is_of_type(d, e, folders))
+    while (!st && out->n < max && (errno = 0, e = readdir(d))) {
+        if (e->d_name[0] == '.' || (wanted && !wanted(e->d_name)) || !is_of_type(d, e, directories))
             continue;
         st = YK_RESERVE(out->name, out->cap, out->n + 1, "file names");
         if (!st && !(out->name[out->n++] = strdup(e->d_name)))
             st = yk_fail_memory(strlen(e->d_name), "a file's name");
     }
-    if (!st && out->n < most && errno)
+    if (!st && out->n < max && errno)
         st = fail_list(path);
     closedir(d);
     if (st)
@@ -79,7 +79,7 @@ char *yk__path_join(const char *directory, const char *name)
     return NULL;
 }
 
-bool yk__is_folder(const char *path)
+bool yk__is_directory(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
@@ -159,7 +159,7 @@ static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
     const size_t before = f->n;
     yk_status st = YK_OK;
     for (size_t i = 0; i < g.gl_pathc && !st; i++) {
-        if (!yk__is_folder(g.gl_pathv[i]))
+        if (!yk__is_directory(g.gl_pathv[i]))
             st = add_path(f, strdup(g.gl_pathv[i]));
     }
     globfree(&g);
@@ -245,7 +245,7 @@ static yk_status find_several(const char *list, yk_files *f)
     return st;
 }
 
-static void free_nothing(void *path)
+static void free_noop(void *path)
 {
     (void)path;
 }
@@ -268,12 +268,12 @@ static yk_status drop_repeated(yk_files *f)
         else
             f->path[left++] = path;
         if (!known) {
-            tdestroy(seen, free_nothing);
+            tdestroy(seen, free_noop);
             return yk_fail_memory(64, "file names");
         }
     }
     f->n = left;
-    tdestroy(seen, free_nothing);
+    tdestroy(seen, free_noop);
     return YK_OK;
 }
 

@@ -53,14 +53,14 @@ typedef struct {
     char **name; /* owned */
 } yk__names;
 
-/* Lists the subdirectories (`folders`) or the regular files of a directory that are not hidden and that `wanted` (NULL: all)
- * accepts; at most `most`, sorted. */
-yk_status yk__names_list(const char *path, bool folders, bool (*wanted)(const char *name), size_t most,
+/* Lists the subdirectories (`directories`) or the regular files of a directory that are not hidden and that `wanted` (NULL: all)
+ * accepts; at most `max`, sorted. */
+yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out);
 void yk__names_fini(yk__names *names);
 
 char *yk__path_join(const char *directory, const char *name); /* the caller frees it; NULL: out of memory */
-bool yk__is_folder(const char *path);
+bool yk__is_directory(const char *path);
 
 /* DIRECTORY/NAME or DIRECTORY/NAME.gz, whichever exists. The caller frees *path_out; NULL: neither exists. */
 yk_status yk__find_plain_or_gz(const char *directory, const char *name, char **path_out);

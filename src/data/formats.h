@@ -17,7 +17,7 @@ extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_sourc
 
 /* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
  * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */
-yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most);
+yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max);
 
 /* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */
 bool yk__spec_fields(yk_spec *spec, const yk_source_options *o);

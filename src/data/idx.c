@@ -69,7 +69,7 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
 {
     const char *where = spec->where, *labels = yk_spec_text(spec, "labels", NULL);
     *images_out = *labels_out = NULL;
-    *directory_out = yk__is_folder(where);
+    *directory_out = yk__is_directory(where);
     if (!*where)
         return yk_fail(YK_EUSAGE,
                        "%s: the directory is missing: write idx:DIRECTORY or idx:IMAGES?labels=LABELS",

@@ -19,20 +19,20 @@ static bool is_image(const char *name)
     return false;
 }
 
-static bool has_folder(const char *directory, const char *name)
+static bool has_directory(const char *directory, const char *name)
 {
     char *path = yk__path_join(directory, name);
-    bool there = path && yk__is_folder(path);
+    bool there = path && yk__is_directory(path);
     free(path);
     return there;
 }
 
 static bool images_below(const char *directory)
 {
-    enum { FOLDERS_TRIED = 20 }; /* some class folders may be empty */
+    enum { MAX_TRIED = 20 }; /* some class directories may be empty */
     yk__names classes, one;
     bool found = false;
-    if (yk__names_list(directory, true, NULL, FOLDERS_TRIED, &classes))
+    if (yk__names_list(directory, true, NULL, MAX_TRIED, &classes))
         return false;
     for (size_t i = 0; i < classes.n && !found; i++) {
         char *path = yk__path_join(directory, classes.name[i]);
@@ -48,12 +48,12 @@ static bool images_below(const char *directory)
 
 bool yk__has_image_folders(const char *directory)
 {
-    if (!yk__is_folder(directory))
+    if (!yk__is_directory(directory))
         return false;
     if (images_below(directory))
         return true;
     char *train = yk__path_join(directory, "train");
-    bool found = train && yk__is_folder(train) && images_below(train);
+    bool found = train && yk__is_directory(train) && images_below(train);
     free(train);
     return found;
 }
@@ -84,11 +84,13 @@ static yk_status add_class(yk_image_folder *f, uint32_t class)
     return st;
 }
 
-/* Finds the folder of the split, and the folder whose subfolders are the classes. */
+/* Finds the directory of the split, and the directory whose subdirectories are the classes. */
 static yk_status find_split(yk_image_folder *f, const char *directory, yk_split split, char **classes_out)
 {
-    bool splits = has_folder(directory, "train");
-    const char *test = has_folder(directory, "test") ? "test" : has_folder(directory, "val") ? "val" : NULL;
+    bool splits = has_directory(directory, "train");
+    const char *test = has_directory(directory, "test")  ? "test"
+                       : has_directory(directory, "val") ? "val"
+                                                         : NULL;
     f->has_test = splits && test;
     if (split == YK_SPLIT_TEST && splits && !test)
         return yk_fail(YK_EDATA, "%s: has train/, but neither test/ nor val/", directory);
@@ -101,7 +103,7 @@ static yk_status find_split(yk_image_folder *f, const char *directory, yk_split 
 static yk_status list(yk_image_folder *f, const char *directory, yk_split split)
 {
     char *classes_in = NULL;
-    yk__names classes = {0}, folders = {0};
+    yk__names classes = {0}, directories = {0};
     yk_status st = find_split(f, directory, split, &classes_in);
     if (!st)
         st = yk__names_list(classes_in, true, NULL, SIZE_MAX, &classes);
@@ -109,16 +111,16 @@ static yk_status list(yk_image_folder *f, const char *directory, yk_split split)
     f->classes = classes.n;
     f->class_name = classes.name; /* taken */
     if (!st)
-        st = yk__names_list(f->root, true, NULL, SIZE_MAX, &folders);
-    for (size_t i = 0, class = 0; i < folders.n && !st; i++) {
-        while (class < classes.n && strcmp(classes.name[class], folders.name[i]) < 0)
+        st = yk__names_list(f->root, true, NULL, SIZE_MAX, &directories);
+    for (size_t i = 0, class = 0; i < directories.n && !st; i++) {
+        while (class < classes.n && strcmp(classes.name[class], directories.name[i]) < 0)
             class ++;
-        st = class < classes.n && !strcmp(classes.name[class], folders.name[i])
+        st = class < classes.n && !strcmp(classes.name[class], directories.name[i])
                  ? add_class(f, (uint32_t) class)
                  : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", f->root,
-                           folders.name[i]);
+                           directories.name[i]);
     }
-    yk__names_fini(&folders);
+    yk__names_fini(&directories);
     if (!st && f->files == 0)
         st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
     if (!st && f->classes > INT32_MAX / 2)

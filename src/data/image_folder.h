@@ -1,4 +1,4 @@
-/* A folder of class folders with images (the layout of PyTorch's ImageFolder), listed: the class of each file.
+/* A directory of class directories with images (the layout of PyTorch's ImageFolder), listed: the class of each file.
  *
  *     DIRECTORY/cat/1.jpg  DIRECTORY/cat/2.png  DIRECTORY/dog/x.JPEG          a data set without splits
  *     DIRECTORY/train/cat/1.jpg ...  DIRECTORY/test/dog/x.JPEG                with splits; val/ is the same as test/
@@ -13,7 +13,7 @@
  *     }
  *     yk_image_folder_fini(&f);
  *
- * Classes are numbered in the byte order of the folder names; with splits, those of the training split apply to both.
+ * Classes are numbered in the byte order of the directory names; with splits, those of the training split apply to both.
  * Images are files whose names end in .jpg, .jpeg or .png, in any case; all others and hidden files are ignored. The list
  * takes about 30 bytes per file. Any number of threads may read it.
  */
@@ -23,7 +23,7 @@
 #include "data/source.h"
 
 typedef struct {
-    char *root;        /* including the folder of the split */
+    char *root;        /* including the directory of the split */
     size_t classes;    /* of all splits */
     char **class_name; /* [classes] */
     size_t files;
@@ -39,7 +39,7 @@ typedef struct {
 yk_status yk_image_folder_list(const char *directory, yk_split split, yk_image_folder *out);
 void yk_image_folder_fini(yk_image_folder *f);
 
-/* Whether a folder in `directory`, or in its train/, has an image. Stops at the first one. */
+/* Whether a directory in `directory`, or in its train/, has an image. Stops at the first one. */
 bool yk__has_image_folders(const char *directory);
 
 /* Truncates the path if `size` is too small. */

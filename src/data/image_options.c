@@ -2,7 +2,7 @@
 
 #include "base/number.h"
 
-#define SIDE_MOST 4096
+#define MAX_SIDE 4096
 
 static yk_status read_size(const yk_spec *spec, yk_image_form *out)
 {
@@ -11,13 +11,13 @@ static yk_status read_size(const yk_spec *spec, yk_image_form *out)
     out->height = out->width = 0;
     if (!text)
         return YK_OK;
-    const char *end = yk_digits(text, SIDE_MOST, &height);
+    const char *end = yk_digits(text, MAX_SIDE, &height);
     width = height;
     if (end && *end == 'x')
-        end = yk_digits(end + 1, SIDE_MOST, &width);
+        end = yk_digits(end + 1, MAX_SIDE, &width);
     if (!end || *end || !height || !width)
         return yk_fail(YK_EUSAGE, "%s: size=%s: must be size=224 or size=HEIGHTxWIDTH, each from 1 to %d",
-                       spec->text, text, SIDE_MOST);
+                       spec->text, text, MAX_SIDE);
     out->height = height;
     out->width = width;
     return YK_OK;
@@ -49,7 +49,7 @@ yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *for
     yk_image_decoder_free(d);
     if (st)
         return st;
-    if (own.height > SIDE_MOST || own.width > SIDE_MOST)
+    if (own.height > MAX_SIDE || own.width > MAX_SIDE)
         return yk_fail(YK_EUSAGE, "the first image has %zu x %zu pixels, which is too large: add ?size=224",
                        own.height, own.width);
     own.channels = form->channels ? form->channels : own.channels;

@@ -1,4 +1,4 @@
-/* `images:DIRECTORY`: JPEG and PNG images in class folders (image_folder.h), scaled to one size (image_options.h).
+/* `images:DIRECTORY`: JPEG and PNG images in class directories (image_folder.h), scaled to one size (image_options.h).
  *
  * The files are listed class by class, and a stream is shuffled only within windows. So blocks take the files in a fixed
  * random order: every block is a sample of all classes. A reader opens and decodes one file at a time, in the thread that
@@ -19,11 +19,11 @@
 
 #define BLOCK_FILES 32
 #define ORDER_SEED  0x70696374u
-#define FILE_MOST   ((uint64_t)512 << 20)
+#define MAX_FILE    ((uint64_t)512 << 20)
 
 typedef struct {
     yk_source base;
-    yk_image_folder folders;
+    yk_image_folder directories;
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -43,7 +43,7 @@ static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap
     size_t n = 0;
     if (fstat(fd, &s))
         return yk_fail(YK_EDATA, "%s", strerror(errno));
-    if ((uint64_t)s.st_size > FILE_MOST)
+    if ((uint64_t)s.st_size > MAX_FILE)
         return yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
     if (YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path))
         return YK_ESYSTEM;
@@ -80,7 +80,7 @@ static yk_status image_reader_open(yk_reader *reader)
     const image_source *s = (const image_source *)reader->source;
     image_reader *r = (image_reader *)reader;
     r->at = (uint64_t)reader->block * BLOCK_FILES;
-    r->end = s->folders.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->folders.files;
+    r->end = s->directories.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->directories.files;
     return yk_image_decoder_create(&r->decoder);
 }
 
@@ -90,10 +90,10 @@ static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *ad
     image_source *s = (image_source *)r->base.source;
     char path[PATH_MAX];
     size_t n, offset = 0;
-    yk_image_folder_path(&s->folders, file, path, sizeof path);
+    yk_image_folder_path(&s->directories, file, path, sizeof path);
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
-        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folders.file[file].class, rows);
+        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->directories.file[file].class, rows);
         offset = yk_image_offset(r->decoder);
     }
     *added_out = !st;
@@ -121,7 +121,7 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 static void image_file(const yk_reader *reader, size_t i, char *path, size_t size)
 {
     const image_reader *r = (const image_reader *)reader;
-    yk_image_folder_path(&((const image_source *)reader->source)->folders, r->file[i], path, size);
+    yk_image_folder_path(&((const image_source *)reader->source)->directories, r->file[i], path, size);
 }
 
 static void image_reader_close(yk_reader *reader)
@@ -133,7 +133,7 @@ static void image_reader_close(yk_reader *reader)
 
 static void image_free(yk_source *source)
 {
-    yk_image_folder_fini(&((image_source *)source)->folders);
+    yk_image_folder_fini(&((image_source *)source)->directories);
 }
 
 /* ---- opening */
@@ -145,8 +145,8 @@ static yk_status find_size(image_source *s)
     size_t cap = 0, n;
     char path[PATH_MAX];
     yk_status st = YK_EDATA;
-    for (size_t i = 0; i < s->folders.files && st == YK_EDATA; i++) {
-        yk_image_folder_path(&s->folders, i, path, sizeof path);
+    for (size_t i = 0; i < s->directories.files && st == YK_EDATA; i++) {
+        yk_image_folder_path(&s->directories, i, path, sizeof path);
         if (!(st = load_file(path, &bytes, &cap, &n)))
             st = yk__image_form_like(bytes, n, &s->form);
     }
@@ -162,17 +162,17 @@ static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, co
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = yk_image_folder_list(spec->where, split, &s->folders);
+        st = yk_image_folder_list(spec->where, split, &s->directories);
     if (!st && !s->form.height)
         st = find_size(s);
     if (st)
         return st;
-    s->order = yk_perm_make(s->folders.files, ORDER_SEED);
+    s->order = yk_perm_make(s->directories.files, ORDER_SEED);
     yk__image_set_shape(source, &s->form);
-    source->examples = s->folders.files;
-    source->nblocks = (s->folders.files + BLOCK_FILES - 1) / BLOCK_FILES;
-    source->classes = (uint32_t)s->folders.classes;
-    source->has_test = s->folders.has_test;
+    source->examples = s->directories.files;
+    source->nblocks = (s->directories.files + BLOCK_FILES - 1) / BLOCK_FILES;
+    source->classes = (uint32_t)s->directories.classes;
+    source->has_test = s->directories.has_test;
     return YK_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLASSES_MOST ((int32_t)1 << 24)
+#define MAX_CLASSES ((int32_t)1 << 24)
 
 const uint64_t yk_inspect_cut[YK_INSPECT_CUTS] = {10, 100, 1000, 10000};
 
@@ -46,8 +46,8 @@ static void widen(yk_distribution *s)
 
 void yk_distribution_add(yk_distribution *s, double value)
 {
-    s->least = s->n == 0 || value < s->least ? value : s->least;
-    s->most = s->n == 0 || value > s->most ? value : s->most;
+    s->min = s->n == 0 || value < s->min ? value : s->min;
+    s->max = s->n == 0 || value > s->max ? value : s->max;
     s->sum += value;
     s->n++;
     double at;
@@ -76,7 +76,7 @@ static int64_t floor_divide(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out)
+size_t yk_distribution_bars(const yk_distribution *s, size_t max, yk_bar *out)
 {
     if (s->n == 0)
         return 0;
@@ -87,10 +87,10 @@ size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out)
     int64_t usual = s->low + (int64_t)quantile_bin(s, 0.999), step = 1;
     /* one bar is reserved for the tail, if there is one */
     while (floor_divide(usual, step) - floor_divide(from, step) + 1 >
-           (int64_t)most - (floor_divide(to, step) > floor_divide(usual, step)))
+           (int64_t)max - (floor_divide(to, step) > floor_divide(usual, step)))
         step *= 2;
     int64_t first = floor_divide(from, step), end = floor_divide(usual, step);
-    if (floor_divide(to, step) - first + 1 <= (int64_t)most)
+    if (floor_divide(to, step) - first + 1 <= (int64_t)max)
         end = floor_divide(to, step); /* the tail needs no bar of its own */
     size_t n = (size_t)(end - first + 1);
     bool tail = floor_divide(to, step) > end;
@@ -129,41 +129,41 @@ static yk_status reserve_classes(pass *w, size_t classes)
 
 static yk_status count_labels(pass *w, const yk_rows *rows)
 {
-    int32_t most = 0;
+    int32_t max = 0;
     for (size_t r = 0; r < rows->n; r++) {
         int32_t label = rows->label[r];
-        if (label < 0 || label >= CLASSES_MOST)
+        if (label < 0 || label >= MAX_CLASSES)
             return yk_fail(YK_EDATA, "record %llu: class %d is not from 0 to %d",
-                           (unsigned long long)(w->out->examples + r + 1), label, CLASSES_MOST - 1);
-        most = label > most ? label : most;
+                           (unsigned long long)(w->out->examples + r + 1), label, MAX_CLASSES - 1);
+        max = label > max ? label : max;
     }
-    yk_status st = reserve_classes(w, (size_t)most + 1);
+    yk_status st = reserve_classes(w, (size_t)max + 1);
     for (size_t r = 0; r < rows->n && !st; r++)
         w->out->class_count[rows->label[r]]++;
     return st;
 }
 
-static void widen_range(yk_inspection *i, double least, double most)
+static void widen_range(yk_inspection *i, double min, double max)
 {
-    i->least = least < i->least ? least : i->least;
-    i->most = most > i->most ? most : i->most;
+    i->min = min < i->min ? min : i->min;
+    i->max = max > i->max ? max : i->max;
 }
 
 static void count_bytes(pass *w, const uint8_t *x, size_t n)
 {
     uint64_t sum = 0, squares = 0, zeros = 0;
-    uint8_t least = UINT8_MAX, most = 0;
+    uint8_t min = UINT8_MAX, max = 0;
     for (size_t c = 0; c < n; c++) {
         sum += x[c];
         squares += (uint32_t)x[c] * x[c];
         zeros += x[c] == 0;
-        least = x[c] < least ? x[c] : least;
-        most = x[c] > most ? x[c] : most;
+        min = x[c] < min ? x[c] : min;
+        max = x[c] > max ? x[c] : max;
     }
     w->sum += (double)sum;
     w->squares += (double)squares;
     w->out->zeros += zeros;
-    widen_range(w->out, least, most);
+    widen_range(w->out, min, max);
     yk_distribution_add(&w->out->histogram, (double)sum / (double)n);
 }
 
@@ -171,21 +171,21 @@ static void count_bytes(pass *w, const uint8_t *x, size_t n)
 static double count_floats(pass *w, const float *x, size_t n)
 {
     double sum = 0.0, squares = 0.0;
-    float least = INFINITY, most = -INFINITY;
+    float min = INFINITY, max = -INFINITY;
     size_t zeros = 0, ones = 0;
     for (size_t c = 0; c < n; c++) {
         sum += (double)x[c];
         squares += (double)x[c] * (double)x[c];
         zeros += x[c] == 0.0f;
         ones += x[c] == 1.0f;
-        least = x[c] < least ? x[c] : least;
-        most = x[c] > most ? x[c] : most;
+        min = x[c] < min ? x[c] : min;
+        max = x[c] > max ? x[c] : max;
     }
     w->sum += sum;
     w->squares += squares;
     w->out->zeros += zeros;
     w->out->ones &= ones == n;
-    widen_range(w->out, (double)least, (double)most);
+    widen_range(w->out, (double)min, (double)max);
     return n ? sum / (double)n : 0.0;
 }
 
@@ -215,8 +215,8 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
         yk_status st = yk_keycount_add(&w->keys, key);
         if (st)
             return st;
-        i->index_least = key < i->index_least ? key : i->index_least;
-        i->index_most = key > i->index_most ? key : i->index_most;
+        i->index_min = key < i->index_min ? key : i->index_min;
+        i->index_max = key > i->index_max ? key : i->index_max;
         if (rows->field && rows->field[e] >= i->fields)
             i->fields = rows->field[e] + 1u;
     }
@@ -266,13 +266,13 @@ static yk_status begin(pass *w, const yk_source *s)
     i->width = s->width;
     i->channels = s->channels;
     i->has_test = yk_source_has_test_split(s);
-    i->least = INFINITY;
-    i->most = -INFINITY;
+    i->min = INFINITY;
+    i->max = -INFINITY;
     i->ones = s->kind != YK_ROWS_U8;
-    i->index_least = UINT32_MAX;
+    i->index_min = UINT32_MAX;
     yk_rows_init(&i->first, s->kind, sparse ? 0 : s->dim);
     i->scale = s->cached ? s->cached->scale : i->first.scale;
-    yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= CLASSES_MOST ? s->classes : 2);
+    yk_status st = reserve_classes(w, s->classes > 2 && s->classes <= MAX_CLASSES ? s->classes : 2);
     if (!st) /* entries per row are integers; means of bytes are below 256; means of floats can be anything */
         st = yk_distribution_init(&i->histogram, sparse ? 1.0 : 0x1p-8, s->kind == YK_ROWS_F32);
     return st || !sparse ? st : yk_keycount_init(&w->keys);
@@ -287,8 +287,8 @@ static yk_status end(pass *w, const yk_source *s)
     for (size_t c = 1; c < i->classes; c++)
         i->majority = i->class_count[c] > i->class_count[i->majority] ? c : i->majority;
     if (i->entries == 0) {
-        i->least = i->most = 0.0;
-        i->index_least = 0;
+        i->min = i->max = 0.0;
+        i->index_min = 0;
         i->ones = false;
         return YK_OK;
     }

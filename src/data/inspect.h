@@ -26,7 +26,7 @@
  * width. */
 typedef struct {
     uint64_t n;
-    double sum, least, most;
+    double sum, min, max;
     double width; /* a power of two */
     int64_t low;  /* 0, or minus half of the number of bins */
     uint64_t *bin;
@@ -45,9 +45,9 @@ void yk_distribution_add(yk_distribution *s, double value); /* must be finite */
 /* The lower end of the bin that holds the quantile. */
 double yk_distribution_quantile(const yk_distribution *s, double fraction);
 
-/* Divides the values into at most `most` (at least 2) bars of equal width, a power of two. If the largest 0.1 % of the values
+/* Divides the values into at most `max` (at least 2) bars of equal width, a power of two. If the largest 0.1 % of the values
  * are far away, they share the last bar. Returns the number of bars. */
-size_t yk_distribution_bars(const yk_distribution *s, size_t most, yk_bar *out);
+size_t yk_distribution_bars(const yk_distribution *s, size_t max, yk_bar *out);
 
 /* ---- the inspection */
 
@@ -76,15 +76,15 @@ typedef struct {
 
     /* Values: pixels as bytes (0 to 255), floats; sparse rows: only stored entries. */
     uint64_t entries;
-    double least, most, mean, deviation;
+    double min, max, mean, deviation;
     uint64_t zeros;
     bool ones;   /* all are 1 */
     float scale; /* pixels: the factor from byte to value */
 
     /* Sparse rows */
-    uint64_t empty;                   /* rows without entries */
-    uint32_t index_least, index_most; /* 0 if there are no entries */
-    uint32_t fields;                  /* 1 + the largest field number; 0: none */
+    uint64_t empty;                /* rows without entries */
+    uint32_t index_min, index_max; /* 0 if there are no entries */
+    uint32_t fields;               /* 1 + the largest field number; 0: none */
     yk_key_ranking ranking;
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */

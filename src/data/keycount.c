@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGES      ((size_t)1 << 16)
-#define PAGE       ((size_t)1 << 16)
-#define SLOTS_MOST ((size_t)1 << 33) /* half full with 2^32 keys */
+#define PAGES     ((size_t)1 << 16)
+#define PAGE      ((size_t)1 << 16)
+#define MAX_SLOTS ((size_t)1 << 33) /* half full with 2^32 keys */
 
 yk_status yk_keycount_init(yk_keycount *k)
 {
@@ -39,7 +39,7 @@ static yk_key_count *find(yk_key_count *large, size_t slots, uint32_t key)
 static yk_status grow(yk_keycount *k)
 {
     size_t slots = 2 * k->slots;
-    yk_key_count *large = slots > SLOTS_MOST ? NULL : calloc(slots, sizeof *large);
+    yk_key_count *large = slots > MAX_SLOTS ? NULL : calloc(slots, sizeof *large);
     if (!large)
         return yk_fail_memory((unsigned long long)slots * sizeof *large, "counting frequent features");
     for (size_t i = 0; i < k->slots; i++)

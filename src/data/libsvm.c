@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LABEL_MOST 1000000
+#define MAX_LABEL 1000000
 
 typedef struct {
     yk_text_source text;
@@ -28,7 +28,7 @@ typedef struct {
     yk_key_space keys;
     bool ffm;    /* entries begin with a field number */
     bool fields; /* rows keep it */
-    uint32_t most_field;
+    uint32_t max_field;
     atomic_uint seen; /* kinds of labels that any reader has seen */
 } libsvm;
 
@@ -53,9 +53,9 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     const char *after = yk_decimal_before(p, end, &v);
     if (!after || (after != end && !blank(*after) && *after != '#'))
         return yk__text_bad(r, p, "the label '%s' is not a number", yk__text_token(p, token)), NULL;
-    if (!(v >= -1.0 && v <= LABEL_MOST) || v != (double)(int32_t)v)
+    if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v)
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
-                            yk__text_token(p, token), LABEL_MOST),
+                            yk__text_token(p, token), MAX_LABEL),
                NULL;
     int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))
@@ -128,9 +128,9 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     uint64_t index, field = 0;
     if (s->ffm && !(p = parse_number(r, p, entry, "field", &field)))
         return NULL;
-    if (field > s->most_field)
+    if (field > s->max_field)
         return yk__text_bad(r, entry, "the field in '%s' is not below %u", yk__text_token(entry, token),
-                            s->most_field + 1),
+                            s->max_field + 1),
                NULL;
     const char *at = p;
     if (!(p = parse_number(r, p, entry, "index", &index)))
@@ -167,9 +167,9 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     uint32_t *index;
     float *value;
     uint16_t *field = NULL, unused;
-    const size_t most = (size_t)(end - p) / 4 + 1; /* "1:1 " is the shortest entry */
-    yk_status st = yk_rows_sparse(rows, most, &index, &value);
-    if (st || (s->fields && (st = yk_rows_fields(rows, most, &field))))
+    const size_t max = (size_t)(end - p) / 4 + 1; /* "1:1 " is the shortest entry */
+    yk_status st = yk_rows_sparse(rows, max, &index, &value);
+    if (st || (s->fields && (st = yk_rows_fields(rows, max, &field))))
         return st;
     size_t n = 0;
     for (;;) {
@@ -200,7 +200,7 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, UINT32_MAX);
     source->fields = s->ffm ? yk__spec_nfields(spec, o) : 1;
-    s->most_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
+    s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
     s->text.parse = parse_line;

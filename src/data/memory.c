@@ -28,16 +28,16 @@ static bool are_mixed(const int32_t *label, size_t n, uint32_t classes)
 
 static yk_status check_labels(yk_memory_data *m)
 {
-    enum { MOST_CLASSES = 1 << 24 };
-    int32_t most = 1;
+    enum { MAX_CLASSES = 1 << 24 };
+    int32_t max = 1;
     for (size_t i = 0; i < m->rows.n; i++) {
         const int32_t label = m->rows.label[i];
-        if (label < 0 || label >= (m->classes ? (int32_t)m->classes : MOST_CLASSES))
+        if (label < 0 || label >= (m->classes ? (int32_t)m->classes : MAX_CLASSES))
             return yk_fail(YK_EDATA, "row %zu: label %d is not a class from 0 to %d", i, label,
-                           (m->classes ? (int32_t)m->classes : MOST_CLASSES) - 1);
-        most = label > most ? label : most;
+                           (m->classes ? (int32_t)m->classes : MAX_CLASSES) - 1);
+        max = label > max ? label : max;
     }
-    m->classes = m->classes ? m->classes : (uint32_t)most + 1;
+    m->classes = m->classes ? m->classes : (uint32_t)max + 1;
     m->mixed = are_mixed(m->rows.label, m->rows.n, m->classes);
     return YK_OK;
 }
@@ -60,7 +60,7 @@ static yk_status check_row(const yk_rows *rows, size_t r, size_t number)
     return YK_OK;
 }
 
-static bool starts_make_sense(const yk_rows *rows)
+static bool starts_are_valid(const yk_rows *rows)
 {
     bool bad = rows->start[0] != 0;
     for (size_t r = 0; r < rows->n; r++)
@@ -161,7 +161,7 @@ static yk_status check_sparse(yk_memory_data *m)
     yk_rows *rows = &m->rows;
     scan found = {0};
     yk_status st = YK_OK;
-    const bool good = starts_make_sense(rows);
+    const bool good = starts_are_valid(rows);
     if (good && (st = scan_rows(rows, &found)))
         return st;
     if (!good || found.bad || (rows->start[rows->n] && found.largest >= rows->dim))

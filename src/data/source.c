@@ -19,7 +19,7 @@
 
 #define SNIFF_BYTES ((size_t)64 << 10)
 #define BAD_SHOWN   3                   /* skipped records that get a message each */
-#define COUNT_MOST  ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
+#define MAX_COUNT   ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
 
 static const yk_source_ops *const formats[] = {
     &yk__idx_source, &yk__tfrecord_source, &yk__libsvm_source, &yk__libffm_source, &yk__criteo_source,
@@ -190,7 +190,7 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     return st;
 }
 
-static void free_nothing(void *id)
+static void free_noop(void *id)
 {
     (void)id;
 }
@@ -202,7 +202,7 @@ void yk_source_free(yk_source *s)
     if (s->ops->free)
         s->ops->free(s);
     free(s->spec);
-    tdestroy(s->bad_seen, free_nothing);
+    tdestroy(s->bad_seen, free_noop);
     free(s);
 }
 
@@ -238,7 +238,7 @@ void yk_reader_free(yk_reader *r)
 /* Each block has its own rows, so that values other than 1 in one block do not make the next one store values. */
 static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void *context)
 {
-    enum { ROWS_AT_A_TIME = 4096 };
+    enum { ROWS_CHUNK = 4096 };
     yk_rows rows;
     yk_reader *r = NULL;
     yk_status st = yk_source_read(s, block, &r);
@@ -247,7 +247,7 @@ static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void
     yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
     for (size_t got = 1; !st && got;) {
         yk_rows_clear(&rows);
-        st = yk_reader_next(r, &rows, ROWS_AT_A_TIME, &got);
+        st = yk_reader_next(r, &rows, ROWS_CHUNK, &got);
         if (!st && got)
             st = visit(context, &rows);
     }
@@ -336,7 +336,7 @@ static yk_status count_bad(yk_source *s, const char *file, uint64_t offset, uint
 bool yk_source_bad_numbered(const yk_source *s, uint64_t offset)
 {
     const uint64_t skipped = atomic_load(&s->bad);
-    return offset <= COUNT_MOST && (skipped < BAD_SHOWN || skipped >= s->skip_bad);
+    return offset <= MAX_COUNT && (skipped < BAD_SHOWN || skipped >= s->skip_bad);
 }
 
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,

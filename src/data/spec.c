@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MOST (sizeof((yk_spec *)0)->option / sizeof((yk_spec *)0)->option[0])
+#define MAX_OPTIONS (sizeof((yk_spec *)0)->option / sizeof((yk_spec *)0)->option[0])
 
 static bool letter(char c)
 {
@@ -59,8 +59,8 @@ static yk_status parse_options(yk_spec *spec, char *list)
         *value++ = 0;
         if (yk_spec_text(spec, list, NULL))
             return yk_fail(YK_EUSAGE, "%s: the option %s is given twice", spec->text, list);
-        if (spec->noptions == OPTIONS_MOST)
-            return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, OPTIONS_MOST);
+        if (spec->noptions == MAX_OPTIONS)
+            return yk_fail(YK_EUSAGE, "%s: more than %zu options", spec->text, MAX_OPTIONS);
         spec->option[spec->noptions].key = list;
         spec->option[spec->noptions++].value = value;
     }
@@ -126,18 +126,18 @@ const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallb
     return fallback;
 }
 
-uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most)
+uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t min, uint64_t max)
 {
     const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
-    if (s && (spec->status = yk_number_u64(s, least, most, &fallback)))
+    if (s && (spec->status = yk_number_u64(s, min, max, &fallback)))
         yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
     return fallback;
 }
 
-double yk_spec_real(yk_spec *spec, const char *key, double fallback, double least, double most)
+double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min, double max)
 {
     const char *s = spec->status ? NULL : yk_spec_text(spec, key, NULL);
-    if (s && (spec->status = yk_number_real(s, least, most, &fallback)))
+    if (s && (spec->status = yk_number_real(s, min, max, &fallback)))
         yk_fail(spec->status, "%s: %s=%s: %s", spec->text, key, s, yk_error());
     return fallback;
 }
@@ -173,11 +173,11 @@ yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
     return YK_OK;
 }
 
-yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t most)
+yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned default_bits, uint64_t max)
 {
     const bool bits_given = yk_spec_text(spec, "bits", NULL);
     const uint64_t bits = yk_spec_u64(spec, "bits", o->hash_bits ? o->hash_bits : default_bits, 1, 31);
-    uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, most);
+    uint64_t features = yk_spec_u64(spec, "features", bits_given ? 0 : o->features, 1, max);
     if (bits_given && features && !spec->status)
         spec->status = yk_fail(YK_EUSAGE, "%s: bits and features cannot be combined", spec->text);
     if (bits > 31 && !spec->status)

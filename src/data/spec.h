@@ -36,8 +36,8 @@ bool yk_spec_is_stdin(const char *text); /* "csv:-": reads standard input */
 void yk_spec_fini(yk_spec *spec);
 
 /* An option's value; `fallback` if it is not given. After the first bad option the others are ignored. */
-uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t least, uint64_t most);
-double yk_spec_real(yk_spec *spec, const char *key, double fallback, double least, double most);
+uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t min, uint64_t max);
+double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min, double max);
 int yk_spec_choice(yk_spec *spec, const char *key, const char *choices,
                    int fallback); /* "crop pad": 0 or 1 */
 const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback);

@@ -1,6 +1,6 @@
 #include "data/stream_reader.h"
 
-enum { READ_AT_A_TIME = 256, STRIPE = 64 };
+enum { READ_CHUNK = 256, STRIPE = 64 };
 
 static uint64_t blocks_of(const yk__stream_reader *r)
 {
@@ -53,7 +53,7 @@ static yk_status next_part(yk__stream_reader *r, bool *end_out)
     while (r->part_used >= r->part.n) {
         yk_rows_clear(&r->part);
         r->part_used = 0;
-        yk_status st = yk_reader_next(r->reader, &r->part, READ_AT_A_TIME, &got);
+        yk_status st = yk_reader_next(r->reader, &r->part, READ_CHUNK, &got);
         if (st)
             return st;
         if (got == 0) {

@@ -12,9 +12,9 @@ typedef struct {
 
 yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t examples, uint64_t test)
 {
-    const uint64_t most = (uint64_t)1 << 40;
-    examples = yk_spec_u64(spec, "examples", examples, 1, most);
-    test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, most);
+    const uint64_t max = (uint64_t)1 << 40;
+    examples = yk_spec_u64(spec, "examples", examples, 1, max);
+    test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, max);
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
     s->base.examples = split == YK_SPLIT_TEST ? test : examples;

@@ -91,10 +91,10 @@ typedef struct {
     float ink;
 } pen;
 
-static float clampf(float v, float least, float most)
+static float clampf(float v, float min, float max)
 {
-    v = v < least ? least : v;
-    return v > most ? most : v;
+    v = v < min ? min : v;
+    return v > max ? max : v;
 }
 
 static pen pen_make(double radius, double soft, double ink)
@@ -104,7 +104,7 @@ static pen pen_make(double radius, double soft, double ink)
                  (float)ink};
 }
 
-/* Ink depends on the distance of a pixel's centre from the line; where lines overlap, the darker one is used. */
+/* Ink depends on the distance of a pixel's center from the line; where lines overlap, the darker one is used. */
 static void draw_line(float canvas[ROWS][STRIDE], const pen *p, float x0, float y0, float x1, float y1)
 {
     const float low = -MARGIN, high = YK_SYNTH_DIGIT_SIDE + MARGIN - 1;
@@ -149,9 +149,9 @@ static double normal(yk_rng *r)
     return (sum * 0x1p-16 - 2.0) * 1.7320508075688772;
 }
 
-static double between(yk_rng *r, double least, double most)
+static double between(yk_rng *r, double min, double max)
 {
-    return least + (most - least) * yk_rng_unit(r);
+    return min + (max - min) * yk_rng_unit(r);
 }
 
 #define SPLINE_PIECES 3
@@ -180,7 +180,7 @@ static void draw_stroke(float canvas[ROWS][STRIDE], const pen *p, float at[][2],
     }
 }
 
-/* At most one random number per declarator or statement: C does not define the order in which arguments and initialisers are
+/* At most one random number per declarator or statement: C does not define the order in which arguments and initializers are
  * evaluated, and compilers differ. */
 int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_DIGIT_PIXELS])
 {

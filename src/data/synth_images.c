@@ -2,7 +2,7 @@
  *
  *     synth:images?size=32&classes=10&channels=3&examples=50000&test=10000&seed=1
  *
- * Each class has three kinds of objects. An object is a smooth colour pattern (value noise with a period of at most 64
+ * Each class has three kinds of objects. An object is a smooth color pattern (value noise with a period of at most 64
  * pixels) with the soft outline of one of a few blobs. An image shows an object of its class, shifted by up to a fifth of
  * the size, in front of a background pattern that is independent of the class. Contrast, brightness and noise vary:
  *
@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* ---- tuned amounts */
-#define TILE_MOST    64 /* largest period of a pattern, in pixels */
+#define MAX_TILE     64 /* largest period of a pattern, in pixels */
 #define KINDS        3  /* kinds of objects in a class */
 #define BACKGROUNDS  24
 #define OUTLINES     12
@@ -83,7 +83,7 @@ static void draw_plane(yk_rng *r, uint32_t tile, int dark, int light, uint8_t *p
 }
 
 /* A blob: a disc with a soft edge whose radius depends on the direction: right, below, left, above, and the four diagonals
- * between them. x and y are relative to the centre, in units of size / 256. */
+ * between them. x and y are relative to the center, in units of size / 256. */
 static int blob(const int straight[4], const int between[4], int x, int y)
 {
     int ax = abs(x), ay = abs(y), large = ax > ay ? ax : ay, small = ax > ay ? ay : ax;
@@ -114,7 +114,7 @@ static void draw_outline(yk_rng *r, const yk_synth_images *p, uint8_t *out)
 yk_synth_images *yk_synth_images_create(const yk_synth_images_shape *shape)
 {
     yk_synth_images head = {.shape = *shape};
-    head.tile = shape->size < TILE_MOST ? shape->size : TILE_MOST;
+    head.tile = shape->size < MAX_TILE ? shape->size : MAX_TILE;
     head.margin = shape->size / JITTER;
     head.stride = shape->size + 2 * head.margin + 8;
     size_t patterns = (size_t)shape->classes * KINDS + BACKGROUNDS;

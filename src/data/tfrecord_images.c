@@ -4,8 +4,8 @@
 #include "format/tfrecord.h"
 #include <string.h>
 
-#define CLASSES_MOST 65536
-#define PROBED       16 /* records that are tried to find a good one */
+#define MAX_CLASSES 65536
+#define PROBED      16 /* records that are tried to find a good one */
 
 /* ---- one record */
 
@@ -40,10 +40,10 @@ static yk_status check_feature(const yk_feature *f, yk_feature_kind kind, const 
 
 static yk_status read_class(const yk__tfr_images *t, const yk_feature *f, int32_t *out)
 {
-    int64_t most = (t->classes ? t->classes : CLASSES_MOST) - 1;
-    if (f->number < t->base || f->number - t->base > most)
+    int64_t max = (t->classes ? t->classes : MAX_CLASSES) - 1;
+    if (f->number < t->base || f->number - t->base > max)
         return yk_fail(YK_EDATA, "the label %lld is not from %lld to %lld%s", (long long)f->number,
-                       (long long)t->base, (long long)(t->base + most),
+                       (long long)t->base, (long long)(t->base + max),
                        t->classes ? " (options base and classes)" : "");
     *out = (int32_t)(f->number - t->base);
     return YK_OK;
@@ -124,7 +124,7 @@ yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_imag
     if (sparse)
         return YK_OK;
     out->base = (int64_t)yk_spec_u64(spec, "base", 0, 0, INT32_MAX);
-    out->classes = (uint32_t)yk_spec_u64(spec, "classes", 0, 1, CLASSES_MOST);
+    out->classes = (uint32_t)yk_spec_u64(spec, "classes", 0, 1, MAX_CLASSES);
     yk_status st = yk__image_options(spec, &out->form);
     if (st)
         return st;

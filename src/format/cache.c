@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #define ALIGNMENT 64
-#define SIZE_MOST ((uint64_t)1 << 62)
+#define MAX_SIZE  ((uint64_t)1 << 62)
 
 static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index",
                                                         "value", "truth", "field"};
@@ -31,8 +31,8 @@ static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
                              [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2}};
     *size_out = 0;
     return !of[array].exists ||
-           (s->n < SIZE_MOST && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
-            *size_out < SIZE_MOST);
+           (s->n < MAX_SIZE && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
+            *size_out < MAX_SIZE);
 }
 
 yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
@@ -53,7 +53,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
     uint64_t at = YK_CACHE_HEADER;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         uint64_t size;
-        if (!array_size(s, i, &size) || at > SIZE_MOST - size)
+        if (!array_size(s, i, &size) || at > MAX_SIZE - size)
             return yk_fail(YK_EDATA, "%s: %llu rows of %llu columns are too large for a file", path,
                            (unsigned long long)s->n, (unsigned long long)s->dim);
         if (size == 0)
@@ -99,8 +99,8 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
         return bad(path, offsetof(yk_cache_header, n), "no examples");
     if (h->classes == 0 || h->classes > INT32_MAX)
         return bad(path, offsetof(yk_cache_header, classes), "invalid number of classes");
-    uint64_t most = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : SIZE_MOST, product;
-    if (h->dim > most)
+    uint64_t max = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : MAX_SIZE, product;
+    if (h->dim > max)
         return bad(path, offsetof(yk_cache_header, dim), "too many columns");
     if (h->kind != YK_ROWS_SPARSE &&
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))

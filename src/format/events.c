@@ -197,14 +197,14 @@ yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *n
 /* ---- the file */
 
 /* TensorBoard reads the files of a host in the order of their names: the time comes first. */
-static char *make_name(const char *folder)
+static char *make_name(const char *directory)
 {
     static atomic_uint files;
     char host[256] = "localhost";
     if (gethostname(host, sizeof host - 1) || !host[0])
         strcpy(host, "localhost");
     char *path = NULL;
-    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", folder, (long long)time(NULL), host,
+    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", directory, (long long)time(NULL), host,
                  (long)getpid(), atomic_fetch_add(&files, 1)) < 0)
         return NULL;
     return path;

@@ -27,7 +27,7 @@ typedef struct {
     size_t cap; /* of index and value: a list that is later replaced by one of another kind may be longer */
 } sink;
 
-static void take_int(sink *s, uint64_t v)
+static void store_int(sink *s, uint64_t v)
 {
     s->last = (int64_t)v;
     if (s->limit && v >= s->limit && !s->outside) {
@@ -39,7 +39,7 @@ static void take_int(sink *s, uint64_t v)
     s->count++;
 }
 
-static void take_float(sink *s, const uint8_t *p)
+static void store_float(sink *s, const uint8_t *p)
 {
     if (s->value && s->count < s->cap)
         memcpy(s->value + s->count, p, sizeof(float));
@@ -51,14 +51,14 @@ static bool walk_packed(sink *s, const uint8_t *p, size_t n)
     const uint8_t *end = p + n;
     if (s->kind == FLOATS) {
         for (; end - p >= 4; p += 4)
-            take_float(s, p);
+            store_float(s, p);
         return p == end;
     }
     while (p < end) {
         uint64_t v;
         if (!(p = yk__wire_varint(p, end, &v)))
             return false;
-        take_int(s, v);
+        store_int(s, v);
     }
     return true;
 }
@@ -81,11 +81,11 @@ static const uint8_t *walk_value(sink *s, const uint8_t *p, const uint8_t *end, 
     }
     if (tag == YK__TAG(1, YK__VARINT) && s->kind == INTS) {
         if ((p = yk__wire_varint(p, end, &v)))
-            take_int(s, v);
+            store_int(s, v);
         return p;
     }
     if (tag == YK__TAG(1, YK__FIXED32) && s->kind == FLOATS && end - p >= 4)
-        take_float(s, p);
+        store_float(s, p);
     return yk__wire_skip(p, end, tag);
 }
 
@@ -222,7 +222,7 @@ static yk_status malformed(void)
     return yk_fail(YK_EDATA, "not a well-formed tf.train.Example");
 }
 
-static bool take_entry(void *context, const uint8_t *p, size_t n)
+static bool match_entry(void *context, const uint8_t *p, size_t n)
 {
     layout *l = context;
     slot *slots = l->slot, found = {.canonical = true, .entry = p, .entry_n = n};
@@ -317,27 +317,27 @@ static yk_status outside(int64_t index, uint64_t features)
         (long long)index, (unsigned long long)YK_EXAMPLE_INDICES - 1);
 }
 
-static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, size_t most)
+static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, size_t max)
 {
     const uint64_t features = keys.features;
     uint64_t limit = features && features < YK_EXAMPLE_INDICES ? features : YK_EXAMPLE_INDICES;
     size_t count = 0;
     if (s->canonical) {
-        switch (keys.hash ? yk__varints_decode(s->p, s->n, true, limit, out, most, &count)
-                          : yk__varints_decode(s->p, s->n, false, limit, out, most, &count)) {
+        switch (keys.hash ? yk__varints_decode(s->p, s->n, true, limit, out, max, &count)
+                          : yk__varints_decode(s->p, s->n, false, limit, out, max, &count)) {
         case YK__VARINTS_OK:
-            return count == most ? YK_OK : count_mismatch(count, most);
+            return count == max ? YK_OK : count_mismatch(count, max);
         case YK__VARINTS_MALFORMED:
             return malformed();
         case YK__VARINTS_TOO_MANY:
-            return count_mismatch(count_of(s), most);
+            return count_mismatch(count_of(s), max);
         case YK__VARINTS_OUTSIDE:
             break;
         }
-    } else if (s->count != most) {
-        return count_mismatch(s->count, most);
+    } else if (s->count != max) {
+        return count_mismatch(s->count, max);
     }
-    sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .cap = most};
+    sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .cap = max};
     text name;
     walk_entry(&got, s->entry, s->entry_n, &name);
     return got.outside ? outside(got.first_outside, features) : YK_OK;
@@ -410,7 +410,7 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const
                             yk_rows *rows)
 {
     layout l = name_features(names);
-    if (!walk_example(p, n, take_entry, &l))
+    if (!walk_example(p, n, match_entry, &l))
         return malformed();
     int32_t label = 0;
     yk_status st = read_label(&l, &label);
@@ -425,19 +425,19 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const
         return wrong_kind(&l, VALUE, "float");
     if (names && names->field_needed && !l.slot[FIELD].kind)
         return missing(&l, FIELD);
-    size_t most = count_of(value->kind ? value : index);
+    size_t max = count_of(value->kind ? value : index);
     uint32_t *to_index;
     float *to_value;
     uint16_t *to_field;
-    if ((st = yk_rows_sparse(rows, most, &to_index, &to_value)) ||
-        (st = read_index(index, keys, to_index, most)) ||
-        (value->kind && (st = read_value(value, to_value, most))))
+    if ((st = yk_rows_sparse(rows, max, &to_index, &to_value)) ||
+        (st = read_index(index, keys, to_index, max)) ||
+        (value->kind && (st = read_value(value, to_value, max))))
         return st;
     if (l.slot[FIELD].kind &&
-        ((st = yk_rows_fields(rows, most, &to_field)) ||
-         (st = read_field(&l, names->nfields ? names->nfields : UINT16_MAX + 1, to_field, most))))
+        ((st = yk_rows_fields(rows, max, &to_field)) ||
+         (st = read_field(&l, names->nfields ? names->nfields : UINT16_MAX + 1, to_field, max))))
         return st;
-    return yk_rows_commit(rows, most, label);
+    return yk_rows_commit(rows, max, label);
 }
 
 /* ---- any features, by name */

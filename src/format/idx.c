@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define DEFLATE_MOST 1032 /* the largest compression ratio of deflate */
+#define MAX_DEFLATE 1032 /* the largest compression ratio of deflate */
 
 bool yk_idx_magic(const uint8_t *p, size_t n)
 {
@@ -40,10 +40,10 @@ static yk_status explain_damage(const char *path)
 static yk_status inflate_members(struct libdeflate_decompressor *d, const char *path, const uint8_t *in,
                                  size_t n, uint8_t **out, size_t *size_out)
 {
-    size_t most = n > SIZE_MAX / 4 / DEFLATE_MOST ? SIZE_MAX / 4 : n * DEFLATE_MOST;
+    size_t max = n > SIZE_MAX / 4 / MAX_DEFLATE ? SIZE_MAX / 4 : n * MAX_DEFLATE;
     uint32_t last;
     memcpy(&last, in + n - 4, sizeof last);
-    size_t cap = last < most ? last : most, made = 0, at = 0;
+    size_t cap = last < max ? last : max, made = 0, at = 0;
     uint8_t *to = yk_alloc(cap + 1, 1, "an idx file");
     if (!to)
         return YK_ESYSTEM;
@@ -55,8 +55,8 @@ static yk_status inflate_members(struct libdeflate_decompressor *d, const char *
         }
         enum libdeflate_result r =
             libdeflate_gzip_decompress_ex(d, in + at, n - at, to + made, cap - made, &used, &got);
-        if (r == LIBDEFLATE_INSUFFICIENT_SPACE && cap < most) {
-            size_t more = cap < most / 2 ? 2 * cap + 4096 : most;
+        if (r == LIBDEFLATE_INSUFFICIENT_SPACE && cap < max) {
+            size_t more = cap < max / 2 ? 2 * cap + 4096 : max;
             uint8_t *grown = yk_alloc(more + 1, 1, "an idx file");
             if (!grown) {
                 yk_free(to);

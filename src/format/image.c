@@ -57,12 +57,12 @@ size_t yk_image_offset(const yk_image_decoder *d)
 
 /* ---- fitting an image to the form */
 
-/* from * to / per, rounded, at least 1 and at most `most`. */
-static size_t scaled(size_t from, size_t to, size_t per, size_t most)
+/* from * to / per, rounded, at least 1 and at most `max`. */
+static size_t scaled(size_t from, size_t to, size_t per, size_t max)
 {
     size_t n = (2 * from * to + per) / (2 * per);
     n = n < 1 ? 1 : n;
-    return n < most ? n : most;
+    return n < max ? n : max;
 }
 
 static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
@@ -125,14 +125,14 @@ static yk_status check_shape(const yk_image_shape *p, const yk_image_form *form)
 
 /* ---- decoding */
 
-static yk_status take_shape(void *context, const yk_image_shape *shape)
+static yk_status on_shape(void *context, const yk_image_shape *shape)
 {
     yk_image_decoder *d = context;
     yk_frame f = frame_of(shape, d->form);
     return yk_resampler_begin(&d->resampler, &f, d->planes);
 }
 
-static void take_row(void *context, const uint8_t *row)
+static void on_row(void *context, const uint8_t *row)
 {
     yk_resampler_row(&((yk_image_decoder *)context)->resampler, row);
 }
@@ -176,7 +176,7 @@ yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const
         return st;
     d->form = form;
     d->planes = planes;
-    const yk_image_sink sink = {take_shape, take_row, d};
+    const yk_image_sink sink = {on_shape, on_row, d};
     if (!d->is_png)
         return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, &sink);
     st = yk_png_decode(&d->png, &sink);

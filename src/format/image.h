@@ -1,4 +1,4 @@
-/* Decodes JPEG and PNG images, recognised by their bytes, to planes of bytes of one size.
+/* Decodes JPEG and PNG images, recognized by their bytes, to planes of bytes of one size.
  *
  * Example:
  *     yk_image_decoder *d;
@@ -15,8 +15,8 @@
  *     EXACT    not fitted: an image of another size is YK_EUSAGE
  *
  * resample.h describes the filter. A JPEG that is at least twice as large as the form is decoded at 1/2, 1/4 or 1/8 of its
- * size. Alpha is dropped, 16 bits become 8, CMYK becomes RGB; gamma, colour profiles and EXIF orientation are ignored. Damage
- * is an error with the text of the library, even where the library would continue with grey pixels.
+ * size. Alpha is dropped, 16 bits become 8, CMYK becomes RGB; gamma, color profiles and EXIF orientation are ignored. Damage
+ * is an error with the text of the library, even where the library would continue with gray pixels.
  *
  * Memory is bounded: at most YK_IMAGE_SIDE pixels per side and YK_IMAGE_PIXELS in total. Rows are processed one by one; only
  * a progressive JPEG or an interlaced PNG is held as a whole. A decoder is for one thread at a time and any number of images.

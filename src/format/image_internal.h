@@ -11,7 +11,7 @@
  *
  * Both libraries report errors with longjmp(), which never leaves these functions and never crosses a function of the sink.
  * libjpeg's warnings about pixels (missing data, invalid codes) are errors here; other warnings of libjpeg (extra bytes
- * between markers, an unknown version number) and all warnings of libpng are ignored. Every kind of PNG becomes 8-bit grey or
+ * between markers, an unknown version number) and all warnings of libpng are ignored. Every kind of PNG becomes 8-bit gray or
  * RGB: palettes are applied, alpha is dropped. One thread at a time.
  */
 #ifndef YK_FORMAT_IMAGE_INTERNAL_H
@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     yk_status (*begin)(void *context, const yk_image_shape *shape); /* once; an error ends the decoding */
-    /* grey: [width]; colour: [width][4], R G B and an unused byte, for vector code */
+    /* gray: [width]; color: [width][4], R G B and an unused byte, for vector code */
     void (*row)(void *context, const uint8_t *row);
     void *context;
 } yk_image_sink;
@@ -41,8 +41,8 @@ void yk_jpeg_free(yk_jpeg *j); /* NULL is fine */
 
 yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *out);
 
-/* After open, once. shrink: 1, 2, 4 or 8; grey: one channel is enough. */
-yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_image_sink *sink);
+/* After open, once. shrink: 1, 2, 4 or 8; gray: one channel is enough. */
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_sink *sink);
 
 size_t yk_jpeg_offset(const yk_jpeg *j); /* bytes read so far */
 

@@ -33,10 +33,10 @@ yk_status yk_ini_open(const char *path, unsigned flags, yk_ini *out)
     return out->file ? YK_OK : yk_fail(YK_EUSAGE, "%s: cannot read: %s", path, strerror(errno));
 }
 
-yk_status yk_ini_open_plain(const char *path, uint64_t most, unsigned flags, yk_ini *out)
+yk_status yk_ini_open_regular(const char *path, uint64_t max, unsigned flags, yk_ini *out)
 {
     int fd;
-    yk_status st = yk_file_open_plain(path, most, &fd);
+    yk_status st = yk_file_open_regular(path, max, &fd);
     *out = (yk_ini){.section = "", .path = path, .flags = flags};
     if (st || fd < 0)
         return st;

@@ -18,7 +18,7 @@
 #define RAW_BYTES    ((size_t)64 << 10)
 #define PIECE_BYTES  ((size_t)4 << 10) /* past the expected end */
 #define PAD_BYTES    64                /* readable zeros after the data */
-#define LINE_MOST    ((size_t)64 << 20)
+#define MAX_LINE     ((size_t)64 << 20)
 
 typedef enum { PLAIN, GZIP, ZLIB } coding;
 
@@ -71,7 +71,7 @@ static ssize_t read_some(int fd, void *to, size_t n)
 }
 
 /* The same, at most at the rate of YK_SLOW_READ. */
-static ssize_t read_paced(const yk_input *in, void *to, size_t n)
+static ssize_t read_throttled(const yk_input *in, void *to, size_t n)
 {
     if (in->slow <= 0.0)
         return read_some(in->fd, to, n);
@@ -225,7 +225,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
     } else if (space > in->expected - in->raw_read) {
         space = (size_t)(in->expected - in->raw_read);
     }
-    ssize_t got = read_paced(in, in->buffer + in->have, space);
+    ssize_t got = read_throttled(in, in->buffer + in->have, space);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->ended = got == 0;
@@ -236,7 +236,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
 
 static yk_status more_raw(yk_input *in)
 {
-    ssize_t got = read_paced(in, in->raw, RAW_BYTES);
+    ssize_t got = read_throttled(in, in->raw, RAW_BYTES);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->z.next_in = in->raw;
@@ -395,7 +395,7 @@ static yk_status next_line(yk_input *in, bool quoted, const char **line_out, siz
             return YK_OK;
         }
         seen = in->have;
-        if (seen > LINE_MOST) {
+        if (seen > MAX_LINE) {
             fail_input(in, YK_EDATA, "a line is longer than 64 MiB: not a text file");
             return report(in);
         }

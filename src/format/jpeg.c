@@ -9,8 +9,8 @@
 #include <jerror.h> /* after jpeglib.h: the error numbers depend on its version */
 
 /* A few kilobytes can require thousands of passes over a large image. Real progressive files have about ten. */
-#define SCANS_MOST 200
-#define WORK_MOST  ((uint64_t)1 << 31) /* pixels times scans */
+#define MAX_SCANS  200
+#define MAX_WORK   ((uint64_t)1 << 31) /* pixels times scans */
 #define COEF_BYTES (1024L << 20)       /* for the coefficients of a progressive image */
 
 /* libjpeg-turbo writes aligned rows around the cache, and unaligned rows through it. The row is read immediately, so writing
@@ -59,7 +59,7 @@ static void limit_scans(j_common_ptr common)
 {
     yk_jpeg *j = common->client_data;
     uint64_t scans = (uint64_t)j->z.input_scan_number;
-    if (scans > SCANS_MOST || scans * j->z.image_width * j->z.image_height > WORK_MOST) {
+    if (scans > MAX_SCANS || scans * j->z.image_width * j->z.image_height > MAX_WORK) {
         snprintf(j->text, sizeof j->text, "a progressive JPEG of this size with more than %llu scans",
                  (unsigned long long)scans - 1);
         longjmp(j->out, 1);
@@ -140,8 +140,8 @@ yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *o
     return YK_OK;
 }
 
-/* Chooses the output colours; libjpeg converts most colour spaces. */
-static bool choose_colours(yk_jpeg *j, bool grey)
+/* Chooses the output colors; libjpeg converts most color spaces. */
+static bool choose_colors(yk_jpeg *j, bool gray)
 {
     struct jpeg_decompress_struct *z = &j->z;
     switch (z->jpeg_color_space) {
@@ -149,7 +149,7 @@ static bool choose_colours(yk_jpeg *j, bool grey)
         z->out_color_space = JCS_GRAYSCALE;
         return true;
     case JCS_YCbCr:
-        z->out_color_space = grey ? JCS_GRAYSCALE : JCS_EXT_RGBX;
+        z->out_color_space = gray ? JCS_GRAYSCALE : JCS_EXT_RGBX;
         return true;
     case JCS_RGB:
         z->out_color_space = JCS_EXT_RGBX;
@@ -175,10 +175,10 @@ static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
     }
 }
 
-yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool grey, const yk_image_sink *sink)
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_sink *sink)
 {
     struct jpeg_decompress_struct *z = &j->z;
-    if (!choose_colours(j, grey)) {
+    if (!choose_colors(j, gray)) {
         jpeg_abort_decompress(z);
         return yk_fail(YK_EDATA,
                        "unsupported JPEG color space with %d components: neither grayscale, RGB nor CMYK",

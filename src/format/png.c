@@ -48,9 +48,9 @@ yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_shape *o
     png_set_chunk_malloc_max(read,
                              (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
     png_read_info(read, info);
-    int colour = png_get_color_type(read, info);
+    int color = png_get_color_type(read, info);
     *out = (yk_image_shape){png_get_image_width(read, info), png_get_image_height(read, info),
-                            colour == PNG_COLOR_TYPE_GRAY || colour == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3};
+                            color == PNG_COLOR_TYPE_GRAY || color == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3};
     return YK_OK;
 }
 

@@ -12,20 +12,20 @@ typedef float f32x4 __attribute__((vector_size(16)));
 static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, double extent)
 {
     double scale = extent / (double)n, support = scale < 1.0 ? 1.0 : scale;
-    size_t most = 2 * (size_t)support + 3;
+    size_t max = 2 * (size_t)support + 3;
     if (YK_RESERVE(a->taps, a->taps_cap, n, "resizing images") ||
-        YK_RESERVE(a->weight, a->weight_cap, n * most, "resizing images"))
+        YK_RESERVE(a->weight, a->weight_cap, n * max, "resizing images"))
         return YK_ESYSTEM;
     a->n = n;
     for (size_t i = 0, at = 0; i < n; i++) {
-        double centre = begin + ((double)i + 0.5) * scale, sum = 0.0;
-        double low = centre - support, high = centre + support;
+        double center = begin + ((double)i + 0.5) * scale, sum = 0.0;
+        double low = center - support, high = center + support;
         size_t first = low > 0.0 ? (size_t)low : 0, last = (size_t)high + 1, count = 0;
         first = first < size ? first : size - 1;
         last = last < size ? last : size;
         float *weight = a->weight + at;
-        for (size_t k = first; k < last && count < most; k++) {
-            double d = ((double)k + 0.5 - centre) / support;
+        for (size_t k = first; k < last && count < max; k++) {
+            double d = ((double)k + 0.5 - center) / support;
             double w = 1.0 - (d < 0.0 ? -d : d);
             if (w <= 0.0 && count == 0 && k + 1 < last) {
                 first = k + 1; /* weight 0 at the edge of the triangle */
@@ -50,15 +50,15 @@ static yk_status plan_axis(yk__axis *a, size_t n, size_t size, double begin, dou
 }
 
 /* The largest number of output rows that are incomplete at the same time. */
-static size_t most_at_once(const yk__axis *a)
+static size_t max_at_once(const yk__axis *a)
 {
-    size_t most = 1, done = 0;
+    size_t max = 1, done = 0;
     for (size_t i = 0; i < a->n; i++) {
         while (a->taps[done].first + a->taps[done].count <= a->taps[i].first)
             done++;
-        most = i - done + 1 > most ? i - done + 1 : most;
+        max = i - done + 1 > max ? i - done + 1 : max;
     }
-    return most;
+    return max;
 }
 
 yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *planes)
@@ -75,7 +75,7 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
         st = plan_axis(&r->y, f->box_h, f->height, f->top, f->high);
     if (st)
         return st;
-    r->ring = most_at_once(&r->y);
+    r->ring = max_at_once(&r->y);
     size_t line = f->box_w * r->lanes;
     if (YK_RESERVE(r->line, r->line_cap, line, "resizing images") ||
         YK_RESERVE(r->wide, r->wide_cap, f->width * r->lanes, "resizing images") ||
@@ -108,7 +108,7 @@ static void widen(const uint8_t *restrict row, size_t n, float *restrict out)
         out[i] = (float)row[i];
 }
 
-static void across_grey(const yk__axis *a, const float *from, float *out)
+static void resample_gray(const yk__axis *a, const float *from, float *out)
 {
     for (size_t i = 0; i < a->n; i++) {
         const float *w = a->weight + a->taps[i].at, *p = from + a->taps[i].first;
@@ -119,7 +119,7 @@ static void across_grey(const yk__axis *a, const float *from, float *out)
     }
 }
 
-static void across_colour(const yk__axis *a, const float *from, float *out)
+static void resample_color(const yk__axis *a, const float *from, float *out)
 {
     for (size_t i = 0; i < a->n; i++) {
         const float *w = a->weight + a->taps[i].at, *p = from + 4 * (size_t)a->taps[i].first;
@@ -139,18 +139,18 @@ static inline uint8_t to_byte(float v)
 }
 
 /* The weights of ITU-R BT.601, as JPEG has them. */
-static inline uint8_t to_grey(const float *v)
+static inline uint8_t to_gray(const float *v)
 {
     return to_byte(0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2]);
 }
 
 /* [n][4] floats to three planes, in two steps: compilers vectorise the deinterleaving of bytes. */
-static void split_colours(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
+static void split_colors(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
 {
-    enum { AT_A_TIME = 64 };
-    uint8_t mixed[4 * AT_A_TIME];
-    for (size_t x = 0; x < n; x += AT_A_TIME) {
-        size_t m = n - x < AT_A_TIME ? n - x : AT_A_TIME;
+    enum { CHUNK = 64 };
+    uint8_t mixed[4 * CHUNK];
+    for (size_t x = 0; x < n; x += CHUNK) {
+        size_t m = n - x < CHUNK ? n - x : CHUNK;
         for (size_t i = 0; i < 4 * m; i++)
             mixed[i] = to_byte(from[4 * x + i]);
         for (size_t c = 0; c < 3; c++)
@@ -172,9 +172,9 @@ static void put_row(const yk_resampler *r, const float *row, size_t box_row)
             memcpy(out + c * plane, out, f->box_w);
     } else if (f->out_channels == 1) {
         for (size_t x = 0; x < f->box_w; x++)
-            out[x] = to_grey(row + 4 * x);
+            out[x] = to_gray(row + 4 * x);
     } else {
-        split_colours(row, f->box_w, out, plane);
+        split_colors(row, f->box_w, out, plane);
     }
 }
 
@@ -198,9 +198,9 @@ void yk_resampler_row(yk_resampler *r, const uint8_t *row)
         return;
     }
     if (r->lanes == 1)
-        across_grey(&r->x, r->wide, r->line);
+        resample_gray(&r->x, r->wide, r->line);
     else
-        across_colour(&r->x, r->wide, r->line);
+        resample_color(&r->x, r->wide, r->line);
     for (size_t i = r->box_row; i < r->y.n && taps[i].first <= at; i++) {
         if (at >= taps[i].first + taps[i].count)
             continue; /* complete, but one before it is not */

@@ -32,7 +32,7 @@ typedef struct {
     size_t width, height, channels;    /* of the decoded image; channels: 1 or 3 */
     double left, top, wide, high;      /* the region of it that is used */
     size_t out_width, out_height;      /* of the output */
-    size_t out_channels;               /* 1 or 3: repeats grey, or converts colours to grey */
+    size_t out_channels;               /* 1 or 3: repeats gray, or converts colors to gray */
     size_t box_x, box_y, box_w, box_h; /* where the region goes; black around it */
 } yk_frame;
 
@@ -53,7 +53,7 @@ typedef struct {
     float *wide;    /* one source row: [width][lanes] */
     float *line;    /* one source row, scaled to the width of the box: [box_w][lanes] */
     float *sums;    /* [ring][box_w][lanes], incomplete rows of the box */
-    size_t lanes;   /* of a pixel: 1, or 4 for colours */
+    size_t lanes;   /* of a pixel: 1, or 4 for colors */
     bool same_size; /* nothing to resample */
     size_t ring, wide_cap, line_cap, sums_cap;
     size_t source_row; /* the next one */

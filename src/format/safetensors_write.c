@@ -83,11 +83,11 @@ static void describe(yk_json *j, const item *it, uint64_t begin)
     yk_json_text(j, "dtype", yk_dtype_name(it->tensor->dtype));
     yk_json_array(j, "shape");
     for (size_t k = 0; k < it->tensor->rank; k++)
-        yk_json_whole(j, NULL, (int64_t)it->tensor->shape[k]);
+        yk_json_int(j, NULL, (int64_t)it->tensor->shape[k]);
     yk_json_end(j);
     yk_json_array(j, "data_offsets");
-    yk_json_whole(j, NULL, (int64_t)begin);
-    yk_json_whole(j, NULL, (int64_t)(begin + it->bytes));
+    yk_json_int(j, NULL, (int64_t)begin);
+    yk_json_int(j, NULL, (int64_t)(begin + it->bytes));
     yk_json_end(j);
     yk_json_end(j);
 }

@@ -21,7 +21,7 @@ static uint64_t load64(const uint8_t *p)
 bool yk_tfr_header(const uint8_t *p, uint64_t *length_out)
 {
     *length_out = load64(p);
-    return *length_out <= YK_TFR_MOST && load32(p + 8) == yk_crc32c_masked(p, 8);
+    return *length_out <= YK_TFR_MAX && load32(p + 8) == yk_crc32c_masked(p, 8);
 }
 
 static void truncated(yk_tfr *rec, uint64_t needs, size_t have)
@@ -137,7 +137,7 @@ yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
 
 yk_status yk_tfr_write(yk_file *file, const void *data, size_t size)
 {
-    if (size > YK_TFR_MOST)
+    if (size > YK_TFR_MAX)
         return yk_fail(YK_EDATA, "a TFRecord of %zu bytes is longer than 2 GiB", size);
     uint64_t length = size;
     uint8_t header[YK_TFR_HEADER];

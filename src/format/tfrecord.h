@@ -23,7 +23,7 @@
 
 #define YK_TFR_HEADER 12
 #define YK_TFR_FRAME  16                        /* header, and checksum after the data */
-#define YK_TFR_MOST   (((uint64_t)1 << 31) - 1) /* data of a record; protobuf has the same limit */
+#define YK_TFR_MAX    (((uint64_t)1 << 31) - 1) /* data of a record; protobuf has the same limit */
 
 typedef enum {
     YK_TFR_RECORD,     /* data and size are set; the record is consumed */

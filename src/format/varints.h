@@ -36,10 +36,10 @@ static inline uint64_t yk__varint_compact(uint64_t w)
 
 typedef enum { YK__VARINTS_OK, YK__VARINTS_MALFORMED, YK__VARINTS_TOO_MANY, YK__VARINTS_OUTSIDE } yk__varints;
 
-/* Stores at most `most` indices: either all are below `limit` <= 2^31, or keys are hashed to ids below it. */
+/* Stores at most `max` indices: either all are below `limit` <= 2^31, or keys are hashed to ids below it. */
 static inline __attribute__((always_inline)) yk__varints yk__varints_decode(const uint8_t *p, size_t n,
                                                                             bool hash, uint64_t limit,
-                                                                            uint32_t *out, size_t most,
+                                                                            uint32_t *out, size_t max,
                                                                             size_t *n_out)
 {
     static const uint64_t keep[6] = {0, 0x7f, 0x7f7f, 0x7f7f7f, 0x7f7f7f7f, 0x7f7f7f7f7f};
@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) yk__varints yk__varints_decode(cons
     size_t count = 0;
     for (size_t at = 0; at < n; at += 64) {
         uint64_t bits = yk__varint_ends(p + at, n - at);
-        if ((size_t)__builtin_popcountll(bits) > most - count)
+        if ((size_t)__builtin_popcountll(bits) > max - count)
             return YK__VARINTS_TOO_MANY;
         for (; bits; bits &= bits - 1) {
             const uint8_t *last = p + at + __builtin_ctzll(bits);

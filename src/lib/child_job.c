@@ -44,7 +44,7 @@ typedef struct {
     char *run_dir;    /* NULL: none */
     FILE *metrics;    /* RUN/metrics.jsonl; NULL: it does not exist yet */
     long skip;        /* its size before this job, if the run is resumed */
-    bool cancelled;
+    bool canceled;
 } job;
 
 /* ---- the program ---- */
@@ -79,9 +79,9 @@ static yk_status find_program(char out[PATH_MAX])
     if (dladdr((void *)find_program, &self) && self.dli_fname) {
         char library[PATH_MAX];
         snprintf(library, sizeof library, "%s", self.dli_fname);
-        const char *folder = dirname(library);
+        const char *directory = dirname(library);
         for (int i = 0; i < 2; i++) {
-            const int n = snprintf(out, PATH_MAX, i ? "%s/../bin/yoke" : "%s/yoke", folder);
+            const int n = snprintf(out, PATH_MAX, i ? "%s/../bin/yoke" : "%s/yoke", directory);
             if (n < PATH_MAX && is_program(out))
                 return YK_OK;
         }
@@ -181,7 +181,7 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
 
 /* ---- output of the child ---- */
 
-static void take_error_line(job *j, const char *line)
+static void handle_error_line(job *j, const char *line)
 {
     static const char error[] = "yoke: error: ", warning[] = "yoke: warning: ";
     if (*line == '[' && strchr(line, ']') && strchr(line, ']')[1] == ' ')
@@ -194,7 +194,7 @@ static void take_error_line(job *j, const char *line)
         yk_note("%s", line);
 }
 
-static void take_result_line(job *j, const char *line)
+static void handle_result_line(job *j, const char *line)
 {
     if (*line != '{')
         return;
@@ -203,7 +203,7 @@ static void take_result_line(job *j, const char *line)
 }
 
 /* Reads available output; closes the stream at its end. */
-static yk_status read_lines(job *j, stream *s, void (*take)(job *j, const char *line))
+static yk_status read_lines(job *j, stream *s, void (*handle)(job *j, const char *line))
 {
     if (YK_RESERVE(s->text, s->cap, s->n + 65536, "the output of a job"))
         return YK_ESYSTEM;
@@ -217,11 +217,11 @@ static yk_status read_lines(job *j, stream *s, void (*take)(job *j, const char *
     char *at = s->text, *end;
     while ((end = memchr(at, '\n', s->n - (size_t)(at - s->text)))) {
         *end = '\0';
-        take(j, at);
+        handle(j, at);
         at = end + 1;
     }
     if (s->fd < 0 && at < s->text + s->n)
-        take(j, at);
+        handle(j, at);
     s->n -= (size_t)(at - s->text);
     memmove(s->text, at, s->n);
     return YK_OK;
@@ -233,7 +233,7 @@ static double number(const json_t *line, const char *key)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-static int take_metrics_line(job *j, const json_t *line)
+static int handle_metrics_line(job *j, const json_t *line)
 {
     const yoke_training *t = j->t;
     const char *kind = json_string_value(json_object_get(line, "kind"));
@@ -292,7 +292,7 @@ static void follow_metrics(job *j)
     ssize_t n;
     while ((n = getline(&line, &cap, j->metrics)) > 0 && line[n - 1] == '\n') {
         json_t *object = json_loadb(line, (size_t)n, 0, NULL);
-        j->cancelled |= object && take_metrics_line(j, object);
+        j->canceled |= object && handle_metrics_line(j, object);
         json_decref(object);
         at = ftell(j->metrics);
     }
@@ -312,12 +312,12 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
         struct pollfd p[2] = {{j->out.fd, POLLIN, 0}, {j->err.fd, POLLIN, 0}};
         poll(p, 2, every_ms);
         if (p[0].revents)
-            st = read_lines(j, &j->out, take_result_line);
+            st = read_lines(j, &j->out, handle_result_line);
         if (!st && p[1].revents)
-            st = read_lines(j, &j->err, take_error_line);
+            st = read_lines(j, &j->err, handle_error_line);
         if (j->t->metrics || j->t->progress)
             follow_metrics(j);
-        if (!signalled && (j->cancelled || (j->t->cancel && *j->t->cancel))) {
+        if (!signalled && (j->canceled || (j->t->cancel && *j->t->cancel))) {
             kill(pid, SIGINT);
             signalled = true;
         }

@@ -42,7 +42,7 @@ yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_so
 #define YK_API_STRUCT(to, from, last)                                                                        \
     yk_api_struct(to, sizeof *(to), from, (from)->struct_size,                                               \
                   (size_t)((const char *)(&(to)->last + 1) - (const char *)(to)))
-yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t least);
+yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t min);
 
 /* Sets *error (may be NULL) from a status and the thread's error text. */
 yoke_status yk_api_status(yk_status st, yoke_error *error);

@@ -32,9 +32,9 @@ yoke_status yk_api_status(yk_status st, yoke_error *error)
     return status;
 }
 
-yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t least)
+yk_status yk_api_struct(void *to, size_t size, const void *from, size_t given, size_t min)
 {
-    if (given < least)
+    if (given < min)
         return yk_fail(YK_EUSAGE, "a structure has struct_size %zu; initialize it with its _INIT macro",
                        given);
     memcpy(to, from, given < size ? given : size);

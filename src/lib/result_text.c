@@ -28,7 +28,7 @@ static void print_traffic(FILE *f, const yk_result *r)
     if (!r->plan.synchronous)
         rounds /= r->plan.workers; /* steps are counted over all workers */
     for (int i = r->plan.servers; i < r->plan.processes; i++)
-        for (int p = 0; p < YK_FOR_CONTROL; p++) { /* control messages do not belong to steps */
+        for (int p = 0; p < YK_PURPOSE_CONTROL; p++) { /* control messages do not belong to steps */
             sent += (double)r->report[i].traffic[p].sent / r->plan.workers;
             received += (double)r->report[i].traffic[p].received / r->plan.workers;
         }

@@ -137,12 +137,12 @@ static void line_json(yk_json *j, const yk_layer_line *l)
     yk_json_text(j, "layer", l->text);
     yk_json_array(j, "output");
     for (int i = 0; i < l->rank; i++)
-        yk_json_whole(j, NULL, (int64_t)l->shape[i]);
+        yk_json_int(j, NULL, (int64_t)l->shape[i]);
     yk_json_end(j);
-    yk_json_whole(j, "parameters", (int64_t)l->params);
+    yk_json_int(j, "parameters", (int64_t)l->params);
     yk_json_real(j, "flops_forward", l->flops);
     yk_json_real(j, "flops_backward", l->flops_back);
-    yk_json_whole(j, "activation_bytes", (int64_t)l->bytes);
+    yk_json_int(j, "activation_bytes", (int64_t)l->bytes);
     yk_json_end(j);
 }
 
@@ -158,11 +158,11 @@ char *yk_model_json(const char *name, const yk_description *d)
     for (int i = 0; i < d->nlines; i++)
         line_json(j, &d->line[i]);
     yk_json_end(j);
-    yk_json_whole(j, "parameters", (int64_t)d->params);
+    yk_json_int(j, "parameters", (int64_t)d->params);
     yk_json_real(j, "flops_per_image", d->flops + d->flops_back);
     yk_json_real(j, "flops_per_step", (d->flops + d->flops_back) * (double)d->batch * (double)d->workers);
-    YK_JSON_WHOLES(j, {"weight_bytes", d->weight_bytes}, {"gradient_bytes", d->gradient_bytes},
-                   {"state_bytes", d->state_bytes}, {"activation_bytes", d->activation_bytes});
+    YK_JSON_INTS(j, {"weight_bytes", d->weight_bytes}, {"gradient_bytes", d->gradient_bytes},
+                 {"state_bytes", d->state_bytes}, {"activation_bytes", d->activation_bytes});
     yk_json_end(j);
     return yk_json_take(j);
 }
@@ -214,13 +214,13 @@ static void show_phases(FILE *to, const char *name, const yk_phases_sample *s)
     memcpy(rest, s->phase, sizeof rest);
     fprintf(to, "%-16s %9.3f s ", name, s->seconds);
     for (int n = 0; n < YK_PHASES && s->seconds > 0.0; n++) {
-        int most = 0;
+        int max = 0;
         for (int k = 1; k < YK_PHASES; k++)
-            most = rest[k] > rest[most] ? k : most;
-        if (rest[most] < 0.0005 * s->seconds)
+            max = rest[k] > rest[max] ? k : max;
+        if (rest[max] < 0.0005 * s->seconds)
             break;
-        fprintf(to, "  %s %.1f %%", yk_phase_name((yk_phase)most), 100.0 * rest[most] / s->seconds);
-        rest[most] = 0.0;
+        fprintf(to, "  %s %.1f %%", yk_phase_name((yk_phase)max), 100.0 * rest[max] / s->seconds);
+        rest[max] = 0.0;
     }
     fprintf(to, "\n");
 }

@@ -22,7 +22,7 @@ typedef struct {
     pthread_mutex_t lock; /* one call at a time */
 } caller;
 
-static void pass_line(void *context, yk_log_level level, const char *text)
+static void forward_line(void *context, yk_log_level level, const char *text)
 {
     caller *c = context;
     if (!c->t->log)
@@ -32,7 +32,7 @@ static void pass_line(void *context, yk_log_level level, const char *text)
     pthread_mutex_unlock(&c->lock);
 }
 
-static bool pass_progress(void *context, const yk_progress_report *p)
+static bool forward_progress(void *context, const yk_progress_report *p)
 {
     caller *c = context;
     pthread_mutex_lock(&c->lock);
@@ -49,7 +49,7 @@ static bool pass_progress(void *context, const yk_progress_report *p)
     return cancel;
 }
 
-static bool pass_metrics(void *context, const yk_metrics_report *m)
+static bool forward_metrics(void *context, const yk_metrics_report *m)
 {
     caller *c = context;
     pthread_mutex_lock(&c->lock);
@@ -69,7 +69,7 @@ static bool pass_metrics(void *context, const yk_metrics_report *m)
 
 /* ---- the run ---- */
 
-static yk_status take_result(yoke_run *run, const yk_config *c, yk_result *r)
+static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
 {
     run->trained = r->trained;
     r->trained = NULL;
@@ -105,22 +105,22 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
     static const volatile sig_atomic_t never;
     const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run, memory = t->data && !t->data->spec;
     const yk_memory_data data = memory ? data_for(t->data, c) : (yk_memory_data){0};
-    const yk_train_host host = {.stop = t->cancel ? t->cancel : &never,
-                                .started = yk_now(),
-                                .single = true,
-                                .data = memory ? &data : NULL,
-                                .test = t->test && !t->test->spec ? &t->test->memory : NULL,
-                                .start = (const yk_trained *)t->start,
-                                .keep_model = !t->discard_model,
-                                .context = by,
-                                .progress = t->progress ? pass_progress : NULL,
-                                .metrics = t->metrics ? pass_metrics : NULL};
+    const yk_train_caller host = {.stop = t->cancel ? t->cancel : &never,
+                                  .started = yk_now(),
+                                  .single = true,
+                                  .data = memory ? &data : NULL,
+                                  .test = t->test && !t->test->spec ? &t->test->memory : NULL,
+                                  .start = (const yk_trained *)t->start,
+                                  .keep_model = !t->discard_model,
+                                  .context = by,
+                                  .progress = t->progress ? forward_progress : NULL,
+                                  .metrics = t->metrics ? forward_metrics : NULL};
     yk_result result = {0};
     yk_status st = writes ? yk_run_dir_check(c->out) : YK_OK;
     if (st)
         return st;
     st = yk_train(c, &host, &result);
-    const yk_status taken = take_result(run, c, &result); /* replaces the error text only if it fails */
+    const yk_status taken = store_result(run, c, &result); /* replaces the error text only if it fails */
     yk_result_fini(&result);
     return st ? st : taken;
 }
@@ -175,7 +175,7 @@ yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_e
         return yk_api_status(yk_fail_memory(sizeof *run, "a run"), error);
     const yk_log *before = yk_log_get();
     caller by = {t, PTHREAD_MUTEX_INITIALIZER};
-    const yk_log log = {.line = pass_line, .context = &by};
+    const yk_log log = {.line = forward_line, .context = &by};
     yk_log_set(&log);
     yk_config config;
     yk_status st = yk_options_resolve(t->options, false, &config);

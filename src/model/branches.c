@@ -234,14 +234,14 @@ static double network_loss(void *context, const yk__pass *ctx, size_t first)
 {
     const work *w = context;
     const int last = w->m->net->nedges - 1;
-    const size_t left = w->batch->n - first, most = ctx->blocks * YK_LANES, n = left < most ? left : most;
+    const size_t left = w->batch->n - first, max = ctx->blocks * YK_LANES, n = left < max ? left : max;
     const yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
     float *d = ctx->dx[last];
     for (size_t i = 0; i < n; i++)
         w->z[first + i] += ctx->x[last][i];
     const double loss = w->linear->logistic(w->z + first, &b, w->err + first);
     memcpy(d, w->err + first, n * sizeof *d);
-    memset(d + n, 0, (most - n) * sizeof *d);
+    memset(d + n, 0, (max - n) * sizeof *d);
     return loss;
 }
 

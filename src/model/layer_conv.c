@@ -60,8 +60,8 @@ static yk_status shape(yk__layer *l, yk__edge *in, yk__edge *out)
                       .height = (in->height + 2 * l->pad - l->kernel_h) / l->stride + 1,
                       .width = (in->width + 2 * l->pad - l->kernel_w) / l->stride + 1};
     in->border = l->pad > in->border ? l->pad : in->border;
-    const size_t most = l->kernel_h > l->kernel_w ? l->kernel_h : l->kernel_w;
-    const size_t reach = most - 1 > l->pad ? most - 1 - l->pad : 0;
+    const size_t max = l->kernel_h > l->kernel_w ? l->kernel_h : l->kernel_w;
+    const size_t reach = max - 1 > l->pad ? max - 1 - l->pad : 0;
     out->grad_border = (reach + l->stride - 1) / l->stride + (l->stride > 1);
     const size_t taps = l->kernel_h * l->kernel_w;
     l->weights = l->count * in->channels * taps;

@@ -126,8 +126,8 @@ static yk_status prepare(yk__layer *l, size_t max_blocks)
     const size_t n = l->fan_in, padded = YK_ROUND_UP(n, YK_LANES),
                  images = (l->wave ? l->wave : max_blocks) * YK_LANES;
     /* offsets are 32 bits wide */
-    const size_t most = INT32_MAX / (max_blocks ? max_blocks : 1);
-    if (l->x.block > most || l->dx.block > most || l->y.block > most || l->dy.block > most ||
+    const size_t max = INT32_MAX / (max_blocks ? max_blocks : 1);
+    if (l->x.block > max || l->dx.block > max || l->y.block > max || l->dy.block > max ||
         padded > INT32_MAX / images)
         return yk_fail(YK_EUSAGE,
                        "layer %d, %s: %zu inputs are too many for this batch size: use a smaller --batch",

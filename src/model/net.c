@@ -13,7 +13,7 @@
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
 /* By blocks: memory of a wave; products of a stage and thread, in multiplications, below which another thread does not help. */
-enum { WAVE_BYTES = 1 << 26, LEAST_PRODUCTS = 1 << 16 };
+enum { WAVE_BYTES = 1 << 26, MIN_PRODUCTS = 1 << 16 };
 
 /* ---- creation ---- */
 
@@ -34,7 +34,7 @@ static void mark_no_input_gradient(yk__net *net)
     }
 }
 
-/* Makes the borders of layers with equal_borders equal. Repeated, since that changes the borders of neighbouring layers. */
+/* Makes the borders of layers with equal_borders equal. Repeated, since that changes the borders of neighboring layers. */
 static void choose_borders(yk__net *net)
 {
     for (int round = 0; round < net->nlayers; round++)
@@ -42,11 +42,11 @@ static void choose_borders(yk__net *net)
             yk__edge *a = &net->edge[net->layer[i].in], *b = &net->edge[net->layer[i].out];
             if (!net->layer[i].ops->equal_borders)
                 continue;
-            size_t most = a->border;
-            most = a->grad_border > most ? a->grad_border : most;
-            most = b->border > most ? b->border : most;
-            most = b->grad_border > most ? b->grad_border : most;
-            a->border = a->grad_border = b->border = b->grad_border = most;
+            size_t max = a->border;
+            max = a->grad_border > max ? a->grad_border : max;
+            max = b->border > max ? b->border : max;
+            max = b->grad_border > max ? b->grad_border : max;
+            a->border = a->grad_border = b->border = b->grad_border = max;
         }
 }
 
@@ -209,9 +209,9 @@ yk__division yk__divide(const yk__net *net, size_t max_batch)
     wave = wave < YK__MAX_BLOCKS ? wave : YK__MAX_BLOCKS;
     d.wave = wave > chunk ? wave / chunk * chunk : chunk;
     const int all = (int)(blocks < d.wave ? blocks : d.wave),
-              most = 1 + (int)(products / (double)stages / LEAST_PRODUCTS);
+              max = 1 + (int)(products / (double)stages / MIN_PRODUCTS);
     d.size = threads / all < 1 ? 1 : threads / all;
-    d.size = d.size < most ? d.size : most;
+    d.size = d.size < max ? d.size : max;
     d.groups = threads / d.size < all ? threads / d.size : all;
     if (d.groups * d.size == 1)
         d = (yk__division){.chunk = chunk, .wave = chunk, .groups = 1, .size = 1};
@@ -358,7 +358,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     *out = (yk_grad){.examples = b->n,
                      .loss = w->loss,
                      .group = {{.dense = w->grad}},
-                     .crew = w->started ? &w->crew : NULL};
+                     .worker_threads = w->started ? &w->worker_threads : NULL};
 }
 
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,

@@ -1,4 +1,4 @@
-/* Copies images to the input of a network, augmented and standardised (net_options.h).
+/* Copies images to the input of a network, augmented and standardized (net_options.h).
  *
  * The augmentation of image i of a batch is a hash of the noise of the batch and i, so that it depends neither on the number of
  * threads nor on whether the run was resumed. The mean and deviation of each image are measured first, where needed; then the

@@ -14,7 +14,7 @@
  *     normal:SIGMA    normal, with this standard deviation
  *     uniform:LIMIT   uniform, up to +-LIMIT
  *
- * Initial biases are 0, or the value of --init-bias. Standardisation of a pixel x:
+ * Initial biases are 0, or the value of --init-bias. Standardization of a pixel x:
  *
  *     none            x (bytes: / 255)
  *     image           (x - m) / s, with mean and deviation of the image; s is at least 1 / sqrt(pixels) in the units of the
@@ -22,7 +22,7 @@
  *     channel         (x - m) / s, with mean and deviation of the channel, from a sample of the training set or as given:
  *                     channel:m/s,m/s,m/s
  *
- * Augmentation is for training only and precedes standardisation; pixels outside the image are black (0).
+ * Augmentation is for training only and precedes standardization; pixels outside the image are black (0).
  * Plain data; the functions are pure and borrow their arguments.
  */
 #ifndef YK_MODEL_NET_OPTIONS_H

@@ -4,7 +4,7 @@
  *              input    layers, forward     loss     layers, backward (from the last to the first, some in parts)
  *
  * A group of threads shares each stage, with a barrier after it. By layers, all threads are one group. By blocks, each group
- * processes its own blocks of a wave, and all threads meet after the wave (net.h). The number of threads does not change the
+ * processes its own blocks of a wave, and a barrier follows the wave (net.h). The number of threads does not change the
  * result. */
 #include "model/net_workspace.h"
 
@@ -240,10 +240,10 @@ yk_status yk__start_threads(yk_workspace *w)
     yk_status st = yk_team_create(w->threads, &w->team);
     for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
         if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
-            yk_team_no_timeout(w->group[g].team);
+            yk_team_disable_timeout(w->group[g].team);
     if (st)
         return st;
-    yk_team_no_timeout(w->team);
+    yk_team_disable_timeout(w->team);
     w->others = calloc((size_t)w->threads, sizeof *w->others);
     if (!w->others)
         return yk_fail_memory((size_t)w->threads * sizeof *w->others, "threads");
@@ -258,7 +258,7 @@ yk_status yk__start_threads(yk_workspace *w)
         }
     }
     w->started = w->threads - 1;
-    w->crew = (yk_worker_threads){run_job, w};
+    w->worker_threads = (yk_worker_threads){run_job, w};
     return YK_OK;
 }
 

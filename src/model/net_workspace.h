@@ -48,7 +48,7 @@ struct yk_workspace {
     yk_team *team;                             /* all threads */
     yk__net_thread *others;                    /* owned; 1 .. threads; the worker itself is thread 0 */
     int started;
-    yk_worker_threads crew;                      /* lends the threads to others (base/grad.h) */
+    yk_worker_threads worker_threads;            /* lends the threads to others (base/grad.h) */
     void (*job)(void *context, int me, int all); /* NULL: a pass */
     void *job_context;
     /* the current pass */

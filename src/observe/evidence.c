@@ -34,7 +34,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
                          .local_steps = plan->local_steps,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
                                         fmax(1.0, (double)plan->local_steps),
-                         .alone = o->c.alone ? o->c.alone(o->c.context) : 0.0,
+                         .baseline = o->c.baseline ? o->c.baseline(o->c.context) : 0.0,
                          .chief_host = n ? p[0].usage.host : NULL};
 }
 
@@ -82,11 +82,11 @@ static double link_rate_of(const yk_process *p, int n, int i)
 static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_worker_evidence *out)
 {
     int found = 0;
-    for (int i = 0; o->alone && i < o->c.workers; i++) {
+    for (int i = 0; o->single_process && i < o->c.workers; i++) {
         out[found] = (yk_worker_evidence){.worker = i};
         yk_phases_read(&o->c.phases[i], &out[found++].phases);
     }
-    for (int i = 0; !o->alone && i < n; i++)
+    for (int i = 0; !o->single_process && i < n; i++)
         if (p[i].workers > 0 && !p[i].lost)
             out[found++] = (yk_worker_evidence){.rank = p[i].rank,
                                                 .worker = -1,
@@ -163,7 +163,7 @@ static yk_status find_verdict(const yk_observer *o, const yk_process *p, int n, 
     for (int i = 0; i < measured; i++)
         e.seconds = fmax(e.seconds, w[i].phases.seconds);
     e.server = servers;
-    e.nservers = o->alone ? 0 : list_servers(p, n, servers);
+    e.nservers = o->single_process ? 0 : list_servers(p, n, servers);
     find_busiest(o, p, n, &busiest, &e.host_threads);
     e.usage = &busiest;
     for (int i = 0; i < n; i++)
@@ -194,11 +194,11 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
 /* Completes the observations from the processes in `w`. */
 static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
 {
-    const int most = w->nprocesses + o->c.workers;
-    w->measured = w->process ? calloc((size_t)most, sizeof *w->measured) : NULL;
+    const int max = w->nprocesses + o->c.workers;
+    w->measured = w->process ? calloc((size_t)max, sizeof *w->measured) : NULL;
     if (!w->measured) {
         w->nprocesses = 0;
-        return yk_fail_memory((size_t)most * (sizeof *w->measured + sizeof *w->process), "the measurements");
+        return yk_fail_memory((size_t)max * (sizeof *w->measured + sizeof *w->process), "the measurements");
     }
     w->nmeasured = list_workers(o, w->process, w->nprocesses, w->measured);
     for (int i = 0; i < w->nprocesses; i++) {
@@ -209,7 +209,7 @@ static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
     return find_verdict(o, w->process, w->nprocesses, w->measured, w->nmeasured, last, &w->verdict);
 }
 
-bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
+bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
 {
     int received;
     yk__telemetry *others = yk__telemetry_copy(o, &received);
@@ -240,7 +240,7 @@ static yk_status conclude_run(const yk_observer *o, const yk_rank_report *report
 yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,
                                yk_observation *out)
 {
-    yk_status st = yk__timeline_save(o, o->alone || lost);
+    yk_status st = yk__timeline_save(o, o->single_process || lost);
     return st || o->c.rank ? st : conclude_run(o, reports, n, out);
 }
 

@@ -68,7 +68,7 @@ static yk_status send_state(yk_observer *o, const char *state)
         st = state == &ready ? yk_comm_wait(c, op, 1, timeout, "a heartbeat to be received")
                              : yk_comm_test(c, op, &done);
         if (!st && done)
-            st = yk_comm_send(c, i, TAG_READY, YK_FOR_CONTROL, state, 1, op);
+            st = yk_comm_send(c, i, TAG_READY, YK_PURPOSE_CONTROL, state, 1, op);
     }
     return st;
 }
@@ -88,7 +88,7 @@ static yk_status wait_until_ready(yk_observer *o)
                   : yk_comm_wait(c, o->alive_op, o->c.ranks, timeout, "the last heartbeat to be received");
     }
     for (char state = alive; state != ready;) {
-        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_FOR_CONTROL, &state, 1, reply_timeout,
+        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_PURPOSE_CONTROL, &state, 1, reply_timeout,
                                                "rank 0 to end the run");
         if (st)
             return st;
@@ -103,12 +103,12 @@ static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_r
     yk_status st = YK_OK;
     for (int i = 1; !st && i < o->c.ranks; i++)
         if (!is_lost(o, i))
-            st = yk_comm_recv(c, i, TAG_REPORT, YK_FOR_CONTROL, &report[i], sizeof *report, &op[i]);
+            st = yk_comm_recv(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &report[i], sizeof *report, &op[i]);
     if (!st)
         st = yk_comm_wait(c, op, o->c.ranks, timeout, "the reports of the ranks");
     for (int i = 1; !st && i < o->c.ranks; i++)
         if (is_received(&report[i]))
-            st = yk_comm_send(c, i, TAG_REPORT, YK_FOR_CONTROL, &lost, 1, &op[i]);
+            st = yk_comm_send(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &lost, 1, &op[i]);
     return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout, "the replies to the reports");
 }
 
@@ -117,11 +117,11 @@ static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *l
     yk_comm *c = o->c.comm;
     yk_op op;
     memset(&op, 0, sizeof op);
-    yk_status st = yk_comm_send(c, 0, TAG_REPORT, YK_FOR_CONTROL, mine, sizeof *mine, &op);
+    yk_status st = yk_comm_send(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine, &op);
     if (!st)
         st = yk_comm_wait(c, &op, 1, timeout, "the report of this rank to be received");
     if (!st)
-        st = yk_comm_recv(c, 0, TAG_REPORT, YK_FOR_CONTROL, lost, 1, &op);
+        st = yk_comm_recv(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, &op);
     return st ? st : yk_comm_wait(c, &op, 1, reply_timeout, "the reply to the report of this rank");
 }
 
@@ -145,9 +145,9 @@ static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
 static yk_status gather_on_chief(yk_observer *o, const yk_rank_report *mine, char lost,
                                  yk_rank_report **reports_out, int *n_out)
 {
-    const size_t most = (size_t)o->c.ranks + (size_t)o->telemetry.npeers;
+    const size_t max = (size_t)o->c.ranks + (size_t)o->telemetry.npeers;
     yk_op *op = yk_alloc((size_t)o->c.ranks, sizeof *op, "the reports");
-    yk_rank_report *all = op ? yk_alloc(most, sizeof *all, "the reports") : NULL;
+    yk_rank_report *all = op ? yk_alloc(max, sizeof *all, "the reports") : NULL;
     yk_status st = all ? receive_reports(o, lost, op, all) : YK_ESYSTEM;
     yk_free(op);
     if (st) {
@@ -167,7 +167,7 @@ yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **report
     char flag = (char)*lost;
     *reports_out = NULL;
     *n_out = 0;
-    if (o->alone)
+    if (o->single_process)
         return YK_OK;
     if (o->c.rank != 0)
         yk__telemetry_send_last(o);
@@ -191,7 +191,7 @@ yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int 
     int others;
     *reports_out = NULL;
     *n_out = 0;
-    if (!o || !o->started || o->alone)
+    if (!o || !o->started || o->single_process)
         return YK_OK;
     yk__telemetry *telemetry = yk__telemetry_copy(o, &others);
     yk_rank_report *all = yk_alloc((size_t)others + 1, sizeof *all, "the reports");

@@ -80,7 +80,7 @@ void yk_lines_last(const char *run_dir, const char *name, const char *key, char 
     }
 }
 
-static yk_status copy_lines(const contents *in, const char *key, double most, yk_file *out)
+static yk_status copy_lines(const contents *in, const char *key, double max, yk_file *out)
 {
     char *line = NULL;
     size_t cap = 0;
@@ -97,14 +97,14 @@ static yk_status copy_lines(const contents *in, const char *key, double most, yk
         line = grown;
         memcpy(line, at, n);
         line[n] = '\0';
-        if (!(yk_line_number(line, key) > most))
+        if (!(yk_line_number(line, key) > max))
             st = yk_file_write(out, at, n + 1);
     }
     free(line);
     return st;
 }
 
-yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double most)
+yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double max)
 {
     contents in;
     yk_file *out;
@@ -114,7 +114,7 @@ yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, d
         return YK_OK;
     yk_status st = yk_file_create_in(run_dir, name, &out);
     if (!st)
-        st = yk_file_close(out, copy_lines(&in, key, most, out));
+        st = yk_file_close(out, copy_lines(&in, key, max, out));
     yk_fs_unmap(in.data, in.size);
     return st;
 }

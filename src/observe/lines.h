@@ -6,9 +6,9 @@
 #include "base/status.h"
 #include <stddef.h>
 
-/* Removes the lines whose number `key` is above `most`: a resumed run repeats the steps after its checkpoint. A missing file
+/* Removes the lines whose number `key` is above `max`: a resumed run repeats the steps after its checkpoint. A missing file
  * is not an error. */
-yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double most);
+yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, double max);
 
 /* The last complete line with `key`; "": none. */
 void yk_lines_last(const char *run_dir, const char *name, const char *key, char *line, size_t size);

@@ -15,7 +15,7 @@
 
 /* Probes: round trips of small messages; of large ones, there and back; and on a fast link of larger ones, because a rate is
  * exact only if a large message takes much longer than a small one. */
-enum { TAG_PROBE = 14, PROBES = 8, LARGE = 2, MOST_NUMBERS = 10000 };
+enum { TAG_PROBE = 14, PROBES = 8, LARGE = 2, MAX_NUMBERS = 10000 };
 static const size_t large_bytes = 512 << 10, larger_bytes = 4 << 20;
 static const double fast = 2e-3; /* seconds */
 
@@ -62,9 +62,9 @@ static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back,
     memset(op, 0, sizeof op);
     memcpy(buf, &wanted, sizeof wanted);
     char *in = buf + larger_bytes;
-    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, in, back, &op[0]);
+    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, in, back, &op[0]);
     if (!st)
-        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, there, &op[1]);
+        st = yk_comm_send(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, there, &op[1]);
     if (!st)
         st = yk_comm_wait(c, op, 2, 60.0, "the reply to a probe");
     memcpy(theirs, in, sizeof *theirs);
@@ -76,7 +76,7 @@ static yk_status reply(yk_comm *c, int peer, char *buf)
     uint64_t wanted = 0;
     yk_op op;
     memset(&op, 0, sizeof op);
-    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, larger_bytes, &op);
+    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, &op);
     if (!st)
         st = yk_comm_wait(c, &op, 1, 60.0, "a probe");
     const uint64_t now = yk_now_ns();
@@ -85,7 +85,7 @@ static yk_status reply(yk_comm *c, int peer, char *buf)
     if (!st && (wanted < sizeof now || wanted > larger_bytes))
         st = yk_fail(YK_ELOST, "rank %d sent a malformed probe", peer);
     if (!st)
-        st = yk_comm_send(c, peer, TAG_PROBE, YK_FOR_CONTROL, buf, (size_t)wanted, &op);
+        st = yk_comm_send(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, (size_t)wanted, &op);
     return st ? st : yk_comm_wait(c, &op, 1, 60.0, "the reply to a probe");
 }
 
@@ -134,9 +134,9 @@ static yk_status share_hosts(yk_observer *o, uint64_t *host)
     yk_op *op = yk_alloc((size_t)n, sizeof *op, "the hosts of the ranks");
     yk_status st = op ? YK_OK : YK_ESYSTEM;
     if (!st && o->c.rank)
-        st = yk_comm_send(o->c.comm, 0, TAG_PROBE, YK_FOR_CONTROL, &mine, sizeof mine, &op[0]);
+        st = yk_comm_send(o->c.comm, 0, TAG_PROBE, YK_PURPOSE_CONTROL, &mine, sizeof mine, &op[0]);
     for (int i = 1; !st && !o->c.rank && i < n; i++)
-        st = yk_comm_recv(o->c.comm, i, TAG_PROBE, YK_FOR_CONTROL, &host[i], sizeof *host, &op[i]);
+        st = yk_comm_recv(o->c.comm, i, TAG_PROBE, YK_PURPOSE_CONTROL, &host[i], sizeof *host, &op[i]);
     if (!st)
         st = yk_comm_wait(o->c.comm, op, n, 60.0, "the hosts of the ranks");
     host[0] = o->c.rank ? 0 : mine;
@@ -214,17 +214,17 @@ static yk_status find_first_of_host(yk_observer *o)
 
 /* A process that joins creates the first free worker-N in the run directory, if it can write there. The last line of
  * metrics.jsonl says how long the run has lasted. */
-static yk_status take_number(yk_observer *o)
+static yk_status choose_number(yk_observer *o)
 {
-    char path[4096], folder[4096 + 32], line[1024];
+    char path[4096], directory[4096 + 32], line[1024];
     if (!yk_fs_real_path(o->c.config->join, path) || !yk_fs_can_write(path))
         return YK_OK;
     yk_lines_last(path, "metrics.jsonl", "seconds", line, sizeof line);
     const double seconds = yk_line_number(line, "seconds");
     o->earlier_seconds = seconds > 0.0 ? seconds : 0.0;
-    for (o->number = 1; o->number < MOST_NUMBERS; o->number++) {
-        snprintf(folder, sizeof folder, "%s/worker-%d", path, o->number);
-        if (yk_fs_make_dir(AT_FDCWD, folder, 0777) == 0)
+    for (o->number = 1; o->number < MAX_NUMBERS; o->number++) {
+        snprintf(directory, sizeof directory, "%s/worker-%d", path, o->number);
+        if (yk_fs_make_dir(AT_FDCWD, directory, 0777) == 0)
             return (o->shared_dir = strdup(path)) ? YK_OK : yk_fail_memory(strlen(path), "a path");
         if (errno != EEXIST)
             break;
@@ -237,10 +237,10 @@ yk_status yk__link_open(yk_observer *o)
     const yk_observer_config *c = &o->c;
     const double seconds = 120.0;
     char path[4096] = "";
-    if (o->alone)
+    if (o->single_process)
         return YK_OK;
     if (c->joined)
-        return take_number(o);
+        return choose_number(o);
     if (c->rank == 0 && c->run_dir && !yk_fs_real_path(c->run_dir, path))
         path[0] = '\0';
     yk_status st = yk_comm_broadcast(c->comm, path, sizeof path, seconds, "the run directory");

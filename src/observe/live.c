@@ -55,25 +55,25 @@ static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
  * memory. */
 static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
 {
-    const bool alone = o->alone;
+    const bool single_process = o->single_process;
     const double nan = (double)NAN;
     int received = 0;
-    yk__telemetry *others = alone ? NULL : yk__telemetry_copy(o, &received);
+    yk__telemetry *others = single_process ? NULL : yk__telemetry_copy(o, &received);
     row *r = calloc((size_t)(received + o->c.workers), sizeof *r);
-    for (int i = 0; r && alone && i < o->c.workers; i++) {
+    for (int i = 0; r && single_process && i < o->c.workers; i++) {
         r[i] = (row){
             .cpu = nan, .rss = nan, .sent = nan, .received = nan, .sent_rate = nan, .received_rate = nan};
         snprintf(r[i].name, sizeof r[i].name, "worker %d", i);
         snprintf(r[i].label, sizeof r[i].label, "%d", i);
         yk_phases_read(&o->c.phases[i], &r[i].phases);
     }
-    if (r && !alone) {
+    if (r && !single_process) {
         const yk_process self = yk__self_so_far(o, &h->usage);
         row_of_process(&r[0], &self, &h->sample);
     }
     for (int i = 0; r && i < received; i++)
         row_of_process(&r[i + 1], &others[i].report.process, &others[i].sample);
-    *n_out = alone ? o->c.workers : received + 1;
+    *n_out = single_process ? o->c.workers : received + 1;
     free(others);
     return r;
 }
@@ -104,7 +104,7 @@ static void put_processes(yk_json *j, const row *r, int n)
         YK_JSON_REALS(j, {"cpu", r[i].cpu}, {"rss", r[i].rss}, {"bytes_sent", r[i].sent},
                       {"bytes_received", r[i].received}, {"sent_rate", r[i].sent_rate},
                       {"received_rate", r[i].received_rate});
-        YK_JSON_WHOLES(j, {"steps", l->steps}, {"examples", l->examples});
+        YK_JSON_INTS(j, {"steps", l->steps}, {"examples", l->examples});
         yk_json_real(j, "examples_per_second", rate_of_row(&r[i]));
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
         yk_phases_json(j, l->phase, l->seconds, !trains(&r[i]));
@@ -176,19 +176,19 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", plan->synchronous ? "synchronous" : "asynchronous"});
-    YK_JSON_WHOLES(j, {"workers", plan->workers}, {"batch", plan->batch});
+    YK_JSON_INTS(j, {"workers", plan->workers}, {"batch", plan->batch});
     yk_json_text(j, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name);
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "localhost");
-    yk_json_whole(j, "cores", yk_cores());
+    yk_json_int(j, "cores", yk_cores());
     yk_json_text(j, "run", o->c.run_dir);
     YK_JSON_TEXTS(j, {"state", h->end.state ? h->end.state : "running"}, {"error", h->end.error});
     yk_json_real(j, "seconds", seconds_of(o, h));
     yk_json_real(j, "seconds_left", h->end.state ? 0.0 : p->seconds_left);
-    yk_json_whole(j, "step", (int64_t)p->step);
-    yk_json_known(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
-    yk_json_whole(j, "examples", (int64_t)p->examples);
+    yk_json_int(j, "step", (int64_t)p->step);
+    yk_json_int_or_null(j, "total_steps", plan->steps != UINT64_MAX, plan->steps);
+    yk_json_int(j, "examples", (int64_t)p->examples);
     yk_json_real(j, "epoch", p->epoch);
-    yk_json_known(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
+    yk_json_int_or_null(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
     YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->test_loss}, {"test_accuracy", h->accuracy},
                   {"test_auc", h->auc}, {"majority_accuracy", h->majority}, {"best_loss", o->c.best_loss},
                   {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
@@ -333,7 +333,7 @@ char *yk__live_document(void *observer, yk_http_document which)
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop)
 {
     static const double step = 0.05, to_send = 0.5;             /* seconds */
-    const double at_most = yk_env_number("YK_HTTP_WAIT", 60.0); /* a sweep does not wait */
+    const double timeout = yk_env_number("YK_HTTP_WAIT", 60.0); /* a sweep does not wait */
     if (!o || !o->http)
         return;
     yk_mutex_lock(&o->lock);
@@ -352,12 +352,12 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     if (isfinite(end->train_loss))
         h->progress.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);
-    if (*stop || at_most <= 0.0)
+    if (*stop || timeout <= 0.0)
         return;
     yk_note(
         "live page: %s shows the result for up to %.0f s, until it has been fetched (Ctrl-C ends the wait)",
-        yk_http_url(o->http), at_most);
-    for (double waited = 0.0; waited < at_most && !*stop && !atomic_load(&o->end_seen); waited += step)
+        yk_http_url(o->http), timeout);
+    for (double waited = 0.0; waited < timeout && !*stop && !atomic_load(&o->end_seen); waited += step)
         yk_sleep(step);
     if (atomic_load(&o->end_seen))
         yk_sleep(to_send);

@@ -24,7 +24,7 @@
 
 static const char name[] = "metrics.jsonl";
 static const double show_every = 0.2, write_every = 0.5, flush_every = 0.2; /* seconds */
-enum { LEAST_POINTS = 400, MOST_POINTS = 2000, SLOWER = MOST_POINTS / LEAST_POINTS };
+enum { MIN_POINTS = 400, MAX_POINTS = 2000, SLOWER = MAX_POINTS / MIN_POINTS };
 
 /* A moment that rates and losses are computed from. */
 typedef struct {
@@ -101,7 +101,7 @@ static void begin_line(yk_observer *o, const char *kind, const yk_run_position *
     yk_json *j = &o->metrics->line;
     yk_json_object(j, NULL);
     yk_json_text(j, "kind", kind);
-    YK_JSON_WHOLES(j, {"step", at->step}, {"examples", at->examples});
+    YK_JSON_INTS(j, {"step", at->step}, {"examples", at->examples});
     yk_json_real(j, "epoch", epochs_done(at, at->examples));
     yk_json_real(j, "seconds", yk__observer_seconds(o));
 }
@@ -184,7 +184,7 @@ static uint64_t interval_at(const yk_observer *o, const yk_run_position *at)
     if (at->epoch_examples && plan->epochs != UINT64_MAX)
         steps = fmin(steps, ceil((double)at->epoch_examples * (double)plan->epochs /
                                  (double)(plan->batch * plan->gradients_per_step)));
-    const double gap = isfinite(steps) ? steps / LEAST_POINTS : (double)at->step / (LEAST_POINTS / 4);
+    const double gap = isfinite(steps) ? steps / MIN_POINTS : (double)at->step / (MIN_POINTS / 4);
     return gap > 1.0 ? (uint64_t)ceil(gap) : 1;
 }
 
@@ -249,7 +249,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
 /* Steps between points that are half a second apart. Those of a long run are closer together at its beginning. */
 static uint64_t early_gap(const yk__metrics *m, uint64_t step)
 {
-    const uint64_t usual = m->interval / SLOWER, beginning = step / (LEAST_POINTS / 8);
+    const uint64_t usual = m->interval / SLOWER, beginning = step / (MIN_POINTS / 8);
     return usual < beginning ? usual : beginning;
 }
 
@@ -358,7 +358,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     else /* it is for the curves, and not part of the rates */
         m->evaluated_at = yk_now();
     yk__observer_test(o, e);
-    yk__course_add(o, e);
+    yk__curve_add(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;

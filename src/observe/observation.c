@@ -124,12 +124,12 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
         if (one->rank != p->rank || one->worker < 0)
             continue;
         yk_json_object(j, NULL);
-        YK_JSON_WHOLES(j, {"worker", one->worker}, {"steps", one->phases.steps},
-                       {"examples", one->phases.examples});
+        YK_JSON_INTS(j, {"worker", one->worker}, {"steps", one->phases.steps},
+                     {"examples", one->phases.examples});
         yk_json_real(j, "step_seconds", one->phases.step_mean);
         yk_json_real(j, "step_deviation", one->phases.step_deviation);
-        yk_json_whole(j, "barriers", (int64_t)one->phases.barriers);
-        yk_json_whole(j, "came_last", (int64_t)one->phases.last);
+        yk_json_int(j, "barriers", (int64_t)one->phases.barriers);
+        yk_json_int(j, "came_last", (int64_t)one->phases.last);
         yk_phases_json(j, one->phases.phase, one->phases.seconds, false);
         yk_json_end(j);
     }
@@ -141,8 +141,8 @@ void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *t)
     yk_json_object(j, name);
     for (int p = 0; p < YK_PURPOSES; p++) {
         yk_json_object(j, yk_purpose_name[p]);
-        YK_JSON_WHOLES(j, {"sent", t[p].sent}, {"received", t[p].received}, {"messages", t[p].messages_sent},
-                       {"messages_received", t[p].messages_received});
+        YK_JSON_INTS(j, {"sent", t[p].sent}, {"received", t[p].received}, {"messages", t[p].messages_sent},
+                     {"messages_received", t[p].messages_received});
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -163,15 +163,15 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_process *p = &w->process[i];
         yk_json_object(j, NULL);
-        yk_json_whole(j, "rank", p->rank);
+        yk_json_int(j, "rank", p->rank);
         yk_json_text(j, "role", p->role);
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
         yk_json_text(j, "host", p->usage.host);
         yk_json_real(j, "seconds", p->usage.seconds);
-        YK_JSON_WHOLES(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
+        YK_JSON_INTS(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
         train_scores(j, p);
-        YK_JSON_WHOLES(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
+        YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (reports)
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
         YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"received_rate", p->usage.received.mean},
@@ -193,7 +193,7 @@ static void alerts(yk_json *j, const yk_observation *w)
         for (int k = 0; k < w->process[i].usage.nalerts; k++) {
             const yk_alert *a = &w->process[i].usage.alert[k];
             yk_json_object(j, NULL);
-            yk_json_whole(j, "rank", w->process[i].rank);
+            yk_json_int(j, "rank", w->process[i].rank);
             yk_json_text(j, "what", yk_alert_name(a->what));
             YK_JSON_REALS(j, {"begin", a->begin}, {"seconds", a->seconds}, {"level", a->level});
             yk_json_end(j);

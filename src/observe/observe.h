@@ -102,10 +102,10 @@ typedef struct {
     yk_workspace *(*work)(void *context, int worker);      /* of this process; any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
     void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
-    /* The workers of parameter servers, at most `most`; returns their number. Called by yk_observer_traffic() and
+    /* The workers of parameter servers, at most `max`; returns their number. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
-    int (*worker_status)(void *context, yk_worker_status *out, int most);
-    double (*alone)(void *context);       /* yk_evidence.alone; any thread; NULL: not known */
+    int (*worker_status)(void *context, yk_worker_status *out, int max);
+    double (*baseline)(void *context);    /* yk_evidence.baseline; any thread; NULL: not known */
     double (*server_busy)(void *context); /* seconds in which this server handled messages; NULL: none */
 } yk_observer_config;
 
@@ -177,10 +177,10 @@ yk_status yk_observer_conclude_failed(yk_observer *o, const yk_rank_report *repo
 typedef struct {
     double epoch, train_loss, test_loss, accuracy;
     uint64_t steps, examples; /* over which the training loss is averaged */
-} yk_course_point;
+} yk_curve_point;
 
 /* The points so far, at most a few hundred: if there are more, every other one is dropped. On the chief. */
-const yk_course_point *yk_observer_course(const yk_observer *o, size_t *n_out);
+const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out);
 /* The end of a run, for the live page. NaN: not known. */
 typedef struct {
     const char *state, *error; /* "done", "stopped", "failed"; error: of a failed run, else NULL */
@@ -197,7 +197,7 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
 /* The result of training, for yk_observation_warn(). */
 typedef struct {
     yk_evaluation last;
-    const yk_course_point *point; /* [points] borrowed; the last one is `last` */
+    const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
     size_t points;
     double lr;
     uint32_t classes;

@@ -77,7 +77,7 @@ static void each_sample(void *context, const yk_sample *s)
     bool judged = o->c.rank == 0 && now - o->judged_at >= judge_every;
     set_due(o, now);
     if (judged) {
-        judged = yk__judge_so_far(o, &u, &v);
+        judged = yk__verdict_so_far(o, &u, &v);
         o->judged_at = now;
     }
     yk_mutex_lock(&o->lock);
@@ -103,7 +103,7 @@ yk__progress yk__progress_unknown(uint64_t step)
 
 void yk__observer_progress(yk_observer *o, const yk__progress *p)
 {
-    if (!yk_mutex_try(&o->lock)) /* the next update follows soon */
+    if (!yk_mutex_trylock(&o->lock)) /* the next update follows soon */
         return;
     o->history.progress = *p;
     yk_mutex_unlock(&o->lock);
@@ -121,7 +121,7 @@ void yk_observer_traffic(yk_observer *o)
     if (!o->c.comm)
         return;
     count_bytes(o);
-    if (!atomic_load_explicit(&o->telemetry.due, memory_order_relaxed) || o->alone)
+    if (!atomic_load_explicit(&o->telemetry.due, memory_order_relaxed) || o->single_process)
         return;
     atomic_store_explicit(&o->telemetry.due, false, memory_order_relaxed);
     if (o->c.rank == 0)
@@ -162,7 +162,7 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
 {
     bool known = false;
-    if (!yk_mutex_try(&o->lock))
+    if (!yk_mutex_trylock(&o->lock))
         return false;
     if (o->history.judged && o->history.verdict.kind != YK_VERDICT_NONE) {
         *out = o->history.verdict;
@@ -174,7 +174,7 @@ bool yk__observer_verdict(yk_observer *o, yk_verdict *out)
 
 bool yk__observer_sample(yk_observer *o, yk_sample *out)
 {
-    if (!yk_mutex_try(&o->lock))
+    if (!yk_mutex_trylock(&o->lock))
         return false;
     const bool known = o->history.npoints > 0;
     *out = o->history.sample;
@@ -201,7 +201,7 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     if (!o)
         return yk_fail_memory(sizeof *o, "the observer");
     o->c = *config;
-    o->alone = config->plan->placement == YK_PLACEMENT_LOCAL;
+    o->single_process = config->plan->placement == YK_PLACEMENT_LOCAL;
     o->number = config->rank;
     o->first_of_host = config->rank == 0;
     o->earlier_seconds = config->earlier_seconds;

@@ -9,7 +9,7 @@
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     course.c       the evaluations as curves, for warnings
+ *     curve.c       the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -32,7 +32,7 @@ typedef struct {
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
-enum { YK__POINTS = 400, YK__TESTS = 200, YK__COURSE = 512 };
+enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */
 typedef struct {
@@ -62,7 +62,7 @@ typedef struct {
 
 struct yk_observer {
     yk_observer_config c;
-    bool alone;             /* the run has one process */
+    bool single_process;    /* the run has one process */
     bool started;           /* yk_observer_start() was called */
     bool unchanged;         /* the files of the run do not change */
     uint64_t steps;         /* of the run, when it ended */
@@ -90,9 +90,9 @@ struct yk_observer {
     yk__telemetry_state telemetry;
     yk_op *alive_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */
 
-    yk_course_point course[YK__COURSE]; /* written by worker 0, after an evaluation */
-    size_t ncourse;
-    uint64_t course_steps, course_examples; /* of the run, at the last point */
+    yk_curve_point curve[YK__MAX_CURVE]; /* written by worker 0, after an evaluation */
+    size_t ncurve;
+    uint64_t curve_steps, curve_examples; /* of the run, at the last point */
 
     yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
@@ -128,8 +128,8 @@ void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 
-/* course.c */
-void yk__course_add(yk_observer *o, const yk_evaluation *e);
+/* curve.c */
+void yk__curve_add(yk_observer *o, const yk_evaluation *e);
 
 /* live.c */
 char *yk__live_document(void *observer, yk_http_document which);
@@ -137,11 +137,11 @@ char *yk__live_document(void *observer, yk_http_document which);
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);
 void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p);
-/* Collective unless `alone`. */
-yk_status yk__timeline_save(yk_observer *o, bool alone);
+/* Collective unless `single_process`. */
+yk_status yk__timeline_save(yk_observer *o, bool single_process);
 
 /* evidence.c: the verdict during training, from this process and the telemetry so far; false: no worker was measured */
-bool yk__judge_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
+bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
 /* This process during training, as far as any thread can read it. */
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
 /* The usage of all processes of the run on the host of process i. A process that ran for a part of the time counts for that

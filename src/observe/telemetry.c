@@ -5,7 +5,7 @@
 #include "observe/observer_internal.h"
 #include <stdlib.h>
 
-enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MOST_WORKERS = 1024 };
+enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };
 static const double last_timeout = 10.0; /* seconds, for a last message */
 
 /* ---- sending ---- */
@@ -13,7 +13,8 @@ static const double last_timeout = 10.0; /* seconds, for a last message */
 static yk_status send_message(yk_observer *o)
 {
     yk__telemetry_state *t = &o->telemetry;
-    return yk_comm_send(o->c.comm, o->c.chief, TAG_TELEMETRY, YK_FOR_CONTROL, &t->out, sizeof t->out, &t->op);
+    return yk_comm_send(o->c.comm, o->c.chief, TAG_TELEMETRY, YK_PURPOSE_CONTROL, &t->out, sizeof t->out,
+                        &t->op);
 }
 
 static void compose(yk_observer *o, const yk_process *self)
@@ -30,7 +31,7 @@ void yk__telemetry_send(yk_observer *o)
     yk__telemetry_state *t = &o->telemetry;
     yk_process self;
     bool done;
-    if (t->mute)
+    if (t->unreachable)
         return;
     yk_status st = yk_comm_test(o->c.comm, &t->op, &done);
     if (!st && done) {
@@ -38,17 +39,17 @@ void yk__telemetry_send(yk_observer *o)
         compose(o, &self);
         st = send_message(o);
     }
-    t->mute = st != YK_OK; /* training reports the loss of the chief */
+    t->unreachable = st != YK_OK; /* training reports the loss of the chief */
 }
 
 void yk__telemetry_send_last(yk_observer *o)
 {
     yk__telemetry_state *t = &o->telemetry;
-    if (t->mute || yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "telemetry to be received"))
+    if (t->unreachable || yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "telemetry to be received"))
         return;
     compose(o, &o->self);
     t->out.last = true;
-    yk_traffic *control = &t->out.report.traffic[YK_FOR_CONTROL];
+    yk_traffic *control = &t->out.report.traffic[YK_PURPOSE_CONTROL];
     control->sent += sizeof t->out;
     control->messages_sent++;
     if (!send_message(o))
@@ -98,8 +99,8 @@ yk__peer *yk__telemetry_peer(const yk_observer *o, int peer)
 /* Updates the status of the workers from the servers: some may be new or lost. Call it under the lock. */
 static void read_worker_status(yk_observer *o)
 {
-    yk_worker_status *w = o->c.worker_status ? malloc(MOST_WORKERS * sizeof *w) : NULL;
-    const int n = w ? o->c.worker_status(o->c.context, w, MOST_WORKERS) : 0;
+    yk_worker_status *w = o->c.worker_status ? malloc(MAX_WORKERS * sizeof *w) : NULL;
+    const int n = w ? o->c.worker_status(o->c.context, w, MAX_WORKERS) : 0;
     for (int i = 0; i < n; i++) {
         if (w[i].peer == o->c.rank) /* the chief itself, if it trains */
             continue;
@@ -124,7 +125,7 @@ static void receive_from(yk_comm *c, yk__peer *p)
                 p->over = st != YK_OK;
                 return;
             }
-            st = yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_FOR_CONTROL, &p->in, sizeof p->in, &p->op);
+            st = yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_PURPOSE_CONTROL, &p->in, sizeof p->in, &p->op);
             p->receiving = !st;
         }
         if (st || (st = yk_comm_test(c, &p->op, &done))) {
@@ -192,7 +193,7 @@ static void receive_all(yk_observer *o)
 
 void yk__telemetry_receive(yk_observer *o)
 {
-    if (!yk_mutex_try(&o->lock)) /* receives it next time */
+    if (!yk_mutex_trylock(&o->lock)) /* receives it next time */
         return;
     receive_all(o);
     yk_mutex_unlock(&o->lock);
@@ -214,7 +215,7 @@ void yk__telemetry_receive_last(yk_observer *o)
         for (int i = 0; i < o->telemetry.npeers; i++)
             more |= is_awaited(o, o->telemetry.peer[i]);
         yk_mutex_unlock(&o->lock);
-        more = more && yk_wait_turn(&w);
+        more = more && yk_wait_poll(&w);
     }
 }
 

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SCALARS = 64, MOST_DIRECTORIES = 64 };
+enum { MAX_SCALARS = 64, MAX_DIRECTORIES = 64 };
 
 struct yk__tensorboard {
     int n;                    /* files: on the chief, that of the run; then those of the first workers */
@@ -97,7 +97,7 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
         return yk_fail_memory(sizeof *b, "the TensorBoard events");
     o->tensorboard = b;
     b->first = chief;
-    const int of_workers = !workers ? 0 : o->c.workers < MOST_DIRECTORIES ? o->c.workers : MOST_DIRECTORIES;
+    const int of_workers = !workers ? 0 : o->c.workers < MAX_DIRECTORIES ? o->c.workers : MAX_DIRECTORIES;
     const int n = b->first + of_workers;
     b->events = calloc((size_t)n, sizeof *b->events);
     b->before = calloc((size_t)n, sizeof *b->before);
@@ -109,7 +109,7 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
         const int worker = b->n - b->first;
         if (worker < 0)
             snprintf(name, sizeof name, ".");
-        else if (o->alone || of_workers == 1)
+        else if (o->single_process || of_workers == 1)
             snprintf(name, sizeof name, "worker-%d", o->number + worker);
         else
             snprintf(name, sizeof name, "worker-%d-%d", o->number, worker);
@@ -143,20 +143,20 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
 /* ---- during training ---- */
 
 typedef struct {
-    yk_scalar scalar[MOST_SCALARS];
-    char tag[MOST_SCALARS][112];
+    yk_scalar scalar[MAX_SCALARS];
+    char tag[MAX_SCALARS][112];
     size_t n;
 } scalars;
 
 static void add(scalars *s, const char *tag, double value)
 {
-    if (s->n < MOST_SCALARS && isfinite(value))
+    if (s->n < MAX_SCALARS && isfinite(value))
         s->scalar[s->n++] = (yk_scalar){tag, (float)value};
 }
 
 static void add_resource(scalars *s, int rank, const char *name, double value)
 {
-    if (s->n == MOST_SCALARS)
+    if (s->n == MAX_SCALARS)
         return;
     char *tag = s->tag[s->n];
     snprintf(tag, sizeof *s->tag, "rank%d/%s", rank, name);
@@ -165,7 +165,7 @@ static void add_resource(scalars *s, int rank, const char *name, double value)
 
 static void add_interface(scalars *s, const char *host, const char *nic, const char *direction, double value)
 {
-    if (s->n == MOST_SCALARS)
+    if (s->n == MAX_SCALARS)
         return;
     char *tag = s->tag[s->n];
     snprintf(tag, sizeof *s->tag, "host/%s/%s_%s", host, nic, direction);
@@ -254,7 +254,7 @@ static void write_run(yk_observer *o, const yk__progress *p)
     scalars s = {.n = 0};
     yk_phases_sample all = {0};
     int n = 0;
-    yk__telemetry *others = o->alone ? NULL : yk__telemetry_copy(o, &n);
+    yk__telemetry *others = o->single_process ? NULL : yk__telemetry_copy(o, &n);
     yk_usage self = o->self.usage;
     if (o->resources)
         yk_resources_usage(o->resources, &self);

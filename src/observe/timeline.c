@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACE_EVENTS = 1 << 18, MOST_OF_A_TRACK = 1 << 15, LEAST_OF_A_TRACK = 1 << 11, COUNTERS = 1 << 14 };
+enum { TRACE_EVENTS = 1 << 18, MAX_TRACK = 1 << 15, MIN_TRACK = 1 << 11, COUNTERS = 1 << 14 };
 
 yk_status yk__timeline_start(yk_observer *o)
 {
@@ -15,9 +15,7 @@ yk_status yk__timeline_start(yk_observer *o)
         return YK_OK;
     yk_status st = yk_trace_create(c->rank, yk__observer_role(o), &o->trace);
     size_t events = TRACE_EVENTS / (size_t)c->plan->workers;
-    events = events > MOST_OF_A_TRACK    ? MOST_OF_A_TRACK
-             : events < LEAST_OF_A_TRACK ? LEAST_OF_A_TRACK
-                                         : events;
+    events = events > MAX_TRACK ? MAX_TRACK : events < MIN_TRACK ? MIN_TRACK : events;
     for (int i = 0; !st && i < c->workers; i++) {
         char name[32];
         snprintf(name, sizeof name, "worker %d", i);
@@ -48,7 +46,7 @@ void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress 
     yk_trace_counter(o->counters, "disk MB/s", now, (s->disk_read + s->disk_written) * 1e-6);
 }
 
-yk_status yk__timeline_save(yk_observer *o, bool alone)
+yk_status yk__timeline_save(yk_observer *o, bool single_process)
 {
     const double seconds = 20.0;
     char *text;
@@ -59,7 +57,7 @@ yk_status yk__timeline_save(yk_observer *o, bool alone)
     yk_status st = yk_trace_text(o->trace, &text);
     if (st)
         return st;
-    if (!alone)
+    if (!single_process)
         st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the traces of the ranks");
     if (o->c.rank != 0) /* if a rank is lost, the chief does not gather; that is not an error */
         st = YK_OK;

@@ -52,25 +52,25 @@ static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ..
 /* ---- curves */
 
 /* The number of examples and steps that make a training loss a meaningful mean. */
-enum { ENOUGH_EXAMPLES = 1000, SOME_EXAMPLES = 200, ENOUGH_STEPS = 10, SOME_STEPS = 5, ENOUGH_TESTS = 100 };
+enum { MIN_EXAMPLES = 1000, SOME_EXAMPLES = 200, MIN_STEPS = 10, SOME_STEPS = 5, MIN_TESTS = 100 };
 
-static bool is_mean_of(uint64_t examples, const yk_course_point *p)
+static bool is_mean_of(uint64_t examples, const yk_curve_point *p)
 {
-    return isfinite(p->train_loss) && p->steps >= ENOUGH_STEPS && p->examples >= examples;
+    return isfinite(p->train_loss) && p->steps >= MIN_STEPS && p->examples >= examples;
 }
 
 /* Means that small differences between matter for need more examples. */
-static bool is_mean(const yk_outcome *r, const yk_course_point *p)
+static bool is_mean(const yk_outcome *r, const yk_curve_point *p)
 {
     const uint64_t half = r->examples / 2;
-    const bool epoch = r->examples >= ENOUGH_TESTS && p->examples >= r->examples; /* over all of the data */
+    const bool epoch = r->examples >= MIN_TESTS && p->examples >= r->examples; /* over all of the data */
     return (epoch && isfinite(p->train_loss)) ||
-           is_mean_of(half && half < ENOUGH_EXAMPLES ? half : ENOUGH_EXAMPLES, p);
+           is_mean_of(half && half < MIN_EXAMPLES ? half : MIN_EXAMPLES, p);
 }
 
 static bool is_tested(const yk_outcome *r)
 {
-    return r->last.tested && (!r->test_examples || r->test_examples >= ENOUGH_TESTS);
+    return r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS);
 }
 
 /* The lowest training loss before the last point; HUGE_VAL: there is none that is a meaningful mean. */
@@ -88,7 +88,7 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), lowest = lowest_before(r);
-    const yk_course_point *p = r->points ? &r->point[r->points - 1] : NULL;
+    const yk_curve_point *p = r->points ? &r->point[r->points - 1] : NULL;
     if (!p || !isfinite(p->train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
         return false;
     /* a network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate */
@@ -132,7 +132,7 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
     for (size_t i = 1; i < r->points; i++)
         if (!(r->point[i].test_loss >= r->point[best].test_loss))
             best = i;
-    const yk_course_point *p = &r->point[best], *last = &r->point[r->points - 1];
+    const yk_curve_point *p = &r->point[best], *last = &r->point[r->points - 1];
     double since = HUGE_VAL; /* the lowest one of the last quarter */
     for (size_t i = r->points - (r->points + 3) / 4; i < r->points; i++)
         since = fmin(since, r->point[i].test_loss);
@@ -172,7 +172,7 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), loss = e->train_loss;
-    const yk_course_point *p = r->points ? &r->point[r->points - 1] : NULL;
+    const yk_curve_point *p = r->points ? &r->point[r->points - 1] : NULL;
     double steps = 0.0, begin = uniform; /* a network may begin above the uniform guess */
     for (size_t i = 0; i < r->points; i++) {
         begin = is_mean(r, &r->point[i]) ? fmax(begin, r->point[i].train_loss) : begin;
@@ -206,7 +206,7 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
     if (!is_tested(r) || r->points < 6)
         return;
     for (size_t i = r->points / 2; i < r->points; i++) {
-        const yk_course_point *p = &r->point[i];
+        const yk_curve_point *p = &r->point[i];
         if (p->examples < SOME_EXAMPLES / 2) /* too close to the one before */
             continue;
         low = fmin(low, p->accuracy);

@@ -34,7 +34,8 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
             return YK_OK;
         }
     return yk_fail(YK_EUSAGE,
-                   "unknown --optimizer %s; choose sgd, momentum, adagrad, rowwise-adagrad, ftrl or adam", name);
+                   "unknown --optimizer %s; choose sgd, momentum, adagrad, rowwise-adagrad, ftrl or adam",
+                   name);
 }
 
 yk_status yk_optim_check(const yk_optim_config *c)

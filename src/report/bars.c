@@ -100,7 +100,7 @@ void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
                     "<g class=\"s\" data-r=\"%d\"><rect class=\"bar f%d\" x=\"%.1f\" y=\"%.1f\" "
                     "width=\"%.2f\" height=\"%.1f\"><title>%s: %.2f %% of the updates, staleness "
                     "%s</title></rect></g>",
-                    s->run, s->colour % YK_COLOURS, b.left + wide * ((double)k + 0.1) + thin * (double)i,
+                    s->run, s->color % YK_COLORS, b.left + wide * ((double)k + 0.1) + thin * (double)i,
                     b.top + b.height - high, thin > 3.0 ? thin - 1.0 : thin, high, s->name, 100.0 * part,
                     name);
         }

@@ -50,7 +50,7 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
     for (size_t k = 0; k < n; k++) {
         bool number = true;
         if (yk_is_listed(names[k], except) ||
-            (yk_is_listed(names[k], wide) && !yk_is_listed(names[k], c->telling)))
+            (yk_is_listed(names[k], wide) && !yk_is_listed(names[k], c->label_option)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_SIZE];
@@ -95,12 +95,12 @@ static const struct {
     size_t offset;
     unsigned tables; /* that have it */
 } results[] = {
-    {{"batch", "examples per worker and step", YK_UNIT_WHOLE}, FACT(batch), BATCH},
-    {{"workers", NULL, YK_UNIT_WHOLE}, FACT(workers), WORKERS},
-    {{"global batch", "examples per step, of all workers together", YK_UNIT_WHOLE},
+    {{"batch", "examples per worker and step", YK_UNIT_INTEGER}, FACT(batch), BATCH},
+    {{"workers", NULL, YK_UNIT_INTEGER}, FACT(workers), WORKERS},
+    {{"global batch", "examples per step, of all workers together", YK_UNIT_INTEGER},
      FACT(global_batch),
      BATCH | WORKERS},
-    {{"repeats", "runs that differ only in the seed", YK_UNIT_WHOLE}, REPEATS, SAME},
+    {{"repeats", "runs that differ only in the seed", YK_UNIT_INTEGER}, REPEATS, SAME},
     {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), SAME},
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
     {{"speed-up", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
@@ -136,7 +136,7 @@ static const struct {
     {{"disk", "bytes per second read and written", YK_UNIT_RATE}, FACT(disk), USED},
     {{"bottleneck", .words = true}, BOTTLENECK, USED},
     {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS},
-    {{"steps done", "updates of the model", YK_UNIT_WHOLE}, FACT(steps), RUNS},
+    {{"steps done", "updates of the model", YK_UNIT_INTEGER}, FACT(steps), RUNS},
     {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
 };
 
@@ -182,10 +182,10 @@ static double rounded(double x)
     return round(x * 100.0) / 100.0;
 }
 
-static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
+static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *broadcast_out)
 {
     const yk_facts *f = &c->facts[g->run[0]];
-    *spread_out = NAN;
+    *broadcast_out = NAN;
     switch (offset) {
     case FACT(batch):
     case FACT(workers):
@@ -198,13 +198,13 @@ static double value_of(const yk_compare *c, const yk_config_group *g, size_t off
     case FACT(network):
     case FACT(sent):
     case FACT(received): { /* threads send nothing */
-        const double x = yk_group_mean(c, g, offset, spread_out);
-        return x > 0.0 ? x : (*spread_out = NAN);
+        const double x = yk_group_mean(c, g, offset, broadcast_out);
+        return x > 0.0 ? x : (*broadcast_out = NAN);
     }
     case EPOCHS:
         return c->epochs_differ ? rounded(f->epochs) : NAN;
     default:
-        return yk_group_mean(c, g, offset, spread_out);
+        return yk_group_mean(c, g, offset, broadcast_out);
     }
 }
 
@@ -427,7 +427,7 @@ yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, y
 {
     static const struct {
         void (*make)(const yk_compare *c, yk_table *t, position *at);
-        size_t least; /* rows */
+        size_t min; /* rows */
     } tables[] = {{table_of_runs, 0},
                   {table_of_resources, 0},
                   {table_of_batches, 2},
@@ -448,11 +448,11 @@ yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, y
     for (size_t k = 0; !st && k < sizeof tables / sizeof *tables; k++) {
         yk_table *t = &c->table[c->tables++];
         tables[k].make(c, t, at);
-        if (t->rows < tables[k].least && !t->status)
+        if (t->rows < tables[k].min && !t->status)
             yk_table_fini(&c->table[--c->tables]);
     }
     for (size_t k = 0; !st && k < c->tables; k++) {
-        yk_table_squeeze(&c->table[k]);
+        yk_table_drop_empty_columns(&c->table[k]);
         yk_table_mark(&c->table[k], failed);
         st = c->table[k].status;
     }

@@ -37,9 +37,9 @@ enum {
     YK_KEYS
 };
 
-#define YK_TELLING 12 /* options that distinguish runs */
-#define YK_LABEL   128
-#define YK_CURVES  6 /* in a plot */
+#define YK_MAX_LABEL_OPTIONS 12 /* options that distinguish runs */
+#define YK_LABEL_SIZE        128
+#define YK_MAX_CURVES        6 /* in a plot */
 
 /* Runs with the same options: repeats. They are one curve: the mean. */
 typedef struct {
@@ -47,7 +47,7 @@ typedef struct {
     size_t n;
     char *key[YK_KEYS]; /* yk_run_key() */
     char label
-        [YK_LABEL]; /* the options in which it differs from other groups, "sync, 2 workers", or its name */
+        [YK_LABEL_SIZE]; /* the options in which it differs from other groups, "sync, 2 workers", or its name */
     size_t panel, line; /* its plot and its curve (color) there */
 } yk_config_group;
 
@@ -57,14 +57,14 @@ typedef struct {
     size_t n;
     yk_config_group *group; /* in the order of their first runs */
     size_t groups;
-    size_t *members, *group_of; /* [n]; the group of a run */
-    char (*label)[YK_LABEL];    /* [n], of the runs: that of the group, and the seed */
-    const char
-        *telling[YK_TELLING + 1]; /* the options in labels; others follow from them, or do not differ */
-    /* With more than YK_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
+    size_t *members, *group_of;   /* [n]; the group of a run */
+    char (*label)[YK_LABEL_SIZE]; /* [n], of the runs: that of the group, and the seed */
+    const char *label_option[YK_MAX_LABEL_OPTIONS +
+                             1]; /* the options in labels; others follow from them, or do not differ */
+    /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
      * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colors. */
-    char (*panel)[YK_LABEL];
-    char (*line)[YK_LABEL];
+    char (*panel)[YK_LABEL_SIZE];
+    char (*line)[YK_LABEL_SIZE];
     size_t panels, lines;
     bool epochs_differ;
     double target; /* an accuracy that most runs reach, or NAN */
@@ -82,11 +82,11 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
-/* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
+/* The mean and, if broadcast_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
  * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
  * failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
-double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
+double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *broadcast_out);
 
 /* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
  * Returns their number. The names are borrowed. */
@@ -117,19 +117,19 @@ void yk__option_phrase(const char *name, const char *value, char *out, size_t si
 /* Items and the values of some of their options; equal numbers mean equal values. */
 typedef struct {
     size_t items, options;
-    size_t *value;  /* [items][YK_TELLING] */
-    unsigned apart; /* bits: options that must be among those of the panels */
+    size_t *value;       /* [items][YK_MAX_LABEL_OPTIONS] */
+    unsigned panel_only; /* bits: options that must be among those of the panels */
 } yk_options_of;
 
 /* Whether runs that differ in this option are in different panels: losses of different models cannot be compared. */
-bool yk__keeps_apart(const char *option);
+bool yk__separates_panels(const char *option);
 
-/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_CURVES items each. 0: one
+/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES items each. 0: one
  * panel is enough, or no choice helps. */
 unsigned yk__choose_panels(const yk_options_of *o);
 
 /* The index of a text in a list, to which it is added if necessary. */
-size_t yk__index_of(char (*list)[YK_LABEL], size_t *n, const char *text);
+size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
 void yk__compare_highlights(yk_compare *c);
 
 #endif

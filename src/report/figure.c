@@ -41,7 +41,7 @@ yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes
 {
     const bool failed = YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
     yk_series *s = failed ? &f->spare : &f->series[f->n++];
-    *s = (yk_series){.axes = axes, .colour = run, .run = run, .failed = failed};
+    *s = (yk_series){.axes = axes, .color = run, .run = run, .failed = failed};
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
 }
@@ -96,15 +96,15 @@ static void y_range(const yk_figure *f, double *low, double *high)
 
 void yk__figures_share_y(yk_figures *fs, size_t first)
 {
-    double low = INFINITY, high = -INFINITY, least = INFINITY;
+    double low = INFINITY, high = -INFINITY, min = INFINITY;
     for (size_t i = first; i < fs->n; i++) {
         double l = INFINITY, h = -INFINITY;
         y_range(&fs->figure[i], &l, &h);
-        least = fmin(least, h - (fs->figure[i].from_zero ? 0.0 : l));
+        min = fmin(min, h - (fs->figure[i].from_zero ? 0.0 : l));
         low = fmin(low, l);
         high = fmax(high, h);
     }
-    if (fs->n - first < 2 || least < 0.3 * (high - low)) /* the curves of some panels would be flat */
+    if (fs->n - first < 2 || min < 0.3 * (high - low)) /* the curves of some panels would be flat */
         return;
     for (size_t i = first; i < fs->n; i++) {
         fs->figure[i].low = low;

@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     char name[96];
     unsigned axes; /* bit k: points have x[k] */
-    int colour;    /* number of a run or of a worker; -1: gray */
+    int color;     /* number of a run or of a worker; -1: gray */
     int dash;      /* 0: solid */
     int run;       /* the entry of the page's legend (a line of compare.h); -1: none */
     bool dots;     /* each point is marked */
@@ -47,10 +47,10 @@ typedef struct {
 typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM } yk_figure_kind;
 
 typedef struct {
-    char id[64];          /* the name of its files: letters, digits, '-' */
-    const char *title;    /* borrowed, as are the texts below */
-    char panel[YK_LABEL]; /* one of several figures with this title: "batch 5"; "": the only one */
-    const char *x_title;  /* LINES whose x is a column of a table; NULL: x is time */
+    char id[64];               /* the name of its files: letters, digits, '-' */
+    const char *title;         /* borrowed, as are the texts below */
+    char panel[YK_LABEL_SIZE]; /* one of several figures with this title: "batch 5"; "": the only one */
+    const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
     int run;            /* -1: all runs */
     bool steps_or_time; /* the reader chooses x: step, epoch or seconds; else it is x[0], in x_unit */
@@ -81,9 +81,9 @@ void yk_figures_fini(yk_figures *fs);
 /* Removes points that do not change the shape of a line, until drawing and embedding all of them takes about `bytes`. */
 void yk_figures_thin(yk_figures *fs, size_t bytes);
 
-/* Thins n points, ascending by x[axis], to at most about `most`, in place: the first and the last, and the lowest and
+/* Thins n points, ascending by x[axis], to at most about `max`, in place: the first and the last, and the lowest and
  * highest point of each of most/2 equal parts of x. Returns how many are left. */
-size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t most);
+size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max);
 
 void yk_figure_csv(const yk_figure *f, yk_text *out);
 

@@ -214,7 +214,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
         const size_t first = fs->n;
         for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
             yk_figure *f = add_panel(c, p, q->id, q->title, fs);
-            double most = 0.0;
+            double max = 0.0;
             f->x_unit = YK_UNIT_SECONDS;
             f->y_unit = q->unit;
             f->from_zero = true;
@@ -222,9 +222,9 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
                 if (c->group[g].panel == p) {
                     const yk_series *s = add_group(c, &c->group[g], YK__ONE_X, run_resource, q, f);
                     for (size_t i = 0; i < s->n; i++)
-                        most = fmax(most, s->point[i].y);
+                        max = fmax(max, s->point[i].y);
                 }
-            for (size_t i = 0; q->traffic && most <= 0.0 && i < f->n; i++)
+            for (size_t i = 0; q->traffic && max <= 0.0 && i < f->n; i++)
                 f->series[i].n = 0; /* threads send nothing */
             yk__figure_end(fs);
         }

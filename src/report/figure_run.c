@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_PROCESSES = 4 * YK_CURVES, MAX_BARS = 64, MAX_BANDS = 64 };
+enum { MAX_PROCESSES = 4 * YK_MAX_CURVES, MAX_BARS = 64, MAX_BANDS = 64 };
 
 typedef enum { CPU, MEMORY, TRAFFIC, DISK, LINK } resource_kind;
 
@@ -100,15 +100,15 @@ static void add_host(yk_figure *f, const yk_run *r)
     }
 }
 
-/* The lines of the processes from number `first` on, at most YK_CURVES; `part`: one of the two lines of each, -1: both. */
+/* The lines of the processes from number `first` on, at most YK_MAX_CURVES; `part`: one of the two lines of each, -1: both. */
 static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t first, int part,
                        yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     const struct resource *q = &resources[kind];
-    const size_t last = first + YK_CURVES < r->logs ? first + YK_CURVES : r->logs;
-    const bool alone = r->logs == 1;
-    double most = 0.0;
+    const size_t last = first + YK_MAX_CURVES < r->logs ? first + YK_MAX_CURVES : r->logs;
+    const bool single = r->logs == 1;
+    double max = 0.0;
     char id[48];
     snprintf(id, sizeof id, part < 0 ? "%s" : "%s-%s", q->id, part < 0 ? "" : q->part[part]);
     if (first)
@@ -117,7 +117,7 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
-    if (r->logs > YK_CURVES)
+    if (r->logs > YK_MAX_CURVES)
         snprintf(f->panel, sizeof f->panel, "%s%sranks %d to %d", part < 0 ? "" : q->part[part],
                  part < 0 ? "" : ", ", r->log[first].rank, r->log[last - 1].rank);
     else if (part >= 0)
@@ -129,42 +129,42 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
             char name[96];
             if (part >= 0 && part != k)
                 continue;
-            if (alone)
+            if (single)
                 snprintf(name, sizeof name, "%s", word ? word : "this run");
             else
                 snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
                          word ? ", " : "", word ? word : "");
             yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
-            s->colour = alone ? k : p->rank; /* one per process, or of one process, one per part */
-            s->dash = alone || part >= 0 ? 0 : k;
+            s->color = single ? k : p->rank; /* one per process, or of one process, one per part */
+            s->dash = single || part >= 0 ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
                 double y = yk_double_at(&p->sample.row[m], q->offset[k]);
                 yk__series_point(s, p->sample.row[m].seconds, y);
-                most = y > most ? y : most;
+                max = y > max ? y : max;
             }
         }
         add_bands(f, p, q->id);
     }
     if (kind == CPU && !first)
         add_host(f, r);
-    for (size_t k = 0; kind == TRAFFIC && most <= 0.0 && k < f->n; k++) /* one process */
+    for (size_t k = 0; kind == TRAFFIC && max <= 0.0 && k < f->n; k++) /* one process */
         f->series[k].n = 0;
     f->limit_text = q->limit;
     if (q->limit)
         f->limit = capacity(r, kind);
-    if (kind == CPU && f->limit <= 4.0 * most)
+    if (kind == CPU && f->limit <= 4.0 * max)
         f->high = f->limit;
     yk__figure_end(fs);
 }
 
-/* At most YK_CURVES lines per plot: else a plot for each part, and for some processes. */
+/* At most YK_MAX_CURVES lines per plot: else a plot for each part, and for some processes. */
 static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_figures *fs)
 {
     const size_t n = c->run[i].logs < MAX_PROCESSES ? c->run[i].logs : MAX_PROCESSES;
-    const bool split = resources[kind].part[1] && 2 * n > YK_CURVES;
+    const bool split = resources[kind].part[1] && 2 * n > YK_MAX_CURVES;
     const size_t begin = fs->n;
     for (int part = split ? 0 : -1; part < (split ? 2 : 0); part++)
-        for (size_t first = 0; first < n; first += YK_CURVES)
+        for (size_t first = 0; first < n; first += YK_MAX_CURVES)
             make_panel(c, i, kind, first, part, fs);
     yk__figures_share_y(fs, begin);
 }
@@ -173,12 +173,12 @@ static void make_resource(const yk_compare *c, size_t i, resource_kind kind, yk_
 static void add_interface(yk_figure *f, const yk_process_log *p, const char *name, size_t offset)
 {
     static const char *const way[] = {"in", "out"};
-    const int colour = (int)f->n / 2;
+    const int color = (int)f->n / 2;
     for (int k = 0; k < 2; k++) {
         char text[112];
         snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
         yk_series *s = yk__series_add(f, text, -1, YK__ONE_X);
-        s->colour = colour;
+        s->color = color;
         s->dash = k;
         for (size_t m = 0; m < p->sample.n; m++)
             yk__series_point(s, p->sample.row[m].seconds,
@@ -200,9 +200,9 @@ static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
         bool seen = p->nics > 0 ? false : !isfinite(p->mean.net_in);
         for (size_t k = 0; k < w && !p->nics; k++)
             seen |= !strcmp(p->host, r->log[k].host);
-        for (int n = 0; n < p->nics && f->n < YK_CURVES; n++)
+        for (int n = 0; n < p->nics && f->n < YK_MAX_CURVES; n++)
             add_interface(f, p, p->nic[n], AT(nic) + (size_t)n * sizeof p->sample.row->nic[0]);
-        if (!p->nics && !seen && f->n < YK_CURVES)
+        if (!p->nics && !seen && f->n < YK_MAX_CURVES)
             add_interface(f, p, "all interfaces", AT(net_in));
         add_bands(f, p, "network");
     }

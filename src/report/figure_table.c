@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a table that tell its lines apart: those before x, except for those that change with x. */
+/* The columns of a table that tell its lines panel_only: those before x, except for those that change with x. */
 typedef struct {
     const yk_table *t;
-    size_t column[YK_TELLING];
+    size_t column[YK_MAX_LABEL_OPTIONS];
     yk_options_of of;     /* items: rows */
     size_t *line, *panel; /* [rows] */
-    char (*lines)[YK_LABEL], (*panels)[YK_LABEL];
+    char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE];
     size_t nlines, npanels;
 } layout;
 
@@ -27,18 +27,18 @@ static bool same_cell(const yk_cell *a, const yk_cell *b)
 }
 
 /* The columns in `mask`, joined. */
-static void join(const layout *l, size_t row, unsigned mask, char out[YK_LABEL])
+static void join(const layout *l, size_t row, unsigned mask, char out[YK_LABEL_SIZE])
 {
     size_t n = 0;
     *out = 0;
-    for (size_t k = 0; k < l->of.options && n < YK_LABEL; k++) {
+    for (size_t k = 0; k < l->of.options && n < YK_LABEL_SIZE; k++) {
         const yk_cell *v = cell_at(l->t, row, l->column[k]);
-        char number[YK_UNIT_SIZE], text[YK_LABEL];
+        char number[YK_UNIT_SIZE], text[YK_LABEL_SIZE];
         if (!(mask >> k & 1))
             continue;
         yk_unit_text(l->t->column[l->column[k]].unit, v->number, number);
         yk__option_phrase(l->t->column[l->column[k]].title, v->text ? v->text : number, text, sizeof text);
-        n += (size_t)snprintf(out + n, YK_LABEL - n, "%s%s", n ? ", " : "", text);
+        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
     }
 }
 
@@ -50,7 +50,7 @@ static void number_values(layout *l)
             while (first < r &&
                    !same_cell(cell_at(l->t, r, l->column[k]), cell_at(l->t, first, l->column[k])))
                 first++;
-            l->of.value[r * YK_TELLING + k] = first;
+            l->of.value[r * YK_MAX_LABEL_OPTIONS + k] = first;
         }
 }
 
@@ -58,19 +58,19 @@ static void number_values(layout *l)
 static unsigned choose(const layout *l)
 {
     yk_options_of lines = {.options = l->of.options,
-                           .value = calloc(l->t->rows * YK_TELLING, sizeof(size_t))};
+                           .value = calloc(l->t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t))};
     if (!lines.value)
         return 0;
     for (size_t r = 0; r < l->t->rows; r++) {
-        const size_t *mine = &l->of.value[r * YK_TELLING], bytes = l->of.options * sizeof *mine;
+        const size_t *mine = &l->of.value[r * YK_MAX_LABEL_OPTIONS], bytes = l->of.options * sizeof *mine;
         bool seen = false;
         for (size_t k = 0; k < lines.items; k++)
-            seen |= !memcmp(mine, &lines.value[k * YK_TELLING], bytes);
+            seen |= !memcmp(mine, &lines.value[k * YK_MAX_LABEL_OPTIONS], bytes);
         if (!seen)
-            memcpy(&lines.value[lines.items++ * YK_TELLING], mine, bytes);
+            memcpy(&lines.value[lines.items++ * YK_MAX_LABEL_OPTIONS], mine, bytes);
     }
     for (size_t k = 0; k < l->of.options; k++)
-        lines.apart |= (unsigned)yk__keeps_apart(l->t->column[l->column[k]].title) << k;
+        lines.panel_only |= (unsigned)yk__separates_panels(l->t->column[l->column[k]].title) << k;
     const unsigned mask = yk__choose_panels(&lines);
     free(lines.value);
     return mask;
@@ -80,20 +80,20 @@ static bool lay_out(layout *l, size_t x)
 {
     const yk_table *t = l->t;
     l->of.items = t->rows;
-    l->of.value = calloc(t->rows * YK_TELLING, sizeof(size_t));
+    l->of.value = calloc(t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t));
     l->line = calloc(t->rows, sizeof *l->line);
     l->panel = calloc(t->rows, sizeof *l->panel);
     l->lines = calloc(t->rows, sizeof *l->lines);
     l->panels = calloc(t->rows, sizeof *l->panels);
     if (!l->of.value || !l->line || !l->panel || !l->lines || !l->panels)
         return false;
-    for (size_t k = 0; k < x && l->of.options < YK_TELLING; k++)
+    for (size_t k = 0; k < x && l->of.options < YK_MAX_LABEL_OPTIONS; k++)
         if (strcmp(t->column[k].title, "global batch") && strcmp(t->column[k].title, "lr"))
             l->column[l->of.options++] = k;
     number_values(l);
     const unsigned mask = choose(l);
     for (size_t r = 0; r < t->rows; r++) {
-        char text[YK_LABEL];
+        char text[YK_LABEL_SIZE];
         join(l, r, mask, text);
         l->panel[r] = yk__index_of(l->panels, &l->npanels, text);
         join(l, r, ~mask, text);
@@ -113,17 +113,17 @@ static void lay_out_fini(layout *l)
 
 static void add_ideal(yk_figure *f)
 {
-    double least = INFINITY, most = 0.0;
+    double min = INFINITY, max = 0.0;
     for (size_t i = 0; i < f->n; i++)
         for (size_t p = 0; p < f->series[i].n; p++) {
-            least = fmin(least, f->series[i].point[p].x[0]);
-            most = fmax(most, f->series[i].point[p].x[0]);
+            min = fmin(min, f->series[i].point[p].x[0]);
+            max = fmax(max, f->series[i].point[p].x[0]);
         }
     yk_series *s = yk__series_add(f, "ideal", -1, YK__ONE_X);
     s->dash = 1;
-    for (double w = least; w <= most; w++)
-        yk__series_point(s, w, w / least);
-    f->x_log = most / least > 4.0;
+    for (double w = min; w <= max; w++)
+        yk__series_point(s, w, w / min);
+    f->x_log = max / min > 4.0;
 }
 
 typedef struct {
@@ -140,7 +140,7 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
         *s = (*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') ? *s : '-';
     if (l->npanels > 1)
         snprintf(f->panel, sizeof f->panel, "%s", l->panels[panel]);
-    f->x_unit = YK_UNIT_WHOLE;
+    f->x_unit = YK_UNIT_INTEGER;
     f->x_title = q->x;
     f->y_unit = q->unit;
     f->x_log = true;
@@ -152,13 +152,13 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
         if (l->panel[r] != panel)
             continue;
         for (size_t k = 0; k < f->n; k++) /* rows are sorted by configuration, then by x */
-            if (f->series[k].colour == (int)l->line[r] && f->series[k].n &&
+            if (f->series[k].color == (int)l->line[r] && f->series[k].n &&
                 f->series[k].point[f->series[k].n - 1].x[0] < x)
                 s = &f->series[k];
         if (!s) {
             const char *name = l->lines[l->line[r]];
             s = yk__series_add(f, *name ? name : q->y, -1, YK__ONE_X);
-            s->colour = (int)l->line[r];
+            s->color = (int)l->line[r];
             s->dots = s->bars = true;
         }
         yk__series_put(s, &(yk_point){.x = {x, NAN, NAN, NAN}, .y = y->number, .spread = y->spread});
@@ -184,7 +184,7 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
         if (!l.t || xc == l.t->columns || yc == l.t->columns)
             continue;
         if (!lay_out(&l, xc) && !fs->status)
-            fs->status = yk_fail_memory(l.t->rows * YK_LABEL, "a figure");
+            fs->status = yk_fail_memory(l.t->rows * YK_LABEL_SIZE, "a figure");
         for (size_t p = 0; p < l.npanels; p++)
             make_panel(&l, q, p, xc, yc, fs);
         yk__figures_share_y(fs, first);

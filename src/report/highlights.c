@@ -74,9 +74,9 @@ static void add_best(yk_compare *c)
     const size_t speed = FACT(examples_per_second), fast = best_group(c, speed, 1.0),
                  slow = best_group(c, speed, -1.0);
     if (fast != SIZE_MAX && fast != slow) {
-        const double most = yk_group_mean(c, &c->group[fast], speed, NULL);
-        yk_unit_text(YK_UNIT_COUNT, most, a);
-        yk_unit_text(YK_UNIT_TIMES, most / yk_group_mean(c, &c->group[slow], speed, NULL), b);
+        const double max = yk_group_mean(c, &c->group[fast], speed, NULL);
+        yk_unit_text(YK_UNIT_COUNT, max, a);
+        yk_unit_text(YK_UNIT_TIMES, max / yk_group_mean(c, &c->group[slow], speed, NULL), b);
         add(c, "Most examples/s", a, "%.100s; %s the slowest run", c->group[fast].label, b);
     }
 }

@@ -12,9 +12,9 @@ enum { TEXT = YK_OPTION_SIZE };
 
 /* The options that tell groups apart, in the order in which a label has them. */
 typedef struct {
-    const char *name[YK_TELLING];
+    const char *name[YK_MAX_LABEL_OPTIONS];
     yk_options_of of;
-} telling;
+} label_option;
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
@@ -47,21 +47,22 @@ static void phrase(const yk_compare *c, size_t group, const char *name, char *ou
 }
 
 /* Joins the phrases of the options in `mask`. */
-static void join(const yk_compare *c, size_t group, const telling *o, unsigned mask, char out[YK_LABEL])
+static void join(const yk_compare *c, size_t group, const label_option *o, unsigned mask,
+                 char out[YK_LABEL_SIZE])
 {
     size_t n = 0;
     *out = 0;
-    for (size_t k = 0; k < o->of.options && n < YK_LABEL; k++) {
-        char text[YK_LABEL];
+    for (size_t k = 0; k < o->of.options && n < YK_LABEL_SIZE; k++) {
+        char text[YK_LABEL_SIZE];
         if (!(mask >> k & 1))
             continue;
         phrase(c, group, o->name[k], text, sizeof text);
-        n += (size_t)snprintf(out + n, YK_LABEL - n, "%s%s", n ? ", " : "", text);
+        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
     }
 }
 
 /* Numbers the values of option k: the first group that has the value. */
-static void number_values(const yk_compare *c, telling *o, size_t k)
+static void number_values(const yk_compare *c, label_option *o, size_t k)
 {
     char text[TEXT], other[TEXT];
     for (size_t g = 0; g < c->groups; g++) {
@@ -72,7 +73,7 @@ static void number_values(const yk_compare *c, telling *o, size_t k)
             if (!strcmp(text, other))
                 break;
         }
-        o->of.value[g * YK_TELLING + k] = first;
+        o->of.value[g * YK_MAX_LABEL_OPTIONS + k] = first;
     }
 }
 
@@ -92,7 +93,8 @@ static size_t classes(const yk_options_of *o, unsigned mask, size_t *largest_out
         size_t size = 0;
         bool first = true;
         for (size_t k = 0; k < o->items; k++)
-            if (same(&o->value[g * YK_TELLING], &o->value[k * YK_TELLING], o->options, mask)) {
+            if (same(&o->value[g * YK_MAX_LABEL_OPTIONS], &o->value[k * YK_MAX_LABEL_OPTIONS], o->options,
+                     mask)) {
                 first &= k >= g;
                 size++;
             }
@@ -103,7 +105,7 @@ static size_t classes(const yk_options_of *o, unsigned mask, size_t *largest_out
     return n;
 }
 
-bool yk__keeps_apart(const char *option)
+bool yk__separates_panels(const char *option)
 {
     return !strcmp(option, "model") || !strcmp(option, "data");
 }
@@ -112,13 +114,14 @@ unsigned yk__choose_panels(const yk_options_of *o)
 {
     unsigned best = 0;
     size_t fewest = SIZE_MAX, largest;
-    if (o->items <= YK_CURVES)
+    if (o->items <= YK_MAX_CURVES)
         return 0;
     for (unsigned mask = 1; mask < 1u << o->options; mask++) {
-        if ((mask & o->apart) != o->apart)
+        if ((mask & o->panel_only) != o->panel_only)
             continue;
         const size_t n = classes(o, mask, &largest);
-        if (largest <= YK_CURVES && n <= fewest) /* rather by batch than by mode or workers: later options */
+        if (largest <= YK_MAX_CURVES &&
+            n <= fewest) /* rather by batch than by mode or workers: later options */
             fewest = n, best = mask;
     }
     return best;
@@ -126,7 +129,7 @@ unsigned yk__choose_panels(const yk_options_of *o)
 
 /* An option that follows from the others before it (the learning rate that changes with the batch, the number of
  * processes) tells nothing new. */
-static void find_telling(const yk_compare *c, telling *o)
+static void find_label_options(const yk_compare *c, label_option *o)
 {
     static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
     static const char *const never[] = {"seed", "steps", "epochs", NULL};
@@ -139,7 +142,7 @@ static void find_telling(const yk_compare *c, telling *o)
     for (size_t k = 0; k < nvarying; k++)
         if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], never))
             all[n++] = varying[k];
-    for (size_t k = 0; k < n && o->of.options < YK_TELLING; k++) {
+    for (size_t k = 0; k < n && o->of.options < YK_MAX_LABEL_OPTIONS; k++) {
         o->name[o->of.options] = all[k];
         number_values(c, o, o->of.options++);
         const size_t now = classes(&o->of, ~0u, &largest);
@@ -148,13 +151,13 @@ static void find_telling(const yk_compare *c, telling *o)
     }
 }
 
-size_t yk__index_of(char (*list)[YK_LABEL], size_t *n, const char *text)
+size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text)
 {
     size_t k = 0;
     while (k < *n && strcmp(list[k], text))
         k++;
     if (k == *n)
-        snprintf(list[(*n)++], YK_LABEL, "%s", text);
+        snprintf(list[(*n)++], YK_LABEL_SIZE, "%s", text);
     return k;
 }
 
@@ -166,11 +169,11 @@ static void label_runs(yk_compare *c)
             const char *label = c->group[g].label;
             const bool repeats = c->group[g].n > 1;
             if (repeats && isfinite(c->facts[run].seed) && *label && c->groups > 1)
-                snprintf(c->label[run], YK_LABEL, "%.100s, seed %.0f", label, c->facts[run].seed);
+                snprintf(c->label[run], YK_LABEL_SIZE, "%.100s, seed %.0f", label, c->facts[run].seed);
             else if (repeats || c->groups == 1)
-                snprintf(c->label[run], YK_LABEL, "%.127s", c->run[run].name);
+                snprintf(c->label[run], YK_LABEL_SIZE, "%.127s", c->run[run].name);
             else
-                snprintf(c->label[run], YK_LABEL, "%s", label);
+                snprintf(c->label[run], YK_LABEL_SIZE, "%s", label);
         }
 }
 
@@ -179,28 +182,29 @@ yk_status yk__labels_make(yk_compare *c)
     c->label = calloc(c->n, sizeof *c->label);
     c->panel = calloc(c->groups, sizeof *c->panel);
     c->line = calloc(c->groups, sizeof *c->line);
-    telling o = {.of = {.items = c->groups, .value = calloc(c->groups * YK_TELLING, sizeof(size_t))}};
+    label_option o = {
+        .of = {.items = c->groups, .value = calloc(c->groups * YK_MAX_LABEL_OPTIONS, sizeof(size_t))}};
     if (!c->label || !c->panel || !c->line || !o.of.value) {
         free(o.of.value);
-        return yk_fail_memory(c->n * 3 * YK_LABEL, "the names of runs");
+        return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
     }
-    find_telling(c, &o);
+    find_label_options(c, &o);
     for (size_t k = 0; k < o.of.options; k++) {
-        c->telling[k] = o.name[k];
-        o.of.apart |= (unsigned)yk__keeps_apart(o.name[k]) << k;
+        c->label_option[k] = o.name[k];
+        o.of.panel_only |= (unsigned)yk__separates_panels(o.name[k]) << k;
     }
     const bool names = yk__shows_names(c);
     const unsigned all = (1u << o.of.options) - 1, panels = yk__choose_panels(&o.of);
     for (size_t g = 0; g < c->groups; g++) {
         yk_config_group *group = &c->group[g];
-        char panel[YK_LABEL], line[YK_LABEL];
+        char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
         join(c, g, &o, all, group->label);
         join(c, g, &o, panels, panel);
         join(c, g, &o, all & ~panels, line);
         if (!*group->label || names)
-            snprintf(group->label, YK_LABEL, "%.127s", c->run[group->run[0]].name);
-        if (c->groups > YK_CURVES && !panels) /* they differ in nothing that is known: six by six */
-            snprintf(panel, sizeof panel, "part %zu", g / YK_CURVES + 1);
+            snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
+        if (c->groups > YK_MAX_CURVES && !panels) /* they differ in nothing that is known: six by six */
+            snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
         group->panel = yk__index_of(c->panel, &c->panels, panel);
         group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }

@@ -9,7 +9,7 @@ static void blanks(yk_line *l)
         l->at++;
 }
 
-static bool take(yk_line *l, char c)
+static bool skip(yk_line *l, char c)
 {
     blanks(l);
     if (l->at == l->end || *l->at != c)
@@ -84,19 +84,19 @@ static bool word(yk_line *l, const char *name)
 bool yk_line_open(const char *text, size_t size, yk_line *out)
 {
     *out = (yk_line){text, text + size, false};
-    return take(out, '{');
+    return skip(out, '{');
 }
 
 int yk_line_next(yk_line *l, yk_field *out)
 {
-    if (take(l, '}')) {
+    if (skip(l, '}')) {
         blanks(l);
         return l->at == l->end ? 0 : -1;
     }
-    if (l->begun && !take(l, ','))
+    if (l->begun && !skip(l, ','))
         return -1;
     l->begun = true;
-    if (!take(l, '"') || !quoted(l, &out->key, &out->key_size) || !take(l, ':'))
+    if (!skip(l, '"') || !quoted(l, &out->key, &out->key_size) || !skip(l, ':'))
         return -1;
     blanks(l);
     out->number = NAN;

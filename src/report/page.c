@@ -17,8 +17,8 @@ void yk_page_title(const yk_page *p, char *out)
         snprintf(out, 256, "%s", p->title);
     else if (c->n == 1)
         snprintf(out, 256, "%s", c->run[0].name);
-    else if (p->folder)
-        snprintf(out, 256, "%s", p->folder);
+    else if (p->directory)
+        snprintf(out, 256, "%s", p->directory);
     else
         snprintf(out, 256, "%zu runs", c->n);
 }
@@ -77,7 +77,7 @@ static void tiles(const yk_facts *f, yk_text *out)
         tile("Test loss", YK_UNIT_PLAIN, f->test_loss, small, out);
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
-    yk_unit_text(YK_UNIT_WHOLE, f->steps, s);
+    yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
     snprintf(small, sizeof small, "%s steps, %.3g epochs", s, f->epochs);
     tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? small : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
@@ -142,20 +142,20 @@ static void failed_runs(const yk_compare *c, yk_text *out)
 static void plateaus(const yk_compare *c, yk_text *out)
 {
     size_t n = 0, last = 0;
-    double least = INFINITY, most = 0.0;
+    double min = INFINITY, max = 0.0;
     for (size_t i = 0; i < c->n; i++)
         if (c->facts[i].plateau.reached) {
             n++;
             last = i;
-            least = fmin(least, c->facts[i].plateau.epoch);
-            most = fmax(most, c->facts[i].plateau.epoch);
+            min = fmin(min, c->facts[i].plateau.epoch);
+            max = fmax(max, c->facts[i].plateau.epoch);
         }
     if (n == 1)
-        yk_html(out, "<li>%s did not improve after epoch %.3g.</li>", c->label[last], most);
+        yk_html(out, "<li>%s did not improve after epoch %.3g.</li>", c->label[last], max);
     else if (n)
         yk_html(out,
                 "<li>%zu of %zu runs stopped improving long before the end, after epoch %.3g to %.3g.</li>",
-                n, c->n, least, most);
+                n, c->n, min, max);
 }
 
 static void verdict(const yk_page *p, yk_text *out)
@@ -362,7 +362,7 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_html(out, "%s \u00b7 yoke</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", title);
     yk_text_put(out, (const char *)yk_embedded_report_page_css, yk_embedded_report_page_css_size);
     yk_html(out, "</style>\n</head>\n<body>\n<header><div><h1>%s</h1><p>", title);
-    if (c->n > 1 && (p->title || p->folder))
+    if (c->n > 1 && (p->title || p->directory))
         yk_text_print(out, "%zu runs \u00b7 ", c->n);
     in_common(c, out);
     yk_text_add(out, "</p></div><button id=\"theme\" type=\"button\">Theme</button></header>\n<main>\n");

@@ -28,8 +28,8 @@
 #include "report/warning.h"
 
 typedef struct {
-    const char *title;  /* NULL: the name of the only run, or the folder, or the number of runs */
-    const char *folder; /* the name of the directory that has all runs, such as a sweep; NULL: none */
+    const char *title;     /* NULL: the name of the only run, or the directory, or the number of runs */
+    const char *directory; /* the name of the directory that has all runs, such as a sweep; NULL: none */
     const yk_compare *compare;
     const yk_warnings *warnings;
     const yk_figures *figures;

@@ -13,7 +13,7 @@ void yk__page_key(const yk_compare *c, int run, yk_text *out)
     if (run < 0 || c->groups < 2)
         return;
     const int line = (int)c->group[c->group_of[run]].line;
-    yk_text_print(out, "<i class=\"k c%d d%d\"></i>", line % YK_COLOURS, line / YK_COLOURS % YK_DASHES);
+    yk_text_print(out, "<i class=\"k c%d d%d\"></i>", line % YK_COLORS, line / YK_COLORS % YK_DASHES);
 }
 
 static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
@@ -88,7 +88,7 @@ void yk__page_legend(const yk_compare *c, yk_text *out)
             out,
             "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\"><i class=\"k c%zu d%zu\"></i>%s"
             "</button></li>",
-            i, i % YK_COLOURS, i / YK_COLOURS % YK_DASHES, c->line[i]);
+            i, i % YK_COLORS, i / YK_COLORS % YK_DASHES, c->line[i]);
     yk_text_add(out, "</ul>\n");
 }
 
@@ -110,7 +110,7 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
         if (bars)
             snprintf(class, sizeof class, "b p%zu", i);
         else if (histogram)
-            snprintf(class, sizeof class, "b f%d", f->series[i].colour % YK_COLOURS);
+            snprintf(class, sizeof class, "b f%d", f->series[i].color % YK_COLORS);
         else
             yk_series_class(&f->series[i], class);
         yk_html(out, "<li><i class=\"k %s\"></i>%s</li>", class,
@@ -146,7 +146,7 @@ static void numbers(yk_json *j, const char *name, const yk_series *s, int axis, 
     for (size_t i = 0; i < s->n; i++) {
         const double v = axis < 0 ? s->point[i].y : s->point[i].x[axis];
         if (v == floor(v) && fabs(v) < 1e15) /* shorter than a real number, and there are many */
-            yk_json_whole(j, NULL, (int64_t)v);
+            yk_json_int(j, NULL, (int64_t)v);
         else
             yk_json_real(j, NULL, v);
     }
@@ -159,7 +159,7 @@ static void one_series(yk_json *j, const yk_series *s, int digits)
     yk_series_class(s, class);
     yk_json_object(j, NULL);
     yk_json_text(j, "n", s->name);
-    yk_json_whole(j, "r", s->run);
+    yk_json_int(j, "r", s->run);
     yk_json_text(j, "c", class);
     yk_json_array(j, "x");
     for (int a = 0; a < YK_X_COUNT; a++)
@@ -183,7 +183,7 @@ void yk__page_data(const yk_figures *fs, yk_text *out)
 {
     static const char *const units[] = {
         [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short", [YK_UNIT_COUNT] = "count",
-        [YK_UNIT_WHOLE] = "whole",     [YK_UNIT_SHARE] = "share", [YK_UNIT_PART] = "share",
+        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_SHARE] = "share", [YK_UNIT_PART] = "share",
         [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes", [YK_UNIT_RATE] = "rate",
         [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times", [YK_UNIT_POINTS] = "plain"};
     yk_json all = {.html = true}, *j = &all;

@@ -163,12 +163,12 @@ static void passes(const yk_run *r, yk_text *out)
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-/* Prints the table if it has at least `least` rows, and frees it. */
+/* Prints the table if it has at least `min` rows, and frees it. */
 static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
 {
     static const struct {
         const char *title;
-        size_t least;
+        size_t min;
     } known[YK_RUN_TABLES] = {
         {"Workers", 2}, {"Processes", 2}, {"Network traffic by purpose", 1}, {"Alerts", 1}};
     yk_table t;
@@ -176,10 +176,10 @@ static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out
     yk_run_table_make(c, i, which, &t);
     snprintf(id, sizeof id, "%s-%zu", t.id, i + 1);
     t.id = id;
-    yk_table_squeeze(&t);
+    yk_table_drop_empty_columns(&t);
     if (t.status && !out->status)
         out->status = t.status;
-    if (t.rows >= known[which].least && !t.status) {
+    if (t.rows >= known[which].min && !t.status) {
         yk_text_print(out, "<div><h3>%s</h3>", known[which].title);
         yk__page_table(&t, c, out);
         yk_text_add(out, "</div>");
@@ -237,9 +237,9 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         out,
         shown ? "</div>\n"
               : "<p class=\"note\">This run did not record its use of CPU, memory, network and disk.</p>\n");
-    if (c->run[i].logs > 4 * YK_CURVES)
+    if (c->run[i].logs > 4 * YK_MAX_CURVES)
         yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
-                      4 * YK_CURVES, c->run[i].logs);
+                      4 * YK_MAX_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
     for (int k = 0; k < YK_RUN_TABLES; k++)
         show((yk_run_table)k, c, i, out);

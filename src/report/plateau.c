@@ -17,7 +17,7 @@ static size_t count(const yk_metrics *e, size_t offset)
 
 void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 {
-    enum { ENOUGH = 4 };
+    enum { MIN_POINTS = 4 };
     static const struct {
         size_t offset;
         const char *what;
@@ -28,7 +28,7 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
                  {offsetof(yk_metric, train_loss), "training loss", false}};
     *out = (yk_plateau){0};
     size_t k = 0;
-    while (k < 4 && count(e, kinds[k].offset) < ENOUGH)
+    while (k < 4 && count(e, kinds[k].offset) < MIN_POINTS)
         k++;
     if (k == 4)
         return;
@@ -57,7 +57,7 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
                         .step = m->step,
                         .rest = end->seconds > 0.0 ? 1.0 - m->seconds / end->seconds : 0.0};
     out->reached = e->n - 1 - i >= 3 && out->rest >= 0.15;
-    if (count(e, offsetof(yk_metric, test_loss)) < ENOUGH)
+    if (count(e, offsetof(yk_metric, test_loss)) < MIN_POINTS)
         return;
     size_t low = trained;
     for (size_t t = trained; t < e->n; t++) {

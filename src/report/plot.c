@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The colours of a file; those of the page are in page.css. They can be told apart by colour-blind readers, and in grey by
+/* The colors of a file; those of the page are in page.css. They can be told apart by color-blind readers, and in gray by
  * their dashes. */
 static const char file_style[] =
     "svg{background:#fff}text{font:12px "
@@ -42,10 +42,10 @@ int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
 
 void yk_series_class(const yk_series *s, char *out)
 {
-    if (s->colour < 0)
+    if (s->color < 0)
         snprintf(out, 16, "cx d%d", s->dash % YK_DASHES);
     else
-        snprintf(out, 16, "c%d d%d", s->colour % YK_COLOURS, (s->colour / YK_COLOURS + s->dash) % YK_DASHES);
+        snprintf(out, 16, "c%d d%d", s->color % YK_COLORS, (s->color / YK_COLORS + s->dash) % YK_DASHES);
 }
 
 /* ---- shared by all kinds ---- */
@@ -105,7 +105,7 @@ static void draw_legend(const yk_figure *f, double top, yk_text *out)
                           x, y - 9.0);
         } else if (f->kind == YK_HISTOGRAM) {
             yk_text_print(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>",
-                          f->series[i].colour % YK_COLOURS, x, y - 9.0);
+                          f->series[i].color % YK_COLORS, x, y - 9.0);
         } else {
             yk_series_class(&f->series[i], class);
             yk_text_print(out, "<path class=\"key %s\" d=\"M%.1f %.1fh16\"/>", class, x, y - 4.0);
@@ -188,11 +188,11 @@ yk_axis yk_figure_y_axis(const yk_figure *f)
     if (f->from_zero && high <= 0.0)
         high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
     /* noise around a constant must not fill the plot */
-    double least = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
-    if (high - low < least) {
+    double min = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
+    if (high - low < min) {
         double middle = (low + high) / 2.0;
-        low = middle - least / 2.0;
-        high = middle + least / 2.0;
+        low = middle - min / 2.0;
+        high = middle + min / 2.0;
     }
     if (f->y_unit == YK_UNIT_SHARE && high > 1.0)
         high = 1.0;
@@ -224,7 +224,8 @@ static void at_points(const yk_figure *f, yk_axis *x)
 
 static yk_axis x_axis(const yk_figure *f, int axis)
 {
-    static const yk_unit units[YK_X_COUNT] = {YK_UNIT_WHOLE, YK_UNIT_SHORT, YK_UNIT_WHOLE, YK_UNIT_SECONDS};
+    static const yk_unit units[YK_X_COUNT] = {YK_UNIT_INTEGER, YK_UNIT_SHORT, YK_UNIT_INTEGER,
+                                              YK_UNIT_SECONDS};
     double low, high;
     range(f, axis, false, &low, &high);
     if (f->x_log) {
@@ -389,7 +390,7 @@ static void draw_series(const frame *p, const yk_series *s, yk_text *out)
     yk_text_add(out, s->dots ? "\"/>" : "");
     if (s->marked) {
         locate(p, &s->mark, &x, &y);
-        class[2] = 0; /* the colour only */
+        class[2] = 0; /* the color only */
         yk_html(out, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s</title></circle>",
                 class, x / 10.0, y / 10.0, s->mark_text);
     }

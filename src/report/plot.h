@@ -1,7 +1,7 @@
 /* Draws a figure as SVG, without a library.
  *
- * In a page, colours come from its style sheet (light or dark), and title and legend are HTML. A file has its own title,
- * legend and light colours.
+ * In a page, colors come from its style sheet (light or dark), and title and legend are HTML. A file has its own title,
+ * legend and light colors.
  *
  *     user units      0 ............................................... 520
  *                 0   unit of y
@@ -22,8 +22,8 @@
 
 #include "report/figure.h"
 
-#define YK_COLOURS 8 /* then again, dashed */
-#define YK_DASHES  5
+#define YK_COLORS 8 /* then again, dashed */
+#define YK_DASHES 5
 
 typedef enum { YK_DRAW_PAGE, YK_DRAW_FILE } yk_draw;
 
@@ -33,7 +33,7 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 /* The axes by which the figure can be drawn. Returns how many; at least 1. */
 int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT]);
 
-/* The CSS classes of a line: colour and dash. */
+/* The CSS classes of a line: color and dash. */
 void yk_series_class(const yk_series *s, char *out /* [16] */);
 
 yk_axis yk_figure_y_axis(const yk_figure *f);

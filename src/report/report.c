@@ -24,10 +24,10 @@ static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *
         st = yk_export_svg(fs, r->svg);
     if (!st) {
         yk_text page = {0};
-        char *folder = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
-             *slash = folder ? strrchr(folder, '/') : NULL;
+        char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
+             *slash = directory ? strrchr(directory, '/') : NULL;
         yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, &warnings, fs}, &page);
-        free(folder);
+        free(directory);
         st = r->out ? yk_text_save(&page, NULL, path) : yk_text_save(&page, r->paths[0], "report.html");
         out->bytes = page.n;
         yk_text_fini(&page);

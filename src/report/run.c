@@ -77,7 +77,7 @@ static yk_status read_hosts(yk_run *r, const char *path)
     char *line = NULL;
     size_t cap = 0;
     int fd;
-    yk_status st = yk_file_open_plain(path, MAX_CONFIG, &fd);
+    yk_status st = yk_file_open_regular(path, MAX_CONFIG, &fd);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (fd >= 0 && !f)
         close(fd);
@@ -104,7 +104,7 @@ static yk_status read_config(yk_run *r)
     yk_ini in;
     if (asprintf(&path, "%s/config.ini", r->path) < 0)
         return yk_fail_memory(64, "a path");
-    yk_status st = yk_ini_open_plain(path, MAX_CONFIG, YK_INI_LENIENT, &in);
+    yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT, &in);
     while (yk_ini_next(&in, &st))
         if (in.name)
             st = add_option(r, in.name, in.value);
@@ -124,7 +124,7 @@ static yk_status read_summary(yk_run *r)
     if (asprintf(&path, "%s/summary.json", r->path) < 0)
         return yk_fail_memory(64, "a path");
     int fd;
-    yk_status st = yk_file_open_plain(path, MAX_SUMMARY, &fd);
+    yk_status st = yk_file_open_regular(path, MAX_SUMMARY, &fd);
     if (fd >= 0) {
         r->summary = json_loadfd(fd, 0, NULL);
         close(fd);

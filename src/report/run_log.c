@@ -52,7 +52,7 @@ static yk_status each_line(const char *path,
 {
     int fd;
     struct stat s;
-    yk_status st = yk_file_open_plain(path, MAX_LOG, &fd);
+    yk_status st = yk_file_open_regular(path, MAX_LOG, &fd);
     if (fd < 0)
         return st;
     char *data = NULL;

@@ -18,12 +18,12 @@ static double field_or(const json_t *o, const char *name, double otherwise)
 static void processes(const yk_compare *c, size_t i, yk_table *t)
 {
     static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_WHOLE},
+        {"rank", NULL, YK_UNIT_INTEGER},
         {"role", .words = true},
         {"host", .words = true},
         {"time", NULL, YK_UNIT_SECONDS},
-        {"steps", NULL, YK_UNIT_WHOLE},
-        {"examples", NULL, YK_UNIT_WHOLE},
+        {"steps", NULL, YK_UNIT_INTEGER},
+        {"examples", NULL, YK_UNIT_INTEGER},
         {"accuracy", "on its share of the training data, before training on it", YK_UNIT_SHARE},
         {"CPU", "mean number of busy cores", YK_UNIT_CORES},
         {"CPU peak", NULL, YK_UNIT_CORES},
@@ -70,10 +70,10 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
 static void workers(const yk_compare *c, size_t i, yk_table *t)
 {
     static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_WHOLE},
-        {"worker", NULL, YK_UNIT_WHOLE},
-        {"steps", NULL, YK_UNIT_WHOLE},
-        {"examples", NULL, YK_UNIT_WHOLE},
+        {"rank", NULL, YK_UNIT_INTEGER},
+        {"worker", NULL, YK_UNIT_INTEGER},
+        {"steps", NULL, YK_UNIT_INTEGER},
+        {"examples", NULL, YK_UNIT_INTEGER},
         {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
         {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
         {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PART}};
@@ -106,7 +106,7 @@ static void traffic(const yk_compare *c, size_t i, yk_table *t)
     static const yk_column columns[] = {{"purpose", .words = true},
                                         {"sent", NULL, YK_UNIT_BYTES},
                                         {"received", NULL, YK_UNIT_BYTES},
-                                        {"messages", NULL, YK_UNIT_WHOLE}};
+                                        {"messages", NULL, YK_UNIT_INTEGER}};
     const char *name;
     json_t *o, *all = (json_t *)yk_summary_at(c->run[i].summary, "traffic"); /* it is only read */
     t->id = "traffic";
@@ -124,7 +124,7 @@ static void traffic(const yk_compare *c, size_t i, yk_table *t)
 static void alerts(const yk_compare *c, size_t i, yk_table *t)
 {
     static const yk_column columns[] = {{"resource", .words = true},
-                                        {"rank", NULL, YK_UNIT_WHOLE},
+                                        {"rank", NULL, YK_UNIT_INTEGER},
                                         {"start", NULL, YK_UNIT_SECONDS},
                                         {"duration", NULL, YK_UNIT_SECONDS},
                                         {"level", "share of the capacity", YK_UNIT_PART}};

@@ -83,7 +83,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     case YK_UNIT_COUNT:
         scaled(x, out, si, "");
         break;
-    case YK_UNIT_WHOLE:
+    case YK_UNIT_INTEGER:
         with_commas(x, out);
         break;
     case YK_UNIT_SHARE:
@@ -123,10 +123,10 @@ static double unit_of(yk_unit unit, double mean, const char **word_out)
     *word_out = "";
     switch (unit) {
     case YK_UNIT_COUNT:
-    case YK_UNIT_WHOLE:
+    case YK_UNIT_INTEGER:
     case YK_UNIT_BYTES:
     case YK_UNIT_RATE:
-        for (double x = fabs(mean); x >= 999.5 && k < 4 && unit != YK_UNIT_WHOLE; x /= 1000.0)
+        for (double x = fabs(mean); x >= 999.5 && k < 4 && unit != YK_UNIT_INTEGER; x /= 1000.0)
             k++;
         *word_out = (unit == YK_UNIT_BYTES ? bytes : unit == YK_UNIT_RATE ? rates : si)[k];
         return pow(1e3, -k);
@@ -147,25 +147,25 @@ static double unit_of(yk_unit unit, double mean, const char **word_out)
     }
 }
 
-void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out)
+void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *broadcast_out)
 {
     const char *word, *shown;
     yk_unit_text(unit, mean, mean_out);
-    yk_unit_text(unit, spread, spread_out);
+    yk_unit_text(unit, spread, broadcast_out);
     if (!isfinite(mean) || !isfinite(spread) || (unit == YK_UNIT_SECONDS && mean >= 99.95))
         return;
     const double factor = unit_of(unit, mean, &word), x = mean * factor, s = spread * factor;
     const char *point = strchr(mean_out, '.');
-    const int most = point ? (int)strspn(point + 1, "0123456789") : 0;
-    int decimals = s > 0.0 ? 1 - (int)floor(log10(s)) : most; /* two digits of the deviation */
-    decimals = decimals < 0 ? 0 : decimals > most ? most : decimals;
+    const int max = point ? (int)strspn(point + 1, "0123456789") : 0;
+    int decimals = s > 0.0 ? 1 - (int)floor(log10(s)) : max; /* two digits of the deviation */
+    decimals = decimals < 0 ? 0 : decimals > max ? max : decimals;
     shown = unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE ? word : "";
     snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals, x, word);
-    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
-    if (unit == YK_UNIT_WHOLE)
+    snprintf(broadcast_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
+    if (unit == YK_UNIT_INTEGER)
         with_commas(mean, mean_out);
-    if (!strpbrk(spread_out, "123456789")) /* smaller than the last digit */
-        *spread_out = 0;
+    if (!strpbrk(broadcast_out, "123456789")) /* smaller than the last digit */
+        *broadcast_out = 0;
 }
 
 /* ---- axes ---- */
@@ -194,7 +194,7 @@ static double in_words(yk_unit unit, double high, const char **word_out)
         return pow(1e3, -k);
     }
     case YK_UNIT_COUNT:
-    case YK_UNIT_WHOLE:
+    case YK_UNIT_INTEGER:
         *word_out = high >= 2e9 ? "billions" : high >= 2e6 ? "millions" : high >= 2e4 ? "thousands" : "";
         return high >= 2e9 ? 1e-9 : high >= 2e6 ? 1e-6 : high >= 2e4 ? 1e-3 : 1.0;
     case YK_UNIT_CORES:
@@ -229,8 +229,8 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
     a.factor = in_words(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
     double l = low * a.factor, h = high * a.factor;
     double step = round_step((h - l) / (want > 1 ? want : 2));
-    if ((unit == YK_UNIT_WHOLE || unit == YK_UNIT_COUNT) && a.factor == 1.0 && step < 1.0)
-        step = unit == YK_UNIT_WHOLE ? 1.0 : step;
+    if ((unit == YK_UNIT_INTEGER || unit == YK_UNIT_COUNT) && a.factor == 1.0 && step < 1.0)
+        step = unit == YK_UNIT_INTEGER ? 1.0 : step;
     double first = ceil(l / step - 1e-9), last = floor(h / step + 1e-9);
     if (!snug) {
         first = floor(l / step + 1e-9);
@@ -255,7 +255,7 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
     if (low == high)
         a.low /= 2.0, a.high *= 2.0;
     /* powers of two for workers and batch sizes, powers of ten for larger ranges */
-    double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_WHOLE ? 2.0 : 10.0;
+    double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_INTEGER ? 2.0 : 10.0;
     if (base == 10.0 && unit == YK_UNIT_SHARE)
         a.factor = 100.0, a.word = "%";
     double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9);

@@ -19,7 +19,7 @@ typedef enum {
     YK_UNIT_PLAIN,   /* 0.3045 */
     YK_UNIT_SHORT,   /* 0.1, as typed */
     YK_UNIT_COUNT,   /* 12.5 k */
-    YK_UNIT_WHOLE,   /* 12,500 */
+    YK_UNIT_INTEGER, /* 12,500 */
     YK_UNIT_SHARE,   /* 0.9174 is 91.74 % */
     YK_UNIT_PART,    /* 0.4723 is 47 % */
     YK_UNIT_SECONDS, /* 0.56 s, 12.3 s, 3:05 min, 2:10 h */
@@ -37,7 +37,7 @@ void yk_unit_text(yk_unit unit, double x, char *out /* [YK_UNIT_SIZE] */);
 
 /* A mean and a standard deviation, in the same unit, with no more digits than the deviation justifies: "7.1 k", "8.5 k";
  * "91.74 %", "0.12". A deviation that would be 0 is "". */
-void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out);
+void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *broadcast_out);
 
 #define YK_AXIS_TICKS 16
 

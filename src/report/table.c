@@ -84,7 +84,7 @@ bool yk_table_same_group(const yk_table *t, size_t r)
 }
 
 /* Higher is better; NAN: the cell does not count. */
-static double goodness(const yk_table *t, size_t r, size_t c, const bool *left_out)
+static double score_of(const yk_table *t, size_t r, size_t c, const bool *left_out)
 {
     if (!t->column[c].best || (t->run[r] >= 0 && left_out[t->run[r]]))
         return NAN;
@@ -97,15 +97,15 @@ void yk_table_mark(yk_table *t, const bool *left_out)
     for (size_t c = 0; !t->status && c < t->columns; c++) {
         double best = NAN, worst = NAN; /* if all are the same, none is the best */
         for (size_t r = 0; r < t->rows; r++) {
-            best = fmax(best, goodness(t, r, c, left_out)); /* these ignore NAN */
-            worst = fmin(worst, goodness(t, r, c, left_out));
+            best = fmax(best, score_of(t, r, c, left_out)); /* these ignore NAN */
+            worst = fmin(worst, score_of(t, r, c, left_out));
         }
         for (size_t r = 0; best > worst && r < t->rows; r++)
-            t->cell[r * t->columns + c].mark = goodness(t, r, c, left_out) == best;
+            t->cell[r * t->columns + c].mark = score_of(t, r, c, left_out) == best;
     }
 }
 
-void yk_table_squeeze(yk_table *t)
+void yk_table_drop_empty_columns(yk_table *t)
 {
     bool keep[COLUMNS];
     size_t columns = 0, cells = 0;

@@ -1,11 +1,11 @@
 /* A table: columns with a unit, rows of numbers and texts. The page and the CSV files are both made from it.
  *
  * Example:
- *     static const yk_column columns[] = {{"batch", "examples per worker and step", YK_UNIT_WHOLE},
+ *     static const yk_column columns[] = {{"batch", "examples per worker and step", YK_UNIT_INTEGER},
  *                                         {"accuracy", NULL, YK_UNIT_SHARE, .best = 1}};
  *     yk_table t = {.id = "batch", .title = "Batch size"};
  *     YK_TABLE_COLUMNS(&t, columns);
- *     yk_table_row(&t, 0);                        // the number of a run, for its colour, or -1
+ *     yk_table_row(&t, 0);                        // the number of a run, for its color, or -1
  *     yk_table_number(&t, 64, NAN);               // then one cell per column
  *     yk_table_number(&t, 0.912, 0.003);          // mean and deviation
  *     yk_status st = t.status;                    // the first error
@@ -73,7 +73,7 @@ bool yk_table_same_group(const yk_table *t, size_t r);
 void yk_table_mark(yk_table *t, const bool *left_out);
 
 /* Removes the columns in which every cell is empty. */
-void yk_table_squeeze(yk_table *t);
+void yk_table_drop_empty_columns(yk_table *t);
 
 void yk_table_csv(const yk_table *t, yk_text *out);
 

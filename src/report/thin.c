@@ -5,11 +5,11 @@
 
 /* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
  * spikes. */
-size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t most)
+size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max)
 {
-    if (n <= most || n < 3)
+    if (n <= max || n < 3)
         return n;
-    const size_t columns = most < 4 ? 1 : (most - 2) / 2;
+    const size_t columns = max < 4 ? 1 : (max - 2) / 2;
     const double first = point[0].x[axis], width = (point[n - 1].x[axis] - first) / (double)columns;
     size_t kept = 1;
     for (size_t i = 1; i < n - 1;) {

@@ -244,7 +244,7 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
     for (size_t a = 0; a < c->groups; a++) {
         const yk_config_group *group = &c->group[a];
         bool first = true;
-        size_t most = group->run[0], fewest = group->run[0];
+        size_t max = group->run[0], fewest = group->run[0];
         for (size_t b = 0; b < c->groups; b++) {
             if (strcmp(group->key[which], c->group[b].key[which]))
                 continue;
@@ -253,17 +253,17 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
             if (!(fabs(c->facts[run].examples - c->facts[group->run[0]].examples) <=
                   0.05 * c->facts[run].examples))
                 continue;
-            most = c->facts[run].steps > c->facts[most].steps ? run : most;
+            max = c->facts[run].steps > c->facts[max].steps ? run : max;
             fewest = c->facts[run].steps < c->facts[fewest].steps ? run : fewest;
         }
-        const yk_facts *m = &c->facts[most], *f = &c->facts[fewest];
+        const yk_facts *m = &c->facts[max], *f = &c->facts[fewest];
         if (first && m->steps >= 1.5 * f->steps && f->global_batch > m->global_batch) {
             char many[YK_UNIT_SIZE], few[YK_UNIT_SIZE];
-            yk_unit_text(YK_UNIT_WHOLE, m->steps, many);
-            yk_unit_text(YK_UNIT_WHOLE, f->steps, few);
+            yk_unit_text(YK_UNIT_INTEGER, m->steps, many);
+            yk_unit_text(YK_UNIT_INTEGER, f->steps, few);
             add(w, YK_WARNING_FEWER_UPDATES, (int)fewest,
                 "%s updates of %.0f examples; %s made %s updates of %.0f examples%s", few,
-                f->examples / f->steps, c->label[most], many, m->examples / m->steps,
+                f->examples / f->steps, c->label[max], many, m->examples / m->steps,
                 m->lr == f->lr ? " at the same learning rate" : "");
         }
     }

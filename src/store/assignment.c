@@ -31,7 +31,7 @@ static uint64_t steps_of(const yk_assignment *d, yk_lease r)
     return (r.end - r.begin + d->batch - 1) / d->batch;
 }
 
-static yk_lease take(yk_assignment *d)
+static yk_lease next_lease(yk_assignment *d)
 {
     yk_lease r = {0};
     if (d->nback)
@@ -62,7 +62,7 @@ yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
         return YK_ESYSTEM;
     *out = (yk_lease){0};
     if (d->steps_left)
-        *out = take(d);
+        *out = next_lease(d);
     if (steps_of(d, *out) > d->steps_left) { /* the rest is for a run that continues with more steps */
         const yk_lease rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
         yk_status st = put_back(d, rest);

@@ -17,10 +17,10 @@
 
 #include "store/local.h"
 
-enum { YK_BURST = 64 }; /* steps: ten microseconds, after which a barrier may be due */
+enum { YK_MAX_BURST = 64 }; /* steps: ten microseconds, after which a barrier may be due */
 
 bool yk_local_bursts(const yk_local *s);
-size_t yk_local_burst_max(const yk_local *s, int me); /* 1 .. YK_BURST */
+size_t yk_local_burst_max(const yk_local *s, int me); /* 1 .. YK_MAX_BURST */
 void yk_local_burst_begin(yk_local *s, int me, yk_view *view_out, float *lr_out);
 void yk_local_burst_end(yk_local *s, int me, size_t steps);
 

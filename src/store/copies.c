@@ -20,7 +20,7 @@ typedef struct {
     yk_batch held_batch;
     uint32_t *held_pick;
     size_t held_cap;
-    uint64_t held_cursor[YK_CURSOR];
+    uint64_t held_cursor[YK_CURSOR_SIZE];
     size_t target;        /* batches of the next request */
     bool open, exhausted; /* it trains on a copy; there are no more batches, or none for now */
     size_t at;            /* index of the next batch of the copy */
@@ -66,7 +66,7 @@ static size_t wants(const yk_store *store, int me)
 }
 
 /* Adds a batch to the next request. A batch of another chunk is held back until that request was sent. */
-static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     worker *w = &s->worker[me];
     const yk_chunk *chunk;
@@ -99,7 +99,8 @@ static yk_status add_held(copies *s, int me)
     return add_to_chunk(s, me, &w->held_batch, w->held_cursor);
 }
 
-static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+static yk_status announce(yk_store *store, int me, const yk_batch *batch,
+                          const uint64_t cursor[YK_CURSOR_SIZE])
 {
     copies *s = of(store);
     worker *w = &s->worker[me];
@@ -200,7 +201,7 @@ static yk_status end_copy(copies *s, int me)
                           .round = w->answer.status.round,
                           .share = &w->examples};
     for (int g = 0; g < yk_local_groups(w->copy); g++) {
-        yk_delta_take(w->copy, g, NULL, keys_of(w, g), NULL, w->answer.value[g]);
+        yk_delta_extract(w->copy, g, NULL, keys_of(w, g), NULL, w->answer.value[g]);
         scale(s, w, g);
         p.value[g] = w->answer.value[g];
     }

@@ -48,7 +48,7 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
 
 bool yk__decay_deferred(const yk__table *t)
 {
-    return t->touched && !t->together && t->store->config.workers > 1;
+    return t->touched && !t->lockstep && t->store->config.workers > 1;
 }
 
 /* yk__decayed() for many keys, without exp(): the difference is below 1e-13. */
@@ -139,7 +139,7 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
             "--optimizer ftrl",
             UINT32_MAX);
     const uint32_t now = (uint32_t)yk__global_step(s, w);
-    if (!t->together) {
+    if (!t->lockstep) {
         size_t n;
         yk_status st = cold_keys(t, me, batch, &n);
         if (!st)

@@ -65,7 +65,7 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
 }
 
 /* value becomes new - old; the array gets the old value. */
-static void take_all(float *restrict array, size_t floats, float *restrict value)
+static void extract_all(float *restrict array, size_t floats, float *restrict value)
 {
     for (size_t i = 0; i < floats; i++) {
         const float old = value[i];
@@ -74,7 +74,7 @@ static void take_all(float *restrict array, size_t floats, float *restrict value
     }
 }
 
-static void take(float *array, const uint32_t *key, size_t n, size_t width, float *value)
+static void extract(float *array, const uint32_t *key, size_t n, size_t width, float *value)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++) {
@@ -84,7 +84,7 @@ static void take(float *array, const uint32_t *key, size_t n, size_t width, floa
         }
 }
 
-static void take_decayed(yk__table *t, const uint32_t *key, size_t n, const uint32_t *since, float *value)
+static void extract_decayed(yk__table *t, const uint32_t *key, size_t n, const uint32_t *since, float *value)
 {
     const uint32_t now = (uint32_t)yk_local_steps(t->store);
     for (size_t i = 0; i < n; i++) {
@@ -98,17 +98,17 @@ static void take_decayed(yk__table *t, const uint32_t *key, size_t n, const uint
     }
 }
 
-void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
-                   float *values)
+void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
+                      float *values)
 {
     yk__table *t = &s->table[group];
     for (int a = 0; a < yk_delta_arrays(s, group); a++, values += n * t->width) {
         if (a == 0 && t->touched)
-            take_decayed(t, key, n, since, values);
+            extract_decayed(t, key, n, since, values);
         else if (!key)
-            take_all(array_of(t, a), n * t->width, values);
+            extract_all(array_of(t, a), n * t->width, values);
         else
-            take(array_of(t, a), key, n, t->width, values);
+            extract(array_of(t, a), key, n, t->width, values);
     }
 }
 

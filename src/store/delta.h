@@ -6,7 +6,7 @@
  *     owner of the parameters: a table                 worker: a copy of these parameters
  *     yk_delta_read(table, g, key, n, .., v)   ---->   yk_delta_begin(copy, g, n, v, steps)
  *                                                      pull, grad, push, clock;  pull, grad, push, clock; ...
- *     yk_delta_add(table, g, key, n, v, ..)    <----   yk_delta_take(copy, g, NULL, n, NULL, v)     v now holds deltas
+ *     yk_delta_add(table, g, key, n, v, ..)    <----   yk_delta_extract(copy, g, NULL, n, NULL, v)     v now holds deltas
  *
  * Both are stores of one process (local.h); g is a parameter group. A copy of a keyed group has just the keys of these steps,
  * numbered 0 .. n - 1. The optimizer's state is sent too, so that the table is all there is to save.
@@ -59,8 +59,8 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
 
 /* Replaces the old values of these keys (NULL: keys 0 .. n - 1) by their deltas, and restores the old values in the store.
  * since[i]: the step up to which the old value of key i was decayed; NULL: the first step of the copy. */
-void yk_delta_take(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
-                   float *values);
+void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
+                      float *values);
 
 /* Adds the sum of the deltas of so many workers, divided by their number, to a store that will be at step `now`. `stride`:
  * keys from one array of `deltas` to the next. After all groups, call yk_local_restore(s, now). */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST = 16 << 10, MOST = 1 << 20 }; /* floats of a bucket */
+enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
@@ -43,7 +43,7 @@ yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, 
     *x = (yk_exchange){.comm = comm, .rank = yk_comm_rank(comm), .size = (int)size};
     bool ok = sort_groups(x, group, ngroups);
     const size_t quarter = YK_ROUND_UP(x->nparams / 4 + 1, 1024);
-    x->bucket = quarter < LEAST ? LEAST : quarter > MOST ? MOST : quarter;
+    x->bucket = quarter < MIN ? MIN : quarter > MAX ? MAX : quarter;
     x->final = x->nparams;
     x->head = yk_alloc(size, sizeof *x->head, "the exchange");
     x->header_in = yk_alloc(4 * size, sizeof *x->header_in, "the exchange");
@@ -56,7 +56,7 @@ yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, 
         x->pairs_out = x->header_in + 3 * size;
     }
     const size_t piece = x->bucket / size + 1, buckets = buckets_of(x, x->nparams) + 1,
-                 slots = buckets < YK__SLOTS ? buckets : YK__SLOTS;
+                 slots = buckets < YK__BUCKETS_IN_FLIGHT ? buckets : YK__BUCKETS_IN_FLIGHT;
     x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
     x->pieces = yk_alloc(slots * size * piece, sizeof *x->pieces, "the exchange");
     ok = ok && x->transfers && x->pieces;
@@ -130,10 +130,10 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t
         if (r == x->rank)
             continue;
         t->posted = false;
-        st =
-            yk_comm_recv(x->comm, r, s->tag, YK_FOR_REDUCE, t->in, piece_bytes(x, s, x->rank), &t->gather_in);
+        st = yk_comm_recv(x->comm, r, s->tag, YK_PURPOSE_REDUCE, t->in, piece_bytes(x, s, x->rank),
+                          &t->gather_in);
         if (!st)
-            st = yk_comm_send(x->comm, r, s->tag, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
+            st = yk_comm_send(x->comm, r, s->tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
                               piece_bytes(x, s, r), &t->gather_out);
     }
     return st;
@@ -176,8 +176,8 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
         gathered &= is_done(x, &t->gather_in, &st);
         if (is_done(x, &t->gather_out, &st) && !t->posted) {
             t->posted = true;
-            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, r),
-                              piece_bytes(x, s, r), &t->spread_in);
+            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
+                              piece_bytes(x, s, r), &t->broadcast_in);
         }
         over &= t->posted;
     }
@@ -186,13 +186,14 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
         s->summed = true;
         for (int r = 0; !st && r < x->size; r++)
             if (r != x->rank)
-                st =
-                    yk_comm_send(x->comm, r, s->tag + 1, YK_FOR_REDUCE, x->dense + piece_begin(x, s, x->rank),
-                                 piece_bytes(x, s, x->rank), &s->transfer[r].spread_out);
+                st = yk_comm_send(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE,
+                                  x->dense + piece_begin(x, s, x->rank), piece_bytes(x, s, x->rank),
+                                  &s->transfer[r].broadcast_out);
     }
     over &= s->summed;
     for (int r = 0; !st && over && r < x->size; r++) /* its own transfer was never started, so it is done */
-        over = is_done(x, &s->transfer[r].spread_in, &st) && is_done(x, &s->transfer[r].spread_out, &st);
+        over =
+            is_done(x, &s->transfer[r].broadcast_in, &st) && is_done(x, &s->transfer[r].broadcast_out, &st);
     if (!st && over) {
         s->used = false;
         x->ended++;
@@ -201,11 +202,11 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
 }
 
 /* Advances the buckets in flight, and starts others whose gradients are final; for an array of n floats. */
-static yk_status turn(yk_exchange *x, size_t n)
+static yk_status make_progress(yk_exchange *x, size_t n)
 {
     const size_t buckets = buckets_of(x, n);
     yk_status st = YK_OK;
-    for (int i = 0; !st && i < YK__SLOTS; i++) {
+    for (int i = 0; !st && i < YK__BUCKETS_IN_FLIGHT; i++) {
         yk__slot *s = &x->slot[i];
         if (s->used)
             st = advance(x, s);
@@ -220,10 +221,10 @@ static bool is_missing(const yk_exchange *x, int r)
 {
     bool missing =
         x->header_in[r].active || x->pairs_in[r].active || (x->shared && yk__shared_is_missing(x, r));
-    for (int i = 0; i < YK__SLOTS; i++) {
+    for (int i = 0; i < YK__BUCKETS_IN_FLIGHT; i++) {
         const yk__transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
-        missing |=
-            t && (t->gather_in.active || t->gather_out.active || t->spread_in.active || t->spread_out.active);
+        missing |= t && (t->gather_in.active || t->gather_out.active || t->broadcast_in.active ||
+                         t->broadcast_out.active);
     }
     return missing && r != x->rank;
 }
@@ -254,13 +255,13 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
     for (size_t ended = x->ended; x->ended < buckets_of(x, n);) {
-        yk_status st = turn(x, n);
+        yk_status st = make_progress(x, n);
         if (st)
             return st;
         if (x->ended != ended) {
             ended = x->ended;
             yk_wait_restart(&w);
-        } else if (!yk_wait_turn(&w)) {
+        } else if (!yk_wait_poll(&w)) {
             return yk__timed_out(x, seconds);
         }
     }
@@ -276,7 +277,7 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
     const bool more = end >= x->final && begin < x->final; /* it extends the part that is final */
     x->dense = dense;
     x->final = more ? begin : x->final;
-    return x->shared ? YK_OK : turn(x, x->nparams);
+    return x->shared ? YK_OK : make_progress(x, x->nparams);
 }
 
 /* ---- a round ---- */
@@ -287,7 +288,7 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk
     const double arrived = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
     for (int missing = x->size - 1; missing > 0;) {
-        yk_status st = gradients && x->zeros ? turn(x, x->nparams) : YK_OK;
+        yk_status st = gradients && x->zeros ? make_progress(x, x->nparams) : YK_OK;
         const int before = missing;
         for (int r = 0; !st && r < x->size; r++) {
             bool done;
@@ -302,13 +303,13 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk
                              "same training",
                              r, x->head[r].round, x->rank, x->round);
             if (!st && gradients && x->keyed)
-                st = yk__pairs_take(x, r, yk__pairs_bytes(x, &x->head[r]));
-            out->last = w.turn > 0 ? r : out->last;
+                st = yk__pairs_receive(x, r, yk__pairs_bytes(x, &x->head[r]));
+            out->last = w.polls > 0 ? r : out->last;
             missing--;
         }
         if (st)
             return st;
-        if (missing == before && !yk_wait_turn(&w))
+        if (missing == before && !yk_wait_poll(&w))
             return yk__timed_out(x, seconds);
     }
     out->last_wait = yk_now() - arrived;
@@ -323,10 +324,10 @@ static yk_status send_headers(yk_exchange *x, yk__header mine)
     for (int r = 0; !st && r < x->size; r++) {
         if (r == x->rank)
             continue;
-        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[r], sizeof(yk__header),
+        st = yk_comm_recv(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[r], sizeof(yk__header),
                           &x->header_in[r]);
         if (!st)
-            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_FOR_REDUCE, &x->head[x->rank], sizeof(yk__header),
+            st = yk_comm_send(x->comm, r, TAG_ROUND, YK_PURPOSE_REDUCE, &x->head[x->rank], sizeof(yk__header),
                               &x->header_out[r]);
     }
     return st;
@@ -415,7 +416,7 @@ yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double
         st = yk__pairs_send_all(x, mine, bytes);
     for (int r = 0; !st && r < x->size; r++)
         if (r != x->rank)
-            st = yk__pairs_take(x, r, (size_t)x->head[r].pairs[0]);
+            st = yk__pairs_receive(x, r, (size_t)x->head[r].pairs[0]);
     if (!st)
         st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "deltas");
     for (int r = 0; !st && r < x->size; r++) {

@@ -6,7 +6,7 @@
 #include "base/wait.h"
 #include "store/exchange.h"
 
-enum { YK__SLOTS = 8 }; /* buckets in flight */
+enum { YK__BUCKETS_IN_FLIGHT = 8 }; /* buckets in flight */
 
 /* The header that a rank sends in each round. */
 typedef struct {
@@ -17,10 +17,10 @@ typedef struct {
 
 /* The messages of a bucket between this rank and another one. */
 typedef struct {
-    yk_op gather_in, gather_out; /* its gradient of our piece; our gradient of its piece */
-    yk_op spread_in, spread_out; /* the sum of its piece; the sum of ours */
-    bool posted;                 /* spread_in is, into the buffer that gather_out was sent from */
-    float *in;                   /* its gradient of our piece */
+    yk_op gather_in, gather_out;       /* its gradient of our piece; our gradient of its piece */
+    yk_op broadcast_in, broadcast_out; /* the sum of its piece; the sum of ours */
+    bool posted;                       /* broadcast_in is, into the buffer that gather_out was sent from */
+    float *in;                         /* its gradient of our piece */
 } yk__transfer;
 
 typedef struct {
@@ -38,7 +38,7 @@ struct yk_exchange {
     bool keyed;     /* there are keyed groups */
     size_t nparams; /* of the dense group */
     size_t bucket;
-    yk__slot slot[YK__SLOTS];
+    yk__slot slot[YK__BUCKETS_IN_FLIGHT];
     yk__transfer *transfers; /* of all slots */
     float *pieces;           /* their receive buffers */
     size_t begun, ended;     /* buckets of this round, from the last parameters to the first */
@@ -69,7 +69,7 @@ void yk__add_headers(const yk_exchange *x, yk_round *out);
 /* exchange_pairs.c */
 size_t yk__pairs_bytes(const yk_exchange *x, const yk__header *h);
 yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes);
-yk_status yk__pairs_take(yk_exchange *x, int r, size_t bytes);
+yk_status yk__pairs_receive(yk_exchange *x, int r, size_t bytes);
 yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g,
                           yk__header *head); /* the gradient of this rank, each key once */
 yk_status yk__pairs_send(yk_exchange *x);

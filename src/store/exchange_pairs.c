@@ -25,15 +25,15 @@ yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes)
     yk_status st = YK_OK;
     for (int r = 0; !st && bytes && r < x->size; r++)
         if (r != x->rank)
-            st = yk_comm_send(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, data, bytes, &x->pairs_out[r]);
+            st = yk_comm_send(x->comm, r, TAG_PAIRS, YK_PURPOSE_REDUCE, data, bytes, &x->pairs_out[r]);
     return st;
 }
 
-yk_status yk__pairs_take(yk_exchange *x, int r, size_t bytes)
+yk_status yk__pairs_receive(yk_exchange *x, int r, size_t bytes)
 {
     if (YK_RESERVE(x->in[r], x->in_cap[r], bytes + 1, "a gradient"))
         return YK_ESYSTEM;
-    return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_FOR_REDUCE, x->in[r], bytes, &x->pairs_in[r])
+    return bytes ? yk_comm_recv(x->comm, r, TAG_PAIRS, YK_PURPOSE_REDUCE, x->in[r], bytes, &x->pairs_in[r])
                  : YK_OK;
 }
 

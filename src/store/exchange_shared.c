@@ -76,7 +76,7 @@ static yk_status wait_all(yk_exchange *x, double seconds, int *last_out)
     for (int r = 0; r < x->size; r++)
         while (yk__shared_is_missing(x, r)) {
             *last_out = r;
-            if (!yk_wait_turn(&w))
+            if (!yk_wait_poll(&w))
                 return yk__timed_out(x, seconds);
         }
     return YK_OK;
@@ -113,7 +113,7 @@ static void count(yk_exchange *x)
     const size_t others = (size_t)x->size - 1;
     const size_t mine = piece_begin(x, x->rank + 1) - piece_begin(x, x->rank), theirs = x->nparams - mine;
     const size_t each = others * sizeof(yk__header) + (theirs + others * mine) * sizeof(float);
-    yk_comm_count_shared(x->comm, YK_FOR_REDUCE, each, each, 3 * (unsigned)others);
+    yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
 }
 
 yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds, yk_round *out)

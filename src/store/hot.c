@@ -22,12 +22,12 @@
 #include <unistd.h>
 
 static const double merge_share = 0.02; /* of the time may be spent on merging */
-static const double most_decay = 0.01;  /* of a weight between merges */
-static const double least_tier = 512, least_all = 4096, most_all = 65536;
+static const double max_decay = 0.01;   /* of a weight between merges */
+static const double min_tier = 512, min_all = 4096, max_all = 65536;
 /* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The weights
  * move fast then, and copies that are old in comparison to the run slow it down (docs/convergence.md). */
 static const double tier_age = 64, all_age = 16, first_all = 1024;
-static const double least_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
+static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
 static size_t level2_bytes(void)
 {
@@ -47,8 +47,7 @@ static uint32_t choose_hot(const yk__table *t)
     if (!t->config.shape.keyed) /* merging all parameters in nearly every step would not pay off */
         return t->floats <= fits && c->mean_square > 0.0f && bound >= 64 ? (uint32_t)t->floats : 0;
     size_t known = c->keymap ? c->keymap->hot : 0, n = known < fits ? known : fits;
-    while (t->hot_examples < most_all && n > 0 &&
-           (double)c->keymap->freq[n - 1] * t->hot_examples < least_uses)
+    while (t->hot_examples < max_all && n > 0 && (double)c->keymap->freq[n - 1] * t->hot_examples < min_uses)
         n--;
     return (uint32_t)n;
 }
@@ -62,11 +61,11 @@ static void choose_lifetime(yk__table *t)
     double steps = k == YK_ASYNC ? INFINITY : (double)(k / 4);
     if (t->touched) {
         const yk_optim_config *o = &t->config.optim;
-        steps = fmin(steps, most_decay / (o->lr * (o->l1 + o->l2) * (double)c->workers));
+        steps = fmin(steps, max_decay / (o->lr * (o->l1 + o->l2) * (double)c->workers));
     }
     steps = fmax(1.0, floor(steps));
     t->hot_lifetime = steps < 1e18 ? (uint64_t)steps : YK_ASYNC;
-    t->hot_examples = fmin(most_all, steps * (double)c->batch);
+    t->hot_examples = fmin(max_all, steps * (double)c->batch);
 }
 
 /* At clock c of a worker, its copy is at most D steps old. When it was merged, the others had made at least
@@ -180,7 +179,7 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
         size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
         yk_wait turns = yk_team_wait(c->team);
         while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
-            yk_wait_turn(&turns);
+            yk_wait_poll(&turns);
         if (t->touched)
             yk__decay_hot(t, me, range);
         merge_locked(t, w, &m, from > begin ? from : begin, to < last ? to : last);
@@ -213,8 +212,8 @@ static void choose_intervals(yk__table *t, int me, uint64_t ns)
         return;
     }
     const double tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
-    w->all_every = interval(w, ns, fmin(least_all, max), max);
-    w->tier_every = interval(w, (uint64_t)((double)ns * tier / (double)t->hot), least_tier, w->all_every);
+    w->all_every = interval(w, ns, fmin(min_all, max), max);
+    w->tier_every = interval(w, (uint64_t)((double)ns * tier / (double)t->hot), min_tier, w->all_every);
     if (t->config.staleness == YK_ASYNC) {
         w->all_every = fmin(w->all_every, fmax(first_all, so_far / all_age));
         w->tier_every = fmin(w->tier_every, fmax(batch, so_far / tier_age));

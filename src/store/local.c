@@ -103,7 +103,7 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     prepare_step(s, me);
     for (int i = 0; !st && i < s->ngroups; i++) {
         yk__table *t = &s->table[i];
-        if (!t->together)
+        if (!t->lockstep)
             st = g->examples ? yk__table_apply_own(t, me) : YK_OK;
         else if (t->config.shape.keyed) /* applied together, in clock() */
             st = yk__table_divide(t, me);
@@ -124,7 +124,7 @@ static yk_status barrier(yk_local *s, int me, bool named)
     return st;
 }
 
-static yk_status clock_together(yk_local *s, int me, yk_step_result *out)
+static yk_status clock_synchronous(yk_local *s, int me, yk_step_result *out)
 {
     yk_status st = barrier(s, me, true);
     if (st)
@@ -135,7 +135,7 @@ static yk_status clock_together(yk_local *s, int me, yk_step_result *out)
         out->loss += s->worker[i].grad.loss;
     }
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
-        if (s->table[g].together)
+        if (s->table[g].lockstep)
             st = yk__table_apply_part(&s->table[g], me, (size_t)out->examples);
     return st ? st : barrier(s, me, false); /* all apply equally much: the last one does not matter */
 }
@@ -183,10 +183,10 @@ static yk_status wait_until_within_bound(yk_local *s, int me)
                 return yk_fail(YK_ESTOP, "another worker stopped the run");
             if (s->config.interrupted && atomic_load_explicit(s->config.interrupted, memory_order_relaxed))
                 return YK_OK; /* the slower worker may wait for this one at the barrier */
-            if (!yk_wait_turn(&turns))
+            if (!yk_wait_poll(&turns))
                 return yk_fail(YK_ELOST,
                                "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
-                               slowest, YK_TEAM_SECONDS);
+                               slowest, YK_TEAM_TIMEOUT);
         }
     }
 }
@@ -207,7 +207,7 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
     if (s->lockstep && s->config.workers > 1) {
-        yk_status st = clock_together(s, me, out);
+        yk_status st = clock_synchronous(s, me, out);
         if (st || out->examples == 0)
             return st;
     } else {
@@ -242,9 +242,9 @@ size_t yk_local_burst_max(const yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
     if (s->config.workers == 1)
-        return YK_BURST;
+        return YK_MAX_BURST;
     const uint64_t until = w->next_sample - w->own_steps;
-    return until == 0 ? 1 : until < YK_BURST ? (size_t)until : YK_BURST;
+    return until == 0 ? 1 : until < YK_MAX_BURST ? (size_t)until : YK_MAX_BURST;
 }
 
 void yk_local_burst_begin(yk_local *s, int me, yk_view *view_out, float *lr_out)
@@ -396,7 +396,7 @@ static size_t wants(const yk_store *s, int me)
     return ((const yk_local *)(const void *)s)->worker[me].wants;
 }
 
-static yk_status announce(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+static yk_status announce(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__worker *w = &local_of(s)->worker[me];
     (void)cursor;

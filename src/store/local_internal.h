@@ -52,7 +52,7 @@ typedef struct {
     size_t floats;
     uint32_t width; /* floats per key */
     const yk_optim_rule *rule;
-    bool together;                  /* synchronous with several workers: gradients are applied in clock() */
+    bool lockstep;                  /* synchronous with several workers: gradients are applied in clock() */
     float *block[1 + YK_MAX_SLOTS]; /* copies of all workers, then the shared array */
     yk_view shared;                 /* w and s of the shared arrays, no copies */
     uint32_t hot;                   /* keys with copies */

@@ -32,7 +32,8 @@ static size_t wants(const yk_store *store, int me)
     return is_remote(s) ? yk__sgd_shards_wants(s, me) : !s->worker[me].announced;
 }
 
-static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+static yk_status announce(yk_store *store, int me, const yk_batch *batch,
+                          const uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__sgd *s = of(store);
     yk__sgd_worker *w = &s->worker[me];
@@ -50,7 +51,7 @@ static yk_status begin_round(yk__sgd *s)
         s->worker[i].calls = s->worker[i].examples = 0;
     yk_status st = is_remote(s) ? yk__sgd_shards_begin(s) : YK_OK;
     if (!is_remote(s))
-        s->max = yk__sgd_most(s, s->step);
+        s->max = yk__sgd_max_steps(s, s->step);
     s->open = true;
     return st;
 }
@@ -99,7 +100,7 @@ static yk_status end_round(yk__sgd *s)
 static yk_status count_step(yk__sgd *s)
 {
     s->result = (yk_step_result){.pending = true};
-    if (s->worker[0].calls < s->max && !(is_remote(s) && yk__sgd_shards_over(s)))
+    if (s->worker[0].calls < s->max && !(is_remote(s) && yk__sgd_shards_done(s)))
         return YK_OK;
     return end_round(s);
 }

@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* dense groups, or replicas: the next one */
-    uint64_t cursor[YK_CURSOR];
+    uint64_t cursor[YK_CURSOR_SIZE];
     bool announced,
         has;        /* dense groups, or replicas: announce() was called; with a batch that is not empty */
     bool exhausted; /* no more batches until the epoch is over, or until others return theirs */
@@ -73,7 +73,7 @@ struct yk__sgd {
 
 /* The maximum number of steps of a round that begins with this step. With a quorum, the first step of a round is only an
  * estimate until it begins. */
-static inline uint64_t yk__sgd_most(const yk__sgd *s, uint64_t step)
+static inline uint64_t yk__sgd_max_steps(const yk__sgd *s, uint64_t step)
 {
     const uint64_t h = s->config.steps;
     if (!s->config.synchronous)
@@ -94,7 +94,7 @@ size_t yk__sgd_shards_wants(const yk__sgd *s, int me);
 yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch);
 yk_status yk__sgd_shards_begin(yk__sgd *s); /* begins a round: makes the copy */
 yk_batch yk__sgd_shards_batch(yk__sgd *s, int me);
-bool yk__sgd_shards_over(const yk__sgd *s); /* no thread of this process has another batch for the round */
+bool yk__sgd_shards_done(const yk__sgd *s); /* no thread of this process has another batch for the round */
 yk_status yk__sgd_shards_end(yk__sgd *s);
 
 #endif

@@ -100,7 +100,7 @@ yk_status yk__sgd_replicas_step(yk__sgd *s)
 /* ---- merging ---- */
 
 /* Writes this rank's keys and deltas to s->out, and returns their bytes. The store gets the values of the last merge again. */
-static size_t take_deltas(yk__sgd *s)
+static size_t extract_deltas(yk__sgd *s)
 {
     yk_local *local = s->config.local;
     yk__touched *t = &s->touched;
@@ -114,7 +114,7 @@ static size_t take_deltas(yk__sgd *s)
             continue;
         for (int a = 0; a < yk_delta_arrays(local, g); a++)
             memcpy(at + 4 * n * group->width * (size_t)a, t->before[g][a], 4 * n * group->width);
-        yk_delta_take(local, g, t->keys.key, n, t->since, (float *)(void *)at);
+        yk_delta_extract(local, g, t->keys.key, n, t->since, (float *)(void *)at);
         at += 4 * n * group->width * (size_t)yk_delta_arrays(local, g);
     }
     yk_merger_clear(&t->keys);
@@ -132,7 +132,7 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
             each += 4 * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
     if (YK_RESERVE(s->out, s->out_cap, s->touched.n * each + 1, "parameters that changed"))
         return YK_ESYSTEM;
-    const size_t bytes = s->touched.n ? take_deltas(s) : 0;
+    const size_t bytes = s->touched.n ? extract_deltas(s) : 0;
     yk_status st = yk_exchange_all(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
                                    s->data, s->bytes);
     size_t max = 1;
@@ -186,7 +186,7 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
         return st;
     s->step += round.steps;
     yk_local_restore(s->config.local, s->step); /* some ranks had fewer batches than others */
-    yk_round_timer_over(&s->timer, &round, phases);
+    yk_round_timer_end(&s->timer, &round, phases);
     s->result = (yk_step_result){.examples = round.examples,
                                  .loss = round.loss,
                                  .steps = round.steps,

@@ -53,7 +53,7 @@ size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
         return 0; /* the batches of the next round were requested already; the step that it begins at may differ */
     /* a process that has batches left is not behind the others: the next round begins after its steps */
     const uint64_t totals = s->open ? s->totals.steps + (w->now.n > w->calls) : 0;
-    const uint64_t max = yk__sgd_most(s, s->answer.status.steps + totals);
+    const uint64_t max = yk__sgd_max_steps(s, s->answer.status.steps + totals);
     return w->next.n < max ? (size_t)(max - w->next.n) : 0;
 }
 
@@ -82,7 +82,7 @@ yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
     return w->batch;
 }
 
-bool yk__sgd_shards_over(const yk__sgd *s)
+bool yk__sgd_shards_done(const yk__sgd *s)
 {
     bool any = false;
     for (int i = 0; i < s->config.workers; i++) {
@@ -124,7 +124,7 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
         w->next.n = 0;
     }
     const bool stop = is_stopped(s), values = s->answer.batches > 0 && !st && !stop;
-    s->max = yk__sgd_most(s, s->answer.status.steps);
+    s->max = yk__sgd_max_steps(s, s->answer.status.steps);
     if (s->keyed) { /* the first step may differ from the estimate: all announced batches are used */
         size_t longest = 0;
         for (int i = 0; i < s->config.workers; i++)
@@ -148,12 +148,12 @@ yk_status yk__sgd_shards_end(yk__sgd *s)
     yk__round_totals *m = &s->totals;
     yk_status st = YK_OK;
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    const uint64_t max = yk__sgd_most(s, s->answer.status.steps);
+    const uint64_t max = yk__sgd_max_steps(s, s->answer.status.steps);
     m->steps = m->steps < max ? m->steps : max; /* do not skip an evaluation or checkpoint */
     for (int g = 0; m->examples && g < yk_local_groups(s->copy); g++) {
         const yk_group *group = yk_local_group_of(s->copy, g);
-        yk_delta_take(s->copy, g, NULL, group->keyed ? s->answer.keys : (size_t)group->keys, NULL,
-                      s->answer.value[g]);
+        yk_delta_extract(s->copy, g, NULL, group->keyed ? s->answer.keys : (size_t)group->keys, NULL,
+                         s->answer.value[g]);
     }
     s->result = (yk_step_result){.examples = m->examples, .loss = m->loss, .steps = m->steps};
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);

@@ -46,7 +46,7 @@
 #include <stdint.h>
 
 enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11 };
-enum { YK__OUTSTANDING = 4 }; /* outstanding pulls of a lane: more than the depth */
+enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a lane: more than the depth */
 
 typedef enum {
     YK__UP_STEP = 1, /* push, pull, or both */
@@ -82,7 +82,7 @@ typedef struct {
     uint64_t steps;    /* in the gradient, or in the deltas; 0: there were no examples */
     /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without the
      * last number; its next epoch */
-    uint64_t stream, last[YK_CURSOR - 1], next_epoch;
+    uint64_t stream, last[YK_CURSOR_SIZE - 1], next_epoch;
     uint64_t chunk; /* a pull: the number of the chunk, from 1; 0: other keys */
 } yk__up;
 
@@ -96,14 +96,15 @@ static inline size_t yk__keys_sent(const yk__up *up)
 typedef struct {
     uint64_t examples;
     uint32_t incarnation, newest; /* of the client when the first and the last of them were leased */
-    uint64_t cursor[YK_CURSOR];   /* of a stream: the cursor of the thread after these examples (streams.h) */
+    uint64_t
+        cursor[YK_CURSOR_SIZE]; /* of a stream: the cursor of the thread after these examples (streams.h) */
     uint64_t batches;
 } yk__share;
 
 typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_LEASE, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
 enum {
     YK__STOP = 1,
-    YK__LATER =
+    YK__RETRY_LATER =
         2, /* no lease for now, but perhaps later: others may return theirs, or messages of a stream are in flight */
     YK__STREAM = 4, /* the lease is a stream */
     YK__ORPHANS = 8 /* there are streams without a worker */

@@ -13,7 +13,7 @@ static yk_status make_lane(yk_remote *r, yk__remote_lane *l)
     yk_mutex_init(&l->lock);
     l->queue = yk_alloc(servers, sizeof *l->queue, "the connections to the servers");
     yk_status st = l->queue ? yk_merger_init(&l->keys, 1024) : YK_ESYSTEM;
-    for (int i = 0; !st && i < YK__OUTSTANDING; i++) {
+    for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
         l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
         st = l->slot[i].share ? YK_OK : YK_ESYSTEM;
     }
@@ -46,10 +46,10 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
 
 static void free_lane(const yk_remote *r, yk__remote_lane *l)
 {
-    for (int i = 0; i < YK__OUTSTANDING; i++)
+    for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
         yk__request_fini(&l->slot[i]);
     for (int k = 0; l->queue && k < r->config.servers; k++)
-        for (int i = 0; i < YK__QUEUE; i++)
+        for (int i = 0; i < YK__QUEUE_SIZE; i++)
             free(l->queue[k].message[i].data);
     yk_merger_fini(&l->keys);
     free(l->squares);
@@ -105,10 +105,10 @@ static void values_of(const yk_remote *r, const yk__request *a, float **out)
         out[g] = a->w + a->at[g];
 }
 
-static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t bytes)
+static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t bytes)
 {
     const uint32_t lanes = (uint32_t)r->config.lanes;
-    yk__request *a = &r->lane[down->pull % lanes].slot[down->pull / lanes % YK__OUTSTANDING];
+    yk__request *a = &r->lane[down->pull % lanes].slot[down->pull / lanes % YK__MAX_OUTSTANDING];
     const yk__layout layout =
         yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
     const size_t n = a->batches ? yk__layout_all(&layout, keys_on(a, k)) : 0;
@@ -121,7 +121,7 @@ static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t b
         move(r, k, a, values, (float *)(void *)(down + 1), true);
     a->bytes += bytes;
     a->remembered += (down->flags & YK__REMEMBERS) != 0;
-    atomic_fetch_sub(&r->server[k].owes, 1);
+    atomic_fetch_sub(&r->server[k].pending_answers, 1);
     if (k == 0) {
         if (down->flags & YK__STOP)
             atomic_store(&r->stopped, true);
@@ -133,7 +133,7 @@ static yk_status take_values(yk_remote *r, int k, const yk__down *down, size_t b
     return YK_OK;
 }
 
-static yk_status take(yk_remote *r, int k)
+static yk_status handle(yk_remote *r, int k)
 {
     yk__connection *l = &r->server[k];
     const yk__down *down = (const yk__down *)(const void *)l->in.data;
@@ -144,8 +144,8 @@ static yk_status take(yk_remote *r, int k)
     if (k == 0 && down->incarnation > atomic_load(&r->incarnation))
         atomic_store(&r->incarnation, down->incarnation);
     if (down->kind == YK__DOWN_VALUES)
-        return take_values(r, k, down, bytes);
-    yk_comm_change_purpose(r->config.comm, true, YK_FOR_PULL, YK_FOR_CONTROL, bytes, 1);
+        return handle_values(r, k, down, bytes);
+    yk_comm_change_purpose(r->config.comm, true, YK_PURPOSE_PULL, YK_PURPOSE_CONTROL, bytes, 1);
     if (down->kind == YK__DOWN_REFUSED)
         return yk_fail(
             YK_EUSAGE,
@@ -156,12 +156,12 @@ static yk_status take(yk_remote *r, int k)
             return yk_fail(YK_ELOST, "server %d sent a lease for thread %u, which does not exist", k,
                            down->pull);
         yk__leases *t = &r->leases[down->pull];
-        atomic_fetch_sub(&l->owes, 1);
+        atomic_fetch_sub(&l->pending_answers, 1);
         t->ready = true;
-        t->later = (down->flags & YK__LATER) != 0;
+        t->later = (down->flags & YK__RETRY_LATER) != 0;
         t->lease = (yk_lease){down->examples, down->begin, down->end};
         t->stream = down->flags & YK__STREAM ? (int)down->n : -1;
-        memcpy(t->cursor, (uint64_t[YK_CURSOR]){down->round, down->examples, down->begin, down->end},
+        memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){down->round, down->examples, down->begin, down->end},
                sizeof t->cursor);
         t->unit = down->n;
         t->leased_by = down->incarnation;
@@ -177,11 +177,11 @@ yk_status yk_remote_pump(yk_remote *r, bool *busy_out)
     for (int k = 0; !st && k < r->config.servers; k++) {
         yk__connection *l = &r->server[k];
         bool done;
-        st = yk_inbox_receive(r->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_FOR_PULL, &done);
+        st = yk_inbox_receive(r->config.comm, &l->in, l->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, &done);
         if (st || !done)
             continue;
         *busy_out = true;
-        st = take(r, k);
+        st = handle(r, k);
     }
     return st;
 }
@@ -195,13 +195,13 @@ void yk_remote_fail(yk_remote *r)
 
 static yk_status send_heartbeats(yk_remote *r, double now)
 {
-    r->beat_at = now;
+    r->heartbeat_at = now;
     r->alive = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
     for (int k = 0; k < r->config.servers; k++) {
         bool done;
         yk_status st = yk_comm_test(r->config.comm, &r->server[k].alive_op, &done);
         if (!st && done && r->server[k].left < r->config.lanes)
-            st = yk_comm_send(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &r->alive,
+            st = yk_comm_send(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &r->alive,
                               sizeof r->alive, &r->server[k].alive_op);
         if (st)
             return st;
@@ -221,14 +221,14 @@ static bool made_progress(yk_remote *r)
 yk_status yk_remote_alive(yk_remote *r)
 {
     const double now = yk_now();
-    bool owed = atomic_load(&r->waiting) > 0; /* a server must answer, or receive a message */
+    bool waits = atomic_load(&r->waiting) > 0; /* a server must answer, or receive a message */
     for (int k = 0; k < r->config.servers; k++) {
         yk__connection *l = &r->server[k];
-        const bool owes = atomic_load(&l->owes) > 0;
-        owed |= owes;
-        if (!owes || l->last_message == 0.0)
+        const bool pending_answers = atomic_load(&l->pending_answers) > 0;
+        waits |= pending_answers;
+        if (!pending_answers || l->last_message == 0.0)
             l->last_message = now;
-        if (now - l->last_message > 1.0 && yk_comm_dead(r->config.comm, l->peer))
+        if (now - l->last_message > 1.0 && yk_comm_is_dead(r->config.comm, l->peer))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, l->peer);
         if (now - l->last_message > r->config.timeout)
             return yk_fail(
@@ -237,7 +237,8 @@ yk_status yk_remote_alive(yk_remote *r)
                 "hangs, or cannot be reached",
                 k, l->peer, now - l->last_message, yk_comm_rank(r->config.comm));
     }
-    return now - r->beat_at > r->config.alive && (owed || made_progress(r)) ? send_heartbeats(r, now) : YK_OK;
+    return now - r->heartbeat_at > r->config.alive && (waits || made_progress(r)) ? send_heartbeats(r, now)
+                                                                                  : YK_OK;
 }
 
 yk_status yk_remote_progress(yk_remote *r)
@@ -270,8 +271,8 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
             r->server[k].last_message =
                 yk_now(); /* before the wait, this thread computed and received nothing */
         began = true;
-        yk_wait_turn(&w);
-        if (!yk_wait_polls(&w) || r->config.driven)
+        yk_wait_poll(&w);
+        if (!yk_wait_is_check_due(&w) || r->config.driven)
             continue;
         if ((st = yk_remote_alive(r)))
             return st == YK_ELOST ? yk_fail(st, "%s (waiting for %s)", yk_error(), what) : st;
@@ -282,7 +283,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
 /* ---- steps ---- */
 
 /* Counts one more batch of this thread. */
-static void set_share(const yk_remote *r, yk__share *share, int thread, const uint64_t cursor[YK_CURSOR])
+static void set_share(const yk_remote *r, yk__share *share, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     share->newest = (uint32_t)r->leases[thread].used_by;
     if (share->batches++ == 0)
@@ -291,7 +292,7 @@ static void set_share(const yk_remote *r, yk__share *share, int thread, const ui
 }
 
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        bool whole, const uint64_t cursor[YK_CURSOR], size_t *index_out)
+                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out)
 {
     yk__remote_lane *l = &r->lane[lane];
     yk_mutex_lock(&l->lock);
@@ -302,7 +303,7 @@ yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batc
     return st;
 }
 
-void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR])
+void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     set_share(r, &r->lane[lane].current->share[thread - lane], thread, cursor);
 }
@@ -331,7 +332,7 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
     const size_t shares = p ? (size_t)(r->config.threads / r->config.lanes) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
-    yk_status st = yk__remote_message(r, lane, k, bytes, p ? YK_FOR_PUSH : YK_FOR_PULL, &up);
+    yk_status st = yk__remote_message(r, lane, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
     if (st)
         return st;
     *up = (yk__up){.magic = YK__MAGIC,
@@ -364,8 +365,8 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
     if (sent)
         memcpy(v + npush, request->keys->row + request->keys->begin[k], sent * sizeof *request->keys->row);
     if (p)
-        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE].pull_bytes = 4 * sent;
-    if (request && atomic_fetch_add(&r->server[k].owes, 1) == 0 && !r->config.driven)
+        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE].pull_bytes = 4 * sent;
+    if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
     return yk__remote_queue(r, lane, k);
 }
@@ -404,7 +405,7 @@ yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p)
 yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
 {
     yk__remote_lane *l = &r->lane[lane];
-    yk__request *a = &l->slot[l->awaited++ % YK__OUTSTANDING];
+    yk__request *a = &l->slot[l->awaited++ % YK__MAX_OUTSTANDING];
     yk_phases *phases = yk_phases_of(r->config.phases, lane);
     const uint64_t began = r->config.lockstep && atomic_load(&a->missing) ? yk_now_ns() : 0;
     yk_status st = yk__remote_wait(r, a, NULL, "parameters");

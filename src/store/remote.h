@@ -87,9 +87,9 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity);
  * rows have keys. whole: the request is for all keys of the chunk. Otherwise it is for those of its batches: they are found, and
  * a sparse batch is copied. */
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        bool whole, const uint64_t cursor[YK_CURSOR], size_t *index_out);
+                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out);
 /* Without keyed groups: counts one more batch of this thread in the current gradient of the lane. */
-void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR]);
+void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR_SIZE]);
 size_t yk_remote_added(const yk_remote *r, int lane);
 yk_status yk_remote_pull(yk_remote *r, int lane);
 int yk_remote_outstanding(const yk_remote *r, int lane); /* requests that were not awaited yet */
@@ -102,8 +102,8 @@ yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
 yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out);
 /* The same for streamed data. *number: the stream that the thread returns (-1: none), then the one to continue with (-1: none,
  * or none for now). last: the returned stream's cursor after its last batch. cursor: where it continues. */
-yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR], int *number,
-                           uint64_t cursor[YK_CURSOR]);
+yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                           uint64_t cursor[YK_CURSOR_SIZE]);
 bool yk_remote_orphans(const yk_remote *r); /* whether there are streams without a worker */
 /* Whether this process was declared lost, so that the lease went to others. */
 bool yk_remote_revoked(const yk_remote *r, int thread);

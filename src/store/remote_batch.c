@@ -8,7 +8,7 @@
 
 static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
 {
-    yk__request *a = l->open ? l->open : &l->slot[l->requested % YK__OUTSTANDING];
+    yk__request *a = l->open ? l->open : &l->slot[l->requested % YK__MAX_OUTSTANDING];
     if (l->open)
         return a;
     l->open = a;
@@ -19,7 +19,7 @@ static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
     l->chunk = NULL;
     yk_rows_clear(&a->copied);
     if (l->requested) /* the cursors of threads without a batch do not change */
-        memcpy(a->share, l->slot[(l->requested - 1) % YK__OUTSTANDING].share,
+        memcpy(a->share, l->slot[(l->requested - 1) % YK__MAX_OUTSTANDING].share,
                (size_t)(r->config.threads / r->config.lanes) * sizeof *a->share);
     for (int i = 0; i < r->config.threads / r->config.lanes; i++)
         a->share[i].batches = 0;

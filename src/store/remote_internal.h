@@ -10,7 +10,7 @@
 #include "store/remote.h"
 #include <stdatomic.h>
 
-enum { YK__QUEUE = 8 }; /* messages of a lane to a server in flight */
+enum { YK__QUEUE_SIZE = 8 }; /* messages of a lane to a server in flight */
 
 /* A request for the parameters of one or more batches. */
 typedef struct {
@@ -41,13 +41,13 @@ typedef struct {
         yk_purpose purpose;
         size_t pull_bytes; /* of these: keys, which are counted under another purpose */
         yk_op op;
-    } message[YK__QUEUE];
+    } message[YK__QUEUE_SIZE];
     atomic_uint queued, done;
     unsigned sent;
 } yk__queue;
 
 typedef struct {
-    _Alignas(YK_ALIGN) yk__request slot[YK__OUTSTANDING];
+    _Alignas(YK_ALIGN) yk__request slot[YK__MAX_OUTSTANDING];
     uint32_t requested, awaited; /* requests so far */
     yk__request *current;        /* the one that the lane computes with */
     yk__request *open;           /* the one that batches are added to; NULL: none */
@@ -67,7 +67,7 @@ typedef struct {
     bool ready, later, idle;
     yk_lease lease;
     int stream; /* of streamed data; -1: none */
-    uint64_t cursor[YK_CURSOR];
+    uint64_t cursor[YK_CURSOR_SIZE];
     uint64_t unit;      /* of the order of examples (data/feed.h); 0: the default order */
     uint64_t leased_by; /* the incarnation of this process when it was leased */
     uint64_t used_by;   /* the same for the lease that the feed has */
@@ -79,8 +79,8 @@ typedef struct {
     yk_inbox in;
     yk_op alive_op;
     double last_message;
-    atomic_int owes; /* answers that it has not sent yet */
-    int left;        /* lanes whose leave message was sent: it is their last one */
+    atomic_int pending_answers; /* answers that it has not sent yet */
+    int left;                   /* lanes whose leave message was sent: it is their last one */
 } yk__connection;
 
 struct yk_remote {
@@ -94,7 +94,7 @@ struct yk_remote {
     _Atomic uint64_t incarnation; /* of this process */
     atomic_bool stopped, failed, orphans;
     yk__up alive;
-    double beat_at;
+    double heartbeat_at;
     int join_replies;
 };
 

@@ -14,12 +14,12 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity)
     yk_status st = YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
         yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
-        st = yk_comm_send_wait(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_FOR_CONTROL, &up, sizeof up,
-                               r->config.timeout, "a server to receive the join request");
+        st = yk_comm_send_wait(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &up,
+                               sizeof up, r->config.timeout, "a server to receive the join request");
         for (r->join_replies = 0; !st && !r->join_replies;) {
             bool busy;
             st = yk_remote_pump(r, &busy);
-            if (!st && !r->join_replies && !yk_wait_turn(&w))
+            if (!st && !r->join_replies && !yk_wait_poll(&w))
                 st = yk_fail(YK_ELOST, "server %d did not answer the join request within %.0f s", k,
                              r->config.timeout);
         }
@@ -35,7 +35,7 @@ static yk_status send_control(yk_remote *r, int lane, int first, int end, const 
     yk_status st = YK_OK;
     for (int k = first; !st && k < end; k++) {
         yk__up *up;
-        if ((st = yk__remote_message(r, lane, k, sizeof *up, YK_FOR_CONTROL, &up)))
+        if ((st = yk__remote_message(r, lane, k, sizeof *up, YK_PURPOSE_CONTROL, &up)))
             break;
         *up = *message;
         up->magic = YK__MAGIC;
@@ -55,7 +55,7 @@ static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
     yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
     t->ready = false;
     atomic_store(&t->pending, true);
-    if (atomic_fetch_add(&r->server[0].owes, 1) == 0 && !r->config.driven)
+    if (atomic_fetch_add(&r->server[0].pending_answers, 1) == 0 && !r->config.driven)
         r->server[0].last_message = 0.0; /* the timeout starts with the next check */
     yk_status st = send_control(r, lane, 0, 1, &up);
     up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
@@ -91,8 +91,8 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
     return YK_OK;
 }
 
-yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR], int *number,
-                           uint64_t cursor[YK_CURSOR])
+yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                           uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__leases *t = &r->leases[thread];
     yk__up up = {.stream = (uint64_t)(*number + 1), .next_epoch = cursor[0]};

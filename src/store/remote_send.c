@@ -10,14 +10,14 @@ static yk_status send_queued(yk_remote *r, yk__queue *queue, yk__connection *to)
     unsigned done = atomic_load_explicit(&queue->done, memory_order_relaxed);
     yk_status st = YK_OK;
     for (; !st && queue->sent != queued; queue->sent++) {
-        struct yk__message *l = &queue->message[queue->sent % YK__QUEUE];
+        struct yk__message *l = &queue->message[queue->sent % YK__QUEUE_SIZE];
         st = yk_comm_send(r->config.comm, to->peer, YK__TAG_UP, l->purpose, l->data, l->bytes, &l->op);
         to->left += ((const yk__up *)(const void *)l->data)->kind == YK__UP_LEAVE;
         if (!st && l->pull_bytes)
-            yk_comm_change_purpose(r->config.comm, false, l->purpose, YK_FOR_PULL, l->pull_bytes, 0);
+            yk_comm_change_purpose(r->config.comm, false, l->purpose, YK_PURPOSE_PULL, l->pull_bytes, 0);
     }
     for (bool gone = true; !st && gone && done != queue->sent;) {
-        st = yk_comm_test(r->config.comm, &queue->message[done % YK__QUEUE].op, &gone);
+        st = yk_comm_test(r->config.comm, &queue->message[done % YK__QUEUE_SIZE].op, &gone);
         if (!st && gone) {
             atomic_store_explicit(&queue->done, ++done, memory_order_release);
             atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
@@ -46,7 +46,7 @@ static yk_status drain(yk_remote *r, yk__queue *queue, unsigned max, int server)
             return st;
         if (atomic_load(&r->failed))
             return yk_fail(YK_ESTOP, "another thread stopped the run");
-        if (!yk_wait_turn(&w))
+        if (!yk_wait_poll(&w))
             return yk_fail(YK_ELOST, "server %d (rank %d) did not receive a message within %.1f s", server,
                            r->server[server].peer, r->config.timeout);
     }
@@ -62,10 +62,10 @@ yk_status yk__remote_message(yk_remote *r, int lane, int server, size_t bytes, y
                              yk__up **out)
 {
     yk__queue *queue = &r->lane[lane].queue[server];
-    yk_status st = drain(r, queue, YK__QUEUE - 1, server);
+    yk_status st = drain(r, queue, YK__QUEUE_SIZE - 1, server);
     if (st)
         return st;
-    struct yk__message *l = &queue->message[atomic_load(&queue->queued) % YK__QUEUE];
+    struct yk__message *l = &queue->message[atomic_load(&queue->queued) % YK__QUEUE_SIZE];
     if (YK_RESERVE(l->data, l->cap, bytes + 16, "a message"))
         return YK_ESYSTEM;
     l->bytes = bytes;

@@ -4,19 +4,19 @@
 #include "base/mem.h"
 #include <string.h>
 
-enum { TIMES_LONGEST = 10 };
+enum { TIMEOUT_FACTOR = 10 };
 
 /* ---- time limits of rounds ---- */
 
 double yk_round_timer_limit(const yk_round_timer *t)
 {
-    const double usual = TIMES_LONGEST * t->longest;
+    const double usual = TIMEOUT_FACTOR * t->longest;
     if (t->rounds < 2)
-        return YK_ROUND_SECONDS;
+        return YK_ROUND_TIMEOUT;
     return usual > t->heartbeat_timeout ? usual : t->heartbeat_timeout;
 }
 
-void yk_round_timer_over(yk_round_timer *t, const yk_round *round, yk_phases *phases)
+void yk_round_timer_end(yk_round_timer *t, const yk_round *round, yk_phases *phases)
 {
     const double now = yk_now();
     t->longest *= 0.99; /* a single long round is forgotten after some hundred */
@@ -134,7 +134,7 @@ static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result
         st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, yk_round_timer_limit(&r->timer),
                              &round);
         r->action = (yk_action)round.action;
-        yk_round_timer_over(&r->timer, &round, phases);
+        yk_round_timer_end(&r->timer, &round, phases);
         yk_phase_to(phases, YK_PHASE_APPLY);
     }
     if (!st)

@@ -33,9 +33,9 @@ typedef struct {
 double yk_round_timer_limit(const yk_round_timer *t);
 
 /* A round of all ranks is over. Updates the phases of the thread that took part. */
-void yk_round_timer_over(yk_round_timer *t, const yk_round *round, yk_phases *phases);
+void yk_round_timer_end(yk_round_timer *t, const yk_round *round, yk_phases *phases);
 
 /* The time limit of the first rounds. Barriers for evaluations and checkpoints have longer ones. */
-enum { YK_ROUND_SECONDS = 120 };
+enum { YK_ROUND_TIMEOUT = 120 };
 
 #endif

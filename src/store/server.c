@@ -45,7 +45,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->config = *config;
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
-    s->npulls = config->lanes * YK__OUTSTANDING;
+    s->npulls = config->lanes * YK__MAX_OUTSTANDING;
     int arrays[YK_MAX_GROUPS];
     for (int g = 0; g < config->ngroups; g++)
         arrays[g] = config->local_steps ? yk_delta_arrays(config->table, g) : 1;
@@ -128,24 +128,24 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
     bool done;
     if (c->pushed)
         return YK_OK;
-    yk_status st = yk_inbox_receive(s->config.comm, &c->in, c->peer, YK__TAG_UP, YK_FOR_PUSH, &done);
+    yk_status st = yk_inbox_receive(s->config.comm, &c->in, c->peer, YK__TAG_UP, YK_PURPOSE_PUSH, &done);
     *busy |= done || c->in.op.active != receiving;
     if (!st && done)
-        st = yk__take_message(s, c);
+        st = yk__handle_message(s, c);
     if (!st && done && s->config.quorum) /* a step uses exactly that many gradients */
         st = yk__close_round_if_all(s);
     return st;
 }
 
-bool yk__is_held(const yk_server *s)
+bool yk__is_paused(const yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    return s->chief && h->hold && h->hold(h->context);
+    return s->chief && h->paused && h->paused(h->context);
 }
 
 static yk_status receive_all(yk_server *s, bool *busy)
 {
-    if (!s->config.synchronous && yk__is_held(s))
+    if (!s->config.synchronous && yk__is_paused(s))
         return YK_OK;
     bool found = false;
     int peer;
@@ -155,7 +155,7 @@ static yk_status receive_all(yk_server *s, bool *busy)
                        ? YK_OK /* complete the round that server 0 decided first */
                        : yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, &found, &peer, &bytes);
     if (!st && found)
-        return yk__control_take(s, bytes);
+        return yk__control_handle(s, bytes);
     if (!st)
         st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
     if (!st && found) {
@@ -226,18 +226,18 @@ static yk_status check_chief(yk_server *s, double now)
 
 static yk_status check_timeouts(yk_server *s, double now)
 {
-    const bool held = !s->config.synchronous && yk__is_held(s); /* their messages are not received */
+    const bool held = !s->config.synchronous && yk__is_paused(s); /* their messages are not received */
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
-        if (!c->active || c->pushed || held || (s->config.synchronous && yk__is_owed(s, c))) {
+        if (!c->active || c->pushed || held || (s->config.synchronous && yk__awaits_answer(s, c))) {
             c->last_message = now;
             continue;
         }
         double max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
         if (TIMEOUT_FACTOR * c->longest > max)
             max = TIMEOUT_FACTOR * c->longest;
-        const bool dead = now - c->last_message > 0.5 && yk_comm_dead(s->config.comm, c->peer);
+        const bool dead = now - c->last_message > 0.5 && yk_comm_is_dead(s->config.comm, c->peer);
         yk_status st =
             dead || now - c->last_message > max ? declare_lost(s, c, now - c->last_message) : YK_OK;
         if (st)
@@ -300,13 +300,13 @@ yk_status yk_server_run(yk_server *s)
         double now = 0.0;
         const uint64_t began = yk_now_ns();
         st = receive_all(s, &busy);
-        if (!st && h->turn)
-            st = h->turn(h->context, &busy);
+        if (!st && h->poll)
+            st = h->poll(h->context, &busy);
         if (!st && s->config.synchronous)
             st = yk__close_round_if_all(s);
         if (!st)
             st = yk__snapshot_send(s);
-        if (!busy && (w.turn % 64 == 0 || w.turn > w.yields))
+        if (!busy && (w.polls % 64 == 0 || w.polls > w.yields))
             now = yk_now();
         if (!st)
             st = yk__answer_all(s, now);
@@ -326,7 +326,7 @@ yk_status yk_server_run(yk_server *s)
         if (busy)
             yk_wait_restart(&w);
         else
-            yk_wait_turn(&w);
+            yk_wait_poll(&w);
     }
     wait_ends(s);
     return st;

@@ -43,13 +43,13 @@ typedef struct {
      * it returns. */
     yk_status (*updated)(void *context, uint64_t steps, uint64_t examples, double loss);
     yk_status (*epoch_over)(void *context); /* lockstep: no worker had examples in this round */
-    /* Called on every server that sets them. on_tick: about fifty times a second. turn: in every iteration of the server's
+    /* Called on every server that sets them. on_tick: about fifty times a second. poll: in every iteration of the server's
      * loop, for a process that also trains; *busy_out: there was something to do. */
     yk_status (*on_tick)(void *context);
-    yk_status (*turn)(void *context, bool *busy_out);
+    yk_status (*poll)(void *context, bool *busy_out);
     bool (*stop)(void *context); /* whether the job should end */
     /* Whether training must wait, e.g. for an evaluation: holds answers in synchronous mode, gradients in asynchronous mode. */
-    bool (*hold)(void *context);
+    bool (*paused)(void *context);
 } yk_server_hooks;
 
 typedef struct {
@@ -60,7 +60,7 @@ typedef struct {
     int ngroups;
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */
-    bool at_once[YK_MAX_GROUPS];   /* synchronous: groups that are updated when a gradient arrives */
+    bool immediate[YK_MAX_GROUPS]; /* synchronous: groups that are updated when a gradient arrives */
     uint64_t staleness;            /* as in local.h */
     int quorum;                    /* 0: all */
     bool synchronous;              /* one update per round; else one per gradient */

@@ -73,38 +73,38 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);
     if (n)
         fill(s, p, (float *)(void *)(down + 1));
-    p->owed = false;
+    p->unanswered = false;
     p->updates_then = s->updates;
     p->own_then = c->thread[p->number % (uint32_t)s->config.lanes].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_PULL, p->out, bytes, &p->op);
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);
 }
 
 /* Sends a heartbeat to a client that waits for an answer; `held`: its message may not be received yet. */
 static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double now)
 {
     bool done;
-    if (!c->active || !(held || yk__is_owed(s, c)) || now - c->alive_at < alive_seconds)
+    if (!c->active || !(held || yk__awaits_answer(s, c)) || now - c->alive_at < alive_seconds)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)
         return st;
     c->alive_at = now;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = YK__DOWN_ALIVE};
-    return done ? yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive,
+    return done ? yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &c->alive,
                                sizeof c->alive, &c->alive_op)
                 : YK_OK;
 }
 
 yk_status yk__answer_all(yk_server *s, double now)
 {
-    const bool held = yk__is_held(s); /* clients still get heartbeats */
+    const bool held = yk__is_paused(s); /* clients still get heartbeats */
     yk_status st = YK_OK;
     for (int i = 0; !(held && s->config.synchronous) && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* in the order of their numbers: a worker waits for the oldest */
         for (yk__pull *p = c->pull; !st && c->active && p < c->pull + s->npulls; p++)
-            if (p->owed && may_answer(s, c, p))
+            if (p->unanswered && may_answer(s, c, p))
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)

@@ -8,7 +8,7 @@
 static yk_status send_to(yk_server *s, int server, const yk__control *message, const char *what)
 {
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, 10.0,
+    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes, 10.0,
                              what);
 }
 
@@ -45,7 +45,7 @@ yk_status yk__control_round(yk_server *s)
     return st;
 }
 
-static yk_status take_round(yk_server *s)
+static yk_status handle_round(yk_server *s)
 {
     const yk__control *message = &s->control;
     if (message->up.round != s->round)
@@ -58,20 +58,20 @@ static yk_status take_round(yk_server *s)
     return YK_OK;
 }
 
-yk_status yk__control_take(yk_server *s, size_t bytes)
+yk_status yk__control_handle(yk_server *s, size_t bytes)
 {
     yk__control *message = &s->control;
     if (bytes < sizeof message->up || bytes > sizeof *message)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
-    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_FOR_CONTROL, message, bytes, 10.0,
-                                     "a message from server 0");
+    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
+                                     10.0, "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
     s->heard_at = yk_now();
     if (message->up.kind == YK__UP_ROUND)
-        return take_round(s);
+        return handle_round(s);
     if (message->up.kind == YK__UP_ALIVE)
         return YK_OK;
     if (message->up.kind == YK__UP_SNAPSHOT) {

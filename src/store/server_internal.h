@@ -1,4 +1,4 @@
-/* The internals of a server: server.c has its loop, server_take.c handles messages, server_answer.c answers, server_round.c
+/* The internals of a server: server.c has its loop, server_handle.c handles messages, server_answer.c answers, server_round.c
  * applies gradients and deltas, server_control.c sends messages from server 0 to the other servers, server_join.c lets
  * workers join, server_parts.c takes snapshots and restores them. */
 #ifndef YK_STORE_SERVER_INTERNAL_H
@@ -15,7 +15,7 @@ enum { YK__MAX_WORKERS = 1024 };
 
 /* A pull of a lane of a client, until it is answered and its gradient has arrived. */
 typedef struct {
-    bool owed;           /* the answer has not been sent yet */
+    bool unanswered;     /* the answer has not been sent yet */
     bool of_push, wants; /* it was sent with a push; it requests values */
     uint32_t number, n;
     uint32_t *key;  /* of keyed groups: rows on this server: `sent`, or a list that is remembered */
@@ -56,7 +56,7 @@ typedef struct {
     bool pushed; /* synchronous: the gradient in `in` waits for those of others */
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
-    yk__pull *pull;     /* [lanes * YK__OUTSTANDING], by number */
+    yk__pull *pull;     /* [lanes * YK__MAX_OUTSTANDING], by number */
     yk__key_list *list; /* [nlists] by the number of the chunk */
     size_t nlists, list_cap;
     yk__down alive;
@@ -135,10 +135,10 @@ static inline bool yk__has_examples(const yk_server *s)
 }
 
 /* Whether the client waits for an answer. */
-static inline bool yk__is_owed(const yk_server *s, const yk__client *c)
+static inline bool yk__awaits_answer(const yk_server *s, const yk__client *c)
 {
     for (int p = 0; p < s->npulls; p++)
-        if (c->pull[p].owed)
+        if (c->pull[p].unanswered)
             return true;
     return false;
 }
@@ -158,10 +158,10 @@ extern const double
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
-bool yk__is_held(const yk_server *s); /* by the hook */
+bool yk__is_paused(const yk_server *s); /* by the hook */
 
-/* server_take.c */
-yk_status yk__take_message(yk_server *s, yk__client *c);
+/* server_handle.c */
+yk_status yk__handle_message(yk_server *s, yk__client *c);
 yk_status yk__return_leases(yk_server *s, yk__client *c,
                             uint64_t *examples);    /* adds their number to *examples */
 void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its message as used */
@@ -179,20 +179,20 @@ static inline void yk__skip_missed(yk_server *s, yk__client *c)
 }
 
 /* server_round.c */
-yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up); /* asynchronous */
-yk_status yk__apply_at_once(yk_server *s,
-                            yk__client *c); /* synchronous: groups that are updated on arrival */
+yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up); /* asynchronous */
+yk_status yk__apply_immediately(yk_server *s,
+                                yk__client *c); /* synchronous: groups that are updated on arrival */
 yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_control.c */
 yk_status yk__control_alive(yk_server *s);
 yk_status yk__control_end(yk_server *s);
 yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
-yk_status yk__control_take(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
+yk_status yk__control_handle(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 
 /* server_join.c */
 yk_status yk__accept_join(yk_server *s); /* a worker that has connected, if any */
-yk_status yk__take_join(yk_server *s, yk__client *c, const yk__up *up); /* its first message */
+yk_status yk__handle_join(yk_server *s, yk__client *c, const yk__up *up); /* its first message */
 
 /* server_parts.c */
 yk_status yk__snapshot_send(yk_server *s); /* sends all parameters to server 0, if that is due */

@@ -81,7 +81,7 @@ yk_status yk__accept_join(yk_server *s)
 }
 
 /* The first message of a worker that joins. */
-yk_status yk__take_join(yk_server *s, yk__client *c, const yk__up *up)
+yk_status yk__handle_join(yk_server *s, yk__client *c, const yk__up *up)
 {
     const bool fits = s->listener && up->identity == s->listener->identity;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
@@ -95,6 +95,6 @@ yk_status yk__take_join(yk_server *s, yk__client *c, const yk__up *up)
             yk_warn("refused a worker that tried to join: its program, options, data or model differ from "
                     "those of the job");
     }
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &c->alive, sizeof c->alive,
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &c->alive, sizeof c->alive,
                         &c->alive_op);
 }

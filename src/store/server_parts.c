@@ -61,16 +61,16 @@ static size_t piece_of(const yk_server *s, int server, const array *a)
 
 yk_status yk__snapshot_send(yk_server *s)
 {
-    enum { MOST = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
+    enum { MAX = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
         return YK_OK;
     s->snapshot_wanted = false;
-    yk_op op[MOST];
+    yk_op op[MAX];
     array a;
     int n = 0;
     yk_status st = YK_OK;
     for (; !st && array_of(s->config.table, n, &a); n++)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
                           piece_of(s, s->me, &a) * 4, &op[n]);
     return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be received");
 }
@@ -151,8 +151,8 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
         if ((st = yk_comm_test(s->config.comm, &op[0], &sent)) ||
             (st = yk_comm_test(s->config.comm, &op[1], &received)) || (sent && received))
             break;
-        yk_wait_turn(&w);
-        if (!yk_wait_polls(&w))
+        yk_wait_poll(&w);
+        if (!yk_wait_is_check_due(&w))
             continue;
         if (h->on_tick)
             st = h->on_tick(h->context);
@@ -173,10 +173,10 @@ yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
         up.flags = yk__all_have_left(s) ? YK__LAST : 0;
         yk_op op[2];
-        st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_FOR_CONTROL, &up, sizeof up, &op[0]);
+        st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_PURPOSE_CONTROL, &up, sizeof up, &op[0]);
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
             const size_t n = piece_of(s, k, &a);
-            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, at, 4 * n, &op[1]);
+            st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, &op[1]);
             if (!st)
                 st = wait_for_part(s, op);
             at += n;
@@ -201,11 +201,11 @@ static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
     uint32_t *at = s->parts + copy_own(s, false);
     for (int k = 1; !st && k < s->config.servers; k++) {
         array a;
-        st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, &steps, sizeof steps,
+        st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, &steps, sizeof steps,
                                60.0, "a server to receive its parameters");
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
             const size_t n = piece_of(s, k, &a);
-            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, at, 4 * n, 60.0,
+            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, 60.0,
                                    "a server to receive its parameters");
             at += n;
         }
@@ -216,10 +216,10 @@ static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
 static yk_status receive_part(yk_server *s, uint64_t *steps)
 {
     array a;
-    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, steps,
+    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, steps,
                                      sizeof *steps, 120.0, "the parameters");
     for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
-        st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_FOR_CONTROL, a.data,
+        st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
                                piece_of(s, s->me, &a) * 4, 120.0, "the parameters");
     return st;
 }

@@ -57,7 +57,7 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
 }
 
 /* Pushes the gradient of one client: of the groups that are updated on arrival, or of the others. */
-static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_step)
+static yk_status push_one(yk_server *s, yk__client *c, bool immediate, bool ends_step)
 {
     const yk__up *up = yk__header_of(c);
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
@@ -65,7 +65,7 @@ static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_s
     yk_merger pairs[YK_MAX_GROUPS] = {0};
     blocks_of(s, c, block);
     for (int g = 0; g < s->layout.ngroups; g++) {
-        if (s->config.synchronous && s->config.at_once[g] != at_once)
+        if (s->config.synchronous && s->config.immediate[g] != immediate)
             continue;
         if (s->layout.group[g].keyed)
             pairs[g] = (yk_merger){.n = p->n, .key = p->key, .value = block[g]};
@@ -75,16 +75,16 @@ static yk_status push_one(yk_server *s, yk__client *c, bool at_once, bool ends_s
     return push(s, up, pairs, dense, ends_step);
 }
 
-yk_status yk__apply_at_once(yk_server *s, yk__client *c)
+yk_status yk__apply_immediately(yk_server *s, yk__client *c)
 {
     bool any = false;
     for (int g = 0; g < s->layout.ngroups; g++)
-        any |= s->config.at_once[g];
+        any |= s->config.immediate[g];
     yk_phase_to(s->config.phases, any ? YK_PHASE_APPLY : YK_PHASE_OTHER);
     return any ? push_one(s, c, true, false) : YK_OK;
 }
 
-yk_status yk__take_push(yk_server *s, yk__client *c, const yk__up *up)
+yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
     yk_status st = YK_OK;
@@ -175,7 +175,7 @@ static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
             const size_t n = keyed ? d->keys.n : s->layout.group[g].each;
             yk_delta_add(s->config.table, g, keyed ? d->keys.key : NULL, n, keyed ? d->group[g].sum : s->sum,
                          keyed ? d->capacity : n, clients, now);
-        } else if (s->config.at_once[g]) {
+        } else if (s->config.immediate[g]) {
             continue;
         } else if (keyed) {
             pairs[g] = (yk_merger){.n = d->keys.n, .key = d->keys.key, .value = d->group[g].sum};

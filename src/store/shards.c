@@ -12,7 +12,7 @@ typedef struct {
     float *sum[YK_MAX_GROUPS]; /* keyed: [keys][width]; dense, of several threads: [floats] */
     size_t cap[YK_MAX_GROUPS];
     uint64_t *share;       /* [threads] examples */
-    yk_step_result result; /* together: for all threads */
+    yk_step_result result; /* joint: for all threads */
 } lane;
 
 typedef struct {
@@ -38,12 +38,12 @@ static shards *of(yk_store *s)
 
 static int lane_of(const shards *s, int me)
 {
-    return s->config.together ? 0 : me;
+    return s->config.joint ? 0 : me;
 }
 
 static yk_status barrier(shards *s, int me)
 {
-    return s->config.together && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
+    return s->config.joint && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
 }
 
 /* ---- announce, pull ---- */
@@ -52,7 +52,7 @@ static size_t wants(const yk_store *store, int me)
 {
     const shards *s = (const shards *)(const void *)store;
     const worker *w = &s->worker[me];
-    if (s->config.together)
+    if (s->config.joint)
         return !w->announced;
     if (w->announced && !w->has) /* there are no more batches */
         return 0;
@@ -61,7 +61,8 @@ static size_t wants(const yk_store *store, int me)
     return outstanding < s->config.depth ? (size_t)(s->config.depth - outstanding) : 0;
 }
 
-static yk_status announce(yk_store *store, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR])
+static yk_status announce(yk_store *store, int me, const yk_batch *batch,
+                          const uint64_t cursor[YK_CURSOR_SIZE])
 {
     shards *s = of(store);
     worker *w = &s->worker[me];
@@ -72,7 +73,7 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch, const 
     w->batch = *batch;
     yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, NULL, false, cursor, &w->index);
     /* during a computation, the request is sent with the gradient */
-    return st || s->config.together || w->computing ? st : yk_remote_pull(s->config.remote, me);
+    return st || s->config.joint || w->computing ? st : yk_remote_pull(s->config.remote, me);
 }
 
 /* Awaits the answer for the next batch, if any thread has one. */
@@ -97,23 +98,22 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     shards *s = of(store);
     worker *w = &s->worker[me];
     lane *l = &s->lane[lane_of(s, me)];
-    const bool outstanding = !s->config.together && yk_remote_outstanding(s->config.remote, me) > 0;
+    const bool outstanding = !s->config.joint && yk_remote_outstanding(s->config.remote, me) > 0;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     yk_status st = barrier(s, me);
-    if (!st && (me == 0 || !s->config.together))
+    if (!st && (me == 0 || !s->config.joint))
         st = await(s, lane_of(s, me));
     if (st || (st = barrier(s, me)))
         return st;
     for (int g = 0; g < s->config.ngroups; g++)
         view_out[g] = (yk_view){.w = l->answer.value[g]};
     const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
-    const bool has = !stop && (s->config.together ? w->has : outstanding);
-    *batch_out = !has ? (yk_batch){0}
-                 : s->keyed || !s->config.together
-                     ? yk_remote_batch(&l->answer, s->config.together ? w->index : 0)
-                     : w->batch;
+    const bool has = !stop && (s->config.joint ? w->has : outstanding);
+    *batch_out = !has                           ? (yk_batch){0}
+                 : s->keyed || !s->config.joint ? yk_remote_batch(&l->answer, s->config.joint ? w->index : 0)
+                                                : w->batch;
     w->computing = has;
-    if (s->config.together || (w->has && !s->keyed))
+    if (s->config.joint || (w->has && !s->keyed))
         w->announced = false;
     return YK_OK;
 }
@@ -217,13 +217,13 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     const int workers = s->config.workers;
     yk_status st = barrier(s, me);
     (void)action; /* the chief decides */
-    if (!st && !s->config.together)
+    if (!st && !s->config.joint)
         st = clock_lane(s, me, me, me + 1, out);
     else if (!st && me == 0)
         st = clock_lane(s, 0, 0, workers, &s->lane[0].result);
     if (!st)
         st = barrier(s, me);
-    if (s->config.together)
+    if (s->config.joint)
         *out = s->lane[0].result;
     out->own = w->grad.examples;
     w->computing = false;
@@ -236,7 +236,7 @@ static yk_status finish(yk_store *store, int me)
 {
     shards *s = of(store);
     yk_status st = barrier(s, me);
-    return st || (s->config.together && me) ? st : yk_remote_leave(s->config.remote, me);
+    return st || (s->config.joint && me) ? st : yk_remote_leave(s->config.remote, me);
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
@@ -248,7 +248,7 @@ static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size
 static void free_all(yk_store *store)
 {
     shards *s = of(store);
-    for (int i = 0; s->lane && i < (s->config.together ? 1 : s->config.workers); i++) {
+    for (int i = 0; s->lane && i < (s->config.joint ? 1 : s->config.workers); i++) {
         for (int g = 0; g < YK_MAX_GROUPS; g++)
             yk_free(s->lane[i].sum[g]);
         yk_free(s->lane[i].share);
@@ -270,7 +270,7 @@ static const yk_store_ops shards_ops = {.wants = wants,
 yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
 {
     shards *s = yk_alloc(1, sizeof *s, "the store");
-    const size_t lanes = config->together ? 1 : (size_t)config->workers;
+    const size_t lanes = config->joint ? 1 : (size_t)config->workers;
     if (!s)
         return YK_ESYSTEM;
     s->base.ops = &shards_ops;

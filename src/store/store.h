@@ -43,12 +43,12 @@ typedef struct {
 
 typedef struct yk_store yk_store;
 
-enum { YK_CURSOR = 5 }; /* numbers in the cursor of a worker that reads a stream (data/feed.h) */
+enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a stream (data/feed.h) */
 
 typedef struct {
     /* The number of batches to announce before the next call of pull() or push(). */
     size_t (*wants)(const yk_store *s, int me);
-    yk_status (*announce)(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR]);
+    yk_status (*announce)(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE]);
     yk_status (*pull)(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out); /* view_out: [groups] */
     yk_status (*push)(yk_store *s, int me, const yk_grad *g);
     yk_status (*clock)(yk_store *s, int me, yk_action action, yk_step_result *out);
@@ -70,7 +70,7 @@ static inline size_t yk_store_wants(const yk_store *s, int me)
 }
 
 static inline yk_status yk_store_announce(yk_store *s, int me, const yk_batch *batch,
-                                          const uint64_t cursor[YK_CURSOR])
+                                          const uint64_t cursor[YK_CURSOR_SIZE])
 {
     return s->ops->announce ? s->ops->announce(s, me, batch, cursor)
                             : yk_store_announce(s->inner, me, batch, cursor);

@@ -37,22 +37,22 @@ static void find_orphans(yk_streams *s)
 }
 
 /* Completes the return of a stream when all of its gradients have arrived. */
-static void settle(yk_streams *s, stream *t)
+static void release_returned(yk_streams *s, stream *t)
 {
     if (!t->returned || memcmp(t->cursor, t->last, USED * sizeof *t->cursor) != 0)
         return;
-    memcpy(t->cursor, (uint64_t[YK_CURSOR]){t->next_epoch}, sizeof t->cursor);
+    memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){t->next_epoch}, sizeof t->cursor);
     t->returned = false;
     t->holder = -1;
     find_orphans(s);
 }
 
-void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR])
+void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     stream *t = &s->stream[cursor[USED] >> YK_STREAM_SHIFT];
     memcpy(t->cursor, cursor, sizeof t->cursor);
     t->cursor[USED] &= (1u << YK_STREAM_SHIFT) - 1;
-    settle(s, t);
+    release_returned(s, t);
 }
 
 int yk_streams_release(yk_streams *s, int worker)
@@ -68,7 +68,7 @@ int yk_streams_release(yk_streams *s, int worker)
     return n;
 }
 
-void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR],
+void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR_SIZE],
                        uint64_t next_epoch)
 {
     if (number < 0 || number >= s->n || s->stream[number].holder != worker)
@@ -77,7 +77,7 @@ void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t las
     t->returned = true;
     t->next_epoch = next_epoch;
     memcpy(t->last, last, sizeof t->last);
-    settle(s, t);
+    release_returned(s, t);
 }
 
 /* Whether stream a is behind stream b. */
@@ -89,7 +89,7 @@ static bool is_behind(const stream *a, const stream *b)
     return false;
 }
 
-int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR])
+int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SIZE])
 {
     stream *best = NULL;
     for (int i = 0; i < s->n; i++)
@@ -112,24 +112,26 @@ void yk_streams_save(const yk_streams *s, uint64_t *out, size_t window_bytes, ui
 {
     *out++ = KIND_STREAM;
     *out++ = window_bytes / (2 * (size_t)s->n);
-    for (int i = 0; i < s->n; i++, out += YK_CURSOR) {
+    for (int i = 0; i < s->n; i++, out += YK_CURSOR_SIZE) {
         const uint64_t *cursor = s->stream[i].cursor;
-        memcpy(out, cursor[0] < epoch ? (const uint64_t[YK_CURSOR]){epoch} : cursor,
-               YK_CURSOR * sizeof *cursor);
+        memcpy(out, cursor[0] < epoch ? (const uint64_t[YK_CURSOR_SIZE]){epoch} : cursor,
+               YK_CURSOR_SIZE * sizeof *cursor);
     }
 }
 
 void yk_streams_restore(yk_streams *s, const uint64_t *saved, size_t n, size_t window_bytes)
 {
-    const bool same = n == HEAD + YK_CURSOR * (size_t)s->n && saved[1] == window_bytes / (2 * (size_t)s->n);
+    const bool same =
+        n == HEAD + YK_CURSOR_SIZE * (size_t)s->n && saved[1] == window_bytes / (2 * (size_t)s->n);
     uint64_t epoch = UINT64_MAX;
-    for (size_t i = HEAD; i + YK_CURSOR <= n; i += YK_CURSOR) {
+    for (size_t i = HEAD; i + YK_CURSOR_SIZE <= n; i += YK_CURSOR_SIZE) {
         const uint64_t at =
             saved[i] - (saved[i + USED] && saved[i] > 0); /* at the end of the previous epoch */
         epoch = at < epoch ? at : epoch;
     }
     for (int i = 0; i < s->n; i++)
-        memcpy(s->stream[i].cursor, same ? saved + HEAD + YK_CURSOR * i : (const uint64_t[YK_CURSOR]){epoch},
+        memcpy(s->stream[i].cursor,
+               same ? saved + HEAD + YK_CURSOR_SIZE * i : (const uint64_t[YK_CURSOR_SIZE]){epoch},
                sizeof s->stream[i].cursor);
 }
 

@@ -29,10 +29,10 @@ typedef struct {
     uint64_t epochs;
     bool orphans; /* there are streams without a worker */
     struct yk_stream_state {
-        uint64_t cursor[YK_CURSOR]; /* after the examples that were used */
-        int holder;                 /* worker; -1: none */
-        bool returned;              /* the holder continues with another stream once `cursor` is `last` */
-        uint64_t last[YK_CURSOR], next_epoch;
+        uint64_t cursor[YK_CURSOR_SIZE]; /* after the examples that were used */
+        int holder;                      /* worker; -1: none */
+        bool returned; /* the holder continues with another stream once `cursor` is `last` */
+        uint64_t last[YK_CURSOR_SIZE], next_epoch;
     } * stream; /* [n] */
 } yk_streams;
 
@@ -40,17 +40,17 @@ yk_status yk_streams_init(yk_streams *s, int workers, uint64_t epochs);
 void yk_streams_fini(yk_streams *s);
 
 /* A gradient arrived; the stream, which must exist, is in the last number of the cursor. */
-void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR]);
+void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE]);
 
 /* A worker was lost or left. Returns the number of streams that it had. */
 int yk_streams_release(yk_streams *s, int worker);
 
 /* A worker is at the end of an epoch of its stream; last: the cursor after its last batch. */
-void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR],
+void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR_SIZE],
                        uint64_t next_epoch);
 
 /* The stream that is furthest behind of those without a worker, and its cursor; -1: there is none. */
-int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR]);
+int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SIZE]);
 
 bool yk_streams_done(const yk_streams *s); /* all epochs of all streams were used */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 4 }; /* entries of a row, see add_row() */
+enum { GROUP = 4 }; /* entries of a row, see add_row() */
 
 /* Synchronous sgd: the gradients of keys that are in most batches are summed in an array per worker, all others as pairs. For a
  * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
@@ -12,12 +12,12 @@ enum { AT_ONCE = 4 }; /* entries of a row, see add_row() */
 static uint32_t choose_frequent(const yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
-    const double least = 0.125; /* occurrences per batch */
+    const double min = 0.125; /* occurrences per batch */
     uint32_t n = 0;
-    if (!t->together || !t->config.shape.keyed || t->width > 1 || t->config.optim.kind != YK_SGD ||
+    if (!t->lockstep || !t->config.shape.keyed || t->width > 1 || t->config.optim.kind != YK_SGD ||
         t->touched || !c->keymap)
         return 0;
-    while (n < c->keymap->hot && (double)c->keymap->freq[n] * (double)c->batch >= least)
+    while (n < c->keymap->hot && (double)c->keymap->freq[n] * (double)c->batch >= min)
         n++;
     return n / 16 * 16; /* cache lines */
 }
@@ -30,7 +30,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->width = config->shape.width;
     t->floats = yk_group_floats(&config->shape);
     t->rule = yk_optim_rule_of(config->optim.kind);
-    t->together = config->staleness == 0 && workers > 1;
+    t->lockstep = config->staleness == 0 && workers > 1;
     t->worker = yk_alloc((size_t)workers, sizeof *t->worker, "the workers");
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
@@ -38,7 +38,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
-        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + AT_ONCE, sizeof(float),
+        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + GROUP, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
         w->optim = yk_optim_at(&t->config.optim, 0);
@@ -97,10 +97,11 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
 /* Divides work among the threads of a worker, if there are enough parameters to be worth a barrier. */
 enum { MIN_PARALLEL = 1 << 15 };
 
-static void run_parts(const yk_worker_threads *crew, size_t n, void (*part)(void *, int, int), void *context)
+static void run_parts(const yk_worker_threads *worker_threads, size_t n, void (*part)(void *, int, int),
+                      void *context)
 {
-    if (crew && n >= MIN_PARALLEL)
-        crew->run(crew->threads, part, context);
+    if (worker_threads && n >= MIN_PARALLEL)
+        worker_threads->run(worker_threads->threads, part, context);
     else
         part(context, 0, 1);
 }
@@ -140,13 +141,13 @@ static const float *sums_of(const yk__table *t, int worker)
 /* Adds the gradients in worker order, and applies the sum once. */
 static void apply_sum_part(void *update, int me, int all)
 {
-    enum { MOST = 1024 };
+    enum { MAX = 1024 };
     dense_update u = *(const dense_update *)update;
     const yk_local *s = u.t->store;
     part_of_range(&u.begin, &u.end, me, all);
-    for (size_t at = u.begin; at < u.end; at += MOST) {
-        const size_t count = u.end - at < MOST ? u.end - at : MOST;
-        float sum[MOST] = {0};
+    for (size_t at = u.begin; at < u.end; at += MAX) {
+        const size_t count = u.end - at < MAX ? u.end - at : MAX;
+        float sum[MAX] = {0};
         for (int i = 0; i < s->config.workers; i++) {
             const float *g = sums_of(u.t, i);
             for (size_t k = 0; s->worker[i].grad.examples && k < count; k++)
@@ -184,10 +185,10 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
     const yk_rows *rows = g->rows.rows;
     if (!g->rows.n || rows->field) /* the same key may be in several fields of a row */
         return yk_grad_merge(g, m);
-    size_t most = 1;
+    size_t max = 1;
     for (size_t i = 0; i < g->rows.n; i++)
-        most += yk_rows_entries(rows, g->rows.pick[i]);
-    yk_status st = yk_merger_reserve(m, most);
+        max += yk_rows_entries(rows, g->rows.pick[i]);
+    yk_status st = yk_merger_reserve(m, max);
     float bias = 0.0f;
     for (size_t i = 0; !st && i < g->rows.n; i++) {
         const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
@@ -212,7 +213,7 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
 INLINE size_t add_entries(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
                           size_t n, uint32_t *restrict key_out, float *restrict value_out)
 {
-    float *at[AT_ONCE], x[AT_ONCE];
+    float *at[GROUP], x[GROUP];
     size_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const uint32_t k = key[i], other = k >= frequent;
@@ -235,9 +236,9 @@ INLINE size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const 
                       size_t n, uint32_t *key_out, float *value_out)
 {
     size_t others = 0, e = 0;
-    for (; e + AT_ONCE <= n; e += AT_ONCE)
-        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, AT_ONCE,
-                              key_out + others, value_out + others);
+    for (; e + GROUP <= n; e += GROUP)
+        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, GROUP, key_out + others,
+                              value_out + others);
     for (; e < n; e++)
         others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, 1, key_out + others,
                               value_out + others);
@@ -251,14 +252,14 @@ static yk_status merge_others(yk__table *t, int me, const yk_group_grad *g)
 {
     yk__table_worker *w = &t->worker[me];
     const yk_rows *rows = g->rows.rows;
-    size_t most = 1, n = 0;
+    size_t max = 1, n = 0;
     memset(w->sum_of_frequent, 0, t->frequent * sizeof *w->sum_of_frequent);
     if (g->pairs || !g->rows.n || rows->field) /* none are treated as frequent */
         return g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
     for (size_t i = 0; i < g->rows.n; i++)
-        most += yk_rows_entries(rows, g->rows.pick[i]);
-    if (YK_RESERVE(w->cold, w->cold_cap, most, "the keys of a batch") ||
-        YK_RESERVE(w->cold_value, w->cold_value_cap, most, "the gradient of a batch"))
+        max += yk_rows_entries(rows, g->rows.pick[i]);
+    if (YK_RESERVE(w->cold, w->cold_cap, max, "the keys of a batch") ||
+        YK_RESERVE(w->cold_value, w->cold_value_cap, max, "the gradient of a batch"))
         return YK_ESYSTEM;
     float bias = 0.0f;
     for (size_t i = 0; i < g->rows.n; i++) {
@@ -313,7 +314,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         return YK_OK;
     if (g->dense) {
         dense_update u = {t, me, 0, t->floats, scale};
-        run_parts(all->crew, u.end, apply_own_part, &u);
+        run_parts(all->worker_threads, u.end, apply_own_part, &u);
         return YK_OK;
     }
     if (g->pairs) { /* merged already, from several processes */
@@ -409,7 +410,7 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     if (!t->config.shape.keyed || t->frequent) {
         dense_update u = {t, me, 0, t->frequent ? t->frequent : t->floats, scale};
         part_of_range(&u.begin, &u.end, me, workers);
-        run_parts(s->worker[me].grad.crew, u.end - u.begin, apply_sum_part, &u);
+        run_parts(s->worker[me].grad.worker_threads, u.end - u.begin, apply_sum_part, &u);
     }
     if (!t->config.shape.keyed)
         return YK_OK;

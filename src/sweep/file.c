@@ -12,9 +12,9 @@ enum { MAX_CHOICES = 512, MAX_TIED = 8, MAX_REPEATS = 1000 };
 
 typedef enum { NOWHERE, SWEEP, TRAIN, GRID, QUICK, SET } section;
 
-static yk_status number_of(const char *name, const char *value, double least, double most, int64_t *out)
+static yk_status number_of(const char *name, const char *value, double min, double max, int64_t *out)
 {
-    const yk_status st = yk_number_whole(value, least, most, out);
+    const yk_status st = yk_number_int(value, min, max, out);
     return st ? yk_fail(st, "%s = %s: %s", name, value, yk_error()) : YK_OK;
 }
 
@@ -283,7 +283,7 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
     case EVAL_EXAMPLES:
         return number_of(name, value, 0, 9e15, &f->eval_examples);
     default:
-        if (where == SWEEP && f->fixed != YK_SWEEP_AS_TRAIN)
+        if (where == SWEEP && f->fixed != YK_SWEEP_DEFAULT)
             return yk_fail(YK_EUSAGE, "only one of examples, epochs and steps can be fixed");
         f->fixed = fixed[k];
         if (where != SWEEP) { /* replaces the values of [train] */
@@ -294,7 +294,7 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
     }
 }
 
-static yk_status take_line(yk_sweep_file *f, section where, int line, char *left, char *right)
+static yk_status handle_line(yk_sweep_file *f, section where, int line, char *left, char *right)
 {
     bool found = false, quoted = false;
     yk_status st = YK_OK;
@@ -342,31 +342,31 @@ static yk_status pass(yk_sweep_file *f, bool quick, bool *seen_out)
         } else if (where == NOWHERE) {
             st = yk_fail(YK_EUSAGE, "a line before the first section; begin with [sweep], [train] or [grid]");
         } else if ((where == QUICK) == quick) {
-            st = take_line(f, where, in.line, in.name, in.value);
+            st = handle_line(f, where, in.line, in.name, in.value);
         }
     }
     return yk_ini_close(&in, st);
 }
 
-static yk_status take_set(yk_sweep_file *f, const char *set)
+static yk_status parse_set(yk_sweep_file *f, const char *set)
 {
     char *copy = strdup(set), *name, *value;
     if (!copy)
         return yk_fail_memory(strlen(set), "an option");
     yk_status st = yk_ini_split(copy, &name, &value);
     if (!st)
-        st = take_line(f, SET, 0, name, value);
+        st = handle_line(f, SET, 0, name, value);
     free(copy);
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
 /* A value that the sweep fixes cannot vary. */
-static yk_status check_whole(const yk_sweep_file *f)
+static yk_status check_integer(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
     for (size_t i = 0; i < 2; i++) {
         const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
-        if (a && f->fixed != YK_SWEEP_AS_TRAIN)
+        if (a && f->fixed != YK_SWEEP_DEFAULT)
             return yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
                            f->path, a->line, amounts[i]);
     }
@@ -408,9 +408,9 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
     if (!st && quick)
         st = pass(out, true, &has_quick);
     for (size_t i = 0; !st && i < nsets; i++)
-        st = take_set(out, sets[i]);
+        st = parse_set(out, sets[i]);
     if (!st)
-        st = check_whole(out);
+        st = check_integer(out);
     return st ? st : name_by_path(out);
 }
 

@@ -35,7 +35,7 @@
 
 #include "config/config.h"
 
-typedef enum { YK_SWEEP_AS_TRAIN, YK_SWEEP_EXAMPLES, YK_SWEEP_EPOCHS, YK_SWEEP_STEPS } yk_sweep_fixed;
+typedef enum { YK_SWEEP_DEFAULT, YK_SWEEP_EXAMPLES, YK_SWEEP_EPOCHS, YK_SWEEP_STEPS } yk_sweep_fixed;
 
 typedef struct {
     int line;  /* in the file; 0: on the command line */

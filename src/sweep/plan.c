@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RUNS = 20000, MAX_IN_NAME = 24, MAX_FOLDER = 200 };
+enum { MAX_RUNS = 20000, MAX_IN_NAME = 24, MAX_DIRECTORY = 200 };
 
 /* ---- one run */
 
@@ -74,7 +74,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     yk_plan_describe(c, processes, cores_of(processes), &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
-    else if (f->fixed != YK_SWEEP_AS_TRAIN)
+    else if (f->fixed != YK_SWEEP_DEFAULT)
         st = add_number(r, n, f->fixed == YK_SWEEP_STEPS ? "steps" : "epochs", f->amount);
     if (!st && f->eval_examples)
         st = add_number(r, n, "eval-every", steps_of(r, f->eval_examples));
@@ -111,7 +111,7 @@ static void name_value(char *out, size_t size, const char *value, size_t choice)
 
 static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
-    yk_text folder = {0}, label = {0};
+    yk_text directory = {0}, label = {0};
     size_t k = 0;
     for (size_t i = 0; i < p->file.naxes; i++) {
         const yk_sweep_axis *a = &p->file.axis[i];
@@ -120,35 +120,35 @@ static yk_status name_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
             char part[MAX_IN_NAME + 24];
             name_value(part, sizeof part, value, choice[i]);
             r->shown[k] = value ? value : "-";
-            yk_text_print(&folder, "%s%s-%s", k ? "_" : "", a->name[j], part);
+            yk_text_print(&directory, "%s%s-%s", k ? "_" : "", a->name[j], part);
             yk_text_print(&label, "%s%s=%s", k ? " " : "", a->name[j], r->shown[k]);
         }
     }
     if (p->file.repeats > 1 || !k) {
-        yk_text_print(&folder, "%sseed-%lld", k ? "_" : "", (long long)r->config.seed);
+        yk_text_print(&directory, "%sseed-%lld", k ? "_" : "", (long long)r->config.seed);
         yk_text_print(&label, "%sseed=%lld", k ? " " : "", (long long)r->config.seed);
     }
-    if (folder.n > MAX_FOLDER) {
-        yk_text_fini(&folder);
-        yk_text_print(&folder, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
+    if (directory.n > MAX_DIRECTORY) {
+        yk_text_fini(&directory);
+        yk_text_print(&directory, "point-%zu_seed-%lld", r->point + 1, (long long)r->config.seed);
     }
-    r->folder = yk_text_take(&folder);
+    r->directory = yk_text_take(&directory);
     r->label = yk_text_take(&label);
-    return r->folder && r->label ? YK_OK : YK_ESYSTEM;
+    return r->directory && r->label ? YK_OK : YK_ESYSTEM;
 }
 
 /* choice[i]: the choice of axis i. */
 static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep_run *r)
 {
     const yk_sweep_file *f = &p->file;
-    size_t most = 4, n = 0; /* steps, eval-every, seed, and the end */
+    size_t max = 4, n = 0; /* steps, eval-every, seed, and the end */
     for (size_t i = 0; i < f->naxes; i++)
-        most += f->axis[i].nnames;
+        max += f->axis[i].nnames;
     yk_config_init(&r->config);
-    r->argument = calloc(most, sizeof *r->argument);
+    r->argument = calloc(max, sizeof *r->argument);
     r->shown = calloc(p->nshown + 1, sizeof *r->shown);
     if (!r->argument || !r->shown)
-        return yk_fail_memory(most * sizeof(char *), "the runs");
+        return yk_fail_memory(max * sizeof(char *), "the runs");
     yk_status st = YK_OK;
     for (size_t i = 0; !st && i < f->naxes; i++) {
         const yk_sweep_axis *a = &f->axis[i];
@@ -171,12 +171,12 @@ static yk_status make_run(const yk_sweep_plan *p, const size_t *choice, yk_sweep
 
 /* ---- all runs */
 
-static int by_folder(const void *a, const void *b)
+static int by_directory(const void *a, const void *b)
 {
-    return strcmp((*(const yk_sweep_run *const *)a)->folder, (*(const yk_sweep_run *const *)b)->folder);
+    return strcmp((*(const yk_sweep_run *const *)a)->directory, (*(const yk_sweep_run *const *)b)->directory);
 }
 
-static yk_status check_folders(const yk_sweep_plan *p)
+static yk_status check_directories(const yk_sweep_plan *p)
 {
     const yk_sweep_run **sorted = calloc(p->nruns, sizeof *sorted);
     yk_status st = YK_OK;
@@ -184,9 +184,9 @@ static yk_status check_folders(const yk_sweep_plan *p)
         return yk_fail_memory(p->nruns * sizeof *sorted, "the runs");
     for (size_t i = 0; i < p->nruns; i++)
         sorted[i] = &p->run[i];
-    qsort(sorted, p->nruns, sizeof *sorted, by_folder);
+    qsort(sorted, p->nruns, sizeof *sorted, by_directory);
     for (size_t i = 1; !st && i < p->nruns; i++)
-        if (strcmp(sorted[i - 1]->folder, sorted[i]->folder) == 0)
+        if (strcmp(sorted[i - 1]->directory, sorted[i]->directory) == 0)
             st = yk_fail(YK_EUSAGE, "%s: the run %s occurs twice: a value is repeated in [grid]",
                          p->file.path, sorted[i]->label);
     free(sorted);
@@ -237,7 +237,7 @@ yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *se
         st = make_run(out, choice, r);
     }
     free(choice);
-    return st ? st : check_folders(out);
+    return st ? st : check_directories(out);
 }
 
 void yk_sweep_plan_fini(yk_sweep_plan *p)
@@ -248,7 +248,7 @@ void yk_sweep_plan_fini(yk_sweep_plan *p)
             free(*a);
         free(r->argument);
         free(r->shown);
-        free(r->folder);
+        free(r->directory);
         free(r->label);
         yk_config_fini(&r->config);
     }
@@ -262,7 +262,7 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 {
     yk_text text = {0};
     for (size_t i = 0; i < p->nruns; i++) {
-        yk_text_print(&text, "%s:", p->run[i].folder);
+        yk_text_print(&text, "%s:", p->run[i].directory);
         for (char **a = p->run[i].argument; *a; a++)
             yk_text_print(&text, strpbrk(*a, " \t") ? " \"%s\"" : " %s", *a);
         yk_text_add(&text, "\n");

@@ -11,7 +11,7 @@
  *     yk_sweep_plan p;
  *     yk_status st = yk_sweep_plan_make("softmax.ini", false, NULL, 0, &p);   // checks options and combinations
  *     for (size_t i = 0; !st && i < p.nruns; i++)
- *         printf("%s %s\n", p.run[i].folder, p.run[i].argument[0]);          // "--model=softmax"
+ *         printf("%s %s\n", p.run[i].directory, p.run[i].argument[0]);          // "--model=softmax"
  *     yk_sweep_plan_fini(&p);                                                 // also after a failure
  *
  * The plan owns everything. Any thread.
@@ -23,7 +23,7 @@
 #include "sweep/file.h"
 
 typedef struct {
-    char *folder;       /* run directory, below that of the sweep: "batch-100_mode-sync_seed-1" */
+    char *directory;    /* run directory, below that of the sweep: "batch-100_mode-sync_seed-1" */
     char *label;        /* for messages: "batch=100 mode=sync seed=1" */
     char **argument;    /* of yoke train, without --out and options about output; ends with NULL */
     const char **shown; /* [nshown] values of the options that vary; "-": left out. Borrowed from the file */
@@ -45,7 +45,7 @@ yk_status yk_sweep_plan_make(const char *path, bool quick, const char *const *se
                              yk_sweep_plan *out);
 void yk_sweep_plan_fini(yk_sweep_plan *p);
 
-/* One line per run, "FOLDER: ARGUMENTS": two plans are the same if their texts are. The caller frees it; NULL: out of
+/* One line per run, "DIRECTORY: ARGUMENTS": two plans are the same if their texts are. The caller frees it; NULL: out of
  * memory. */
 char *yk_sweep_plan_text(const yk_sweep_plan *p);
 

@@ -328,7 +328,7 @@ static char *runs_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
         for (size_t k = 0; k < p->nshown; k++)
             csv_text(&out, run->shown[k], ",");
         yk_text_print(&out, "%lld,", (long long)run->config.seed);
-        csv_text(&out, run->folder, ",");
+        csv_text(&out, run->directory, ",");
         yk_text_add(&out, states[r[i].state]);
         for (size_t m = 0; m < MEASURES; m++)
             csv_number(&out, measure(&r[i], m));
@@ -362,7 +362,7 @@ static void copy(yk_json *j, const char *name, const json_t *from)
         yk_json_text(j, name, json_string_value(from));
         return;
     case JSON_INTEGER:
-        yk_json_whole(j, name, json_integer_value(from));
+        yk_json_int(j, name, json_integer_value(from));
         return;
     case JSON_REAL:
         yk_json_real(j, name, json_real_value(from));
@@ -389,7 +389,7 @@ static void put_point(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result 
     figure all = figure_of(p, r, i, 0);
     yk_json_object(j, NULL);
     put_options(j, p, &p->run[i]);
-    YK_JSON_WHOLES(j, {"done", all.done}, {"failed", all.failed});
+    YK_JSON_INTS(j, {"done", all.done}, {"failed", all.failed});
     for (size_t m = 0; m < MEASURES; m++) {
         figure x = figure_of(p, r, i, m);
         yk_json_object(j, measures[m].name);
@@ -403,9 +403,9 @@ static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r
 {
     const yk_sweep_run *run = &p->run[i];
     yk_json_object(j, NULL);
-    yk_json_text(j, "folder", run->folder);
+    yk_json_text(j, "folder", run->directory);
     put_options(j, p, run);
-    yk_json_whole(j, "seed", run->config.seed);
+    yk_json_int(j, "seed", run->config.seed);
     YK_JSON_TEXTS(j, {"state", states[r[i].state]}, {"error", r[i].problem});
     if (r[i].summary)
         copy(j, "summary", r[i].summary);
@@ -424,8 +424,8 @@ char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool
     }
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});
-    YK_JSON_WHOLES(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},
-                   {"failed", failed});
+    YK_JSON_INTS(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},
+                 {"failed", failed});
     yk_json_array(j, "points");
     for (size_t i = 0; i < p->npoints; i++)
         put_point(j, p, r, i);
@@ -443,7 +443,7 @@ static char *indented_json(const yk_sweep_plan *p, const yk_sweep_result *r)
     return yk_sweep_table_json(p, r, true);
 }
 
-yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder)
+yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *directory)
 {
     static const struct {
         const char *name;
@@ -453,7 +453,7 @@ yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, 
     for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++) {
         char *text = files[i].text(p, r);
         yk_file *f;
-        st = text ? yk_file_create_in(folder, files[i].name, &f) : YK_ESYSTEM;
+        st = text ? yk_file_create_in(directory, files[i].name, &f) : YK_ESYSTEM;
         if (!st) {
             yk_file_write(f, text, strlen(text));
             st = yk_file_close(f, yk_file_print(f, "\n"));

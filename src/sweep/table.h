@@ -47,6 +47,6 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 /* sweep.json, on one line or indented; the caller frees it. NULL: out of memory. */
 char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent);
 
-yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *folder);
+yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *directory);
 
 #endif

@@ -7,8 +7,8 @@ bool yk__accuracy_due(yk__worker_state *w)
 {
     enum { EVERY = 64 };
     yk__accuracy *a = &w->accuracy;
-    if (++a->steps >= a->turn) { /* the result covers the last half to three quarters of the steps */
-        a->turn = 2 * a->steps;
+    if (++a->steps >= a->rotate_at) { /* the result covers the last half to three quarters of the steps */
+        a->rotate_at = 2 * a->steps;
         a->old = a->recent;
         a->recent = (yk__correct){0};
     }

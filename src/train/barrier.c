@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double barrier_seconds = 2 * YK_ROUND_SECONDS;
+static const double barrier_seconds = 2 * YK_ROUND_TIMEOUT;
 
 /* ---- replicas ---- */
 
@@ -71,12 +71,12 @@ static yk_status gather_tallies(yk__trainer *t)
 static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
 {
     const size_t own = (size_t)t->plan->workers_per_process;
-    uint64_t *mine = yk_alloc(own * YK_CURSOR, sizeof *mine, "the data cursor");
+    uint64_t *mine = yk_alloc(own * YK_CURSOR_SIZE, sizeof *mine, "the data cursor");
     if (!mine)
         return YK_ESYSTEM;
     for (size_t i = 0; i < own; i++)
-        yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR * i);
-    yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR * sizeof *mine, cursors,
+        yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
+    yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR_SIZE * sizeof *mine, cursors,
                                   barrier_seconds, "the data cursors");
     yk_free(mine);
     return st;
@@ -148,7 +148,7 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 static bool reads_parameters(const yk__trainer *t)
 {
     return (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
-           (t->end && t->host->keep_model);
+           (t->end && t->caller->keep_model);
 }
 
 yk_status yk__barrier(yk__trainer *t, int me)

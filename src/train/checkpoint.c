@@ -117,9 +117,9 @@ yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const 
 /* ---- loading ---- */
 
 /* On failure *out is NULL. */
-static yk_status open_file(const char *folder, const char *name, yk_safetensors **out)
+static yk_status open_file(const char *directory, const char *name, yk_safetensors **out)
 {
-    char *path = yk__path("%s/%s", folder, name);
+    char *path = yk__path("%s/%s", directory, name);
     yk_status st = path ? yk_safetensors_open(path, out) : YK_ESYSTEM;
     if (!st && (st = yk__model_check_format(path, *out))) {
         yk_safetensors_free(*out);
@@ -346,8 +346,7 @@ yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *sto
     for (int g = 0; !st && g < yk_local_groups(store); g++)
         st = remap(&weights[g], keymap, yk_keymap_apply);
     for (size_t i = 0; !st && i < want.n; i++)
-        if (is_state(&want.array[i]) &&
-            !(st = start_state(state, m, (size_t)shape.dim, &want.array[i])))
+        if (is_state(&want.array[i]) && !(st = start_state(state, m, (size_t)shape.dim, &want.array[i])))
             st = remap(&want.array[i], keymap, yk_keymap_apply);
     if (!st)
         yk_local_restore(store, 0);

@@ -155,10 +155,10 @@ static yk_status write_done(const char *run_dir)
     return yk_file_close(f, st);
 }
 
-/* NULL: the folder is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
-static const char *find_damage(const char *folder)
+/* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
+static const char *find_damage(const char *directory)
 {
-    char name[64], text[1024], *path = yk__path("%s/DONE", folder);
+    char name[64], text[1024], *path = yk__path("%s/DONE", directory);
     if (!path)
         return "out of memory";
     const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
@@ -174,7 +174,7 @@ static const char *find_damage(const char *folder)
     unsigned crc;
     uint32_t found_crc;
     for (const char *at = text; ok && sscanf(at, "%63s %" SCNu64 " %x%n", name, &size, &crc, &length) == 3;) {
-        if (strchr(name, '/') || !(path = yk__path("%s/%s", folder, name)))
+        if (strchr(name, '/') || !(path = yk__path("%s/%s", directory, name)))
             break;
         ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
         free(path);
@@ -274,15 +274,15 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     if (top >= 0)
         yk_fs_close(top);
     for (size_t i = 0; i < n && !*path_out; i++) {
-        char *folder = yk__path("%s/step-%" PRIu64, path, step[i]);
-        if (!folder)
+        char *directory = yk__path("%s/step-%" PRIu64, path, step[i]);
+        if (!directory)
             break;
-        const char *wrong = find_damage(folder);
+        const char *wrong = find_damage(directory);
         if (wrong) {
-            yk_warn("%s: skipping this checkpoint: %s", folder, wrong);
-            free(folder);
+            yk_warn("%s: skipping this checkpoint: %s", directory, wrong);
+            free(directory);
         } else {
-            *path_out = folder;
+            *path_out = directory;
         }
     }
     free(step);

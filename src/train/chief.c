@@ -47,7 +47,7 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    yk_status hold_status;  /* of a snapshot that hold() began, or finished */
+    yk_status pause_status; /* of a snapshot that hold() began, or finished */
     bool streams;
 
     /* the workers of this process */
@@ -104,7 +104,7 @@ static void *snapshot_thread(void *context)
 static yk_status make_cursor(chief *c, yk_progress_state *p)
 {
     const yk__trainer *t = c->t;
-    p->ncursor = c->streams          ? 2 + YK_CURSOR * (size_t)t->plan->workers
+    p->ncursor = c->streams          ? 2 + YK_CURSOR_SIZE * (size_t)t->plan->workers
                  : t->plan->lockstep ? 3
                                      : yk_assignment_cursor_size(&t->cluster.assignment);
     if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
@@ -126,7 +126,7 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
-static yk_status take(chief *c, yk__due due, bool last)
+static yk_status begin_snapshot(chief *c, yk__due due, bool last)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
@@ -183,13 +183,13 @@ static yk_status wait_for_snapshot(chief *c)
 {
     yk__trainer *t = c->t;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
-    double beat_at = yk_now();
+    double heartbeat_at = yk_now();
     yk_status st = YK_OK;
     while (!st && !atomic_load(&c->snapshot.over)) {
-        yk_wait_turn(&w);
-        if (!yk_wait_polls(&w) || yk_now() - beat_at < t->plan->heartbeat_every)
+        yk_wait_poll(&w);
+        if (!yk_wait_is_check_due(&w) || yk_now() - heartbeat_at < t->plan->heartbeat_every)
             continue;
-        beat_at = yk_now();
+        heartbeat_at = yk_now();
         st = yk_server_alive(t->cluster.server);
         if (!st)
             st = yk_observer_alive(t->observer);
@@ -209,7 +209,7 @@ static yk_status start_thread(chief *c)
 
 static yk_status start(chief *c)
 {
-    yk_status st = take(c, c->due, false);
+    yk_status st = begin_snapshot(c, c->due, false);
     c->due = (yk__due){0};
     return st ? st : start_thread(c);
 }
@@ -246,11 +246,11 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. In asynchronous mode, they do not wait for
  * checkpoints. */
-static bool hold(void *context)
+static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->hold_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
-        c->hold_status = poll_snapshot(c, false);
+    if (is_due(c) && !c->pause_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
+        c->pause_status = poll_snapshot(c, false);
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -349,7 +349,7 @@ static yk_status check_servers(chief *c, double now)
         return YK_OK;
     c->servers_checked = now;
     for (int i = k->rank == 0; i < (k->rank == 0 ? k->servers : 1); i++)
-        if (yk_comm_dead(k->comm, i))
+        if (yk_comm_is_dead(k->comm, i))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
     return YK_OK;
 }
@@ -371,7 +371,7 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = ((chief *)context)->hold_status;
+    yk_status st = ((chief *)context)->pause_status;
     if (!st)
         st = check_and_send(context);
     return st ? st : poll_snapshot(context, false);
@@ -397,7 +397,7 @@ static yk_status pump(void *context, bool *busy)
 
 static yk_status start_workers(chief *c)
 {
-    int e = yk_thread_start(&c->thread, run_workers, c);
+    const int e = yk_thread_start(&c->thread, run_workers, c);
     c->workers_started = e == 0;
     return e ? yk_fail(YK_ESYSTEM, "cannot start the worker threads: %s", strerror(e)) : YK_OK;
 }
@@ -428,14 +428,12 @@ static yk_status drive_workers(chief *c)
         if (busy)
             yk_wait_restart(&w);
         else
-            yk_wait_turn(&w);
-        if (!st && yk_wait_polls(&w))
+            yk_wait_poll(&w);
+        if (!st && yk_wait_is_check_due(&w))
             st = send_telemetry(c);
     }
     return st;
 }
-
-/* ---- serving ---- */
 
 /* After the last update: the last evaluation and checkpoint. */
 static yk_status end_chief(chief *c)
@@ -451,10 +449,10 @@ static yk_status end_chief(chief *c)
     t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
                              t->epoch < t->plan->epochs;
     /* an earlier snapshot of this step may lack gradients that other servers received later */
-    const bool again = !t->plan->synchronous && t->cluster.servers > 1;
-    const bool later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
-    yk_status st =
-        take(c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
+    const bool again = !t->plan->synchronous && t->cluster.servers > 1,
+               later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
+    yk_status st = begin_snapshot(
+        c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
     if (!st)
@@ -473,12 +471,11 @@ static yk_status serve(chief *c)
                                   .epoch_over = epoch_over,
                                   .on_tick = on_tick,
                                   .stop = stop,
-                                  .hold = hold};
-    hooks.turn = k->remote ? pump : NULL;
+                                  .paused = paused};
+    hooks.poll = k->remote ? pump : NULL;
     yk_server_set_hooks(k->server, &hooks);
     yk_status st = k->rank == 0 ? start_initial(c) : YK_OK;
-    if (!st)
-        st = yk_server_run(k->server);
+    st = st ? st : yk_server_run(k->server);
     if (!st && k->remote) /* their last messages are in transit */
         st = drive_workers(c);
     if (k->rank != 0)
@@ -494,7 +491,7 @@ static yk_status serve(chief *c)
 
 yk_status yk__serve(yk__trainer *t)
 {
-    yk__cluster *k = &t->cluster;
+    const yk__cluster *k = &t->cluster;
     chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR, .used = t->used};
     yk_status st = k->remote ? start_workers(&c) : YK_OK;
     if (!st)

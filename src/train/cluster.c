@@ -40,8 +40,8 @@ static yk_status join(yk__trainer *t)
     k->rank = 1; /* not the chief */
     k->role = YK__WORKER;
     k->cursor_kind = YK__LEASE_CURSOR;
-    if (t->host->ranked)
-        t->host->ranked(-1);
+    if (t->caller->ranked)
+        t->caller->ranked(-1);
     yk_status st = yk_plan_make(t->config, 0, yk_cores(), &t->result->plan);
     k->servers = k->first_client = t->plan->servers;
     k->clients = 1;
@@ -74,14 +74,14 @@ static yk_status find_servers(yk__trainer *t)
 
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage)
 {
-    if (t->cluster.comm && t->cluster.rank == 0 && t->host->stage)
-        t->host->stage(stage, t->plan->workers);
+    if (t->cluster.comm && t->cluster.rank == 0 && t->caller->stage)
+        t->caller->stage(stage, t->plan->workers);
 }
 
 static void alive(void *trainer)
 {
     const yk__trainer *t = trainer;
-    t->host->stage(YK_STAGE_ALIVE, 0);
+    t->caller->stage(YK_STAGE_ALIVE, 0);
 }
 
 /* --workers auto: the cores of a process on the host that has fewest for each of its processes. */
@@ -95,12 +95,13 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
     int *all = yk_alloc((size_t)t->cluster.ranks, sizeof *all, "the cores of the processes");
     if (!all)
         return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(comm, &own, sizeof own, all, t->plan->start_limit, "the number of cores");
+    yk_status st =
+        yk_comm_gather(comm, &own, sizeof own, all, t->plan->startup_timeout, "the number of cores");
     for (int i = 0; !st && t->cluster.rank == 0 && i < t->cluster.ranks; i++)
         *cores_out = all[i] < *cores_out ? all[i] : *cores_out;
     yk_free(all);
     return st ? st
-              : yk_comm_broadcast(comm, cores_out, sizeof *cores_out, t->plan->start_limit,
+              : yk_comm_broadcast(comm, cores_out, sizeof *cores_out, t->plan->startup_timeout,
                                   "the number of cores");
 }
 
@@ -148,18 +149,18 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk_status st = yk_plan_make(c, 1, yk_cores(), &t->result->plan);
     if (st)
         return st;
-    if (t->host->single || yk_comm_expected() == 0) {
+    if (t->caller->single || yk_comm_expected() == 0) {
         if (c->servers > 0 || c->quorum || c->local_steps || c->prefetch > 0)
             return yk_fail(YK_EUSAGE,
                            "--servers, --quorum, --local-steps and --prefetch need several processes: start "
                            "the job with --launch N, --hosts, mpirun or srun");
         return YK_OK;
     }
-    const yk_startup_config startup = {.limit = t->plan->start_limit,
+    const yk_startup_config startup = {.limit = t->plan->startup_timeout,
                                        .stop = t->stop,
-                                       .alive = t->host->stage ? alive : NULL,
+                                       .alive = t->caller->stage ? alive : NULL,
                                        .context = t,
-                                       .end_process = t->host->end_process};
+                                       .end_process = t->caller->end_process};
     if (!(st = yk_startup_begin(&startup, &k->startup)))
         st = yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, k->startup,
                            &k->comm);
@@ -167,8 +168,8 @@ yk_status yk__cluster_start(yk__trainer *t)
         return st;
     k->rank = yk_comm_rank(k->comm);
     k->ranks = yk_comm_size(k->comm);
-    if (t->host->ranked)
-        t->host->ranked(k->ranks > 1 ? k->rank : -1);
+    if (t->caller->ranked)
+        t->caller->ranked(k->ranks > 1 ? k->rank : -1);
     if (c->join)
         return st ? st : join(t);
     int cores = 1;
@@ -179,7 +180,7 @@ yk_status yk__cluster_start(yk__trainer *t)
         return YK_OK;
     set_role(t);
     t->result->numa_nodes = bind_to_nodes(t);
-    st = yk_comm_barrier(k->comm, t->plan->start_limit, "all processes to start");
+    st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
     if (!st)
         yk__report_stage(t, YK_STAGE_CONNECTED);
     return st;
@@ -228,7 +229,7 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, &k->exchange);
     const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
     if (!st && !t->model->sparse && !t->plan->local_steps && bytes <= MAX_SHARED)
-        st = yk_shared_memory_create(k->comm, bytes, t->plan->start_limit, &k->memory);
+        st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
     if (!st && k->memory.at) /* all replicas are on one host */
         yk_exchange_use_shared_memory(k->exchange, k->memory.at);
     return st ? st : yk_local_create(&own, &t->local);
@@ -298,7 +299,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     for (int g = 0; !st && g < c.ngroups; g++) {
         size_t begin;
         c.group[g] = t->model->group[g];
-        c.at_once[g] = t->plan->synchronous && t->group[g].staleness > 0;
+        c.immediate[g] = t->plan->synchronous && t->group[g].staleness > 0;
         part.group[g].shape = yk_server_piece(&c.group[g], k->rank, k->servers, &begin);
         part.group[g].range = range;
         part.group[g].nranges = cut_ranges(&t->group[g], begin, begin + part.group[g].shape.keys, range);
@@ -331,7 +332,7 @@ static yk_status make_shards(yk__trainer *t)
                           .team = t->team,
                           .phases = t->phases,
                           .workers = t->plan->workers_per_process,
-                          .together = t->plan->synchronous,
+                          .joint = t->plan->synchronous,
                           .lockstep = t->plan->lockstep,
                           .depth = t->plan->depth,
                           .ngroups = t->model->ngroups};

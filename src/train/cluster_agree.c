@@ -123,7 +123,8 @@ yk_status yk__cluster_agree(yk__trainer *t)
         return yk_remote_join(k->remote, identity_hash(&mine, mine.data));
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
         return YK_ESYSTEM;
-    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "all processes to be ready");
+    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->startup_timeout,
+                        "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
         int from;
         const char *what = difference(k, all, i, &from);
@@ -136,8 +137,8 @@ yk_status yk__cluster_agree(yk__trainer *t)
     uint64_t data = all && !st ? all[k->first_client].data : 0;
     yk_free(all);
     if (!st)
-        st =
-            yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->start_limit, "all processes to be ready");
+        st = yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->startup_timeout,
+                               "all processes to be ready");
     if (!st && k->role == YK__SERVER && k->cursor_kind == YK__LEASE_CURSOR && t->plan->joinable &&
         getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(&mine, data));

@@ -24,13 +24,13 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         char *part = mine;
         yk_rows from;
         if ((st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, &size, sizeof size,
-                                          t->plan->start_limit, "its part of the data")))
+                                          t->plan->startup_timeout, "its part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
             st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, part, size,
-                                         t->plan->start_limit, "its part of the data");
+                                         t->plan->startup_timeout, "its part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
                 yk_rows_init(&all, from.kind, from.dim);
@@ -106,8 +106,8 @@ void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
 static void limit_copies(yk_plan *p)
 {
     enum { PARTS = 8 };
-    const uint64_t most = p->steps / (PARTS * (uint64_t)(p->workers * p->depth));
-    p->copy_lifetime = yk__min(p->copy_lifetime, most ? most : 1);
+    const uint64_t max = p->steps / (PARTS * (uint64_t)(p->workers * p->depth));
+    p->copy_lifetime = yk__min(p->copy_lifetime, max ? max : 1);
 }
 
 yk_status yk__cluster_shape(yk__trainer *t)
@@ -121,7 +121,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .earlier = t->start.earlier,
                   .streams = k->role != YK__SERVER && !t->train.rows,
                   .ordered = k->role != YK__SERVER && !t->train.shuffled},
-          *all = NULL, most = {0};
+          *all = NULL, max = {0};
     if (k->role == YK__SINGLE || k->joined)
         return k->joined && !t->train.rows
                    ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
@@ -130,15 +130,15 @@ yk_status yk__cluster_shape(yk__trainer *t)
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
     yk_status st =
-        yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->start_limit, "the data to be loaded");
+        yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->startup_timeout, "the data to be loaded");
     for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
-        most.dim = all[i].dim > most.dim ? all[i].dim : most.dim;
-        most.examples = all[i].examples > most.examples ? all[i].examples : most.examples;
-        most.classes = all[i].classes > most.classes ? all[i].classes : most.classes;
-        most.fields = all[i].fields > most.fields ? all[i].fields : most.fields;
-        most.earlier |= all[i].earlier; /* only the chief knows it */
-        most.streams |= all[i].streams;
-        most.ordered |= all[i].ordered;
+        max.dim = all[i].dim > max.dim ? all[i].dim : max.dim;
+        max.examples = all[i].examples > max.examples ? all[i].examples : max.examples;
+        max.classes = all[i].classes > max.classes ? all[i].classes : max.classes;
+        max.fields = all[i].fields > max.fields ? all[i].fields : max.fields;
+        max.earlier |= all[i].earlier; /* only the chief knows it */
+        max.streams |= all[i].streams;
+        max.ordered |= all[i].ordered;
         if (i >= k->first_client && all[i].examples != all[k->first_client].examples)
             st = yk_fail(YK_EDATA, "rank %d has different data: %llu examples, rank %d has %llu", i,
                          (unsigned long long)all[i].examples, k->first_client,
@@ -146,23 +146,23 @@ yk_status yk__cluster_shape(yk__trainer *t)
     }
     yk_free(all);
     if (!st)
-        st = yk_comm_broadcast(k->comm, &most, sizeof most, t->plan->start_limit, "the data to be loaded");
+        st = yk_comm_broadcast(k->comm, &max, sizeof max, t->plan->startup_timeout, "the data to be loaded");
     if (st)
         return st;
     if (t->train.kind == YK_ROWS_SPARSE)
-        t->train.dim = most.dim;
-    t->train.examples = most.examples;
-    t->train.classes = (uint32_t)most.classes;
-    t->train.fields = (uint32_t)most.fields;
-    t->start.earlier = most.earlier;
-    t->test.classes = (uint32_t)most.classes;
-    k->cursor_kind = most.streams        ? YK__STREAM_CURSOR
+        t->train.dim = max.dim;
+    t->train.examples = max.examples;
+    t->train.classes = (uint32_t)max.classes;
+    t->train.fields = (uint32_t)max.fields;
+    t->start.earlier = max.earlier;
+    t->test.classes = (uint32_t)max.classes;
+    k->cursor_kind = max.streams         ? YK__STREAM_CURSOR
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
                                          : YK__LEASE_CURSOR;
     if (k->cursor_kind == YK__STREAM_CURSOR && t->plan->copy_lifetime && t->plan->steps != UINT64_MAX)
         limit_copies(&t->result->plan);
-    if (k->cursor_kind == YK__LEASE_CURSOR && !most.ordered &&
-        t->plan->copy_lifetime) /* neighbours are unrelated */
+    if (k->cursor_kind == YK__LEASE_CURSOR && !max.ordered &&
+        t->plan->copy_lifetime) /* neighbors are unrelated */
         yk__cluster_set_unit(t, unit_of(t));
     return YK_OK;
 }

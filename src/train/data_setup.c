@@ -33,7 +33,7 @@ static yk_status open_data(yk__trainer *t)
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
-    yk_status st = open_set(t->host->data, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
+    yk_status st = open_set(t->caller->data, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
     const yk__role role = t->cluster.role;
@@ -41,15 +41,15 @@ static yk_status open_data(yk__trainer *t)
         !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
-    const char *test = t->host->test                               ? "memory"
+    const char *test = t->caller->test                             ? "memory"
                        : c->test                                   ? c->test
                        : yk_source_has_test_split(t->train.source) ? c->data
                                                                    : NULL;
-    if (!test || (none && !t->host->test))
+    if (!test || (none && !t->caller->test))
         return YK_OK;
     yk_dataset *d = &t->test;
-    if ((st = open_set(t->host->test, test, YK_SPLIT_TEST, &o, c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO,
-                       d)))
+    if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o,
+                       c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO, d)))
         return st;
     t->tested = true;
     if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)

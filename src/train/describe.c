@@ -120,7 +120,7 @@ static int by_descending_time(const void *a, const void *b)
     return x->seconds > y->seconds ? -1 : x->seconds < y->seconds;
 }
 
-yk_status yk__profile_take(yk__trainer *t)
+yk_status yk__profile_collect(yk__trainer *t)
 {
     if (!t->config->profile)
         return YK_OK;

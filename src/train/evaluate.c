@@ -39,7 +39,7 @@ yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, c
                    end = share_begin(n, share + 1, of);
     const yk_perm order = yk_perm_make(rows ? rows : 1, 1); /* the same examples in each evaluation */
     const yk__predictor o = {.order = n < rows ? &order : NULL,
-                             .most = end - begin,
+                             .max = end - begin,
                              .model = t->model,
                              .work = w->work,
                              .view = v,

@@ -29,13 +29,13 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
 
 static bool is_enough(const yk__predictor *o)
 {
-    return o->most && o->tally->examples >= o->most;
+    return o->max && o->tally->examples >= o->max;
 }
 
 /* As many of n rows as are still wanted. */
 static size_t few(const yk__predictor *o, size_t n)
 {
-    const uint64_t left = o->most ? o->most - o->tally->examples : n;
+    const uint64_t left = o->max ? o->max - o->tally->examples : n;
     return left < n ? (size_t)left : n;
 }
 

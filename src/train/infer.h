@@ -42,7 +42,7 @@ typedef struct {
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
     const yk_perm *order; /* of the rows in memory; NULL: as stored */
-    uint64_t most;        /* predictions of a stream; 0: all */
+    uint64_t max;         /* predictions of a stream; 0: all */
     yk_infer_each *each;  /* may be NULL */
     void *user;
 } yk__predictor;

@@ -60,8 +60,8 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
 }
 
 /* feed.h: at the end of an epoch of a stream. */
-yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR], int *number,
-                          uint64_t cursor[YK_CURSOR])
+yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                          uint64_t cursor[YK_CURSOR_SIZE])
 {
     const yk__trainer *t = trainer;
     yk_remote *r = t->cluster.remote;
@@ -71,14 +71,14 @@ yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURS
                : YK_OK;
 }
 
-static yk_status next_batch(loop *w, size_t most, yk_batch *out)
+static yk_status next_batch(loop *w, size_t max, yk_batch *out)
 {
     yk__trainer *t = w->t;
     if (t->cluster.role != YK__SINGLE)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
         yk_feed_drop_lease(t->feed, w->number);
-    return yk_feed_next_few(t->feed, w->number, most, out);
+    return yk_feed_next_few(t->feed, w->number, max, out);
 }
 
 /* Announces as many batches as the store wants. */
@@ -86,12 +86,12 @@ static yk_status announce(loop *w)
 {
     while (yk_store_wants(w->store, w->me) > 0) {
         yk_batch batch;
-        uint64_t cursor[YK_CURSOR] = {0};
+        uint64_t cursor[YK_CURSOR_SIZE] = {0};
         yk_status st = next_batch(w, 1, &batch);
         if (st)
             return st;
         yk_feed_cursor_of(w->t->feed, w->number, cursor);
-        cursor[YK_CURSOR - 1] |= (uint64_t)yk_feed_stream(w->t->feed, w->number) << YK_STREAM_SHIFT;
+        cursor[YK_CURSOR_SIZE - 1] |= (uint64_t)yk_feed_stream(w->t->feed, w->number) << YK_STREAM_SHIFT;
         if ((st = yk_store_announce(w->store, w->me, &batch, cursor)))
             return st;
     }
@@ -162,17 +162,17 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
     return YK_OK;
 }
 
-/* A batch of up to `most` examples, and one step for each of them. */
-static yk_status burst(loop *w, yk_action action, size_t most, yk_step_result *out)
+/* A batch of up to `max` examples, and one step for each of them. */
+static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *out)
 {
     yk__trainer *t = w->t;
     yk__worker_state *state = w->state;
     yk_batch batch;
     yk_view view;
     const float half = 0.69314718f; /* the loss of a probability of 1/2 */
-    float lr, loss[YK_BURST];
+    float lr, loss[YK_MAX_BURST];
     uint64_t correct = 0;
-    yk_status st = next_batch(w, most, &batch);
+    yk_status st = next_batch(w, max, &batch);
     if (st)
         return st;
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
@@ -274,12 +274,12 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 
 /* Takes some of the steps that all workers may make before something is due: the fewer are left, the fewer, so that no worker
  * keeps many while the others wait. 0: none are left. */
-static uint64_t take_quota(yk__trainer *t)
+static uint64_t acquire_quota(yk__trainer *t)
 {
-    enum { MOST = 1024 };
+    enum { MAX = 1024 };
     uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
     do {
-        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MOST);
+        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MAX);
         n = n ? n : yk__min(left, 1);
     } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
     return n;
@@ -339,7 +339,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
             check_due(w);
         yk_sleep(200e-6);
     }
-    const bool waits = !w->state->finished && !w->quota && !(w->quota = take_quota(t));
+    const bool waits = !w->state->finished && !w->quota && !(w->quota = acquire_quota(t));
     if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
@@ -369,8 +369,8 @@ static void after_step(loop *w, const yk_step_result *r)
             w->done +
             (w->me ? points - 1 : yk__min(256 / t->plan->batch, points / (uint64_t)t->plan->workers));
         check_due(w);
-        if (w->me == 0 && t->alone.tries)
-            yk__alone_measure(t, w->state);
+        if (w->me == 0 && t->baseline.tries)
+            yk__baseline_measure(t, w->state);
     }
 }
 
@@ -380,10 +380,10 @@ static void after_step(loop *w, const yk_step_result *r)
 static size_t burst_steps(const loop *w)
 {
     const yk__trainer *t = w->t;
-    const size_t most = yk_local_burst_max(t->local, w->me);
+    const size_t max = yk_local_burst_max(t->local, w->me);
     if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
-        return yk__is_stopped(t) ? 1 : yk__min(most, yk__until_due(w->t, w->done));
-    return yk__min(w->quota, yk__min(most, w->next_check + 1 - w->done));
+        return yk__is_stopped(t) ? 1 : yk__min(max, yk__until_due(w->t, w->done));
+    return yk__min(w->quota, yk__min(max, w->next_check + 1 - w->done));
 }
 
 static yk_status train(loop *w)
@@ -398,8 +398,8 @@ static yk_status train(loop *w)
             return st;
         if (entered)
             continue;
-        if (local_async && w->me && atomic_load_explicit(&t->alone.pause, memory_order_relaxed))
-            yk__alone_pause(t);
+        if (local_async && w->me && atomic_load_explicit(&t->baseline.pause, memory_order_relaxed))
+            yk__baseline_pause(t);
         if (w->me == 0 && yk__saver_failed(&t->saver))
             return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);

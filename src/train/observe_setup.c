@@ -48,15 +48,15 @@ static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
 static void progress(void *trainer, const yk_progress_report *p)
 {
     yk__trainer *t = trainer;
-    if (t->host->progress(t->host->context, p))
-        atomic_store(&t->cancelled, true);
+    if (t->caller->progress(t->caller->context, p))
+        atomic_store(&t->canceled, true);
 }
 
-static int worker_status(void *trainer, yk_worker_status *out, int most)
+static int worker_status(void *trainer, yk_worker_status *out, int max)
 {
     const yk__trainer *t = trainer;
-    yk_server_worker *w = yk_alloc((size_t)most, sizeof *w, "the status of workers");
-    const int n = w ? yk_server_workers(t->cluster.server, w, most) : 0;
+    yk_server_worker *w = yk_alloc((size_t)max, sizeof *w, "the status of workers");
+    const int n = w ? yk_server_workers(t->cluster.server, w, max) : 0;
     for (int i = 0; i < n; i++)
         out[i] = (yk_worker_status){
             .peer = w[i].peer, .lost = w[i].lost, .steps = w[i].steps, .came_last = w[i].last};
@@ -69,9 +69,9 @@ static double server_busy(void *trainer)
     return yk_server_busy(((const yk__trainer *)trainer)->cluster.server);
 }
 
-static double alone(void *trainer)
+static double baseline(void *trainer)
 {
-    return atomic_load(&((yk__trainer *)trainer)->alone.seconds);
+    return atomic_load(&((yk__trainer *)trainer)->baseline.seconds);
 }
 
 /* ---- the observer ---- */
@@ -101,14 +101,14 @@ yk_status yk__observe(yk__trainer *t)
                                   .best_loss = t->result->best_known ? t->result->best.loss : (double)NAN,
                                   .best_auc = t->result->best_known ? t->result->best.auc : (double)NAN,
                                   .context = t,
-                                  .progress = t->host->progress ? progress : NULL,
+                                  .progress = t->caller->progress ? progress : NULL,
                                   .position = position,
                                   .work = work,
                                   .staleness = staleness,
                                   .worker_status = k->server ? worker_status : NULL,
                                   .server_busy = k->server ? server_busy : NULL,
-                                  .alone = alone};
-    yk__alone_init(t);
+                                  .baseline = baseline};
+    yk__baseline_init(t);
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);
@@ -147,8 +147,8 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
                                  .test_accuracy = e.tested ? e.accuracy : unknown,
                                  .test_auc = e.tested ? e.auc : unknown,
                                  .majority_accuracy = e.tested ? e.majority_accuracy : unknown};
-    if (t->host->metrics && t->host->metrics(t->host->context, &m))
-        atomic_store(&t->cancelled, true);
+    if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
+        atomic_store(&t->canceled, true);
     return yk_observer_evaluated(t->observer, &e);
 }
 
@@ -157,9 +157,9 @@ void yk__add_warnings(yk__trainer *t)
     yk_result *r = t->result;
     const yk_progress_state at = yk__progress_now(t);
     size_t points;
-    const yk_course_point *course = yk_observer_course(t->observer, &points);
+    const yk_curve_point *curve = yk_observer_curve(t->observer, &points);
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
-                                .point = course,
+                                .point = curve,
                                 .points = points,
                                 .lr = r->lr,
                                 .classes = t->model->shape.classes,

@@ -26,7 +26,7 @@ static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, boo
 
 static yk_status broadcast(const yk__trainer *t, void *buf, size_t bytes)
 {
-    return yk_comm_broadcast(t->cluster.comm, buf, bytes, t->plan->start_limit, "the checkpoint");
+    return yk_comm_broadcast(t->cluster.comm, buf, bytes, t->plan->startup_timeout, "the checkpoint");
 }
 
 static yk_status broadcast_progress(yk__trainer *t, bool *found, yk_progress_state *p)
@@ -91,8 +91,8 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
 static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
 {
     yk__cluster *k = &t->cluster;
-    const bool alone = k->role == YK__SINGLE;
-    yk_status st = alone ? YK_OK : broadcast_progress(t, &found, p);
+    const bool single = k->role == YK__SINGLE;
+    yk_status st = single ? YK_OK : broadcast_progress(t, &found, p);
     if (!st && k->role == YK__REPLICA && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)

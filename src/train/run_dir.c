@@ -47,7 +47,8 @@ static const char *const written[] = {"config.ini",
                                       NULL};
 
 /* What only the owner of the lock writes, unlike report.html. */
-static const char *const locked[] = {"config.ini", "metrics.jsonl", "summary.json", "trace.json", "join", NULL};
+static const char *const locked[] = {"config.ini", "metrics.jsonl", "summary.json",
+                                     "trace.json", "join",          NULL};
 
 /* ---- checks ---- */
 
@@ -95,12 +96,12 @@ yk_status yk_run_dir_check(const char *dir)
 
 /* ---- creating and clearing ---- */
 
-yk_status yk_run_dir_take(const char *dir, yk_lock **out)
+yk_status yk_run_dir_acquire(const char *dir, yk_lock **out)
 {
     *out = NULL;
     yk_status st = yk_dir_make(dir);
     if (!st)
-        st = yk_lock_take(dir, yk_env_number("YK_RESTARTS", 0) > 0 ? restart_seconds : 0.0, out);
+        st = yk_lock_acquire(dir, yk_env_number("YK_RESTARTS", 0) > 0 ? restart_seconds : 0.0, out);
     if (!st && (st = check_entries(dir))) {
         yk_lock_release(*out);
         *out = NULL;

@@ -4,7 +4,7 @@
  *     yk_lock *lock = NULL;
  *     yk_status st = yk_run_dir_check("runs/a");           // before anything is loaded or launched; writes nothing
  *     if (!st)
- *         st = yk_run_dir_take("runs/a", &lock);           // creates it if missing; only the chief does this
+ *         st = yk_run_dir_acquire("runs/a", &lock);           // creates it if missing; only the chief does this
  *     yk_lock_release(lock);
  *
  * Only one run at a time writes to a run directory (base/lock.h). In a job of several processes the chief holds the
@@ -24,7 +24,7 @@
  * there. A missing directory is not an error. */
 yk_status yk_run_dir_check(const char *dir);
 
-yk_status yk_run_dir_take(const char *dir, yk_lock **out);
+yk_status yk_run_dir_acquire(const char *dir, yk_lock **out);
 
 /* Creates the default directory, without --out: runs/MODEL-TIME-PID; a second one in the same second gets one more number.
  * The caller frees the name; NULL: out of memory. An error shows when the first file is written. */
@@ -33,6 +33,5 @@ char *yk_run_dir_name(const char *model);
 /* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and
  * foreign files stay. The caller must hold the lock, or know that no other process writes there. */
 yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only);
-
 
 #endif

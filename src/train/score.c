@@ -152,7 +152,7 @@ static double auc(uint32_t *words, size_t n)
 
 yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out)
 {
-    uint64_t correct = 0, most = 0;
+    uint64_t correct = 0, max = 0;
     size_t classes = 0;
     *out = (yk_score){.auc = (double)NAN};
     for (int i = 0; i < n; i++) {
@@ -167,11 +167,11 @@ yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out)
         uint64_t count = 0;
         for (int i = 0; i < n; i++)
             count += c < tallies[i].classes ? tallies[i].count[c] : 0;
-        most = count > most ? count : most;
+        max = count > max ? count : max;
     }
     out->loss /= (double)out->examples;
     out->accuracy = (double)correct / (double)out->examples;
-    out->majority_accuracy = (double)most / (double)out->examples;
+    out->majority_accuracy = (double)max / (double)out->examples;
     if (classes != 2 || !isfinite(out->loss))
         return YK_OK;
     size_t at = 0;

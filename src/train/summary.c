@@ -24,11 +24,11 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     while (last > 1 && !s->bucket[last - 1])
         last--;
     yk_json_object(j, name);
-    yk_json_whole(j, "observed", (int64_t)s->observed);
+    yk_json_int(j, "observed", (int64_t)s->observed);
     YK_JSON_REALS(j, {"mean", s->mean}, {"max", s->max});
     yk_json_array(j, "counts_0_1_2to3_4to7_and_so_on");
     for (int b = 0; b < last; b++)
-        yk_json_whole(j, NULL, (int64_t)s->bucket[b]);
+        yk_json_int(j, NULL, (int64_t)s->bucket[b]);
     yk_json_end(j);
     yk_json_end(j);
 }
@@ -43,27 +43,27 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_object(j, NULL);
     yk_json_text(j, "state", r->status ? "failed" : r->interrupted ? "stopped" : "done");
     yk_json_text(j, "error", r->error);
-    yk_json_whole(j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
+    yk_json_int(j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", r->plan.synchronous ? "sync" : "async"});
-    yk_json_known(j, "staleness", r->plan.staleness != YK_ASYNC, r->plan.staleness);
-    yk_json_known(j, "workers", r->plan.workers, r->plan.workers);
-    yk_json_known(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
+    yk_json_int_or_null(j, "staleness", r->plan.staleness != YK_ASYNC, r->plan.staleness);
+    yk_json_int_or_null(j, "workers", r->plan.workers, r->plan.workers);
+    yk_json_int_or_null(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
     yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_WHOLES(j, {"lifetime", r->plan.copy_lifetime},
-                   {"in_flight", r->plan.copy_lifetime ? (uint64_t)r->plan.depth : 0});
+    YK_JSON_INTS(j, {"lifetime", r->plan.copy_lifetime},
+                 {"in_flight", r->plan.copy_lifetime ? (uint64_t)r->plan.depth : 0});
     yk_json_end(j);
-    yk_json_whole(j, "numa_nodes", r->numa_nodes);
-    yk_json_whole(j, "prefetch", r->plan.depth > 0 ? (uint64_t)r->plan.depth - 1 : 0);
-    YK_JSON_WHOLES(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
-                   {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
-    yk_json_known(j, "global_batch", r->plan.workers, r->plan.global_batch);
-    yk_json_whole(j, "seed", c->seed);
+    yk_json_int(j, "numa_nodes", r->numa_nodes);
+    yk_json_int(j, "prefetch", r->plan.depth > 0 ? (uint64_t)r->plan.depth - 1 : 0);
+    YK_JSON_INTS(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
+                 {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
+    yk_json_int_or_null(j, "global_batch", r->plan.workers, r->plan.global_batch);
+    yk_json_int(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
     yk_json_real(j, "lr", r->lr);
-    YK_JSON_WHOLES(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
-                   {"examples", r->examples});
+    YK_JSON_INTS(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
+                 {"examples", r->examples});
     const double none = (double)NAN;
     const yk_score unknown = {.loss = none, .accuracy = none, .majority_accuracy = none, .auc = none},
                    *test = r->tested ? &r->test : &unknown, *best = r->best_known ? &r->best : &unknown;
@@ -75,9 +75,9 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
         {"examples_per_second", (double)r->trained_here / r->train_seconds}, {"train_loss", r->train_loss},
         {"test_loss", test->loss}, {"test_accuracy", test->accuracy}, {"test_auc", test->auc},
         {"majority_accuracy", test->majority_accuracy}, {"best_loss", best->loss}, {"best_auc", best->auc});
-    yk_json_whole(j, "bad_records", (int64_t)r->bad_records);
+    yk_json_int(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
-    yk_json_whole(j, "hot_keys", (int64_t)r->observed.hot);
+    yk_json_int(j, "hot_keys", (int64_t)r->observed.hot);
     yk_json_object(j, "hot_lifetime"); /* of a worker's copies of these */
     YK_JSON_REALS(j, {"steps", r->observed.merge_steps}, {"examples", r->observed.merge_every});
     yk_json_end(j);
@@ -87,19 +87,19 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
         received += r->traffic[p].received;
     }
     const bool counted = r->plan.processes <= 1 || r->report;
-    yk_json_known(j, "bytes_sent", counted, sent);
-    yk_json_known(j, "bytes_received", counted, received);
+    yk_json_int_or_null(j, "bytes_sent", counted, sent);
+    yk_json_int_or_null(j, "bytes_received", counted, received);
     if (r->report)
         yk_traffic_json(j, "traffic", r->traffic);
     else
         yk_json_null(j, "traffic");
-    YK_JSON_WHOLES(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
-                   {"lost_workers", r->lost}, {"joined_workers", r->joined},
-                   {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
+    YK_JSON_INTS(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
+                 {"lost_workers", r->lost}, {"joined_workers", r->joined},
+                 {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
     double rss = (double)usage.ru_maxrss * 1024.0; /* of a job: the largest process */
     for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
-    yk_json_known(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);
+    yk_json_int_or_null(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);
     yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
     yk_observation_json(j, &r->watched, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);

@@ -25,7 +25,7 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps);
 yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes it back unchanged */
 
 /* A job that could not write its summary, because a process was killed or a host failed. The launcher writes it, unless a
- * process of the job did (train/ending.c). */
+ * process of the job did (train/end_run.c). */
 typedef struct {
     const char *run_dir, *error; /* borrowed */
     time_t since;                /* start time */

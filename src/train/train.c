@@ -46,7 +46,7 @@ static yk_status make_run_dir(yk__trainer *t)
     if (!dir)
         return yk_fail_memory(64, "a path");
     t->result->run_dir = dir;
-    yk_status st = yk_run_dir_take(dir, &t->lock);
+    yk_status st = yk_run_dir_acquire(dir, &t->lock);
     const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
     if (there >= 0) {
         yk_fs_close(there);
@@ -213,7 +213,7 @@ static yk_status init_parameters(yk__trainer *t)
 {
     yk_local *whole =
         yk__owns_shard(t->cluster.role) ? t->cluster.whole : t->local; /* NULL: on another rank */
-    const yk_trained *start = t->host->start;
+    const yk_trained *start = t->caller->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
     yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
@@ -309,17 +309,17 @@ static yk_status run(yk__trainer *t)
     return st;
 }
 
-yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out)
+yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
 {
     *out = (yk_result){.train_loss = (double)NAN};
     yk__trainer t = {.config = c,
                      .plan = &out->plan,
-                     .host = host,
-                     .stop = host->stop,
+                     .caller = caller,
+                     .stop = caller->stop,
                      .result = out,
                      .eval_every = (uint64_t)c->eval_every,
                      .checkpoint_every = (uint64_t)c->checkpoint_every,
-                     .process_started = host->started};
+                     .process_started = caller->started};
     slow_down(&t);
     yk_status st = yk_config_check(c);
     if (!st)
@@ -344,7 +344,7 @@ yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out
         st = yk__alternate_end(&t, st);
     }
     st = yk__end_run(&t, st);
-    if (!st && host->keep_model && t.cluster.role == YK__SINGLE)
+    if (!st && caller->keep_model && t.cluster.role == YK__SINGLE)
         st = yk_trained_take(c->model, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;

@@ -2,13 +2,13 @@
  *
  * Example:
  *     yk_result r;
- *     yk_status st = yk_train(&config, &(yk_train_host){.stop = &stop, .started = yk_now()}, &r);
+ *     yk_status st = yk_train(&config, &(yk_train_caller){.stop = &stop, .started = yk_now()}, &r);
  *     if (!st)
  *         printf("%g\n", r.test.accuracy);
  *     yk_result_fini(&r);                      // after a failure, too
  *
  * yk_train() starts its own threads and returns when they have ended. One call at a time in a process of a job; single
- * processes (yk_train_host.single) may train several models in several threads.
+ * processes (yk_train_caller.single) may train several models in several threads.
  */
 #ifndef YK_TRAIN_TRAIN_H
 #define YK_TRAIN_TRAIN_H
@@ -83,7 +83,7 @@ typedef struct {
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
     yk_observation watched;
-    yk_trained *trained; /* if host->keep_model and training did not fail; else NULL */
+    yk_trained *trained; /* if caller->keep_model and training did not fail; else NULL */
 } yk_result;
 
 /* What a process of a job reports to its launcher. */
@@ -119,10 +119,10 @@ typedef struct {
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
     bool (*metrics)(void *context,
                     const yk_metrics_report *m); /* after each evaluation; true: save and end */
-} yk_train_host;
+} yk_train_caller;
 
 /* YK_EINTERRUPTED: a signal arrived before the job began to train. */
-yk_status yk_train(const yk_config *c, const yk_train_host *host, yk_result *out);
+yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out);
 void yk_result_fini(yk_result *r);
 
 #endif

@@ -110,11 +110,11 @@ yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *cons
     return YK_OK;
 }
 
-/* A number in the metadata. *ok_out becomes false if it is missing, not a number, or larger than `most`. */
-static uint64_t read_meta(const char *text, uint64_t most, bool *ok_out)
+/* A number in the metadata. *ok_out becomes false if it is missing, not a number, or larger than `max`. */
+static uint64_t read_meta(const char *text, uint64_t max, bool *ok_out)
 {
     uint64_t n = 0;
-    const char *end = text ? yk_digits(text, most, &n) : NULL;
+    const char *end = text ? yk_digits(text, max, &n) : NULL;
     *ok_out &= end && !*end;
     return n;
 }
@@ -226,15 +226,15 @@ yk_status yk_trained_load(const char *path, yk_trained **out)
     struct stat is;
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
-    char *folder = NULL;
-    yk_status st = yk_checkpoint_find(path, &folder);
-    if (!st && !folder)
+    char *directory = NULL;
+    yk_status st = yk_checkpoint_find(path, &directory);
+    if (!st && !directory)
         st = yk_fail(YK_EUSAGE, "%s: no complete checkpoint (checkpoints/step-N with a DONE file)", path);
-    char *file = st ? NULL : yk__path("%s/%s", folder, YK__MODEL_FILE);
+    char *file = st ? NULL : yk__path("%s/%s", directory, YK__MODEL_FILE);
     if (!st)
         st = file ? load_file(file, out) : YK_ESYSTEM;
     free(file);
-    free(folder);
+    free(directory);
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* Internals of a run: the state that train.c sets up and that the other files of this folder share. */
+/* Internals of a run: the state that train.c sets up and that the other files of this directory share. */
 #ifndef YK_TRAIN_TRAINER_H
 #define YK_TRAIN_TRAINER_H
 
@@ -23,7 +23,8 @@ typedef struct {
 } yk__correct;
 
 typedef struct {
-    uint64_t steps, next, turn; /* next: the step of the next sample; turn: recent samples become old */
+    uint64_t steps, next,
+        rotate_at; /* next: the step of the next sample; rotate_at: recent samples become old */
     yk__correct old, recent;
 } yk__accuracy;
 
@@ -51,9 +52,9 @@ typedef struct {
 typedef struct yk__trainer {
     const yk_config *config;
     const yk_plan *plan; /* that of the result */
-    const yk_train_host *host;
-    const volatile sig_atomic_t *stop; /* that of the host */
-    atomic_bool cancelled;             /* by a callback of the host */
+    const yk_train_caller *caller;
+    const volatile sig_atomic_t *stop; /* that of the caller */
+    atomic_bool canceled;              /* by a callback of the caller */
     yk_result *result;
     yk_dataset train, test;
     bool tested; /* there is a test set */
@@ -91,14 +92,14 @@ typedef struct yk__trainer {
         uint64_t step, earlier; /* step of the checkpoint; on all ranks: steps before this run */
     } start;
 
-    /* alone.c */
+    /* baseline.c */
     struct {
         atomic_bool pause;
         atomic_int paused;
         int tries;              /* that are left */
         double at;              /* of the next one */
         _Atomic double seconds; /* per example; 0: not known */
-    } alone;
+    } baseline;
 
     /* times (base/clock.h) */
     double process_started, training_started;
@@ -150,8 +151,8 @@ float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
 yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR], int *number,
-                          uint64_t cursor[YK_CURSOR]);
+yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                          uint64_t cursor[YK_CURSOR_SIZE]);
 
 /* accuracy.c: of a worker on its share of the training data */
 bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
@@ -192,7 +193,7 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
 static inline bool yk__is_stopped(const yk__trainer *t)
 {
     return __atomic_load_n(t->stop, __ATOMIC_RELAXED) ||
-           atomic_load_explicit(&t->cancelled, memory_order_relaxed);
+           atomic_load_explicit(&t->canceled, memory_order_relaxed);
 }
 
 static inline uint64_t yk__min(uint64_t a, uint64_t b)
@@ -204,8 +205,8 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
 static inline size_t yk__max_batch(const yk__trainer *t)
 {
     const yk_rows *rows = t->train.rows; /* a batch has no more examples than an epoch */
-    const uint64_t most = rows && rows->n < t->plan->batch ? rows->n : t->plan->batch;
-    return most > YK__EVAL_BATCH ? (size_t)most : YK__EVAL_BATCH;
+    const uint64_t max = rows && rows->n < t->plan->batch ? rows->n : t->plan->batch;
+    return max > YK__EVAL_BATCH ? (size_t)max : YK__EVAL_BATCH;
 }
 
 /* alternate.c */
@@ -214,11 +215,11 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* alone.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
- * between two steps, while alone.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */
-void yk__alone_init(yk__trainer *t);
-void yk__alone_pause(yk__trainer *t);
-void yk__alone_measure(yk__trainer *t, yk__worker_state *w);
+/* baseline.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
+ * between two steps, while baseline.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */
+void yk__baseline_init(yk__trainer *t);
+void yk__baseline_pause(yk__trainer *t);
+void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
 
 /* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);
@@ -246,7 +247,7 @@ yk_status yk__cluster_agree(yk__trainer *t);
 /* resume.c: called by all ranks */
 yk_status yk__resume(yk__trainer *t);
 
-/* ending.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
+/* end_run.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
 yk_status yk__end_run(yk__trainer *t, yk_status st);
 
 /* net_setup.c */
@@ -259,7 +260,7 @@ yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
 /* describe.c */
 void yk__print_plan(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
-yk_status yk__profile_take(yk__trainer *t);
+yk_status yk__profile_collect(yk__trainer *t);
 
 /* observe_setup.c: connects the trainer to its observer (observe/observe.h) */
 yk_status yk__observe(yk__trainer *t); /* called by all ranks: creates and opens it */

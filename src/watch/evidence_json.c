@@ -16,9 +16,8 @@ static void worker(yk_json *j, const yk_worker_evidence *w)
 {
     const yk_phases_sample *p = &w->phases;
     yk_json_object(j, NULL);
-    YK_JSON_WHOLES(j, {"rank", w->rank}, {"worker", w->worker}, {"steps", p->steps},
-                   {"examples", p->examples}, {"timed", p->timed}, {"barriers", p->barriers},
-                   {"last", p->last});
+    YK_JSON_INTS(j, {"rank", w->rank}, {"worker", w->worker}, {"steps", p->steps}, {"examples", p->examples},
+                 {"timed", p->timed}, {"barriers", p->barriers}, {"last", p->last});
     yk_json_text(j, "host", w->host);
     YK_JSON_REALS(j, {"seconds", p->seconds}, {"step_mean", p->step_mean},
                   {"step_deviation", p->step_deviation}, {"stopped", w->stopped},
@@ -34,7 +33,7 @@ static void worker(yk_json *j, const yk_worker_evidence *w)
 static void server(yk_json *j, const yk_server_evidence *s)
 {
     yk_json_object(j, NULL);
-    yk_json_whole(j, "rank", s->rank);
+    yk_json_int(j, "rank", s->rank);
     yk_json_text(j, "host", s->host);
     YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped});
     yk_json_end(j);
@@ -48,12 +47,12 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     yk_json_bool(j, "keyed", e->keyed);
     yk_json_bool(j, "streamed", e->streamed);
     yk_json_bool(j, "quorum", e->quorum);
-    YK_JSON_WHOLES(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
-                   {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
-                   {"host_threads", e->host_threads});
+    YK_JSON_INTS(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
+                 {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
+                 {"host_threads", e->host_threads});
     yk_json_text(j, "chief_host", e->chief_host);
     YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip},
-                  {"alone", e->alone});
+                  {"alone", e->baseline});
     if (e->usage)
         usage(j, e->usage);
     yk_json_array(j, "measured");

@@ -18,7 +18,7 @@
 extern const unsigned char yk_embedded_watch_page_html[];
 extern const unsigned long yk_embedded_watch_page_html_size;
 
-enum { MOST_CONNECTIONS = 64, IDLE_SECONDS = 10, MOST_BYTES = 32 << 10 };
+enum { MAX_CONNECTIONS = 64, IDLE_SECONDS = 10, MAX_BYTES = 32 << 10 };
 
 struct yk_http {
     yk_http_config config;
@@ -176,8 +176,8 @@ static void start_daemon(yk_http *h, const struct addrinfo *at)
     h->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
         NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MOST_BYTES, MHD_OPTION_END);
+        (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_BYTES, MHD_OPTION_END);
     const int error = errno;
     yk_loopback_suspend(false);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -43,14 +43,14 @@ void yk_phases_json(yk_json *j, const double *phase, double of, bool server)
 
 static void write_begin(yk_phases *p)
 {
-    atomic_store_explicit(&p->turn, atomic_load_explicit(&p->turn, memory_order_relaxed) + 1,
+    atomic_store_explicit(&p->sequence, atomic_load_explicit(&p->sequence, memory_order_relaxed) + 1,
                           memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
 }
 
 static void write_end(yk_phases *p)
 {
-    atomic_store_explicit(&p->turn, atomic_load_explicit(&p->turn, memory_order_relaxed) + 1,
+    atomic_store_explicit(&p->sequence, atomic_load_explicit(&p->sequence, memory_order_relaxed) + 1,
                           memory_order_release);
 }
 
@@ -158,17 +158,17 @@ void yk_phase_move(yk_phases *p, yk_phase from, yk_phase to, uint64_t ns)
 static void divide(yk_phases *p, uint64_t ns)
 {
     uint64_t given = 0;
-    int most = YK_PHASE_OTHER;
+    int max = YK_PHASE_OTHER;
     for (int i = 0; i < YK_PHASES; i++) {
         const uint64_t part =
             p->profile_sum > 0.0 ? (uint64_t)((double)ns * (p->profile[i] / p->profile_sum)) : 0;
-        const uint64_t most_left = ns - given, take = part < most_left ? part : most_left;
+        const uint64_t max_left = ns - given, take = part < max_left ? part : max_left;
         yk__phases_add(&p->ns[i], take);
         given += take;
-        if (p->profile[i] > p->profile[most])
-            most = i;
+        if (p->profile[i] > p->profile[max])
+            max = i;
     }
-    yk__phases_add(&p->ns[most], ns - given);
+    yk__phases_add(&p->ns[max], ns - given);
 }
 
 /* Ends a sequence of untimed steps; from here on in detail. */
@@ -202,8 +202,8 @@ static void learn(yk_phases *p, uint64_t now)
     p->profile_sum = sum;
     const double usual = (double)took > p->step_blocked ? (double)took - p->step_blocked : 0.0;
     /* a step that was interrupted may at most double the estimate */
-    const double most = p->step_ns > 0.0 ? 2.0 * p->step_ns : usual;
-    p->step_ns = p->step_ns > 0.0 ? 0.75 * p->step_ns + 0.25 * fmin(usual, most) : usual;
+    const double max = p->step_ns > 0.0 ? 2.0 * p->step_ns : usual;
+    p->step_ns = p->step_ns > 0.0 ? 0.75 * p->step_ns + 0.25 * fmin(usual, max) : usual;
     write_begin(p);
     yk__phases_add(&p->timed, 1);
     yk__phases_add(&p->timed_ns, took);
@@ -227,14 +227,14 @@ static uint64_t draw(yk_phases *p)
 /* The number of steps from one timed step to the next. */
 static int64_t timing_interval(yk_phases *p)
 {
-    enum { READS_PER_STEP = 7, FIRST = 4, MOST = 1 << 20 };
+    enum { READS_PER_STEP = 7, FIRST = 4, MAX = 1 << 20 };
     if (get(&p->timed) < FIRST || (p->track && yk_trace_wants_all(p->track)))
         return 1;
     const double mean = READS_PER_STEP / (p->budget * p->step_ns * 1e-9);
     if (!(mean > 1.0))
         return 1;
-    if (mean > MOST)
-        return MOST;
+    if (mean > MAX)
+        return MAX;
     const uint64_t spread = (uint64_t)mean;
     return 1 + (int64_t)(mean / 2.0) + (int64_t)(draw(p) % (spread + 1));
 }
@@ -307,14 +307,14 @@ static void add_rest(yk_phases_sample *out, int open, double rest)
 
 void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
 {
-    uint64_t turn, began, mark, blocked, timed_ns, slowest;
+    uint64_t sequence, began, mark, blocked, timed_ns, slowest;
     double squares;
     int open;
     yk_wait w = yk_wait_begin(YK_WAIT_OVERSUBSCRIBED, HUGE_VAL);
     do {
         *out = (yk_phases_sample){0};
-        while ((turn = atomic_load_explicit(&p->turn, memory_order_acquire)) & 1)
-            yk_wait_turn(&w); /* the worker may have lost its core while writing */
+        while ((sequence = atomic_load_explicit(&p->sequence, memory_order_acquire)) & 1)
+            yk_wait_poll(&w); /* the worker may have lost its core while writing */
         began = get(&p->began);
         mark = get(&p->mark);
         blocked = get(&p->blocked);
@@ -326,7 +326,7 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
         slowest = get(&p->slowest_ns);
         squares = atomic_load_explicit(&p->timed_squares, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
-    } while (atomic_load_explicit(&p->turn, memory_order_relaxed) != turn);
+    } while (atomic_load_explicit(&p->sequence, memory_order_relaxed) != sequence);
     out->steps = get(&p->steps);
     out->examples = get(&p->examples);
     out->scored = get(&p->scored);

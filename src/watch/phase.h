@@ -79,10 +79,10 @@ typedef struct {
     struct yk_trace_track *track; /* borrowed, set before begin; NULL: no timeline (watch/trace.h) */
 
     /* read by other threads */
-    _Alignas(YK_ALIGN) atomic_uint_fast64_t turn; /* odd while the worker writes */
-    atomic_uint_fast64_t began, mark;             /* mark: time is accounted for up to here */
-    atomic_uint_fast64_t blocked;                 /* ns since `mark` that are already accounted for */
-    atomic_int open;                              /* the current phase, or YK__PHASE_MANY, YK__PHASE_ENDED */
+    _Alignas(YK_ALIGN) atomic_uint_fast64_t sequence; /* odd while the worker writes */
+    atomic_uint_fast64_t began, mark;                 /* mark: time is accounted for up to here */
+    atomic_uint_fast64_t blocked;                     /* ns since `mark` that are already accounted for */
+    atomic_int open; /* the current phase, or YK__PHASE_MANY, YK__PHASE_ENDED */
     atomic_uint_fast64_t ns[YK_PHASES];
     atomic_uint_fast64_t steps, examples;
     _Atomic double loss;                  /* sum over the examples */

@@ -73,19 +73,19 @@ static void net_rates(const yk_proc_sample *now, const yk_proc_sample *before, d
         out->net_out += n.out;
         if (n.rate > 0.0)
             out->net_busy = fmax(out->net_busy, fmax(n.in, n.out) / n.rate); /* fmax ignores NaN */
-        if (out->nnics < YK_SHOWN_NICS)
+        if (out->nnics < YK_MAX_SHOWN_NICS)
             out->nic[out->nnics++] = n;
     }
 }
 
 static double disk_rate(const yk_proc_sample *now, const yk_proc_sample *before, double seconds)
 {
-    double most = (double)NAN;
+    double max = (double)NAN;
     for (int i = 0; i < now->ndisks; i++)
         for (int k = 0; k < before->ndisks; k++)
             if (strcmp(now->disk[i].name, before->disk[k].name) == 0)
-                most = fmax(most, fmin(rate(now->disk[i].busy, before->disk[k].busy, seconds), 1.0));
-    return most;
+                max = fmax(max, fmin(rate(now->disk[i].busy, before->disk[k].busy, seconds), 1.0));
+    return max;
 }
 
 static void read_phases(const yk_resources *r, yk_sample *out)
@@ -142,7 +142,7 @@ static void number(yk_json *j, const char *name, double value)
 static void whole(yk_json *j, const char *name, double value)
 {
     if (isfinite(value))
-        yk_json_whole(j, name, (int64_t)value);
+        yk_json_int(j, name, (int64_t)value);
 }
 
 static yk_json *begin_line(yk_resources *r, const char *kind)
@@ -168,10 +168,10 @@ static void write_host(yk_resources *r)
     if (!r->file)
         return;
     yk_json *j = begin_line(r, "host");
-    yk_json_whole(j, "rank", r->config.rank);
+    yk_json_int(j, "rank", r->config.rank);
     yk_json_text(j, "role", r->config.role ? r->config.role : "worker");
     yk_json_text(j, "host", r->usage.host);
-    yk_json_whole(j, "pid", getpid());
+    yk_json_int(j, "pid", getpid());
     number(j, "cores", r->usage.cores);
     whole(j, "memory_bytes", r->usage.memory_limit);
     yk_json_object(j, "nic");
@@ -180,7 +180,7 @@ static void write_host(yk_resources *r)
                       r->first.nic[i].rate > 0.0 ? r->first.nic[i].rate : (double)NAN, 0);
     yk_json_end(j);
     if (r->usage.network)
-        yk_json_whole(j, "network", (int64_t)r->usage.network);
+        yk_json_int(j, "network", (int64_t)r->usage.network);
     number(j, "interval", r->config.every);
     yk_json_fixed(j, "began", (double)now.tv_sec + (double)now.tv_nsec * 1e-9, 3);
     end_line(r);
@@ -218,7 +218,7 @@ static void write_sample(yk_resources *r, const yk_sample *s)
     if (!r->config.other_writes_host)
         write_interfaces(j, s);
     if (r->config.bytes) {
-        YK_JSON_WHOLES(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
+        YK_JSON_INTS(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
         number(j, "sent_rate", s->sent);
         number(j, "received_rate", s->received);
     }
@@ -227,7 +227,7 @@ static void write_sample(yk_resources *r, const yk_sample *s)
     number(j, "switches", s->switches);
     number(j, "switches_forced", s->switches_forced);
     if (r->config.phases) {
-        yk_json_whole(j, "steps", (int64_t)s->steps);
+        yk_json_int(j, "steps", (int64_t)s->steps);
         yk_phases_json(j, s->phase, 1.0, r->config.server);
     }
     end_line(r);
@@ -336,9 +336,9 @@ static double own_delay(void)
  * a suspended virtual machine). Holds the lock. */
 static void wait_until(yk_resources *r, uint64_t next)
 {
-    const uint64_t turn = 20000000, late = 10000000;
+    const uint64_t interval = 20000000, late = 10000000;
     for (uint64_t now = yk_now_ns(); !r->quit && now < next;) {
-        const uint64_t until = next - now < turn ? next : now + turn;
+        const uint64_t until = next - now < interval ? next : now + interval;
         while (!r->quit && yk_cond_wait_until(&r->wake, &r->lock, until))
             ;
         now = yk_now_ns();

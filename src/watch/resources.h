@@ -40,7 +40,7 @@ typedef struct {
 } yk_bytes;
 
 /* Interfaces of a host that are shown individually; this keeps a telemetry message below 4 KB (observe/telemetry.h). */
-enum { YK_SHOWN_NICS = 8 };
+enum { YK_MAX_SHOWN_NICS = 8 };
 
 /* One line of the file. Rates are per second, since the previous sample; NaN: unknown. */
 typedef struct {
@@ -61,7 +61,7 @@ typedef struct {
     uint64_t steps, examples;   /* of all workers of this process */
     double phase[YK_PHASES];    /* seconds so far, mean over the workers */
     int nnics;                  /* interfaces of the host, except loopback */
-    yk_nic nic[YK_SHOWN_NICS];  /* in, out: bytes per second */
+    yk_nic nic[YK_MAX_SHOWN_NICS]; /* in, out: bytes per second */
 } yk_sample;
 
 typedef struct {
@@ -98,7 +98,7 @@ typedef struct {
     yk_mean_peak sent, received;                   /* by the program itself */
     double cpu_seconds, read_bytes, written_bytes; /* since the first sample; disk I/O of this process */
     int nnics;
-    yk_nic_usage nic[YK_SHOWN_NICS];
+    yk_nic_usage nic[YK_MAX_SHOWN_NICS];
     int nalerts;
     yk_alert alert[YK_MAX_ALERTS];
 } yk_usage;

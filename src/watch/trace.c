@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRACKS = 4096, NO_PEER = -1, COUNTER = -2 };
+enum { MAX_TRACKS = 4096, NO_PEER = -1, COUNTER = -2 };
 
 typedef struct {
     const char *name;
@@ -64,7 +64,7 @@ void yk_trace_free(yk_trace *t)
 
 yk_trace_track *yk_trace_add(yk_trace *t, const char *name, size_t capacity)
 {
-    if (!t || t->n >= MOST_TRACKS)
+    if (!t || t->n >= MAX_TRACKS)
         return NULL;
     if (YK_RESERVE(t->track, t->cap, t->n + 1, "the timeline"))
         return NULL;
@@ -173,7 +173,7 @@ static void put_name(yk_json *j, const char *what, int rank, size_t tid, const c
 {
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"name", what}, {"ph", "M"});
-    YK_JSON_WHOLES(j, {"pid", rank}, {"tid", tid});
+    YK_JSON_INTS(j, {"pid", rank}, {"tid", tid});
     yk_json_object(j, "args");
     yk_json_text(j, "name", name);
     yk_json_end(j);
@@ -191,15 +191,15 @@ static void put_event(yk_json *j, const yk_trace *t, size_t tid, const event *e)
     yk_json_fixed(j, "ts", ((double)(int64_t)(e->begin - t->zero) + (double)t->offset) * 1e-3, 3);
     if (!counter)
         yk_json_fixed(j, "dur", (double)e->took * 1e-3, 3);
-    yk_json_whole(j, "pid", t->rank);
+    yk_json_int(j, "pid", t->rank);
     if (!counter)
-        yk_json_whole(j, "tid", (int64_t)tid);
+        yk_json_int(j, "tid", (int64_t)tid);
     if (e->peer != NO_PEER) {
         yk_json_object(j, "args");
         if (counter) {
             yk_json_real(j, e->name, e->value);
         } else {
-            YK_JSON_WHOLES(j, {"peer", e->peer}, {"bytes", e->bytes});
+            YK_JSON_INTS(j, {"peer", e->peer}, {"bytes", e->bytes});
         }
         yk_json_end(j);
     }
@@ -238,9 +238,9 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
     put_name(&j, "process_name", t->rank, 0, name);
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"name", "yoke"}, {"ph", "M"});
-    yk_json_whole(&j, "pid", t->rank);
+    yk_json_int(&j, "pid", t->rank);
     yk_json_object(&j, "args");
-    yk_json_whole(&j, "dropped", (int64_t)yk_trace_dropped(t));
+    yk_json_int(&j, "dropped", (int64_t)yk_trace_dropped(t));
     yk_json_end(&j);
     yk_json_end(&j);
     for (size_t i = 0; i < t->n; i++)

@@ -32,7 +32,7 @@ static yk_nic_usage *nic_usage(yk_usage *u, const char *name)
     int i = 0;
     while (i < u->nnics && strcmp(u->nic[i].name, name) != 0)
         i++;
-    if (i == YK_SHOWN_NICS)
+    if (i == YK_MAX_SHOWN_NICS)
         return NULL;
     if (i == u->nnics)
         snprintf(u->nic[u->nnics++].name, sizeof u->nic->name, "%s", name);

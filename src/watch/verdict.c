@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 
-static const double least_seconds = 0.1; /* shorter runs have no verdict */
-static const double much_slower = 2.0;   /* more than competition makes one of several workers slower */
-enum { LEAST_STEPS = 4 };
+static const double min_seconds = 0.1; /* shorter runs have no verdict */
+static const double much_slower = 2.0; /* more than competition makes one of several workers slower */
+enum { MIN_STEPS = 4 };
 
 const char *yk_verdict_name(yk_verdict_kind kind)
 {
@@ -40,18 +40,18 @@ static void numbers(const yk__facts *f, yk_verdict *v)
                 {"cpu_of_others", u ? f->others : nan},
                 {"without_a_core", u ? f->delayed : nan},
                 {"disk_busy", u ? u->disk_busy.mean : nan},
-                {"network_busy", u && f->apart ? u->net_busy.mean : nan},
+                {"network_busy", u && f->several_hosts ? u->net_busy.mean : nan},
                 {"memory_stall", u ? u->memory_stall.mean : nan},
                 {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
-                {"link_bytes_per_second", f->apart && f->link_rate > 0.0 ? f->link_rate : nan},
-                {"round_trips_per_step", f->apart ? e->round_trips : nan},
-                {"round_trip_seconds", f->apart ? e->round_trip : nan},
+                {"link_bytes_per_second", f->several_hosts && f->link_rate > 0.0 ? f->link_rate : nan},
+                {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
+                {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
                 {"server_busy", server ? server->busy : nan},
                 {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
                 {"slowest_factor", slow ? f->slowest_factor : nan},
                 {"slowest_came_last", slow ? f->slowest_last : nan},
                 {"slowest_stopped", slow ? slow->stopped : nan},
-                {"compute_seconds_alone", e->alone > 0.0 ? e->alone : nan}};
+                {"compute_seconds_alone", e->baseline > 0.0 ? e->baseline : nan}};
     _Static_assert(sizeof list / sizeof *list <= YK_MAX_NUMBERS, "YK_MAX_NUMBERS");
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (isfinite(list[i].value)) {
@@ -84,7 +84,7 @@ static double competition(const yk__facts *f)
     const double full = f->host_cores > 0.0 ? f->cpu_host / f->host_cores : 0.0;
     if (f->others < fmax(0.2, 0.05 * f->host_cores) || full < 0.8)
         return 0.0;
-    if (f->apart && f->slowest >= 0) /* a host that is slower than the others is named */
+    if (f->several_hosts && f->slowest >= 0) /* a host that is slower than the others is named */
         return 0.0;
     /* A worker that polls for a message loses nothing without a core. A worker that waits for another one waits for a worker
      * without a core, unless that is a straggler: other programs slow all workers down alike. */
@@ -99,12 +99,12 @@ static double competition(const yk__facts *f)
 
 static yk_verdict_kind largest_waste(const yk__facts *f)
 {
-    yk_verdict_kind most = YK_VERDICT_NONE;
+    yk_verdict_kind max = YK_VERDICT_NONE;
     for (int k = YK_VERDICT_NONE + 1; k < YK_VERDICT_KINDS; k++)
-        if (k != YK_VERDICT_MEMORY && f->waste[k] > f->waste[most])
-            most = (yk_verdict_kind)k;
-    const double least = most == YK_VERDICT_STRAGGLER && !f->e->synchronous ? 0.1 : yk__significant;
-    return f->waste[most] >= least ? most : YK_VERDICT_NONE;
+        if (k != YK_VERDICT_MEMORY && f->waste[k] > f->waste[max])
+            max = (yk_verdict_kind)k;
+    const double min = max == YK_VERDICT_STRAGGLER && !f->e->synchronous ? 0.1 : yk__significant;
+    return f->waste[max] >= min ? max : YK_VERDICT_NONE;
 }
 
 /* Whether too few cores explain the lost time better than `other` does. With too few cores, workers wait for each other and
@@ -127,35 +127,35 @@ static yk__cause conclude(const yk__facts *f, yk_verdict *v)
 {
     const double working = f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY] + f->share[YK_PHASE_EVAL];
     v->kind = YK_VERDICT_NONE;
-    if (f->e->seconds < least_seconds || f->steps < LEAST_STEPS)
+    if (f->e->seconds < min_seconds || f->steps < MIN_STEPS)
         return YK__TOO_SHORT;
     if (f->waste[YK_VERDICT_MEMORY] >= yk__significant) {
         v->kind = YK_VERDICT_MEMORY;
         v->share = f->waste[YK_VERDICT_MEMORY];
-        return YK__SHORT_OF_MEMORY;
+        return YK__MEMORY_PRESSURE;
     }
     if (competition(f) > 0.0) {
         v->kind = YK_VERDICT_CPU;
         v->share = competition(f);
         return YK__COMPETITION;
     }
-    const yk_verdict_kind most = largest_waste(f);
-    if (is_oversubscribed(f, most)) {
+    const yk_verdict_kind max = largest_waste(f);
+    if (is_oversubscribed(f, max)) {
         v->kind = YK_VERDICT_CPU;
         v->share = f->oversubscribed;
         return YK__OVERSUBSCRIBED;
     }
-    v->kind = most;
+    v->kind = max;
     v->share = f->waste[v->kind];
     if (v->kind != YK_VERDICT_NONE)
-        return YK__WASTE;
+        return YK__LOST_TIME;
     if (working < 0.5)
         return YK__NOTHING;
     v->kind = YK_VERDICT_CPU;
     v->share = working;
     if (f->e->ranks <= 1) /* it is work of this process as well */
         v->share += f->share[YK_PHASE_PARAMETERS] + f->share[YK_PHASE_SENDING];
-    return YK__WORK;
+    return YK__COMPUTING;
 }
 
 /* The host that is to blame. */

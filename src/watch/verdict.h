@@ -94,7 +94,7 @@ typedef struct {
     double round_trips;     /* per step of a worker */
     double round_trip;      /* seconds */
     /* asynchronous, in one process: computing seconds per example of a worker while the others pause; 0: not known */
-    double alone;
+    double baseline;
 } yk_evidence;
 
 enum { YK_MAX_NUMBERS = 28, YK_MAX_ESTIMATES = 3 };

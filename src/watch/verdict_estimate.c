@@ -10,7 +10,7 @@ static const double apply_sparse = 0.6, merge_sparse = 2.0;
 
 static const double largest = 50.0; /* more cannot be told from a disturbance */
 
-static double least(double a, double b)
+static double min(double a, double b)
 {
     return a < b ? a : b;
 }
@@ -39,7 +39,7 @@ static double cores_of(const yk__facts *f)
 }
 
 /* How many times as fast the run could be if all workers computed all the time. */
-static double most(const yk__facts *f)
+static double max_speedup(const yk__facts *f)
 {
     const double hosts = f->e->hosts > 1 ? f->e->hosts : 1, used = f->threads * hosts * working(f);
     return cores_of(f) > 0.0 && used > 0.0 ? fmax(cores_of(f) * hosts / used, 1.0) : 1.0;
@@ -48,26 +48,26 @@ static double most(const yk__facts *f)
 /* Threads of workers on the host: servers need a core for a part of the time only. */
 static double worker_threads(const yk__facts *f)
 {
-    return fmax(f->threads - (f->apart ? 0.0 : f->e->nservers), 1.0);
+    return fmax(f->threads - (f->several_hosts ? 0.0 : f->e->nservers), 1.0);
 }
 
 /* Synchronous threads on too few cores run in turns. */
-static double in_turns(const yk__facts *f, double threads)
+static double estimate_time_sharing(const yk__facts *f, double threads)
 {
     const double n = f->e->workers, before = ceil(worker_threads(f) / cores_of(f)),
                  after = ceil((worker_threads(f) + threads) / cores_of(f));
     return f->e->synchronous ? 0.9 * (n + 1.0) / n * before / after : 1.0;
 }
 
-static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
+static double estimate_one_more_worker(const yk__facts *f, yk_verdict_kind kind)
 {
     const yk_evidence *e = f->e;
     const double *s = f->share;
     const double n = e->workers, threads = e->threads > 1 ? e->threads : 1;
     if (kind == YK_VERDICT_BANDWIDTH || kind == YK_VERDICT_DISK || kind == YK_VERDICT_SERVER)
         return 1.0; /* the bottleneck is shared by all workers */
-    if (!f->apart && cores_of(f) > 0.0 && worker_threads(f) + threads > cores_of(f) + 0.5)
-        return in_turns(f, threads);
+    if (!f->several_hosts && cores_of(f) > 0.0 && worker_threads(f) + threads > cores_of(f) + 0.5)
+        return estimate_time_sharing(f, threads);
     const double more = (n + 1.0) / n;
     if (kind == YK_VERDICT_CONTENTION)
         return 1.0 + 0.2 / n;
@@ -80,7 +80,7 @@ static double with_one_more(const yk__facts *f, yk_verdict_kind kind)
     return more / (1.0 + imbalance + f->messages + (f->step > 0.0 ? barriers / f->step : 0.0));
 }
 
-static double with_twice_the_batch(const yk__facts *f)
+static double estimate_twice_the_batch(const yk__facts *f)
 {
     const double *s = f->share;
     double once =
@@ -89,41 +89,41 @@ static double with_twice_the_batch(const yk__facts *f)
         once += 0.5 * s[YK_PHASE_APPLY];
     if (f->slowest >= 0)
         once -= s[YK_PHASE_WORKERS]; /* the straggler takes twice as long as well */
-    return 2.0 / (2.0 - least(fmax(once, 0.0), 1.0));
+    return 2.0 / (2.0 - min(fmax(once, 0.0), 1.0));
 }
 
 /* No worker waits for another one, and gradients of sparse models need not be merged. */
-static double with_async(const yk__facts *f)
+static double estimate_async(const yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    double together = 0.0;
+    double rate = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_phases_sample *l = &e->measured[i].phases;
         double busy = yk__busy_step(&e->measured[i], false);
         const double merging = l->phase[YK_PHASE_APPLY] - apply_sparse * l->phase[YK_PHASE_COMPUTE];
         if (e->keyed && e->ranks <= 1 && merging > 0.0 && l->steps)
             busy -= merging / (double)l->steps;
-        together += busy > 0.0 ? 1.0 / busy : 0.0;
+        rate += busy > 0.0 ? 1.0 / busy : 0.0;
     }
     if (!e->nmeasured)
         return (double)NAN;
-    const double speedup = fmax(together * f->step / e->nmeasured, 1.0);
+    const double speedup = fmax(rate * f->step / e->nmeasured, 1.0);
     if (f->slowest >= 0)
-        return least(speedup, largest);
-    return least(speedup, most(f) * (e->keyed ? 3.0 : 1.0)); /* merging takes cores as well */
+        return min(speedup, largest);
+    return min(speedup, max_speedup(f) * (e->keyed ? 3.0 : 1.0)); /* merging takes cores as well */
 }
 
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    if (cause == YK__COMPETITION || cause == YK__SHORT_OF_MEMORY)
+    if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
-        add(v, "one more worker", least(in_turns(f, e->threads > 1 ? e->threads : 1), 1.0));
+        add(v, "one more worker", min(estimate_time_sharing(f, e->threads > 1 ? e->threads : 1), 1.0));
         return;
     }
-    add(v, "one more worker", with_one_more(f, v->kind));
-    add(v, "twice the batch", with_twice_the_batch(f));
+    add(v, "one more worker", estimate_one_more_worker(f, v->kind));
+    add(v, "twice the batch", estimate_twice_the_batch(f));
     if (e->synchronous && e->workers > 1)
-        add(v, "asynchronous", with_async(f));
+        add(v, "asynchronous", estimate_async(f));
 }

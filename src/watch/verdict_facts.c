@@ -181,13 +181,13 @@ static void find_slow_link(yk__facts *f)
 static double longest_transfer(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    double longest = 0.0, slowest = HUGE_VAL, most = 0.0;
+    double longest = 0.0, slowest = HUGE_VAL, max = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_worker_evidence *w = &e->measured[i];
-        most = fmax(most, w->bytes_per_step);
+        max = fmax(max, w->bytes_per_step);
         slowest = w->link_rate > 0.0 ? fmin(slowest, w->link_rate) : slowest;
     }
-    f->bytes_per_step = most;
+    f->bytes_per_step = max;
     f->link_rate = isfinite(slowest) ? slowest : 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_worker_evidence *w = &e->measured[i];
@@ -199,7 +199,7 @@ static double longest_transfer(yk__facts *f)
         }
     }
     /* a chief with a slow link: its own bytes, which no other rank measures */
-    return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, most / f->slow_link.rate) : longest;
+    return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, max / f->slow_link.rate) : longest;
 }
 
 /* ---- what the lost time is due to */
@@ -209,17 +209,17 @@ static double longest_transfer(yk__facts *f)
 static bool server_explains(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    double most = 0.0;
+    double max = 0.0;
     f->server = -1;
     for (int i = 0; i < e->nservers; i++) {
         const yk_server_evidence *s = &e->server[i];
         const double busy = s->cpu > 0.0 ? fmin(s->busy, 1.15 * s->cpu) : s->busy;
-        if (busy > most) {
-            most = busy;
+        if (busy > max) {
+            max = busy;
             f->server = i;
         }
     }
-    return most >= 0.5 && most >= 0.6 * f->messages;
+    return max >= 0.5 && max >= 0.6 * f->messages;
 }
 
 /* The time for messages: of a busy server, of the network, or of the other processes. */
@@ -229,13 +229,13 @@ static void divide_messages(yk__facts *f)
     const yk_usage *u = e->usage;
     const double waiting = f->share[YK_PHASE_WORKERS], no_straggler = f->slowest >= 0 ? 0.0 : waiting;
     double messages = f->messages;
-    const double transfer = f->apart ? longest_transfer(f) : 0.0,
-                 answers = f->apart ? e->round_trips * e->round_trip : 0.0;
+    const double transfer = f->several_hosts ? longest_transfer(f) : 0.0,
+                 answers = f->several_hosts ? e->round_trips * e->round_trip : 0.0;
     /* bandwidth: the bytes explain much of the waiting; small messages that take long are latency */
     const bool full =
-        f->apart && ((u && yk__known(u->net_busy.mean, 0.0) > 0.7) ||
-                     (transfer > answers && transfer > 0.3 * (messages + no_straggler) * f->step) ||
-                     (transfer + answers <= 0.0 && f->bytes_per_step > large_step));
+        f->several_hosts && ((u && yk__known(u->net_busy.mean, 0.0) > 0.7) ||
+                             (transfer > answers && transfer > 0.3 * (messages + no_straggler) * f->step) ||
+                             (transfer + answers <= 0.0 && f->bytes_per_step > large_step));
     const double explained = (transfer + answers) / fmax(f->step, 1e-9);
     if (!full && server_explains(f)) {
         f->waste[YK_VERDICT_SERVER] = messages;
@@ -246,7 +246,7 @@ static void divide_messages(yk__facts *f)
         messages += waiting;
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
     }
-    if (full || (f->apart && (transfer + answers <= 0.0 || explained > 0.4 * messages)))
+    if (full || (f->several_hosts && (transfer + answers <= 0.0 || explained > 0.4 * messages)))
         f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = messages;
     else if (f->slowest >= 0) /* messages of a slow worker come late */
         f->waste[YK_VERDICT_STRAGGLER] = fmax(f->waste[YK_VERDICT_STRAGGLER], messages + waiting);
@@ -303,7 +303,7 @@ static void find_slower_work(yk__facts *f)
         examples += (double)e->measured[i].phases.examples;
     }
     const double each = examples > 0.0 ? computed / examples : 0.0;
-    const double more = each > 0.0 && e->alone > 0.0 ? 1.0 - e->alone / each : 0.0;
+    const double more = each > 0.0 && e->baseline > 0.0 ? 1.0 - e->baseline / each : 0.0;
     if (e->workers > 1 && more > contended && f->delayed < 0.1)
         f->waste[YK_VERDICT_CONTENTION] = more * f->share[YK_PHASE_COMPUTE];
     /* applying an update takes about as long as computing it, unless other workers change the same parameters */
@@ -316,7 +316,7 @@ static void find_slower_work(yk__facts *f)
 void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
 {
     const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
-    *f = (yk__facts){.e = e, .server = -1, .apart = e->ranks > 1 && e->hosts > 1};
+    *f = (yk__facts){.e = e, .server = -1, .several_hosts = e->ranks > 1 && e->hosts > 1};
     yk_verdict_shares(e->measured, e->nmeasured, f->share);
     find_rates(e, f);
     find_slowest(f);
@@ -325,7 +325,7 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
-    if (f->apart)
+    if (f->several_hosts)
         find_slow_link(f);
     divide_waiting(f);
     if (e->ranks > 1)

@@ -30,7 +30,7 @@ typedef struct {
     double shared_cores;            /* cores that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
     bool merging;                   /* contention: applying updates takes longer than computing them */
-    bool apart;                     /* ranks on several hosts */
+    bool several_hosts;             /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
     yk__slow_link slow_link;
     int slowest; /* index of the straggler in `measured`; -1: none */
@@ -39,14 +39,14 @@ typedef struct {
     int server;  /* index of the busiest server; -1: none */
 } yk__facts;
 
-/* The reason for a verdict. With YK__WASTE, its kind is the reason. */
+/* The reason for a verdict. With YK__LOST_TIME, its kind is the reason. */
 typedef enum {
     YK__TOO_SHORT,
-    YK__SHORT_OF_MEMORY,
+    YK__MEMORY_PRESSURE,
     YK__COMPETITION,
     YK__OVERSUBSCRIBED,
-    YK__WASTE,
-    YK__WORK,
+    YK__LOST_TIME,
+    YK__COMPUTING,
     YK__NOTHING
 } yk__cause;
 

@@ -39,7 +39,7 @@ static const char *local_steps(const yk_evidence *e)
     return e->local_steps > 1 ? "more --local-steps" : "--local-steps";
 }
 
-static void say_cpu(const yk__facts *f, yk_verdict *v)
+static void describe_cpu(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const double *s = f->share;
@@ -68,7 +68,7 @@ static void say_cpu(const yk__facts *f, yk_verdict *v)
         advise(v, "all cores are busy: use more or faster cores (another host), or a smaller model");
 }
 
-static void say_competition(const yk__facts *f, yk_verdict *v)
+static void describe_competition(const yk__facts *f, yk_verdict *v)
 {
     say(v, "other programs use %.1f of %.3g cores and take %.0f %% of the workers' time", f->others,
         f->host_cores, 100.0 * v->share);
@@ -76,7 +76,7 @@ static void say_competition(const yk__facts *f, yk_verdict *v)
            "stop the other programs or use another host; do not compare the speed of this run with others");
 }
 
-static void say_oversubscribed(const yk__facts *f, yk_verdict *v)
+static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const double cores = f->shared_cores;
@@ -101,7 +101,7 @@ static void say_oversubscribed(const yk__facts *f, yk_verdict *v)
         advise(v, "use --workers %d", (int)fmax(cores, 1.0));
 }
 
-static void say_input(const yk__facts *f, yk_verdict *v)
+static void describe_input(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     say(v, "%.0f %% of the time the workers waited for data, %.0f %% they computed", 100.0 * v->share,
@@ -123,13 +123,13 @@ static void say_input(const yk__facts *f, yk_verdict *v)
                "data convert), or copy it to a faster disk");
 }
 
-static void say_checkpoints(const yk__facts *f, yk_verdict *v)
+static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 {
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
     advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }
 
-static void say_bandwidth(const yk__facts *f, yk_verdict *v)
+static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk__slow_link *l = &f->slow_link;
@@ -151,7 +151,7 @@ static void say_bandwidth(const yk__facts *f, yk_verdict *v)
                local_steps(e));
 }
 
-static void say_latency(const yk__facts *f, yk_verdict *v)
+static void describe_latency(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char trip[24];
@@ -170,7 +170,7 @@ static void say_latency(const yk__facts *f, yk_verdict *v)
            local_steps(e));
 }
 
-static void say_server(const yk__facts *f, yk_verdict *v)
+static void describe_server(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk_server_evidence *s = &e->server[f->server];
@@ -185,7 +185,7 @@ static void say_server(const yk__facts *f, yk_verdict *v)
            (unsigned long long)e->batch, local_steps(e));
 }
 
-static void say_stopped_server(const yk__facts *f, yk_verdict *v)
+static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
 {
     const yk_server_evidence *s = &f->e->server[f->stopped];
     say(v, "rank %d (%s), a parameter server, was stopped for %.0f %% of the time; the workers waited for it",
@@ -193,12 +193,12 @@ static void say_stopped_server(const yk__facts *f, yk_verdict *v)
     advise(v, "check what stops it: a debugger, a job scheduler, or a suspended host");
 }
 
-static void say_straggler(const yk__facts *f, yk_verdict *v)
+static void describe_straggler(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char name[128], slow[24];
     if (f->slowest < 0) {
-        say_stopped_server(f, v);
+        describe_stopped_server(f, v);
         return;
     }
     const yk_worker_evidence *w = &e->measured[f->slowest];
@@ -221,7 +221,7 @@ static void say_straggler(const yk__facts *f, yk_verdict *v)
 }
 
 /* Processes of one host exchange parameters through memory. */
-static void say_exchange(const yk__facts *f, yk_verdict *v)
+static void describe_exchange(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char step[24];
@@ -236,12 +236,12 @@ static void say_exchange(const yk__facts *f, yk_verdict *v)
         advise(v, "use a larger --batch (now %llu), or %s", (unsigned long long)e->batch, local_steps(e));
 }
 
-static void say_sync(const yk__facts *f, yk_verdict *v)
+static void describe_sync(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char step[24];
     if (e->ranks > 1 && f->messages > f->share[YK_PHASE_WORKERS]) {
-        say_exchange(f, v);
+        describe_exchange(f, v);
         return;
     }
     if (f->tiny)
@@ -261,7 +261,7 @@ static void say_sync(const yk__facts *f, yk_verdict *v)
         advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that they need not wait");
 }
 
-static void say_contention(const yk__facts *f, yk_verdict *v)
+static void describe_contention(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     if (f->merging)
@@ -279,7 +279,7 @@ static void say_contention(const yk__facts *f, yk_verdict *v)
            (unsigned long long)e->batch);
 }
 
-static void say_memory(const yk__facts *f, yk_verdict *v)
+static void describe_memory(const yk__facts *f, yk_verdict *v)
 {
     const yk_usage *u = f->e->usage;
     say(v, "%.0f %% of the time processes waited for memory; this run uses %.3g of %.3g GB", 100.0 * v->share,
@@ -296,28 +296,28 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
         say(v, "nothing stands out: %.0f %% computing, %.0f %% waiting for data, %.0f %% for each other",
             100.0 * (s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL]), 100.0 * s[YK_PHASE_INPUT],
             100.0 * s[YK_PHASE_WORKERS]);
-    else if (cause == YK__SHORT_OF_MEMORY)
-        say_memory(f, v);
+    else if (cause == YK__MEMORY_PRESSURE)
+        describe_memory(f, v);
     else if (cause == YK__OVERSUBSCRIBED)
-        say_oversubscribed(f, v);
+        describe_oversubscribed(f, v);
     else if (cause == YK__COMPETITION)
-        say_competition(f, v);
-    else if (cause == YK__WORK)
-        say_cpu(f, v);
+        describe_competition(f, v);
+    else if (cause == YK__COMPUTING)
+        describe_cpu(f, v);
     else if (v->kind == YK_VERDICT_DISK && s[YK_PHASE_CHECKPOINT] >= s[YK_PHASE_INPUT])
-        say_checkpoints(f, v);
+        describe_checkpoints(f, v);
     else if (v->kind == YK_VERDICT_INPUT || v->kind == YK_VERDICT_DISK)
-        say_input(f, v);
+        describe_input(f, v);
     else if (v->kind == YK_VERDICT_BANDWIDTH)
-        say_bandwidth(f, v);
+        describe_bandwidth(f, v);
     else if (v->kind == YK_VERDICT_LATENCY)
-        say_latency(f, v);
+        describe_latency(f, v);
     else if (v->kind == YK_VERDICT_SERVER)
-        say_server(f, v);
+        describe_server(f, v);
     else if (v->kind == YK_VERDICT_CONTENTION)
-        say_contention(f, v);
+        describe_contention(f, v);
     else if (v->kind == YK_VERDICT_STRAGGLER)
-        say_straggler(f, v);
+        describe_straggler(f, v);
     else
-        say_sync(f, v);
+        describe_sync(f, v);
 }

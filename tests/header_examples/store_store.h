@@ -1,7 +1,7 @@
 extern yk_store *s;
 extern int me;
 extern yk_batch next_batch, batch;
-extern uint64_t cursor[YK_CURSOR];
+extern uint64_t cursor[YK_CURSOR_SIZE];
 extern yk_view view[YK_MAX_GROUPS];
 extern yk_grad grad;
 extern yk_step_result result;

@@ -44,13 +44,13 @@ def label(model, options):
     return model + "".join(f" --{k} {v}" for k, v in options.items() if not (k == "servers" and not v))
 
 
-def run(yoke, folder, model, data, options, evidence):
+def run(yoke, directory, model, data, options, evidence):
     command = [yoke, "train", "--model", model, "--data", data, "--test", "none", "--epochs", "1000000", "--json", "--quiet",
                "--out", "none"]
     for k, v in options.items():
         command += [f"--{k}", str(v)]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "YK_EVIDENCE": evidence}
-    process = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(SECONDS + (1.4 if "launch" in options else 0.3))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -60,9 +60,9 @@ def run(yoke, folder, model, data, options, evidence):
     return json.loads(out[at:])
 
 
-def make_data(yoke, folder):
+def make_data(yoke, directory):
     for spec, name in (("synth:digits?examples=20000", DIGITS), ("synth:ctr?features=1000000&examples=300000", CLICKS)):
-        subprocess.run([yoke, "data", "convert", spec, "--out", os.path.join(folder, name.split(":")[1]), "--quiet"], check=True,
+        subprocess.run([yoke, "data", "convert", spec, "--out", os.path.join(directory, name.split(":")[1]), "--quiet"], check=True,
                        stdout=subprocess.DEVNULL)
 
 
@@ -75,20 +75,20 @@ def order(runs):
     return [rows[i] for i in range(max(map(len, lists))) for rows in lists if i < len(rows)]
 
 
-def measure(args, folder, table):
+def measure(args, directory, table):
     """Appends a row per pair to the table."""
     end = time.time() + LIMIT
     for model, data, options in order(bases()):
         name = label(model, options)
-        evidence = os.path.join(args.record or folder, name.replace(" ", "_") + ".json")
+        evidence = os.path.join(args.record or directory, name.replace(" ", "_") + ".json")
         before = None
         for change, changed in changes(options):
             if time.time() > end:
                 print("out of time: the other pairs were not measured")
                 return
             try:
-                before = before or run(args.yoke, folder, model, data, options, evidence)
-                after = run(args.yoke, folder, model, data, changed, os.path.join(folder, "changed.json"))
+                before = before or run(args.yoke, directory, model, data, options, evidence)
+                after = run(args.yoke, directory, model, data, changed, os.path.join(directory, "changed.json"))
             except (RuntimeError, subprocess.TimeoutExpired) as e:
                 print(e)
                 continue
@@ -117,9 +117,9 @@ def print_table(table):
 
 def main(args):
     table = []
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
-        make_data(args.yoke, folder)
-        measure(args, folder, table)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
+        make_data(args.yoke, directory)
+        measure(args, directory, table)
     given = [row for row in table if row["estimated"] is not None]
     close = [row for row in given if is_close(row)]
     print_table(table)

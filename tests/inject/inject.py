@@ -73,9 +73,9 @@ def run_stopped(process, rank, stopped, running):
         time.sleep(running)
 
 
-def run(yoke, row, folder, lan=None, evidence=None):
+def run(yoke, row, directory, lan=None, evidence=None):
     """The summary of a run, its exit status, and what it wrote to stderr."""
-    shutil.rmtree(os.path.join(folder, "run"), ignore_errors=True)
+    shutil.rmtree(os.path.join(directory, "run"), ignore_errors=True)
     options = row.command.split() + ["--json", "--quiet"] + ([] if "--out" in row.command else ["--out", "none"])
     command = lan.command(yoke, options) if lan else [yoke, "train", *options]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **row.env}
@@ -84,7 +84,7 @@ def run(yoke, row, folder, lan=None, evidence=None):
     spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(row.spin * table.CORES)]
     try:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command, cwd=directory, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
             try:
                 if row.stop:
                     run_stopped(process, *row.stop)
@@ -136,20 +136,20 @@ def is_disturbed(row, summary):
     return not row.spin and bool(row.kinds) and ("busy_host" in kinds or "other programs use" in text)
 
 
-def make_data(yoke, folder):
+def make_data(yoke, directory):
     def gen(name, seed, size="features=5000&examples=4000"):
         subprocess.run([yoke, "data", "gen", f"synth:ctr?{size}&seed={seed}", "--out", name, "--format", "libsvm",
-                        "--quiet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        with open(os.path.join(folder, name)) as f:
+                        "--quiet"], cwd=directory, check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(directory, name)) as f:
             return f.readlines()
 
     def put(name, lines):
-        with open(os.path.join(folder, name), "w") as f:
+        with open(os.path.join(directory, name), "w") as f:
             f.writelines(lines)
 
     clicks, other = gen("clicks.libsvm", 1), gen("other.libsvm", 2)
     put("large.libsvm", gen("all.libsvm", 1, "features=300&examples=22000")[:20000])
-    with open(os.path.join(folder, "all.libsvm")) as f:
+    with open(os.path.join(directory, "all.libsvm")) as f:
         put("held-out.libsvm", f.readlines()[20000:])
     put("mixed.libsvm", other[:800] + clicks[:200])
     put("one.libsvm", [line for line in clicks if line.startswith("1")])
@@ -157,22 +157,22 @@ def make_data(yoke, folder):
     put("bad.libsvm", clicks[:100] + ["1 x:y\n", "what\n"] + clicks[100:])
 
 
-def record(row, evidence, folder):
+def record(row, evidence, directory):
     name = re.sub(r"[^a-z0-9]+", "-", row.name.lower()).strip("-")
-    os.makedirs(folder, exist_ok=True)
+    os.makedirs(directory, exist_ok=True)
     with open(evidence) as f:
         fixture = {"name": row.name, "kinds": list(row.kinds), "words": row.words, "evidence": json.load(f)}
     short = json.loads(json.dumps(fixture).replace(f'"{os.uname().nodename}"', '"host1"'), parse_float=lambda x: float(f"{float(x):.5g}"))
-    with open(os.path.join(folder, name + ".json"), "w") as f:
+    with open(os.path.join(directory, name + ".json"), "w") as f:
         f.write(json.dumps(short).replace('{"rank"', '\n  {"rank"') + "\n")
 
 
-def try_row(args, row, folder, lan):
-    evidence = os.path.join(folder, "evidence.json")
+def try_row(args, row, directory, lan):
+    evidence = os.path.join(directory, "evidence.json")
     for _ in range(TURNS):
         if os.path.exists(evidence):
             os.remove(evidence)
-        summary, status, text = run(args.yoke, row, folder, lan, evidence)
+        summary, status, text = run(args.yoke, row, directory, lan, evidence)
         result, said = judge(row, summary, status, text)
         if args.record and row.kinds and os.path.exists(evidence):
             record(row, evidence, args.record if result == "ok" else os.path.join(args.record, "missed"))
@@ -181,7 +181,7 @@ def try_row(args, row, folder, lan):
     return "skipped", "the host is busy with other programs"
 
 
-def run_all(args, chosen, folder):
+def run_all(args, chosen, directory):
     count = {}
     why = lans.why_not()
     lan = None
@@ -190,12 +190,12 @@ def run_all(args, chosen, folder):
             reason = f"needs {row.cores} cores" if row.cores > table.CORES else why if row.lan else ""
             began = time.time()
             if row.lan and not reason:
-                lan = lan or lans.Lan(folder).__enter__()
+                lan = lan or lans.Lan(directory).__enter__()
                 reason = lan.shape(row.lan)
             if reason:
                 result, said = "skipped", reason
             else:
-                result, said = try_row(args, row, folder, lan if row.lan else None)
+                result, said = try_row(args, row, directory, lan if row.lan else None)
             key = (row.problem, result)
             count[key] = count.get(key, 0) + 1
             print(f"{'problem' if row.problem else 'healthy'}  {result:11}  {time.time() - began:4.1f} s  {row.name:44}  {said[:110]}", flush=True)
@@ -220,9 +220,9 @@ def main():
         import estimates
         return estimates.main(args)
     chosen = [r for r in table.all_rows() if re.search(args.pattern, r.name)]
-    with tempfile.TemporaryDirectory() as folder:
-        make_data(args.yoke, folder)
-        count = run_all(args, chosen, folder)
+    with tempfile.TemporaryDirectory() as directory:
+        make_data(args.yoke, directory)
+        count = run_all(args, chosen, directory)
     problems = sum(n for (problem, _), n in count.items() if problem)
     found, alarms = count.get((True, "ok"), 0), count.get((False, "FALSE ALARM"), 0)
     skipped = sum(n for (_, result), n in count.items() if result == "skipped")

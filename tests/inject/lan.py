@@ -24,8 +24,8 @@ def why_not():
 class Lan:
     """Hosts are called host1 .. host3 in the summary, so that a row can name them."""
 
-    def __init__(self, folder):
-        self.folder, self.id = folder, os.getpid() % 100000
+    def __init__(self, directory):
+        self.directory, self.id = directory, os.getpid() % 100000
         self.net = f"10.{64 + os.getpid() % 64}.{os.getpid() // 64 % 256}"
         self.made = []
 
@@ -51,7 +51,7 @@ class Lan:
         except subprocess.CalledProcessError as e:
             self.__exit__()
             raise OSError(e.stderr) from e
-        agent = os.path.join(self.folder, "agent")
+        agent = os.path.join(self.directory, "agent")
         with open(agent, "w") as f:  # what ssh does, in that host's namespace and under its name
             f.write('#!/bin/sh\nnumber=${1##*.}\nshift\nexec ip netns exec "yki%dx$number" unshare --uts sh -c '
                     '\'hostname "host$0"; exec sh -c "$*"\' "$number" "$@"\n' % self.id)
@@ -79,5 +79,5 @@ class Lan:
     def command(self, yoke, options):
         net = f"{self.net}.0/24"
         return ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "sh", "-c", 'hostname host0; exec "$@"', "sh", yoke, "train",
-                *options, "--hosts", ",".join(f"{self.net}.{i}" for i in (1, 2, 3)), "--agent", os.path.join(self.folder, "agent"),
+                *options, "--hosts", ",".join(f"{self.net}.{i}" for i in (1, 2, 3)), "--agent", os.path.join(self.directory, "agent"),
                 "--mpi-options", f"--mca btl self,vader,tcp --mca btl_tcp_if_include {net} --mca oob_tcp_if_include {net}"]

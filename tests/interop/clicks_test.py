@@ -51,11 +51,11 @@ def optimizers(model, keyed, dense):
     return [made[keyed[0]](others, keyed[1])] + ([made[dense[0]](network, dense[1])] if network else [])
 
 
-def compare(folder, name, model, spec, data, keyed, dense):
+def compare(directory, name, model, spec, data, keyed, dense):
     key, value, field, label = data
     common = ("train", "--model", model, "--data", spec, "--features", KEYS, "--test", "none", "--batch", EXAMPLES, "--quiet",
               "--log-every", 1)
-    start, run = os.path.join(folder, name + "-start"), os.path.join(folder, name)
+    start, run = os.path.join(directory, name + "-start"), os.path.join(directory, name)
     yoke(*common, "--steps", 1, "--optimizer", "sgd", "--lr", 1e-30, "--out", start)
     only = "," if "embed" in model or "deep" in model else ""
     yoke(*common, "--steps", STEPS, "--out", run, "--optimizer", f"keyed={keyed[0]}" + (only and f",dense={dense[0]}"),
@@ -82,14 +82,14 @@ def compare(folder, name, model, spec, data, keyed, dense):
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="yoke-interop-") as folder:
-        path = os.path.join(folder, "clicks.ffm")
+    with tempfile.TemporaryDirectory(prefix="yoke-interop-") as directory:
+        path = os.path.join(directory, "clicks.ffm")
         data = write_data(path)
         spec = f"libffm:{path}"
         deep = "linear + fm 4 name=v + (embed 4 name=v, dense 16, relu, dense 8, tanh, dense 1)"
-        compare(folder, "fm", "fm:8", spec, data, ("adagrad", 0.05), None)
-        compare(folder, "deepfm", deep, spec, data, ("adagrad", 0.02), ("adam", 0.001))
-        compare(folder, "deep", "embed 6, dense 10, relu, dense 1", spec, data, ("sgd", 0.1), ("momentum", 0.01))
+        compare(directory, "fm", "fm:8", spec, data, ("adagrad", 0.05), None)
+        compare(directory, "deepfm", deep, spec, data, ("adagrad", 0.02), ("adam", 0.001))
+        compare(directory, "deep", "embed 6, dense 10, relu, dense 1", spec, data, ("sgd", 0.1), ("momentum", 0.01))
 
 
 main()

@@ -27,10 +27,10 @@ def close(a, b):
     return abs(a - b) <= 1e-6 * abs(b)
 
 
-def accumulator_reads(folder):
+def accumulator_reads(directory):
     """The reader that TensorBoard's pages use."""
     keep_all = {"scalars": 0, "histograms": 0, "tensors": 0, "compressedHistograms": 0}
-    events = event_accumulator.EventAccumulator(folder, size_guidance=keep_all)
+    events = event_accumulator.EventAccumulator(directory, size_guidance=keep_all)
     events.Reload()
     loss = [(e.wall_time, e.step, e.value) for e in events.Scalars("loss")]
     assert len(loss) == 200, len(loss)
@@ -47,16 +47,16 @@ def accumulator_reads(folder):
     assert list(h.bucket_limit) == [0, 1, 3, 7] and list(h.bucket) == [10, 20, 25, 5], h
 
 
-def graph_of(folder):
+def graph_of(directory):
     """The graph, through TensorBoard's own parser."""
-    events = event_accumulator.EventAccumulator(folder)
+    events = event_accumulator.EventAccumulator(directory)
     events.Reload()
     assert events.Tags()["graph"], events.Tags()
     return events.Graph()
 
 
-def graph_is_read(folder):
-    nodes = {n.name: n for n in graph_of(folder).node}
+def graph_is_read(directory):
+    nodes = {n.name: n for n in graph_of(directory).node}
     assert list(nodes) == ["input", "conv_1", "loss"], list(nodes)
     conv = nodes["conv_1"]
     assert conv.op == "conv" and list(conv.input) == ["input"], conv
@@ -65,11 +65,11 @@ def graph_is_read(folder):
     assert [d.size for d in shape.dim] == [-1, 6, 28, 28], shape
 
 
-def modern_loader_reads(folder):
+def modern_loader_reads(directory):
     """The reader that converts old summaries to new ones: it keeps the counts of a histogram."""
-    (name,) = os.listdir(folder)
+    (name,) = os.listdir(directory)
     assert name.startswith("events.out.tfevents."), name
-    events = list(event_file_loader.EventFileLoader(os.path.join(folder, name)).Load())
+    events = list(event_file_loader.EventFileLoader(os.path.join(directory, name)).Load())
     assert events[0].file_version == "brain.Event:2", events[0]
     values = {}
     for e in events[1:]:
@@ -90,11 +90,11 @@ def run_is_read(where, name, options, workers, layers):
              "speed/global_step_per_second", "rank0/cpu", "rank0/memory", "rank0/sent", "rank0/received",
              "rank0/disk_read", "rank0/disk_written", "rank0/host_cpu", "rank0/host_memory"}
     for i in range(-1, workers):
-        folder = out if i < 0 else os.path.join(out, f"worker-{i}")
-        (path,) = [p for p in os.listdir(folder) if p.startswith("events.out.tfevents.")]
-        loaded = list(event_file_loader.EventFileLoader(os.path.join(folder, path)).Load())
+        directory = out if i < 0 else os.path.join(out, f"worker-{i}")
+        (path,) = [p for p in os.listdir(directory) if p.startswith("events.out.tfevents.")]
+        loaded = list(event_file_loader.EventFileLoader(os.path.join(directory, path)).Load())
         assert loaded[0].file_version == "brain.Event:2" and len(loaded) > 2, (path, len(loaded))
-        events = event_accumulator.EventAccumulator(folder, size_guidance={"scalars": 0, "histograms": 0})
+        events = event_accumulator.EventAccumulator(directory, size_guidance={"scalars": 0, "histograms": 0})
         events.Reload()
         tags = set(events.Tags()["scalars"])
         wanted = {"speed/examples_per_second", "phases/compute"} | (chief if i < 0 else set())

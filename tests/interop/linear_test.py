@@ -78,7 +78,7 @@ def log_loss(x, y, w):
 
 
 def best_logreg(x, y, l2):
-    """scikit-learn minimises |w|^2 / 2 + C * the sum of losses."""
+    """scikit-learn minimizes |w|^2 / 2 + C * the sum of losses."""
     if l2:
         fit = LogisticRegression(C=1 / (l2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=100000)
     else:
@@ -86,8 +86,8 @@ def best_logreg(x, y, l2):
     return fit.fit(x, y).coef_[0]
 
 
-def logreg(folder):
-    path = os.path.join(folder, "clicks.libsvm")
+def logreg(directory):
+    path = os.path.join(directory, "clicks.libsvm")
     x, y = write_clicks(path)
     data = ("--model", "logreg", "--data", f"libsvm:{path}", "--features", COLUMNS, "--test", "none")
 
@@ -101,7 +101,7 @@ def logreg(folder):
         return log_loss(x, y, w) + l2 / 2 * float(w @ w)
 
     for batch, lr in ((1, 1), (16, 2)):
-        w = weights(train(os.path.join(folder, f"sgd{batch}"), *data, "--no-bias", "--optimizer", "sgd", "--l2", l2,
+        w = weights(train(os.path.join(directory, f"sgd{batch}"), *data, "--no-bias", "--optimizer", "sgd", "--l2", l2,
                           "--batch", batch, "--lr", lr, "--lr-schedule", "inverse", "--lr-decay", 1e-3,
                           "--epochs", 150))
         near(f"logreg, sgd, batch {batch}, l2 {l2}", objective(w), objective(best), 0.002)
@@ -109,11 +109,11 @@ def logreg(folder):
     best = log_loss(x, y, best_logreg(x, y, 0))
     for optimizer in ("adagrad", "ftrl"):
         for mode, workers, share in (("sync", 1, 0.01), ("async", 3, 0.02)):
-            w = weights(train(os.path.join(folder, optimizer + mode), *data, "--no-bias", "--optimizer", optimizer,
+            w = weights(train(os.path.join(directory, optimizer + mode), *data, "--no-bias", "--optimizer", optimizer,
                               "--lr", 0.3, "--batch", 8, "--epochs", 200, "--mode", mode, "--workers", workers))
             near(f"logreg, {optimizer}, {mode}, {workers} workers", log_loss(x, y, w), best, share)
 
-    run = os.path.join(folder, "bias")
+    run = os.path.join(directory, "bias")
     tensors = train(run, *data, "--epochs", 20, "--lr", 0.5)
     assert set(tensors) == {"0.weight", "0.bias"}, tensors
     apart = np.abs(predict(run, f"libsvm:{path}") - in_pytorch(tensors, x)).max()
@@ -123,25 +123,25 @@ def logreg(folder):
 
 # ---- images: 1000 images of 6 x 6 pixels, 4 overlapping classes
 
-def write_images(folder):
+def write_images(directory):
     rng = np.random.default_rng(2)
     centres = rng.integers(0, 200, (4, 36))
-    os.mkdir(folder)
+    os.mkdir(directory)
     for prefix, n in (("t10k", 400), ("train", 1000)):
         labels = rng.integers(0, 4, n).astype(np.uint8)
         images = np.clip(centres[labels] + rng.normal(scale=150, size=(n, 36)), 0, 255).astype(np.uint8)
         for name, array in (("images-idx3", images.reshape(n, 6, 6)), ("labels-idx1", labels)):
-            with open(os.path.join(folder, f"{prefix}-{name}-ubyte"), "wb") as f:
+            with open(os.path.join(directory, f"{prefix}-{name}-ubyte"), "wb") as f:
                 f.write(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())
         if prefix == "t10k":
             test = images / 255
     return images / 255, labels, test
 
 
-def softmax(folder):
-    data = os.path.join(folder, "images")
+def softmax(directory):
+    data = os.path.join(directory, "images")
     x, y, test = write_images(data)
-    run, l2 = os.path.join(folder, "softmax"), 1e-3
+    run, l2 = os.path.join(directory, "softmax"), 1e-3
     tensors = train(run, "--model", "softmax", "--data", f"idx:{data}", "--test", "none", "--l2", l2, "--batch", 10,
                     "--lr", 0.5, "--lr-schedule", "inverse", "--lr-decay", 0.002, "--epochs", 200)
 

@@ -87,31 +87,31 @@ def make_images(rng, n, channels, size, classes):
     return images, labels
 
 
-def gray(folder, n, size):
+def gray(directory, n, size):
     """idx: n training and 21 test images of 10 classes (all classes occur, so that yoke finds their number)."""
     rng = np.random.default_rng(size)
-    os.mkdir(folder)
+    os.mkdir(directory)
     both = []
     for prefix, count in (("train", n), ("t10k", 21)):
         images, labels = make_images(rng, count, 1, size, 10)
         labels[:10] = np.arange(10)
-        write_idx(os.path.join(folder, f"{prefix}-images-idx3-ubyte"), images[:, 0])
-        write_idx(os.path.join(folder, f"{prefix}-labels-idx1-ubyte"), labels)
+        write_idx(os.path.join(directory, f"{prefix}-images-idx3-ubyte"), images[:, 0])
+        write_idx(os.path.join(directory, f"{prefix}-labels-idx1-ubyte"), labels)
         both.append((torch.tensor(images / 255, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)))
-    return f"idx:{folder}", (1, size, size), both
+    return f"idx:{directory}", (1, size, size), both
 
 
-def colour(folder, n):
+def color(directory, n):
     """CIFAR-10: three planes per image."""
     rng = np.random.default_rng(3)
-    os.mkdir(folder)
+    os.mkdir(directory)
     both = []
     for name, count in (("data_batch_1.bin", n), ("test_batch.bin", 21)):
         images, labels = make_images(rng, count, 3, 32, 10)
-        with open(os.path.join(folder, name), "wb") as f:
+        with open(os.path.join(directory, name), "wb") as f:
             f.write(np.hstack([labels[:, None], images.reshape(count, -1)]).astype(np.uint8).tobytes())
         both.append((torch.tensor(images / 255, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)))
-    return f"cifar10:{folder}", (3, 32, 32), both
+    return f"cifar10:{directory}", (3, 32, 32), both
 
 
 # ---- the two comparisons
@@ -122,9 +122,9 @@ def gradient(net, images, labels):
     return {name: p.grad for name, p in net.named_parameters()}
 
 
-def compare(folder, name, layers, data, lr=0.2, threads=1, workers=1, model=None):
+def compare(directory, name, layers, data, lr=0.2, threads=1, workers=1, model=None):
     spec, shape, ((images, labels), (test, _)) = data
-    run = os.path.join(folder, name)
+    run = os.path.join(directory, name)
     yoke("train", "--model", model or layers, "--data", spec, "--test", "none", "--batch", len(labels) // workers,
          "--workers", workers, "--threads", threads, "--lr", lr, "--steps", 4, "--checkpoint-every", 1, "--out", run,
          "--seed", 1, "--quiet")
@@ -193,5 +193,5 @@ with tempfile.TemporaryDirectory() as where:
     compare(where, "lenet5-threads", LENET5, digits, model="lenet5", threads=2)
     compare(where, "lenet5-workers", LENET5, digits, model="lenet5", workers=3)
     compare(where, "cifar10", "conv 8 5x5 /2 pad 1, relu, maxpool 3 /2, conv 12 3x3 same, relu, avgpool 2, dense 10",
-            colour(os.path.join(where, "colour"), 40))
+            color(os.path.join(where, "color"), 40))
 print("net: yoke agrees with PyTorch")

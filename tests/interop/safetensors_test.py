@@ -24,8 +24,8 @@ def check(ours, expected, what):
     assert ours.tobytes() == expected.tobytes(), (what, ours, expected)
 
 
-def python_reads_ours(folder):
-    path = os.path.join(folder, "ours.safetensors")
+def python_reads_ours(directory):
+    path = os.path.join(directory, "ours.safetensors")
     subprocess.run([PROGRAM, "--write", path], check=True)
     expected = {
         "bytes": np.array([1, 2, 255], np.uint8),
@@ -43,8 +43,8 @@ def python_reads_ours(folder):
         assert f.metadata() == {"step": "1200", "said": 'a "quoted"\nline'}, f.metadata()
 
 
-def we_read_pythons(folder):
-    path = os.path.join(folder, "theirs.safetensors")
+def we_read_pythons(directory):
+    path = os.path.join(directory, "theirs.safetensors")
     rng = np.random.default_rng(1)
     tensors = {
         "a.weight": rng.normal(size=(3, 5)).astype(np.float32),
@@ -69,9 +69,9 @@ def we_read_pythons(folder):
     assert len(lines) == len(tensors) + 1, out
 
 
-def both_refuse(folder):
+def both_refuse(directory):
     """Files that Python's reader rejects are rejected by yoke, too."""
-    good = os.path.join(folder, "ours.safetensors")
+    good = os.path.join(directory, "ours.safetensors")
     data = open(good, "rb").read()
     begin = 8 + int.from_bytes(data[:8], "little")
     broken = {
@@ -84,7 +84,7 @@ def both_refuse(folder):
     }
     for what, content in broken.items():
         assert content != data, what
-        path = os.path.join(folder, "broken.safetensors")
+        path = os.path.join(directory, "broken.safetensors")
         with open(path, "wb") as f:
             f.write(content)
         try:

@@ -16,8 +16,8 @@ def test_python_page():
         blocks = [block for block in re.findall(r"```python\n(.*?)```", f.read(), re.S) if "import torch" not in block]
     assert len(blocks) > 3
     names, here = {}, os.getcwd()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
         try:
             for block in blocks:
                 exec(block, names)

@@ -105,7 +105,7 @@ def test_csr_is_not_modified():
 
 
 def test_sorted_rows_in_place():
-    """Rows in order of their class are not visited in groups of neighbours."""
+    """Rows in order of their class are not visited in groups of neighbors."""
     X, y = clicks(rows=20000, columns=100)
     order = np.argsort(y, kind="stable")
     for rows in (slice(None), order):

@@ -22,7 +22,7 @@ def test_notebook():
                 exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)
         assert os.path.getsize(names["page"]) > 1000
     finally:
-        shutil.rmtree(names.get("folder", "/nonexistent"), ignore_errors=True)
+        shutil.rmtree(names.get("directory", "/nonexistent"), ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def raises(kind, words, *arguments, **options):
 
 
 def test_run():
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "run")
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
         run = yoke.train("softmax", DIGITS, epochs=3, batch=50, lr=0.5, out=out)
         assert run.curves["step"].tolist() == [0, 20, 40, 60] and run.curves["epoch"].tolist() == [0, 1, 2, 3]
         assert run.curves["test_accuracy"][-1] == run.summary["test_accuracy"] > 0.7
@@ -48,8 +48,8 @@ def test_run():
         assert "<svg" in run._repr_html_() and "softmax" in repr(run)
         more = yoke.train(out=out, resume=True, epochs=4)
         assert more.curves["epoch"].tolist() == [0, 1, 2, 3, 4]
-        more.model.save(os.path.join(folder, "m.safetensors"))
-        loaded = yoke.Model.load(os.path.join(folder, "m.safetensors"))
+        more.model.save(os.path.join(directory, "m.safetensors"))
+        loaded = yoke.Model.load(os.path.join(directory, "m.safetensors"))
         score = loaded.evaluate(DIGITS)
         assert score["examples"] == 300 and abs(score["accuracy"] - more.summary["test_accuracy"]) < 1e-6
         assert np.array_equal(pickle.loads(pickle.dumps(loaded)).tensors()["0.bias"], loaded.tensors()["0.bias"])
@@ -87,8 +87,8 @@ def test_callback_stops():
 
 
 def test_interrupt_saves_and_returns():
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "run")
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
         once = []
 
         def interrupt(metrics):
@@ -140,8 +140,8 @@ def test_jobs_use_the_bundled_program():
     if not shutil.which("mpirun"):
         raises(yoke.ResourceError, "mpirun", "softmax", DIGITS, launch=2, out="none")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        run = yoke.train("softmax", DIGITS, epochs=2, launch=2, out=os.path.join(folder, "run"))
+    with tempfile.TemporaryDirectory() as directory:
+        run = yoke.train("softmax", DIGITS, epochs=2, launch=2, out=os.path.join(directory, "run"))
         assert run.summary["ranks"] == 2 and len(run.curves["step"]) == 3
         assert run.predict(DIGITS).shape == (300,)
 

@@ -23,22 +23,22 @@ enum { CHUNKS = 9, MAX_PICK = 4096, AHEAD = 16, TRIES = 3 };
 static const double first_at = 0.3, again_after = 0.3; /* seconds */
 static const double pause_seconds = 2e-3, chunk_seconds = 3e-4;
 
-void yk__alone_init(yk__trainer *t)
+void yk__baseline_init(yk__trainer *t)
 {
     const bool useful = t->cluster.role == YK__SINGLE && !t->plan->lockstep && t->plan->workers > 1 &&
                         !t->model->ops->profile && t->train.rows && t->train.rows->n &&
                         t->plan->batch <= MAX_PICK;
-    t->alone.tries = useful ? TRIES : 0;
-    t->alone.at = yk_now() + first_at;
+    t->baseline.tries = useful ? TRIES : 0;
+    t->baseline.at = yk_now() + first_at;
 }
 
-void yk__alone_pause(yk__trainer *t)
+void yk__baseline_pause(yk__trainer *t)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_THREADS, 1.0);
-    atomic_fetch_add(&t->alone.paused, 1);
-    while (atomic_load(&t->alone.pause) && yk_wait_turn(&w))
+    atomic_fetch_add(&t->baseline.paused, 1);
+    while (atomic_load(&t->baseline.pause) && yk_wait_poll(&w))
         ;
-    atomic_fetch_sub(&t->alone.paused, 1);
+    atomic_fetch_sub(&t->baseline.paused, 1);
 }
 
 static int by_value(const void *a, const void *b)
@@ -71,7 +71,7 @@ static double compute(yk__trainer *t, yk__worker_state *w)
 {
     const yk_rows *rows = t->train.rows;
     const size_t n = batch_of(t);
-    yk_rng rng = yk_rng_seed(1, t->alone.tries);
+    yk_rng rng = yk_rng_seed(1, t->baseline.tries);
     yk_view view[YK_MAX_GROUPS];
     uint32_t pick[MAX_PICK + AHEAD];
     double each[CHUNKS];
@@ -100,23 +100,23 @@ static double compute(yk__trainer *t, yk__worker_state *w)
     return each[CHUNKS / 2];
 }
 
-void yk__alone_measure(yk__trainer *t, yk__worker_state *w)
+void yk__baseline_measure(yk__trainer *t, yk__worker_state *w)
 {
     const double now = yk_now();
     const int others = t->plan->workers - 1;
-    if (!t->alone.tries || now < t->alone.at)
+    if (!t->baseline.tries || now < t->baseline.at)
         return;
-    t->alone.tries--;
-    t->alone.at = now + again_after;
-    atomic_store(&t->alone.pause, true);
+    t->baseline.tries--;
+    t->baseline.at = now + again_after;
+    atomic_store(&t->baseline.pause, true);
     yk_wait turns = yk_wait_begin(YK_WAIT_THREADS, HUGE_VAL);
-    while (atomic_load(&t->alone.paused) < others && yk_now() - now < pause_seconds)
-        yk_wait_turn(&turns);
+    while (atomic_load(&t->baseline.paused) < others && yk_now() - now < pause_seconds)
+        yk_wait_poll(&turns);
     /* with a staleness bound, the others may wait for this worker instead: then they do not compute, either */
-    if (atomic_load(&t->alone.paused) == others || t->plan->staleness != YK_ASYNC) {
+    if (atomic_load(&t->baseline.paused) == others || t->plan->staleness != YK_ASYNC) {
         const bool bursts = yk_model_can_burst(t->model) && yk_local_bursts(t->local);
-        atomic_store(&t->alone.seconds, compute(t, w) * (bursts ? burst_ratio : 1.0));
-        t->alone.tries = 0;
+        atomic_store(&t->baseline.seconds, compute(t, w) * (bursts ? burst_ratio : 1.0));
+        t->baseline.tries = 0;
     }
-    atomic_store(&t->alone.pause, false);
+    atomic_store(&t->baseline.pause, false);
 }

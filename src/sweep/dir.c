@@ -1,4 +1,4 @@
-#include "sweep/folder.h"
+#include "sweep/dir.h"
 
 #include "base/file.h"
 #include "base/log.h"
@@ -12,22 +12,22 @@
 
 /* ---- paths and files */
 
-static char *join(const char *folder, const char *name)
+static char *join(const char *directory, const char *name)
 {
     char *path;
-    if (asprintf(&path, "%s/%s", folder, name) >= 0)
+    if (asprintf(&path, "%s/%s", directory, name) >= 0)
         return path;
-    yk_fail_memory(strlen(folder) + strlen(name), "a path");
+    yk_fail_memory(strlen(directory) + strlen(name), "a path");
     return NULL;
 }
 
-char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char *name)
+char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name)
 {
-    char *folder = join(path, run->folder);
-    if (!folder || !name)
-        return folder;
-    char *file = join(folder, name);
-    free(folder);
+    char *directory = join(path, run->directory);
+    if (!directory || !name)
+        return directory;
+    char *file = join(directory, name);
+    free(directory);
     return file;
 }
 
@@ -47,10 +47,10 @@ static yk_status read_text(const char *path, yk_text *out, bool *found_out)
     return st;
 }
 
-static yk_status write_text(const char *folder, const char *name, const char *text, size_t size)
+static yk_status write_text(const char *directory, const char *name, const char *text, size_t size)
 {
     yk_file *f;
-    yk_status st = yk_file_create_in(folder, name, &f);
+    yk_status st = yk_file_create_in(directory, name, &f);
     return st ? st : yk_file_close(f, yk_file_write(f, text, size));
 }
 
@@ -69,8 +69,8 @@ static int first_difference(const char *was, const char *is, int *length_out, co
     return number;
 }
 
-static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, const char *was, const char *is,
-                              bool force)
+static yk_status compare_plan(const yk_sweep_plan *plan, const char *directory, const char *was,
+                              const char *is, bool force)
 {
     if (strcmp(was, is) == 0)
         return YK_OK;
@@ -78,7 +78,7 @@ static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, con
     int length, number = first_difference(was, is, &length, &line);
     if (force) {
         yk_note("%s was started with different runs (from %.*s on); runs that did not change are kept",
-                folder, length, line);
+                directory, length, line);
         return YK_OK;
     }
     return yk_fail(
@@ -87,7 +87,7 @@ static yk_status compare_plan(const yk_sweep_plan *plan, const char *folder, con
         "or at a different position). Choose another --out, or use --force: it keeps runs that did not "
         "change, and "
         "repeats the others. The old file is %s/sweep.ini",
-        plan->file.path, folder, number, length, line, folder);
+        plan->file.path, directory, number, length, line, directory);
 }
 
 /* Whether the directory has files, but no sweep. */
@@ -105,21 +105,21 @@ static bool is_foreign(const char *path)
     return !empty && !ours;
 }
 
-static yk_status save_plan(const char *folder, const yk_sweep_plan *plan, bool force)
+static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, bool force)
 {
-    char *path = join(folder, "plan.txt"), *is = yk_sweep_plan_text(plan);
+    char *path = join(directory, "plan.txt"), *is = yk_sweep_plan_text(plan);
     yk_text was = {0}, file = {0};
     bool found;
     yk_status st = path && is ? read_text(path, &was, &found) : YK_ESYSTEM;
     if (!st && found)
-        st = compare_plan(plan, folder, was.s, is, force);
+        st = compare_plan(plan, directory, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
         /* first: without it, the directory has no sweep */
-        st = write_text(folder, "plan.txt", is, strlen(is));
+        st = write_text(directory, "plan.txt", is, strlen(is));
         if (!st)
             st = read_text(plan->file.path, &file, &found);
         if (!st && found)
-            st = write_text(folder, "sweep.ini", file.s, file.n);
+            st = write_text(directory, "sweep.ini", file.s, file.n);
     }
     free(path);
     free(is);
@@ -128,19 +128,19 @@ static yk_status save_plan(const char *folder, const yk_sweep_plan *plan, bool f
     return st;
 }
 
-yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_folder *out)
+yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out)
 {
-    *out = (yk_sweep_folder){.path = path};
+    *out = (yk_sweep_dir){.path = path};
     yk_status st = yk_dir_make(path);
     if (!st && is_foreign(path))
         st = yk_fail(YK_EUSAGE, "%s: the directory is not empty, and has no sweep; choose another --out",
                      path);
     if (!st)
-        st = yk_lock_take(path, 0.0, &out->lock);
+        st = yk_lock_acquire(path, 0.0, &out->lock);
     return st ? st : save_plan(path, plan, force);
 }
 
-void yk_sweep_folder_close(yk_sweep_folder *f)
+void yk_sweep_dir_close(yk_sweep_dir *f)
 {
     yk_lock_release(f->lock);
     f->lock = NULL;
@@ -151,7 +151,7 @@ void yk_sweep_folder_close(yk_sweep_folder *f)
 /* Whether there is a run, and whether it is readable and has the options of the plan. */
 static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
 {
-    char *file = yk_sweep_folder_path(path, run, "config.ini"), *ignored = NULL;
+    char *file = yk_sweep_dir_path(path, run, "config.ini"), *ignored = NULL;
     yk_config c;
     bool there;
     if (!file)
@@ -166,19 +166,19 @@ static yk_status compare_options(const char *path, const yk_sweep_run *run, bool
     return YK_OK;
 }
 
-yk_status yk_sweep_folder_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
-                               json_t **summary_out)
+yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
+                            json_t **summary_out)
 {
     bool there, same;
     *summary_out = NULL;
-    *state_out = YK_SWEEP_RUN_ABSENT;
+    *state_out = YK_SWEEP_RUN_MISSING;
     yk_status st = compare_options(path, run, &there, &same);
     if (st || !there)
         return st;
-    *state_out = same ? YK_SWEEP_RUN_BEGUN : YK_SWEEP_RUN_OTHER;
+    *state_out = same ? YK_SWEEP_RUN_INCOMPLETE : YK_SWEEP_RUN_DIFFERENT;
     if (!same)
         return YK_OK;
-    char *file = yk_sweep_folder_path(path, run, "summary.json");
+    char *file = yk_sweep_dir_path(path, run, "summary.json");
     if (!file)
         return YK_ESYSTEM;
     json_t *summary = json_load_file(file, 0, NULL);

@@ -25,7 +25,7 @@ static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__
 static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
-    uint64_t cursor[YK_CURSOR] = {up->last[0], up->last[1], up->last[2], up->last[3]};
+    uint64_t cursor[YK_CURSOR_SIZE] = {up->last[0], up->last[1], up->last[2], up->last[3]};
     if (up->stream)
         yk_streams_return(s->config.streams, worker, (int)up->stream - 1, cursor, up->next_epoch);
     const int number = s->stopping ? -1 : yk_streams_lease(s->config.streams, worker, cursor);
@@ -55,9 +55,10 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
         lease_stream(s, c, up, &t->lease, &none);
     else if ((st = lease_range(s, c, up, &t->lease, &none)))
         return st;
-    t->lease.flags |= (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__LATER : 0;
+    t->lease.flags |=
+        (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__RETRY_LATER : 0;
     t->idle = none && (up->flags & YK__IDLE);
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_FOR_CONTROL, &t->lease, sizeof t->lease,
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &t->lease, sizeof t->lease,
                         &t->lease_op);
 }
 
@@ -143,7 +144,7 @@ static yk_status remember(yk_server *s, yk__client *c, const yk__up *up, const u
 }
 
 /* The keys of a pull: those in the message, or those of its chunk. */
-static yk_status take_keys(yk_server *s, yk__client *c, const yk__up *up, yk__pull *p)
+static yk_status handle_keys(yk_server *s, yk__client *c, const yk__up *up, yk__pull *p)
 {
     const uint32_t *sent = (const uint32_t *)(const void *)(yk__values_of(c) + up->npush);
     yk_status st = up->flags & YK__REMEMBERS ? YK_OK : remember(s, c, up, sent);
@@ -160,25 +161,25 @@ static yk_status take_keys(yk_server *s, yk__client *c, const yk__up *up, yk__pu
     return YK_OK;
 }
 
-static yk_status take_pull(yk_server *s, yk__client *c, const yk__up *up)
+static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__pull *p = yk__pull_of(s, c, up->pull);
-    if (p->owed)
+    if (p->unanswered)
         return yk_fail(YK_ELOST, "rank %d sent a pull before the previous one was answered", c->peer);
     p->number = up->pull;
     p->n = up->npull;
-    p->owed = true;
+    p->unanswered = true;
     p->of_push = (up->flags & YK__HAS_PUSH) != 0;
     p->wants = (up->flags & YK__WANTS) != 0;
-    return take_keys(s, c, up, p);
+    return handle_keys(s, c, up, p);
 }
 
-static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
+static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
 {
     c->thread[up->thread].idle = false;
     for (uint32_t i = 1; i < up->nshares; i++)
         c->thread[up->thread + i].idle = false;
-    yk_status st = up->flags & YK__HAS_PULL ? take_pull(s, c, up) : YK_OK;
+    yk_status st = up->flags & YK__HAS_PULL ? handle_pull(s, c, up) : YK_OK;
     if (st || !(up->flags & YK__HAS_PUSH))
         return st;
     bool again;
@@ -196,11 +197,11 @@ static yk_status take_step(yk_server *s, yk__client *c, const yk__up *up)
     if (late || (again && !s->config.synchronous))
         return YK_OK;
     if (!s->config.synchronous)
-        return yk__take_push(s, c, up);
+        return yk__handle_push(s, c, up);
     c->pushed = true;
     c->counts |= !again && (s->chief || !s->config.quorum); /* otherwise server 0 decides */
     c->pushed_at = c->last_message;
-    return up->examples && !again ? yk__apply_at_once(s, c) : YK_OK;
+    return up->examples && !again ? yk__apply_immediately(s, c) : YK_OK;
 }
 
 /* Whether the push matches its pull. */
@@ -226,14 +227,15 @@ static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
               bytes == sizeof *up + up->nshares * sizeof(yk__share) + (up->npush + yk__keys_sent(up)) * 4 &&
               is_consistent(s, c, up);
     for (uint32_t i = 0; ok && s->config.streams && i < up->nshares; i++)
-        ok = yk__shares_of(c)[i].cursor[YK_CURSOR - 1] >> YK_STREAM_SHIFT < (uint64_t)s->config.streams->n;
+        ok = yk__shares_of(c)[i].cursor[YK_CURSOR_SIZE - 1] >> YK_STREAM_SHIFT <
+             (uint64_t)s->config.streams->n;
     if (!ok)
         return yk_fail(YK_ELOST, "rank %d sent a malformed message of %zu bytes", c->peer, bytes);
     return YK_OK;
 }
 
 /* A lane leaves. When all lanes have, the client has left. */
-static yk_status take_leave(yk_server *s, yk__client *c, const yk__up *up)
+static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
     c->thread[up->thread].left = true;
@@ -268,7 +270,7 @@ static void note_message(yk_server *s, yk__client *c)
     c->lost = false;
 }
 
-yk_status yk__take_message(yk_server *s, yk__client *c)
+yk_status yk__handle_message(yk_server *s, yk__client *c)
 {
     const yk__up *up = yk__header_of(c);
     const size_t bytes = c->in.op.bytes;
@@ -276,15 +278,16 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
     if (st)
         return st;
     if (up->kind != YK__UP_STEP)
-        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_CONTROL, bytes, 1);
+        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_CONTROL, bytes, 1);
     else if (up->flags & YK__HAS_PUSH)
-        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, 4 * yk__keys_sent(up), 0);
+        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, 4 * yk__keys_sent(up),
+                               0);
     else
-        yk_comm_change_purpose(s->config.comm, true, YK_FOR_PUSH, YK_FOR_PULL, bytes, 1);
+        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, bytes, 1);
     note_message(s, c);
     switch (up->kind) {
     case YK__UP_STEP:
-        return take_step(s, c, up);
+        return handle_step(s, c, up);
     case YK__UP_LEASE:
         return s->config.assignment || s->config.streams
                    ? lease(s, c, up)
@@ -296,9 +299,9 @@ yk_status yk__take_message(yk_server *s, yk__client *c)
             c->thread[up->thread].idle = true;
         return YK_OK;
     case YK__UP_JOIN:
-        return yk__take_join(s, c, up);
+        return yk__handle_join(s, c, up);
     case YK__UP_LEAVE:
-        return take_leave(s, c, up);
+        return handle_leave(s, c, up);
     default:
         return yk_fail(YK_ELOST, "rank %d sent a message of unknown kind %u", c->peer, up->kind);
     }

@@ -1,18 +1,18 @@
 /* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left.
  *
  * Example:
- *     yk_job_folder f;
- *     yk_status st = yk_job_folder_make(4, &f); // /dev/shm/yoke-XXXXXX, for 4 processes
+ *     yk_job_directory f;
+ *     yk_status st = yk_job_dir_create(4, &f); // /dev/shm/yoke-XXXXXX, for 4 processes
  *     if (!st)
- *         yk_job_folder_remove(&f);
+ *         yk_job_dir_remove(&f);
  *
  * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that and removes it. If
  * all are killed, the next launcher does. Each directory has a lock file, which its launcher keeps locked. The kernel
  * releases the lock when the process ends, so a directory that can be locked is stale. (A process id would not do: it may be
  * reused, or belong to another container.) Main thread only.
  */
-#ifndef YK_CLI_JOB_FOLDER_H
-#define YK_CLI_JOB_FOLDER_H
+#ifndef YK_CLI_JOB_DIR_H
+#define YK_CLI_JOB_DIR_H
 
 #include "base/status.h"
 #include <limits.h>
@@ -24,14 +24,14 @@ typedef struct {
     char path[PATH_MAX]; /* "": none */
     int lock;
     pid_t cleaner; /* -1: none */
-} yk_job_folder;
+} yk_job_directory;
 
 /* Makes it in /dev/shm if there is enough space for this number of processes, else in TMPDIR. */
-yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out);
-void yk_job_folder_remove(yk_job_folder *f);
+yk_status yk_job_dir_create(int64_t processes, yk_job_directory *out);
+void yk_job_dir_remove(yk_job_directory *f);
 
 /* In a process of the job: ends the process when the launcher dies. On other hosts, where the directory does not exist, the
  * daemons of mpirun do that. */
-void yk_job_folder_watch(const char *path);
+void yk_job_dir_watch(const char *path);
 
 #endif

@@ -37,7 +37,7 @@ static bool was_done(const yk__trainer *t)
     return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
 }
 
-static void summarise(yk__trainer *t)
+static void summarize(yk__trainer *t)
 {
     yk_result *r = t->result;
     const double first_step = yk_observer_first_step(t->observer);
@@ -64,7 +64,7 @@ static yk_status check_exchange(const yk__trainer *t)
     for (int i = 0; i < k->ranks; i++) {
         const yk_rank_report *r = &t->result->report[i];
         uint64_t bytes = 0;
-        for (int p = 0; p < YK_FOR_CONTROL; p++)
+        for (int p = 0; p < YK_PURPOSE_CONTROL; p++)
             bytes += r->traffic[p].sent;
         const uint64_t examples = r->process.phases.examples;
         if (!bytes && t->step > t->result->resumed_from && examples)
@@ -155,8 +155,8 @@ static yk_status end_success(yk__trainer *t)
     if (!st)
         st = gather_reports(t);
     if (!st && chief) {
-        summarise(t);
-        st = yk__profile_take(t);
+        summarize(t);
+        st = yk__profile_collect(t);
     }
     if (!st && chief && r->examples == 0 && !r->interrupted)
         st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
@@ -225,7 +225,7 @@ static void save_failure(yk__trainer *t)
     yk_result *r = t->result;
     const bool chief = t->cluster.rank == 0;
     const uint64_t steps = steps_so_far(t);
-    summarise(t);
+    summarize(t);
     if (!chief)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;

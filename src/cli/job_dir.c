@@ -1,4 +1,4 @@
-#include "cli/job_folder.h"
+#include "cli/job_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -65,7 +65,7 @@ static void remove_stale(const char *base)
 }
 
 /* The file gets its name after it is locked, so no other launcher sees it unlocked. */
-static int lock_folder(const char *path)
+static int lock_directory(const char *path)
 {
     char new[PATH_MAX + 32], name[PATH_MAX + 32];
     snprintf(new, sizeof new, "%s/%s.new", path, lock_name);
@@ -116,7 +116,7 @@ static pid_t start_cleaner(const char *path)
     _exit(0);
 }
 
-yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out)
+yk_status yk_job_dir_create(int64_t processes, yk_job_directory *out)
 {
     const char *other = getenv("TMPDIR"), *base[] = {"/dev/shm", other && *other ? other : "/tmp"};
     char *path = out->path;
@@ -129,7 +129,7 @@ yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out)
             continue;
         snprintf(path, size, "%s/%sXXXXXX", base[i], prefix);
         if (mkdtemp(path)) {
-            out->lock = lock_folder(path);
+            out->lock = lock_directory(path);
             if (out->lock >= 0)
                 out->cleaner = start_cleaner(path);
             return YK_OK;
@@ -140,7 +140,7 @@ yk_status yk_job_folder_make(int64_t processes, yk_job_folder *out)
     return st;
 }
 
-void yk_job_folder_remove(yk_job_folder *f)
+void yk_job_dir_remove(yk_job_directory *f)
 {
     if (f->cleaner > 0) {
         kill(f->cleaner, SIGKILL);
@@ -159,7 +159,7 @@ static void *wait_for_lock(void *fd)
     _exit(1);
 }
 
-void yk_job_folder_watch(const char *path)
+void yk_job_dir_watch(const char *path)
 {
     char lock[PATH_MAX + 16];
     pthread_t thread;

@@ -8,19 +8,19 @@
  *                  sweep.csv, runs.csv, sweep.json, report.html
  *
  * Example:
- *     yk_sweep_folder f;
+ *     yk_sweep_dir f;
  *     yk_sweep_run_state state;
  *     json_t *summary = NULL;
- *     yk_status st = yk_sweep_folder_open("runs/softmax", &plan, false, &f);
+ *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &f);
  *     if (!st)
- *         st = yk_sweep_folder_find(f.path, &plan.run[0], &state, &summary);
+ *         st = yk_sweep_dir_find(f.path, &plan.run[0], &state, &summary);
  *     json_decref(summary);
- *     yk_sweep_folder_close(&f);
+ *     yk_sweep_dir_close(&f);
  *
  * One thread.
  */
-#ifndef YK_SWEEP_FOLDER_H
-#define YK_SWEEP_FOLDER_H
+#ifndef YK_SWEEP_DIR_H
+#define YK_SWEEP_DIR_H
 
 #include "base/lock.h"
 #include "sweep/plan.h"
@@ -29,25 +29,25 @@
 typedef struct {
     const char *path; /* borrowed */
     yk_lock *lock;
-} yk_sweep_folder;
+} yk_sweep_dir;
 
 typedef enum {
-    YK_SWEEP_RUN_ABSENT,
-    YK_SWEEP_RUN_BEGUN, /* interrupted or failed; can be resumed if it has a checkpoint */
+    YK_SWEEP_RUN_MISSING,
+    YK_SWEEP_RUN_INCOMPLETE, /* interrupted or failed; can be resumed if it has a checkpoint */
     YK_SWEEP_RUN_COMPLETE,
-    YK_SWEEP_RUN_OTHER, /* the run there has other options */
+    YK_SWEEP_RUN_DIFFERENT, /* the run there has other options */
 } yk_sweep_run_state;
 
 /* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan). Takes the lock. On
- * failure, call yk_sweep_folder_close() too. */
-yk_status yk_sweep_folder_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_folder *out);
-void yk_sweep_folder_close(yk_sweep_folder *f);
+ * failure, call yk_sweep_dir_close() too. */
+yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out);
+void yk_sweep_dir_close(yk_sweep_dir *f);
 
 /* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
-yk_status yk_sweep_folder_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
-                               json_t **summary_out);
+yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
+                            json_t **summary_out);
 
 /* PATH/RUN/NAME, or PATH/RUN if the name is NULL; the caller frees it. NULL: out of memory. */
-char *yk_sweep_folder_path(const char *path, const yk_sweep_run *run, const char *name);
+char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name);
 
 #endif
