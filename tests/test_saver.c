@@ -111,6 +111,50 @@ static char **list(void *self, int dir)
     return names;
 }
 
+static int exchange(void *self, int dir, const char *a, const char *b)
+{
+    const yk_fs *own = yk_fs_get();
+    (void)self;
+    yk_fs_set(NULL);
+    const int result = yk_fs_exchange(dir, a, b);
+    yk_fs_set(own);
+    return result;
+}
+
+static int lock_(void *self, int fd, bool take)
+{
+    const yk_fs *own = yk_fs_get();
+    (void)self;
+    yk_fs_set(NULL);
+    const int result = yk_fs_lock(fd, take);
+    yk_fs_set(own);
+    return result;
+}
+
+static ssize_t read_at(void *self, int fd, void *buf, size_t n, off_t at)
+{
+    (void)self;
+    return pread(fd, buf, n, at);
+}
+
+static int truncate_(void *self, int fd, off_t size)
+{
+    (void)self;
+    return ftruncate(fd, size);
+}
+
+static char *real_path(void *self, const char *path, char *out)
+{
+    (void)self;
+    return realpath(path, out);
+}
+
+static bool can_write(void *self, const char *path)
+{
+    (void)self;
+    return access(path, W_OK) == 0;
+}
+
 static const yk_fs slow_disk = {.open = open_,
                                 .close = close_,
                                 .read = read_,
@@ -122,7 +166,13 @@ static const yk_fs slow_disk = {.open = open_,
                                 .remove = remove_,
                                 .map = map,
                                 .unmap = unmap,
-                                .list = list};
+                                .list = list,
+                                .exchange = exchange,
+                                .lock = lock_,
+                                .read_at = read_at,
+                                .truncate = truncate_,
+                                .real_path = real_path,
+                                .can_write = can_write};
 
 /* ---- runs ---- */
 

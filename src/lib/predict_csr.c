@@ -118,6 +118,9 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
         return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu outputs, not %zu", outputs, columns);
     if (shape->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
+    if (shape->fields > 1)
+        return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model was trained on %u fields; use yoke_predict",
+                       shape->fields);
     if (csr->columns != shape->dim)
         return yk_fail(YK_EDATA, "the matrix has %zu columns, but the model was trained on %zu", csr->columns,
                        shape->dim);

@@ -59,10 +59,9 @@ static yk_status add_groups(yk__branches *m)
         yk_group group = {.keyed = true, .width = t->width, .keys = keys};
         t->group = o->ngroups;
         snprintf(group.name, sizeof group.name, "%s", t->name);
-        yk_model_tensor *to = &o->tensor[o->ntensors++];
-        *to =
-            (yk_model_tensor){.rank = 2, .shape = {dim, t->width}, .size = dim * t->width, .group = t->group};
-        snprintf(to->name, sizeof to->name, "%s.weight", t->name);
+        yk_model_tensor to = {.rank = 2, .shape = {dim, t->width}, .size = dim * t->width, .group = t->group};
+        snprintf(to.name, sizeof to.name, "%s.weight", t->name);
+        o->tensor[o->ntensors++] = to;
         yk_model_add_group(o, group);
     }
     if (!m->net)
@@ -365,7 +364,9 @@ static void predict(const yk_model *model, yk_workspace *workspace, const yk_vie
 {
     work *w = of(workspace);
     (void)model;
-    *loss += forward(w, v, b, false);
+    const double sum = forward(w, v, b, false);
+    if (loss)
+        *loss += sum;
     for (size_t i = 0; i < b->n; i++)
         p[i] = 1.0f / (1.0f + expf(-w->z[i]));
 }
