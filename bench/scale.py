@@ -156,8 +156,8 @@ def optimizers(b):
     setups = {}
     for kind in ("adagrad", "ftrl"):
         setups[f"{kind}, 1 thread"] = logreg("--optimizer", kind, lr="0.1", epochs=2)
-        setups[f"{kind}, {many} threads"] = logreg("--workers", str(many), "--optimizer", kind, lr="0.1", epochs=4)
-    setups[f"sgd with --l2, {many} threads"] = logreg("--workers", str(many), "--l2", "1e-6", epochs=4)
+        setups[f"{kind}, {many} threads"] = logreg("--workers", str(many), "--optimizer", kind, lr="0.1", epochs=12)
+    setups[f"sgd with --l2, {many} threads"] = logreg("--workers", str(many), "--l2", "1e-6", epochs=12)
     return [rate_row(f"logreg async, {name}", runs, 2.5e6 if name.endswith("1 thread") else 30e6)
             for name, runs in measure(b, setups).items()]
 

@@ -47,8 +47,14 @@ static const char *const written[] = {"config.ini",
                                       NULL};
 
 /* What only the owner of the lock writes, unlike report.html. */
-static const char *const locked[] = {"config.ini", "metrics.jsonl", "summary.json",
-                                     "trace.json", "join",          NULL};
+static const char *const locked[] = {"config.ini",
+                                     "metrics.jsonl",
+                                     "summary.json",
+                                     "trace.json",
+                                     "join",
+                                     "worker-[0-9]*/",
+                                     "worker-[0-9]*/resources.jsonl",
+                                     NULL};
 
 /* ---- checks ---- */
 
