@@ -66,7 +66,7 @@ static void formats(void **state)
     check(spec, 39);
 }
 
-/* The upper bound is kept in TFRecords and caches, also if the largest field numbers do not occur. */
+/* TFRecords and caches have the number of fields, even if the largest field numbers do not occur. */
 static void converted(void **state)
 {
     (void)state;

@@ -3,31 +3,11 @@
 #include "kern/factors.h"
 
 #include "kern/vmath.h"
+#include "kern/wide.h"
 
 /* Prefetch distances in rows: for the start of a row, for its indices, and for the vectors of those indices. Each needs the
  * result of the one before. */
 enum { START_AHEAD = 12, INDEX_AHEAD = 8, VECTOR_AHEAD = 3 };
-
-/* Vectors of 8 floats, where the processor has them. */
-#if defined(__AVX__) || YK_VW == 8
-enum { WIDE = 8 };
-typedef float wide __attribute__((vector_size(32)));
-#else
-enum { WIDE = 4 };
-typedef yk_v4 wide;
-#endif
-
-static inline wide load(const float *p)
-{
-    wide v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store(float *p, wide v)
-{
-    memcpy(p, &v, sizeof v);
-}
 
 /* Always inlined: gcc sees no effect in a function that only prefetches and drops calls of it. */
 #define INLINE static inline __attribute__((always_inline)) YK_RACY

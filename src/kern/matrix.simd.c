@@ -2,6 +2,7 @@
 #include "kern/matrix.h"
 
 #include "kern/vmath.h"
+#include "kern/wide.h"
 #include <math.h>
 
 #if defined(__x86_64__)
@@ -137,27 +138,8 @@ static void pack(const yk_batch *b, yk_rows *packed)
     packed->n = b->n;
 }
 
-/* A block of a row of the matrix: 4, 8, 12 or 16 floats, as whole vectors. No masks: a masked store that overlaps the next
+/* A block of a row of the matrix is 4, 8, 12 or 16 floats, as whole vectors (wide.h). No masks: a masked store that overlaps the next
  * load, which begins where the active lanes of the store end, cannot be forwarded and costs a dozen cycles. */
-#if defined(__AVX__) || YK_VW == 8
-enum { WIDE = 8 };
-typedef float wide __attribute__((vector_size(32)));
-#else
-enum { WIDE = 4 };
-typedef yk_v4 wide;
-#endif
-
-static inline wide load(const float *p)
-{
-    wide v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static inline void store(float *p, wide v)
-{
-    memcpy(p, &v, sizeof v);
-}
 
 #if defined(__AVX512F__)
 /* Up to 16 classes as one masked vector (masked loads are free, masked stores are not: see add_block). Four independent sums:
