@@ -5,9 +5,9 @@
  *
  *     float x[blocks][channels][height][width][16]
  *
- * A convolution is a matrix product whose right factor is never built (there is no im2col): entry (k, p) is the vector of 16
+ * A convolution is a matrix product whose right factor is never materialized (no im2col): entry (k, p) is the vector of 16
  * images at pixel p, shifted by the filter tap and channel of term k. Its address is the sum of two offsets, one of p and one
- * of k. The offsets are tables that are made once per network. Strides, padding and dense layers only need other tables.
+ * of k. The offset tables are built once per network. Strides, padding and dense layers only need different tables.
  *
  *     mul    C(m, p) = bias(m) + sum over k of A(m, k) * B(k, p)        or +=, without a bias;  A: scalars; B, C: vectors
  *     outer  D(m, k) += sum over p and lanes of Y(m, p) * X(k, p)       D: scalars; X, Y: vectors
@@ -43,8 +43,8 @@ typedef struct {
     int64_t c_m;
     const int32_t *c_p;
     const float *bias; /* [m]; NULL: 0 */
-    bool add;          /* to C, without a bias */
-    bool uncached;     /* B is too large for a cache; its vectors are contiguous */
+    bool add;          /* adds to C; `bias` is not used */
+    bool uncached;     /* B is too large for the cache; its vectors are contiguous */
 } yk_block_mul;
 
 typedef struct {
@@ -59,7 +59,7 @@ typedef struct {
 } yk_block_outer;
 
 /* `outer` adds to D once per piece of about YK_BLOCK_PIECE pixels. Piece i begins at pixel yk_block_piece(p, i). Calls with one
- * piece each compute the same sums as one call with all. */
+ * piece each compute the same sums as one call with all pieces. */
 enum { YK_BLOCK_PIECE = 96 };
 
 static inline size_t yk_block_pieces(size_t p)

@@ -33,7 +33,7 @@ enum { KC = 160, Q = YK_LANES / YK_VW };
 enum { KC_UNCACHED = 32 }; /* rows of 4096 floats map to the same few cache sets, which hold no more */
 enum { MANY_ROWS = 64, GROUP = 512 }; /* GROUP vectors of B are half of an L1 cache */
 
-/* The Q registers of a pixel, in outer: one at a time where a single one needs all registers for its sums. */
+/* outer processes the Q vectors of a pixel one at a time on arm64, where the sums of one vector need all registers. */
 #if !defined(__aarch64__)
 #define PIECEWISE YK_UNROLLED
 #elif defined(__clang__)
@@ -138,7 +138,7 @@ YK_ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, 
     for (; m + MR <= m_end; m += MR)
         tile(w, MR, nr, false, m, p, k_begin, k_end);
     switch (m_end - m) {
-    case 5: /* constants below MR, whatever MR is */
+    case 5: /* a constant below MR for every MR */
         tile(w, MR > 5 ? 5 : 1, nr, false, m, p, k_begin, k_end);
         break;
     case 4:

@@ -3,7 +3,7 @@
  *
  * Example:
  *     const yk_factors_ops *ops = yk_factors();
- *     ops->interact(&view, 8, &batch, sum, z);                         // z: adds the interactions
+ *     ops->interact(&view, 8, &batch, sum, z);                         // adds the interactions to z
  *     double loss = yk_linear()->logistic(z, &batch, err);
  *     ops->interact_grad(&view, 8, &batch, sum, err, slot, gradient);  // gradient[slot][8]
  *

@@ -9,7 +9,7 @@
  * result of the one before. */
 enum { START_AHEAD = 12, INDEX_AHEAD = 8, VECTOR_AHEAD = 3 };
 
-/* Always inlined: gcc sees no effect in a function that only prefetches and drops calls of it. */
+/* Always inlined: gcc thinks that a function that only prefetches has no effect, and drops calls to it. */
 #define INLINE static inline __attribute__((always_inline)) YK_RACY
 
 INLINE void prefetch_ahead(const yk_view *v, uint32_t width, const yk_batch *b, size_t i)

@@ -16,7 +16,7 @@
  *     avx512     F, VL, BW and DQ
  *     sve                                SVE with vectors of 256 or of 512 bits
  *
- * The width of SVE vectors depends on the processor. Tiles that stay in registers need to know it at compile time, so there
+ * The width of SVE vectors depends on the processor. Register tiles need to know it at compile time, so there
  * are two tables, _sve256 and _sve512. 128-bit SVE is no wider and no faster than NEON, so those processors use base, as do
  * processors with vectors wider than 512 bits. Any thread may call these functions.
  */
@@ -60,7 +60,7 @@ int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without 
         return YK_ISA_CHOOSE(name);                                                                          \
     }
 
-/* Marks functions of lock-free training for ThreadSanitizer: they read and write shared floats without synchronization.
+/* Exempts functions of lock-free training from ThreadSanitizer: they read and write shared floats without synchronization.
  * Aligned 32-bit accesses do not tear on x86-64 and arm64, and a lost update costs one gradient step of one example. */
 #define YK_RACY __attribute__((no_sanitize("thread")))
 

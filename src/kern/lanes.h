@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
     const float *x, *y, *dy;
     float *out;               /* forward: y; backward: dx */
-    size_t channels, channel; /* how many; floats between them */
+    size_t channels, channel; /* their number; floats between two of them */
     size_t n, size;
     float alpha, beta, bias;
 } yk_lrn;

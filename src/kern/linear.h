@@ -4,7 +4,7 @@
  * Example:
  *     const yk_linear_ops *ops = yk_linear();
  *     ops->margins(&view, &batch, z);
- *     double loss = ops->logistic(z, &batch, err);   // err: the derivative of the loss by z
+ *     double loss = ops->logistic(z, &batch, err);   // err: the derivative of the loss with respect to z
  *     ops->add_rows(&view, &batch, step);            // step[i] = -lr * err[i]
  *
  * Any thread may call these functions at any time; add_rows and sgd_steps on a shared table are lock-free. They allocate
@@ -34,7 +34,7 @@ typedef struct {
     void (*sgd_steps)(const yk_view *v, const yk_batch *b, uint32_t bias_key, float lr, float *loss);
 
     /* Adds a row to a merger of one float per key: the same bits as yk_merger_add_all(), but the n keys must
-     * differ. Reserve space first. */
+     * be distinct. Reserve space first. */
     void (*merge)(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 } yk_linear_ops;
 

@@ -118,7 +118,7 @@ static inline void offsets(const yk_view *v, const uint32_t *index, size_t n, in
 #endif
 }
 
-/* Always inlined: gcc sees no effect in a function that only prefetches and drops calls of it. */
+/* Always inlined: gcc thinks that a function that only prefetches has no effect, and drops calls to it. */
 #define PREFETCH static inline __attribute__((always_inline)) YK_RACY
 
 /* Prefetches the cold weights of a later row, those of keys from `from` on. The others are in a cache, and prefetching them
@@ -164,7 +164,7 @@ PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b,
     size_t end = b->n + b->ahead;
     if (i + START_AHEAD < end)
         __builtin_prefetch(rows->start + b->pick[i + START_AHEAD]);
-    /* the processor prefetches rows that follow each other, except for the first ones */
+    /* the processor prefetches consecutive rows, except for the first ones */
     if (i + INDEX_AHEAD < end && (!i || b->pick[i + INDEX_AHEAD] != b->pick[i + INDEX_AHEAD - 1] + 1)) {
         const uint64_t s = rows->start[b->pick[i + INDEX_AHEAD]],
                        e = rows->start[b->pick[i + INDEX_AHEAD] + 1];
@@ -190,7 +190,7 @@ static YK_RACY void margins(const yk_view *v, const yk_batch *b, float *z)
     }
 }
 
-/* Four loads, then four stores: no two entries of a row are the same weight, but the processor does not know that, and a load
+/* Four loads, then four stores: no two entries of a row use the same weight, but the processor does not know that, and a load
  * right after a store that may be to the same address stalls. */
 static inline __attribute__((always_inline)) YK_RACY void add_at(float *w, const int32_t *at,
                                                                  const float *value, size_t n, float by)
@@ -355,7 +355,7 @@ static double logistic(const float *z, const yk_batch *b, float *err)
 /* ---- merging ---- */
 
 #if defined(__AVX512F__)
-/* What the slots of 8 keys say. A slot is key << 32 | stamp + index. */
+/* The slots of 8 keys. A slot is key << 32 | stamp + index. */
 typedef struct {
     __m512i index;
     __mmask8 taken, same; /* by a key of this batch; by this key */
@@ -369,7 +369,7 @@ static inline slots read_slots(__m512i slot, __m512i key, __m512i stamp, __m512i
                    _mm512_cmpeq_epu64_mask(_mm512_srli_epi64(slot, 32), key)};
 }
 
-/* The new ones of 8 keys get their slots. The second of two that found the same free slot would overwrite the first. */
+/* Stores the new ones of 8 keys. Where two of them found the same free slot, a scatter would overwrite the first. */
 static inline void write_slots(yk_merger *m, __mmask8 fresh, __m512i at, __m512i slot)
 {
     __mmask8 equal = _mm512_mask_cmpeq_epu64_mask(fresh, at, _mm512_alignr_epi64(at, at, 1)) |

@@ -1,11 +1,11 @@
 /* Kernels of softmax regression on sparse rows: products with a matrix W[dim][ld] that has `classes` weights per feature.
  * ld is `classes` rounded up to a multiple of YK_CLASS_PAD; the padding stays zero. Dense rows are packed into sparse ones
- * first, since only a fifth of the pixels of MNIST are not zero.
+ * first, since only a fifth of the pixels of MNIST are non-zero.
  *
  * Example:
  *     const yk_matrix_ops *ops = yk_matrix();
  *     ops->rows_matrix(W, bias, ld, &batch, logits);
- *     double loss = ops->softmax(logits, classes, ld, &batch);   // logits become the gradient by the logits
+ *     double loss = ops->softmax(logits, classes, ld, &batch);   // logits become their gradient
  *     ops->add_outer(G, ld, &batch, logits);
  *
  * Functions allocate nothing and may be called by any thread. matrix_ref.c has the reference implementation.

@@ -20,7 +20,7 @@
  *
  * For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
  * including their momentum, decay and thresholds. For sgd, the store applies the decay that other weights have missed later
- * (store/decay.c), so that they converge to the optimum of the regularised loss.
+ * (store/decay.c), so that they converge to the optimum of the regularized loss.
  *
  * The functions are pure. The caller decides which threads may work on the same memory.
  */
@@ -43,7 +43,7 @@ typedef struct {
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
     uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
-    uint64_t earlier; /* steps before step 0 that the state comes from: adam's bias corrections continue */
+    uint64_t earlier; /* steps that the initial state has behind it: adam's bias corrections continue */
 } yk_optim_config;
 
 /* Parameters begin .. end of a dense model with their own learning rate, e.g. biases. */

@@ -191,7 +191,7 @@ INLINE bool sums_squares(yk_optim_kind kind)
 
 /* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
  * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. adam's mean square is
- * merged by the share of its way that each copy moves it; other moving averages are averaged. ftrl's z follows from the merged
+ * scaled by how far each copy moves it; other moving averages are averaged. ftrl's z follows from the merged
  * weight and n, so that the three stay consistent. Where the weight is zero, z is merged like a weight. */
 INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
                   const yk_optim_step *step)
