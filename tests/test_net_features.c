@@ -147,10 +147,10 @@ static void options_are_parsed(void **state)
     (void)state;
     yk_net_options o = {0};
     assert_int_equal(yk_net_options_init(&o, NULL), YK_OK);
-    assert_false(o.asked);
+    assert_false(o.given);
     assert_int_equal(yk_net_options_init(&o, "normal:0.01"), YK_OK);
     assert_int_equal(o.init, YK_INIT_NORMAL);
-    assert_true(o.init_size == 0.01 && o.asked);
+    assert_true(o.init_size == 0.01 && o.given);
     assert_int_equal(yk_net_options_init(&o, "uniform"), YK_OK);
     assert_int_equal(o.init, YK_INIT_TORCH);
     assert_int_equal(yk_net_options_augment(&o, "crop:12,flip"), YK_OK);

@@ -203,7 +203,7 @@ static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_wo
 
 /* ---- the network ---- */
 
-/* Examples first .. of the batch, at most 16. The others are ahead. */
+/* Up to 16 examples of the batch, from `first` on. The examples after them are its `ahead`. */
 static yk_batch block_of(const work *w, size_t first)
 {
     yk_batch b = *w->batch;

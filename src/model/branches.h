@@ -15,7 +15,7 @@
  *     group            kind                 tensors
  *     linear           keyed, width 1       linear.weight [1][keys], linear.bias [1]
  *     NAME             keyed, width K       NAME.weight [keys][K]                       one group per table
- *     network          dense                network.0.weight, network.0.bias, ...       numbers of layers after embed
+ *     network          dense                network.0.weight, network.0.bias, ...       layers after embed, from 0
  *
  * All keyed groups have the same keys, so the key of each entry is looked up once per batch (`slot`), and all their gradients
  * are lists of the same keys.
@@ -49,7 +49,7 @@ typedef struct {
     int net_group;
 } yk__branches;
 
-/* branches_parse.c: sets all of `out` but the groups and `model`. Errors point into the list. */
+/* branches_parse.c: sets all of `out` except the groups and `model`. Errors point into the list. */
 yk_status yk__branches_parse(const char *text, const yk_model_shape *shape, yk__branches *out);
 
 /* branches_describe.c: --dry-run, and the model as PyTorch source. */

@@ -8,7 +8,7 @@
 
 #define DEEP ", dense 400, relu, dense 400, relu, dense 400, relu, dense 1)"
 
-/* Models with a name. The width, NAME:WIDTH or the default, is inserted between the parts. */
+/* Named models. The width, NAME:WIDTH or the default, is inserted between the parts. */
 static const struct {
     const char *name;
     unsigned width;
@@ -150,7 +150,7 @@ static yk_status parse_table(yk__branches *m, span s, const char *kind, int *tab
     return find_table(m, s.begin, kind, text, (uint32_t)width, table_out);
 }
 
-/* The network that begins with an embed layer. `rest` are the layers after it. */
+/* The network that begins with an embed layer. `rest`: the layers after it. */
 static yk_status parse_network(yk__branches *m, span embed, span rest, const yk_model_shape *shape)
 {
     if (m->net)

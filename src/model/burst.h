@@ -8,7 +8,7 @@
  *         yk_local_burst_end(s, me, batch.n);
  *     }
  *
- * A burst updates the weights of the view in place, exactly as separate steps would; the division of the rows into bursts
+ * A burst updates the weights of the view in place, exactly as separate steps would; how the rows are divided into bursts
  * does not change the result. As with grad(), each worker has its own workspace, and nothing is allocated.
  */
 #ifndef YK_MODEL_BURST_H

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include <stdlib.h>
 
-enum { MAX_KINDS = 8 };       /* on either side of an image, about */
+enum { MAX_KINDS = 8 };       /* roughly, on each side of an image */
 enum { MAX_TERMS = 1 << 15 }; /* per pixel: with more, the tables of many groups would need too much memory */
 
 /* The rows or the columns of a product. A line is one of them. */
@@ -25,7 +25,7 @@ typedef struct {
     size_t n;
 } kinds;
 
-/* Distance of the lines of a kind. */
+/* Distance between the lines of a kind. */
 static size_t step_of(const axis *a)
 {
     return a->back ? a->stride : 1;

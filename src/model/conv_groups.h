@@ -8,7 +8,7 @@
  *
  * Rows with the same taps form a row kind, columns a column kind; a row kind with a column kind is a group. Adjacent kinds that
  * are too small are merged and use the taps of both: the additional ones read the border of zeros (net.h). The terms that are
- * left out are zero, so that results are the same to the bit.
+ * left out are zero, so results are bit-identical.
  *
  * Example:
  *     yk__conv_groups groups;
@@ -45,7 +45,8 @@ typedef enum { YK__CONV_FORWARD, YK__CONV_INPUT_GRADIENT, YK__CONV_WEIGHT_GRADIE
 yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out);
 void yk__conv_groups_free(yk__conv_groups *g);
 
-/* The first pixel at or after position `until` of the work, where the group begins at position `at`; a multiple of a tile. */
+/* The work of all groups is numbered from 0, and that of this group begins at `at`: the first pixel at or after `until`, rounded
+ * up to a tile. */
 static inline size_t yk__conv_group_pixel(const yk__conv_group *g, size_t at, size_t until)
 {
     if (until <= at)

@@ -70,11 +70,11 @@ static const char *parse_dropout(yk__layer *l, int n, char **arg)
 {
     l->rate = 0.5f;
     if (n > 1 || (n == 1 && (!yk__arg_float(arg[0], &l->rate) || !(l->rate >= 0.0f && l->rate < 1.0f))))
-        return "the rate of dropout is at least 0 and below 1, as in: dropout 0.5";
+        return "the dropout rate must be at least 0 and below 1, as in: dropout 0.5";
     return NULL;
 }
 
-/* What is dropped is a hash of the index of the value, so that backward drops the same without a stored mask. */
+/* A hash of its index decides whether a value is dropped, so that backward drops the same values without a stored mask. */
 static void drop_row(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
                      uint64_t first)
 {

@@ -1,9 +1,9 @@
 /* Convolution: y(o, p) = b(o) + sum over i, r, c of w(o, i, r, c) x(i, s p + (r, c) - pad).
  *
- * Forward, this is a product of the filters with the shifted input (block.h). The gradient by the input is the transposed
+ * Forward, this is a product of the filters with the shifted input (block.h). The gradient of the input is the transposed
  * product: dx(i, q) is the sum of w(o, i, r, c) dy(o, (q + pad - (r, c)) / s) where the division has no remainder. Taps (r, c)
  * that do not contribute to a pixel, because of the stride or because they are beyond the edge, are left out: pixels are
- * computed in groups with the same terms (conv_groups.h). The gradient by a filter is a sum over pixels.
+ * computed in groups with the same terms (conv_groups.h). The gradient of a filter is a sum over pixels.
  * Weights [out][in][kernel_h][kernel_w], as in PyTorch.
  */
 #include "model/net.h"
@@ -23,7 +23,7 @@ static const char *parse(yk__layer *l, int n, char **arg)
     if (n < 2 || !yk__arg_count(arg[0], 1, YK__MAX_OUTPUTS, &l->count))
         return "conv needs the number of filters and their size, as in: conv 6 5x5";
     if (!yk__arg_size(arg[1], YK__MAX_KERNEL, &l->kernel_h, &l->kernel_w))
-        return "the size of a filter is HEIGHTxWIDTH, as in 5x5, 64 at most";
+        return "the filter size must be HEIGHTxWIDTH, as in 5x5, at most 64";
     l->stride = 1;
     l->padding = YK__VALID;
     for (int i = 2; i < n; i++) {
@@ -103,7 +103,7 @@ static yk_status prepare(yk__layer *l, size_t max_blocks)
                                       : yk__conv_groups_make(l, YK__CONV_INPUT_GRADIENT, &t->input_gradient);
 }
 
-/* Computes the share of this thread of a product over all blocks. */
+/* Computes this thread's share of a product over all blocks. */
 static void products(const yk__pass *ctx, const yk__conv_groups *g, yk_block_mul *w, size_t m, size_t b_block,
                      size_t c_block)
 {
@@ -210,15 +210,15 @@ static void store_sums(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
-/* Adds n sums, `apart` floats from each other, to each of begin .. end of the gradient. */
-static void add_sums(const yk__pass *ctx, const float *sums, size_t n, size_t apart, size_t begin, size_t end,
-                     float *restrict grad)
+/* Adds n sums, `stride` floats apart, to each of begin .. end of the gradient. */
+static void add_sums(const yk__pass *ctx, const float *sums, size_t n, size_t stride, size_t begin,
+                     size_t end, float *restrict grad)
 {
     if (ctx->first_chunk && ctx->in_wave == 0)
         memset(grad + begin, 0, (end - begin) * sizeof *grad);
     for (size_t i = 0; i < n; i++)
         for (size_t k = begin; k < end; k++)
-            grad[k] += sums[i * apart + k];
+            grad[k] += sums[i * stride + k];
 }
 
 static void finish(const yk__layer *l, const yk__pass *ctx)

@@ -300,8 +300,8 @@ static void last_input_gradient(const yk__layer *l, const yk__pass *ctx)
 
 /* ---- by blocks ---- */
 
-/* Whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum goes through the images of the wave in order, as it
- * does chunk by chunk. */
+/* Whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum adds the images of the wave in order, as it does
+ * chunk by chunk. */
 static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
 {
     enum { OUTPUTS = 6, VECTORS = 4 };

@@ -11,7 +11,7 @@ static const char *parse(yk__layer *l, int n, char **arg)
         return "a pooling layer needs a window size, and optionally a stride, as in: maxpool 3 /2";
     l->kernel_w = l->stride = l->kernel_h;
     if (n == 2 && !yk__arg_stride(arg[1], YK__MAX_WINDOW, &l->stride))
-        return "the stride of a pooling layer is /N, as in: maxpool 3 /2";
+        return "the stride of a pooling layer must be /N, as in: maxpool 3 /2";
     return NULL;
 }
 

@@ -12,7 +12,7 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
         if (strcmp(name, models[i]->name) == 0) {
-            if (shape->net.asked)
+            if (shape->net.given)
                 return yk_fail(YK_EUSAGE,
                                "--init, --init-bias, --standardize, --augment and --profile are for "
                                "networks; --model %s is not a network",

@@ -109,8 +109,8 @@ typedef struct {
     /* Optional (NULL: derived from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
     int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 
-    /* Optional (NULL): with shape.net.profile, the time of the layers in gradients; and the highest FLOP/s of products that
-     * one thread reaches. */
+    /* Optional (NULL): with shape.net.profile, the time of each layer in grad(). peak: the highest FLOP/s that one thread
+     * reaches in matrix products. */
     int (*profile)(const yk_workspace *w, yk_profile_line *out, int max);
     double (*peak)(void);
 
@@ -134,11 +134,10 @@ struct yk_model {
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
     size_t nparams;    /* floats of all groups */
-    bool sparse;       /* has keyed groups, whose keys may be remapped: */
+    bool sparse;       /* has keyed groups; their keys may be remapped */
     uint32_t bias_key; /* internal id, in its keyed groups; UINT32_MAX: none */
     size_t outputs;    /* probabilities per example: 1 (of class 1) or the number of classes */
-    const char
-        *list; /* the layers of a model with a name; NULL: it has none, or they are its name. Borrowed */
+    const char *list;  /* the layer list of a named model; NULL: none, or the name is the list. Borrowed */
     int ntensors;
     yk_model_tensor tensor[YK_MAX_TENSORS];
 };

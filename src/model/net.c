@@ -12,7 +12,7 @@
  * ones it is as large as possible, because reading the weights is what costs. */
 enum { SMALL = 1 << 21, CACHE_BYTES = 3 << 19 };
 
-/* By blocks: memory of a wave; products of a stage and thread, in multiplications, below which another thread does not help. */
+/* By blocks: memory of a wave; multiplications per stage and thread below which another thread does not help. */
 enum { WAVE_BYTES = 1 << 26, MIN_PRODUCTS = 1 << 16 };
 
 /* ---- creation ---- */
@@ -187,7 +187,7 @@ static size_t chunk_of(const yk__net *net, size_t max_batch)
 }
 
 /* Large networks are divided by layers, because their weights should be read once per chunk. Threads that share a block wait
- * for each other after each stage, so groups are as small as possible, and do not grow beyond what the work pays for. */
+ * for each other after each stage, so groups are as small as possible, and never larger than the work justifies. */
 yk__division yk__divide(const yk__net *net, size_t max_batch)
 {
     const size_t blocks = (max_batch + YK_LANES - 1) / YK_LANES, chunk = chunk_of(net, max_batch);

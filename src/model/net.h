@@ -4,8 +4,8 @@
  *
  * An edge holds what flows between two layers: activations forward, and the gradients of the loss with respect to them
  * backward. Layers that work in place (relu, dropout) have the same edge on both sides. An edge is stored as
- * [block][channel][row][column][16 images], with a border of zeros as wide as its convolutions need, so that they have no
- * special case at the border.
+ * [block][channel][row][column][16 images], with a border of zeros as wide as its convolutions need, so that they need no
+ * special case there.
  *
  * A pass processes a batch in chunks of a few blocks that fit into the cache. The threads of a worker share its work in one of
  * two ways. The number of threads does not change the result.
@@ -70,7 +70,7 @@ typedef struct yk__net yk__net;
 typedef struct yk__profile yk__profile;
 typedef struct yk__pass yk__pass;
 
-/* How much of its output the backward pass of a layer reads; how much of the values it overwrites an in-place layer keeps. */
+/* What the backward pass of a layer reads of its output; what an in-place layer preserves of the values that it overwrites. */
 typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
 
 /* A kind of layer: its functions, and the traits that other code checks. Other code never compares pointers to ops. */
@@ -103,12 +103,12 @@ typedef struct {
     int weight_parts;
 
     yk__values backward_reads; /* of its own output */
-    bool elementwise;          /* may work in place, if `preserves` includes what the backward pass of the */
-    yk__values preserves;      /* previous layer reads */
-    bool equal_borders;        /* input and output must have the same border */
-    bool output_border;        /* the output may have a border */
-    bool flat_output;          /* described with one dimension */
-    yk_activation activation;  /* of relu, tanh and sigmoid */
+    bool elementwise;          /* may work in place, unless the previous layer reads more than `preserves` */
+    yk__values preserves;
+    bool equal_borders;       /* input and output must have the same border */
+    bool output_border;       /* the output may have a border */
+    bool flat_output;         /* described with one dimension */
+    yk_activation activation; /* of relu, tanh and sigmoid */
     int weight_rank; /* 4: [count][channels][kernel_h][kernel_w]; 2: [count][fan_in]; 0: no weights */
 } yk__layer_ops;
 
@@ -116,7 +116,7 @@ struct yk__layer {
     const yk__layer_ops *ops;
     char text[64]; /* as written */
     int number;
-    int stream; /* of random numbers; also its number in files of yoke 0.1.0. Named networks: without flatten layers */
+    int stream; /* of random numbers; also its number in files of yoke 0.1.0, which named networks count without flatten */
     int in, out;                          /* edges; equal for layers that work in place */
     bool no_input_gradient;               /* no layer before this one has parameters */
     size_t weights, biases;               /* numbers of parameters */
@@ -130,8 +130,8 @@ struct yk__layer {
     yk__strides x, y, dx, dy;   /* of the input, the output, and their gradients */
     size_t chunk, wave;         /* blocks; wave: 0 by layers, otherwise a multiple of chunk */
     void *tables;               /* owned; made by prepare(), freed by free() */
-    /* In addition to the edges: workspace_block floats per block of a chunk or wave, workspace_wave more by blocks, and
-     * workspace_more once; borrowed. */
+    /* Floats in addition to the edges: workspace_block per block of a chunk or wave, workspace_wave more if the work is
+     * divided by blocks, and workspace_more once. Borrowed. */
     size_t workspace_block, workspace_wave, workspace_more;
     float *workspace;
     double flops; /* multiplications and additions per image, forward */

@@ -57,7 +57,7 @@ uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks
 {
     const uint64_t now = yk_now_ns();
     p->slot[slot].ns += now - since;
-    p->slot[slot].calls += blocks > 0; /* 0: more time of the last call */
+    p->slot[slot].calls += blocks > 0; /* 0: more time for the last call */
     p->slot[slot].blocks += blocks;
     yk_trace_slice(p->track, p->name[slot], since, now - since);
     return now;

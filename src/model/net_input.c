@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Pixel (y, x) of the input is pixel (y + up, x + left) of the image, from the other side if flipped. */
+/* Pixel (y, x) of the input is pixel (y + up, x + left) of the image, mirrored if flipped. */
 typedef struct {
     bool flip;
     int64_t up, left;

@@ -21,7 +21,7 @@ yk_status yk_net_options_init(yk_net_options *o, const char *text)
         {"he", YK_INIT_HE}, {"glorot", YK_INIT_GLOROT}, {"torch", YK_INIT_TORCH}, {"uniform", YK_INIT_TORCH}};
     if (!text)
         return YK_OK;
-    o->asked = true;
+    o->given = true;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(text, plain[i].name) == 0) {
             o->init = plain[i].kind;
@@ -71,7 +71,7 @@ yk_status yk_net_options_standardize(yk_net_options *o, const char *text)
         o->standardize = YK_STANDARDIZE_NONE;
         return YK_OK;
     }
-    o->asked = true;
+    o->given = true;
     if (strcmp(text, "image") == 0) {
         o->standardize = YK_STANDARDIZE_IMAGE;
         return YK_OK;
@@ -99,7 +99,7 @@ yk_status yk_net_options_augment(yk_net_options *o, const char *text)
 {
     if (!text || strcmp(text, "none") == 0)
         return YK_OK;
-    o->asked = true;
+    o->given = true;
     for (const char *p = text;;) {
         const size_t length = strcspn(p, ",");
         if (length == 4 && strncmp(p, "flip", 4) == 0) {

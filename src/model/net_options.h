@@ -51,7 +51,7 @@ typedef struct {
     size_t crop; /* shifts by up to this many pixels in each direction */
 
     bool profile; /* measures the time of each layer */
-    bool asked;   /* something other than the defaults, which a linear model rejects */
+    bool given;   /* an option was given; linear models reject them */
 } yk_net_options;
 
 /* Each parses the value of one option; NULL leaves the default. */

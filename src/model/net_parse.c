@@ -1,4 +1,4 @@
-/* Parses "conv 6 5x5 same, relu, ..." to layers with shapes. Errors point into the list:
+/* Parses "conv 6 5x5 same, relu, ..." into layers with shapes. Errors point into the list:
  *
  *     error in the layer list:
  *       conv 6 5x5, maxpol 2, dense 10
@@ -15,7 +15,7 @@ static const yk__layer_ops *const kinds[] = {
     &yk__conv_ops, &yk__maxpool_ops, &yk__avgpool_ops, &yk__dense_ops, &yk__relu_ops,
     &yk__tanh_ops, &yk__sigmoid_ops, &yk__dropout_ops, &yk__lrn_ops,   &yk__flatten_ops};
 
-/* Networks with a name. The number of classes is appended to each list. */
+/* Named networks. The number of classes is appended to each list. */
 static const struct {
     const char *name, *layers;
 } named[] = {
@@ -214,7 +214,7 @@ yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const
     return st ? st : remove_last_border(net);
 }
 
-/* The user who gave a name did not write the list that the error points into: says which images the network needs instead. */
+/* A user who gave a name has not seen the list that an error would point into: says which images the network needs instead. */
 static yk_status fail_named(yk__net *net, const char *name, yk__edge input)
 {
     enum { MAX = 1024 };
@@ -230,7 +230,7 @@ static yk_status fail_named(yk__net *net, const char *name, yk__edge input)
         name, square.height, square.width, input.height, input.width, square.height);
 }
 
-/* Networks with a name had no flatten layer in yoke 0.1.0. It does not change the random numbers of the other layers. */
+/* Named networks had no flatten layer in yoke 0.1.0. It does not change the random numbers of the other layers. */
 static void number_streams(yk__net *net)
 {
     int flattened = 0;

@@ -130,7 +130,7 @@ static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t
         for (int stage = 0; stage < stages; stage++) {
             do_stage(w, me, ctx, at + b, stage);
             yk__pass_barrier(ctx);
-            if (me == 0) /* its profile stands for all groups: n blocks in `end` of them */
+            if (me == 0) /* its profile stands for all groups: scales its `end` blocks to n */
                 after_stage(w, stage, n * (b + ctx->blocks) / end - n * b / end, last_chunk, c);
         }
         if (w->hooks && w->training)

@@ -1,7 +1,7 @@
 /* Writes a model as Python source for PyTorch. Module names match the names of the tensors in model.safetensors. */
 #include "model/net.h"
 
-/* Dense layers accept images, nn.Linear does not: whether a Flatten that is not in the list is missing before layer i. */
+/* Dense layers accept images, nn.Linear does not: whether layer i needs a Flatten before it that is not in the list. */
 static bool needs_flatten(const yk__net *net, int i, bool flat)
 {
     return !flat && net->layer[i].ops->weight_rank == 2;

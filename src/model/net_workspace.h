@@ -52,7 +52,7 @@ struct yk_workspace {
     void (*job)(void *context, int me, int all); /* NULL: a pass */
     void *job_context;
     /* the current pass */
-    const yk__branch_hooks *hooks; /* NULL: it is a model of its own */
+    const yk__branch_hooks *hooks; /* NULL: the network is the whole model */
     const yk_batch *batch;
     const float *params;
     float *p; /* output: probabilities; may be NULL */

@@ -9,7 +9,7 @@ enum { CHANNEL_SAMPLE = 4096 };
 
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
 {
-    *out = (yk_net_options){.profile = c->profile || c->trace, .asked = isfinite(c->init_bias)};
+    *out = (yk_net_options){.profile = c->profile || c->trace, .given = isfinite(c->init_bias)};
     if (isfinite(c->init_bias)) {
         out->bias_given = true;
         out->init_bias = (float)c->init_bias;
