@@ -109,7 +109,7 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
         return bad(path, offsetof(yk_cache_header, fields), "invalid number of fields");
     if (!isfinite(h->scale))
         return bad(path, offsetof(yk_cache_header, scale), "the scale is not finite");
-    /* the product of two 32-bit numbers fits 64 bits; the third is checked by division */
+    /* the product of two 32-bit numbers fits in 64 bits; the third is checked by division */
     uint64_t plane = (uint64_t)h->height * h->width;
     if ((h->height || h->width || h->channels) &&
         (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))

@@ -1,8 +1,8 @@
-/* The binary cache: rows (base/rows.h) in a file, laid out as in memory, so that loading is a mapping.
+/* The binary cache: rows (base/rows.h) in a file, laid out as in memory, so that loading it means mapping it.
  *
- *     offset  size
+ *     offset  size   all numbers are little endian
  *          0     8   magic "YKCACHE1"
- *          8     4   version: 1; 2 or 3 with field numbers all little endian
+ *          8     4   version: 1; 2 or 3 with field numbers
  *         12     4   kind: 0 u8, 1 f32, 2 sparse     (yk_rows_kind)
  *         16     8   n, rows
  *         24     8   dim, columns
@@ -16,7 +16,7 @@
  *        216    24   versions 2 and 3: array 6 (field) in the same form; version 1: zero
  *        240     4   version 3: fields, the exclusive upper bound of field numbers; otherwise zero: not known
  *        244     8   zero
- *        252     4   CRC-32C of the 252 bytes before
+ *        252     4   CRC-32C of the preceding 252 bytes
  *        256         the arrays that exist, in this order, each at the next multiple of 64:
  *
  *     0 dense  u8 or f32 [n][dim]                 3 index  u32 [entries]   sparse
@@ -37,8 +37,8 @@
  *     st = yk_cache_close(w, st);                             // frees it; the file appears now, or not at all
  *     yk_rows_fini(&rows);                                    // unmaps the file
  *
- * Mapped rows are read-only, for any number of threads; a writer is for one thread. Damage is YK_EDATA with file, offset and
- * reason. If another process truncates a mapped file, the program dies of SIGBUS: replace the file by renaming, as the
+ * Mapped rows are read-only, for any number of threads; a writer belongs to one thread. Damage is YK_EDATA with file, offset and
+ * reason. If another process truncates a mapped file, the program is killed by SIGBUS: replace the file by renaming, as the
  * writer does.
  */
 #ifndef YK_FORMAT_CACHE_H

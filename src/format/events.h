@@ -1,4 +1,4 @@
-/* TensorBoard event files: scalars, histograms and graphs for `tensorboard --logdir RUN`, also while the run is going.
+/* TensorBoard event files: scalars, histograms and graphs for `tensorboard --logdir RUN`, even while training runs.
  *
  * Example:
  *     yk_events *e;
@@ -8,7 +8,7 @@
  *     st = yk_events_flush(e);                                // makes it visible to other processes
  *     st = yk_events_close(e, st);                            // frees it, as yk_file_close() does
  *
- * A file is TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first has the version:
+ * A file consists of TFRecord frames (format/tfrecord.h), each a protobuf message `Event`; the first has the version:
  *
  *     events.out.tfevents.1700000000.HOST.PID.N
  *     Event    1: wall_time double   2: step int64   3: file_version string   4: GraphDef (bytes)   5: Summary
@@ -60,7 +60,7 @@ yk_status yk_events_scalars(yk_events *e, double wall_time, int64_t step, const 
 yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, const char *tag,
                               const yk_histogram *histogram);
 
-/* For TensorBoard's page "Graphs". Once per file. */
+/* For TensorBoard's "Graphs" tab. Once per file. */
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n);
 
 yk_status yk_events_flush(yk_events *e);

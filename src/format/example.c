@@ -9,8 +9,8 @@ enum { BYTES = YK_FEATURE_BYTES, FLOATS = YK_FEATURE_FLOATS, INTS = YK_FEATURE_I
 static const char *const default_names[] = {"label", "index", "value", "field"};
 enum { LABEL, INDEX, VALUE, FIELD, OTHER }; /* features by name */
 
-/* ---- the general decoder of one map entry: every encoding that protobuf allows. It runs once to check and count, and for an
- * entry that is not in canonical form again to store. */
+/* ---- the general decoder of one map entry: every encoding that protobuf allows. It runs once to check and count, and
+ * again to store an entry that is not in canonical form. */
 
 typedef struct {
     int kind; /* BYTES, FLOATS, INTS; 0: the Feature is empty */

@@ -1,10 +1,10 @@
-/* Decodes JPEG and PNG images, recognized by their bytes, to planes of bytes of one size.
+/* Decodes JPEG and PNG images, recognized by their first bytes, to planes of bytes of a given size.
  *
  * Example:
  *     yk_image_decoder *d;
  *     yk_image_form form = {.height = 224, .width = 224, .channels = 3, .fit = YK_FIT_CROP};
  *     st = yk_image_decoder_create(&d);
- *     st = yk_image_decode(d, bytes, n, &form, planes);      // [channels][height][width]; YK_EDATA: yk_error() is why
+ *     st = yk_image_decode(d, bytes, n, &form, planes);      // [channels][height][width]; YK_EDATA: see yk_error()
  *     yk_image_decoder_free(d);
  *
  * An image of another shape is fitted to the form:
@@ -16,10 +16,10 @@
  *
  * resample.h describes the filter. A JPEG that is at least twice as large as the form is decoded at 1/2, 1/4 or 1/8 of its
  * size. Alpha is dropped, 16 bits become 8, CMYK becomes RGB; gamma, color profiles and EXIF orientation are ignored. Damage
- * is an error with the text of the library, even where the library would continue with gray pixels.
+ * is an error with the library's message, even where the library would continue with gray pixels.
  *
  * Memory is bounded: at most YK_IMAGE_SIDE pixels per side and YK_IMAGE_PIXELS in total. Rows are processed one by one; only
- * a progressive JPEG or an interlaced PNG is held as a whole. A decoder is for one thread at a time and any number of images.
+ * a progressive JPEG or an interlaced PNG is held as a whole. A decoder decodes any number of images, in one thread at a time.
  */
 #ifndef YK_FORMAT_IMAGE_H
 #define YK_FORMAT_IMAGE_H

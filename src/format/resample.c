@@ -138,13 +138,13 @@ static inline uint8_t to_byte(float v)
     return (uint8_t)(int)(v + 0.5f);
 }
 
-/* The weights of ITU-R BT.601, as JPEG has them. */
+/* The weights of ITU-R BT.601, as in JPEG. */
 static inline uint8_t to_gray(const float *v)
 {
     return to_byte(0.299f * v[0] + 0.587f * v[1] + 0.114f * v[2]);
 }
 
-/* [n][4] floats to three planes, in two steps: compilers vectorise the deinterleaving of bytes. */
+/* [n][4] floats to three planes, in two steps: compilers vectorize the deinterleaving of bytes. */
 static void split_colors(const float *restrict from, size_t n, uint8_t *restrict out, size_t plane)
 {
     enum { CHUNK = 64 };

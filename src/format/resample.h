@@ -1,4 +1,4 @@
-/* Scales an image row by row, as a decoder delivers it, so that even a very large photograph is never in memory as a whole.
+/* Scales an image row by row, as a decoder delivers it, so that even a very large photo is never held in memory as a whole.
  *
  * Example:
  *     yk_resampler r = {0};

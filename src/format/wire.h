@@ -61,7 +61,7 @@ static inline const uint8_t *yk__wire_tag(const uint8_t *p, const uint8_t *end, 
     return *tag > UINT32_MAX || *tag >> 3 == 0 ? NULL : p;
 }
 
-/* Groups (wire types 3 and 4) are older than Example, and count as malformed. */
+/* Groups (wire types 3 and 4) are deprecated, and treated as malformed. */
 static inline const uint8_t *yk__wire_skip(const uint8_t *p, const uint8_t *end, uint64_t tag)
 {
     uint64_t v;
