@@ -14,7 +14,7 @@ static void shorten(const char *s, size_t max, char *out, size_t size)
         return;
     }
     size_t head = max / 3, tail = max - head - 1;
-    while (head > 0 && (s[head] & 0xc0) == 0x80) /* not inside of a character */
+    while (head > 0 && (s[head] & 0xc0) == 0x80) /* not inside a character */
         head--;
     const char *end = s + n - tail;
     while ((*end & 0xc0) == 0x80)

@@ -182,10 +182,10 @@ static double rounded(double x)
     return round(x * 100.0) / 100.0;
 }
 
-static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *broadcast_out)
+static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
     const yk_facts *f = &c->facts[g->run[0]];
-    *broadcast_out = NAN;
+    *spread_out = NAN;
     switch (offset) {
     case FACT(batch):
     case FACT(workers):
@@ -198,13 +198,13 @@ static double value_of(const yk_compare *c, const yk_config_group *g, size_t off
     case FACT(network):
     case FACT(sent):
     case FACT(received): { /* threads send nothing */
-        const double x = yk_group_mean(c, g, offset, broadcast_out);
-        return x > 0.0 ? x : (*broadcast_out = NAN);
+        const double x = yk_group_mean(c, g, offset, spread_out);
+        return x > 0.0 ? x : (*spread_out = NAN);
     }
     case EPOCHS:
         return c->epochs_differ ? rounded(f->epochs) : NAN;
     default:
-        return yk_group_mean(c, g, offset, broadcast_out);
+        return yk_group_mean(c, g, offset, spread_out);
     }
 }
 

@@ -1,6 +1,6 @@
-/* Several runs compared: the tables that people make by hand, and the main results.
+/* Compares several runs: the tables that people otherwise make by hand, and the main results.
  *
- * Runs that differ only in the seed are repeats: they are one row, with mean and standard deviation. A table is made if
+ * Runs that differ only in the seed are repeats: they form one row, with mean and standard deviation. A table is made if
  * runs differ in what it compares and are otherwise the same:
  *
  *     runs       all runs: results
@@ -9,7 +9,7 @@
  *     workers    number of workers: speed-up and efficiency, compared with one worker or the fewest
  *     modes      synchronous and asynchronous (or bounded staleness)
  *
- * Speed is examples per second. A speed-up says nothing about the time to an accuracy; that has its own column.
+ * Speed is examples per second. A speed-up says nothing about the time to reach an accuracy, which has its own column.
  *
  * Example:
  *     yk_compare c;
@@ -82,11 +82,11 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
-/* The mean and, if broadcast_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
+/* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
  * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
- * failed. */
+ * runs failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
-double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *broadcast_out);
+double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
 /* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
  * Returns their number. The names are borrowed. */

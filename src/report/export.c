@@ -131,7 +131,7 @@ static int start(const conversion *c, const char *from, const char *to, int heig
     return error;
 }
 
-/* By the first converter that is installed. */
+/* Uses the first converter that is installed. */
 static yk_status convert(conversion *c, const char *from, const char *to, int height)
 {
     pid_t pid;

@@ -1,14 +1,14 @@
-/* The figures and tables of a report as files.
+/* Writes the figures and tables of a report to files.
  *
  * Creates the directory if necessary, and replaces files of the same name. A figure that can be drawn by step, epoch and
- * seconds is three files.
+ * seconds becomes three files.
  *
  * Example:
  *     yk_status st = yk_export_csv(&figures, &compare, "figures");      // accuracy.csv, table-batch.csv, ...; all points
  *     st = yk_export_svg(&figures, "figures");                          // accuracy-epoch.svg, cpu.svg, ...
  *     st = yk_export_png(&figures, "figures");                          // needs rsvg-convert or chromium
  *
- * One thread.
+ * Not thread-safe.
  */
 #ifndef YK_REPORT_EXPORT_H
 #define YK_REPORT_EXPORT_H

@@ -24,7 +24,7 @@ typedef struct {
     double epoch, step; /* of the first evaluation as good as that, except for noise */
     double rest;        /* share of the run's time after it */
     bool reached;       /* enough of the run came after it to be sure */
-    bool worse;         /* the test loss rose again, by more than noise: */
+    bool worse; /* the test loss rose again, by more than noise; then `low`, `low_epoch` and `last` are set */
     double low, low_epoch, last;
 } yk_plateau;
 
@@ -95,7 +95,7 @@ double yk_run_seconds_to(const yk_run *r, double accuracy);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);
 
-/* A value of summary.json by its path, "resources.cpu.mean". NULL or NAN if there is none, also if `from` is NULL. */
+/* A value of summary.json by its path, "resources.cpu.mean". NULL or NAN if there is none, or if `from` is NULL. */
 const json_t *yk_summary_at(const json_t *from, const char *path);
 double yk_summary_number(const yk_run *r, const char *path); /* true is 1 */
 const char *yk_summary_text(const yk_run *r, const char *path);

@@ -82,7 +82,7 @@ void yk_figures_fini(yk_figures *fs);
 void yk_figures_thin(yk_figures *fs, size_t bytes);
 
 /* Thins n points, ascending by x[axis], to at most about `max`, in place: the first and the last, and the lowest and
- * highest point of each of most/2 equal parts of x. Returns how many are left. */
+ * highest point of each of max/2 equal parts of x. Returns how many are left. */
 size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max);
 
 void yk_figure_csv(const yk_figure *f, yk_text *out);

@@ -135,7 +135,7 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
                 snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
                          word ? ", " : "", word ? word : "");
             yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
-            s->color = single ? k : p->rank; /* one per process, or of one process, one per part */
+            s->color = single ? k : p->rank; /* by process, or by part if there is only one process */
             s->dash = single || part >= 0 ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
                 double y = yk_double_at(&p->sample.row[m], q->offset[k]);

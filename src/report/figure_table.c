@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a table that tell its lines panel_only: those before x, except for those that change with x. */
+/* The columns of a table that distinguish its lines: those before x, except for those that change with x. */
 typedef struct {
     const yk_table *t;
     size_t column[YK_MAX_LABEL_OPTIONS];

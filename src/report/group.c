@@ -72,7 +72,7 @@ static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, s
                                   : yk_double_at(&c->facts[g->run[i]], offset);
 }
 
-double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *broadcast_out)
+double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
     double sum = 0.0, squares = 0.0, n = 0.0;
     for (size_t i = 0; i < g->n; i++) {
@@ -86,8 +86,8 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
         if (isfinite(x))
             squares += x * x;
     }
-    if (broadcast_out)
-        *broadcast_out = n > 1.0 ? sqrt(squares / (n - 1.0)) : NAN;
+    if (spread_out)
+        *spread_out = n > 1.0 ? sqrt(squares / (n - 1.0)) : NAN;
     return mean;
 }
 

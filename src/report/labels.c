@@ -120,8 +120,7 @@ unsigned yk__choose_panels(const yk_options_of *o)
         if ((mask & o->panel_only) != o->panel_only)
             continue;
         const size_t n = classes(o, mask, &largest);
-        if (largest <= YK_MAX_CURVES &&
-            n <= fewest) /* rather by batch than by mode or workers: later options */
+        if (largest <= YK_MAX_CURVES && n <= fewest) /* prefers later options: batch over mode or workers */
             fewest = n, best = mask;
     }
     return best;
@@ -203,7 +202,8 @@ yk_status yk__labels_make(yk_compare *c)
         join(c, g, &o, all & ~panels, line);
         if (!*group->label || names)
             snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
-        if (c->groups > YK_MAX_CURVES && !panels) /* they differ in nothing that is known: six by six */
+        if (c->groups > YK_MAX_CURVES &&
+            !panels) /* no known option distinguishes them: YK_MAX_CURVES per panel */
             snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
         group->panel = yk__index_of(c->panel, &c->panels, panel);
         group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);

@@ -14,7 +14,7 @@
  *             loss = f.number;
  *     bool ok = more == 0;      // -1: not an object, for example half a line of a killed run
  *
- * Everything is borrowed from the line. Any thread.
+ * Everything is borrowed from the line. Thread-safe.
  */
 #ifndef YK_REPORT_LINE_H
 #define YK_REPORT_LINE_H

@@ -22,7 +22,7 @@
 
 #include "report/figure.h"
 
-#define YK_COLORS 8 /* then again, dashed */
+#define YK_COLORS 8 /* further lines use them again, dashed */
 #define YK_DASHES 5
 
 typedef enum { YK_DRAW_PAGE, YK_DRAW_FILE } yk_draw;

@@ -1,4 +1,4 @@
-/* Run directories to a page, and to files: `yoke report`.
+/* Makes a page, and files, from run directories: `yoke report`.
  *
  * A path is a run directory, or a directory with some below it (run.h).
  *
@@ -8,7 +8,7 @@
  *     yk_status st = yk_report_make(&report, &result);
  *     free(result.out);
  *
- * One thread calls; several threads read the runs.
+ * Called by one thread; it starts threads that read the runs.
  */
 #ifndef YK_REPORT_REPORT_H
 #define YK_REPORT_REPORT_H

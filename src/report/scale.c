@@ -147,11 +147,11 @@ static double unit_of(yk_unit unit, double mean, const char **word_out)
     }
 }
 
-void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *broadcast_out)
+void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out)
 {
     const char *word, *shown;
     yk_unit_text(unit, mean, mean_out);
-    yk_unit_text(unit, spread, broadcast_out);
+    yk_unit_text(unit, spread, spread_out);
     if (!isfinite(mean) || !isfinite(spread) || (unit == YK_UNIT_SECONDS && mean >= 99.95))
         return;
     const double factor = unit_of(unit, mean, &word), x = mean * factor, s = spread * factor;
@@ -161,11 +161,11 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
     decimals = decimals < 0 ? 0 : decimals > max ? max : decimals;
     shown = unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE ? word : "";
     snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals, x, word);
-    snprintf(broadcast_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
+    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
     if (unit == YK_UNIT_INTEGER)
         with_commas(mean, mean_out);
-    if (!strpbrk(broadcast_out, "123456789")) /* smaller than the last digit */
-        *broadcast_out = 0;
+    if (!strpbrk(spread_out, "123456789")) /* smaller than the last digit */
+        *spread_out = 0;
 }
 
 /* ---- axes ---- */

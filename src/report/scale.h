@@ -37,7 +37,7 @@ void yk_unit_text(yk_unit unit, double x, char *out /* [YK_UNIT_SIZE] */);
 
 /* A mean and a standard deviation, in the same unit, with no more digits than the deviation justifies: "7.1 k", "8.5 k";
  * "91.74 %", "0.12". A deviation that would be 0 is "". */
-void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *broadcast_out);
+void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out);
 
 #define YK_AXIS_TICKS 16
 

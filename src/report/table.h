@@ -11,7 +11,7 @@
  *     yk_status st = t.status;                    // the first error
  *     yk_table_fini(&t);
  *
- * Cells are owned by the table, its texts are borrowed. One thread.
+ * Cells are owned by the table, its texts are borrowed. Not thread-safe.
  */
 #ifndef YK_REPORT_TABLE_H
 #define YK_REPORT_TABLE_H
@@ -39,7 +39,7 @@ typedef struct {
     const char *id, *title, *note; /* borrowed */
     yk_column column[48];
     size_t columns;
-    size_t lead;   /* rows in which this many first columns are equal form a group */
+    size_t lead;   /* consecutive rows with equal first `lead` columns form a group */
     yk_cell *cell; /* [rows][columns] */
     size_t cells, cap;
     int *run; /* [rows] */

@@ -1,4 +1,4 @@
-/* Fewer points with the same shape. */
+/* Removes points without changing the shape of a line. */
 #include "report/figure.h"
 
 #include <math.h>

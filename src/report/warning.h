@@ -1,4 +1,4 @@
-/* The warnings on top of a report: reasons why its numbers mean something else than a reader may think.
+/* The warnings at the top of a report: reasons why its numbers may not mean what a reader thinks.
  *
  * There is one group per kind of warning (observe/warnings.h), with an item for each run that it is about. The report
  * finds most of them itself, so that it also warns about runs that ended without a summary. Warnings that a run wrote
@@ -12,7 +12,7 @@
  *         printf("%s: %s\n", w.group[i].title, w.group[i].item[0].text);
  *     yk_warnings_fini(&w);
  *
- * The warnings own their texts; the comparison is borrowed only during the call. One thread.
+ * The warnings own their texts; the comparison is borrowed only during the call. Not thread-safe.
  */
 #ifndef YK_REPORT_WARNING_H
 #define YK_REPORT_WARNING_H
@@ -31,7 +31,7 @@ typedef struct {
 } yk_warning_group;
 
 typedef struct {
-    yk_warning_group group[YK_WARNING_KINDS]; /* [n] are not empty, in the order of their kinds */
+    yk_warning_group group[YK_WARNING_KINDS]; /* the first n are not empty, in the order of their kinds */
     size_t n;
     yk_status status; /* the first error */
 } yk_warnings;
