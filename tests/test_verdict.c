@@ -375,7 +375,7 @@ static void pinned_to_few_cores(void **state)
     t.usage.cores = 0.5;
     t.usage.cpu.mean = 0.5;
     v = judge(&t);
-    assert_words(v->text, "may use only 0.5 cores");
+    assert_words(v->text, "uses all of the 0.5 cores");
 }
 
 /* Messages between processes of one host do not use a link, whatever was measured. */

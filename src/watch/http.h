@@ -1,4 +1,4 @@
-/* A small HTTP server for a running training: a web page, its data, and metrics for Prometheus.
+/* A small HTTP server for a run in progress: a web page, its data, and metrics for Prometheus.
  *
  * Example:
  *     yk_http_config c = {.address = "8080", .make = make_document, .context = run};

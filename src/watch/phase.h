@@ -1,4 +1,4 @@
-/* Where the time of a worker goes: each moment belongs to one phase, and the phases add up to the wall time.
+/* How a worker spends its time: each moment belongs to one phase, and the phases add up to the wall time.
  *
  * Example:
  *     yk_phases *p = yk_alloc(workers, sizeof *p, "the phases"); // zeroed; one per worker
@@ -24,7 +24,7 @@
  * Long waits (for a reader of data, at a barrier after spinning) are always timed by the code that waits and reported with
  * yk_phase_waited(). They are counted exactly and are not part of those proportions.
  *
- * A yk_phases belongs to one worker. Its thread makes all of the calls above; NULL does nothing. Any other thread may call
+ * A yk_phases belongs to one worker. Its thread makes all of the calls above, which do nothing for NULL. Any other thread may call
  * yk_phases_read() at any time and gets consistent numbers (a sequence lock; all fields are atomic).
  */
 #ifndef YK_WATCH_PHASE_H

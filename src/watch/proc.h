@@ -1,5 +1,5 @@
-/* One sample of what this process and its host have used so far, from /proc and getrusage(). Differences of two samples
- * are rates (watch/resources.h).
+/* One sample of what this process and its host have used so far, from /proc and getrusage(). Differences between two samples
+ * give rates (watch/resources.h).
  *
  * Example:
  *     yk_proc *p;

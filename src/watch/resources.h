@@ -11,7 +11,7 @@
  *     st = yk_resources_stop(r, st, &u); // takes r; writes the last sample
  *
  * With every = 0 there is no thread and no file: only a first and a last sample, which give means. The file has one JSON
- * object per line (the first one is broken here); unknown values are left out:
+ * object per line (the first is wrapped here); unknown values are left out:
  *
  *     {"kind":"host","rank":0,"role":"chief","host":"name","pid":1,"cores":2,"memory_bytes":N,
  *      "nic":{"eth0":125000000},"interval":0.25,"began":UNIX}
@@ -23,7 +23,7 @@
  *
  * An alert means that a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity and
  * cgroups allow (or all cores of the host, if other programs use them), the memory of the cgroup or the host, the rate of
- * the link if the system knows it, and all of the time of a disk.
+ * the link if the system knows it, and 100 % of the time of a disk.
  */
 #ifndef YK_WATCH_RESOURCES_H
 #define YK_WATCH_RESOURCES_H
@@ -123,7 +123,7 @@ typedef struct {
 typedef struct yk_resources yk_resources;
 
 yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out);
-void yk_resources_pause(yk_resources *r, bool pause); /* stops sampling for a while */
+void yk_resources_pause(yk_resources *r, bool pause); /* or resumes sampling */
 void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */
 

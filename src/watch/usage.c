@@ -39,7 +39,6 @@ static yk_nic_usage *nic_usage(yk_usage *u, const char *name)
     return &u->nic[i];
 }
 
-/* Updates the means from the rates since the first sample, or the peaks from those of the last interval. */
 void yk__usage_update(yk_usage *u, const yk_sample *s, bool mean)
 {
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {

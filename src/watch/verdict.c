@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 static const double min_seconds = 0.1; /* shorter runs have no verdict */
-static const double much_slower = 2.0; /* more than competition makes one of several workers slower */
+static const double much_slower = 2.0; /* slower than competition for cores makes one of several workers */
 enum { MIN_STEPS = 4 };
 
 const char *yk_verdict_name(yk_verdict_kind kind)
@@ -78,7 +78,7 @@ static double taken_by_others(const yk__facts *f)
     return wanted * lost / fmax(f->cpu + lost, 1e-9);
 }
 
-/* The share of the time that runnable workers lose because other programs use the cores; 0: something else is lost more. */
+/* The share of the time that runnable workers lose because other programs use the cores; 0: more is lost to something else. */
 static double competition(const yk__facts *f)
 {
     const double full = f->host_cores > 0.0 ? f->cpu_host / f->host_cores : 0.0;

@@ -25,7 +25,7 @@
  *         checkpoints                               disk
  *     asynchronous: one worker is much slower       straggler
  *     asynchronous: computing takes much longer
- *         than by one worker alone                  contention
+ *         than with one worker alone                contention
  *     more than half of the time computing          cpu
  *     otherwise                                     none
  *

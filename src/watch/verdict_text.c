@@ -81,7 +81,7 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
     const yk_evidence *e = f->e;
     const double cores = f->shared_cores;
     if (f->threads < 1.5)
-        say(v, "this run may use only %.3g cores, and uses them all: a CPU limit of its cgroup", cores);
+        say(v, "this run uses all of the %.3g cores that the CPU limit of its cgroup allows", cores);
     else if (e->ranks > 1)
         say(v,
             "%.0f threads of %d processes share %.3g cores%s; %.0f %% of the time they wait for a core or "
@@ -271,7 +271,8 @@ static void describe_contention(const yk__facts *f, yk_verdict *v)
             e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
     else
         say(v,
-            "%d workers change the same parameters, and computing takes %.1f times as long as by one worker "
+            "%d workers change the same parameters, and computing takes %.1f times as long as with one "
+            "worker "
             "alone; %.0f %% of the time is lost",
             e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
             100.0 * v->share);
