@@ -7,7 +7,7 @@
  *         threads = (int)l.cores;
  *
  * PROC/self/cgroup names the cgroups of this process. The effective limit is the smallest one from there up to the root.
- * In a container the path may be one of the host that is not visible: then only the files of the root are read.
+ * In a container, that path may belong to the host and not be visible: then only the files of the root are read.
  *
  *     0::/user/run            version 2    SYS/fs/cgroup/user/run/cpu.max            "150000 100000" or "max 100000"
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"

@@ -17,7 +17,7 @@
 #include "base/rows.h"
 
 typedef struct {
-    uint32_t hot; /* ids 0 .. hot-1 are the most frequent keys, by falling frequency */
+    uint32_t hot; /* ids 0 .. hot-1 are the most frequent keys, in descending order of frequency */
     float *freq;  /* [hot] */
     float norm;   /* the sum over all keys: the expected |x|^2 of an example */
     size_t slots; /* of the hash table below; 0: the identity */

@@ -74,8 +74,8 @@ static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
     m->value[yk_merger_slot(m, key)] += value;
 }
 
-/* The same as n times yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If keys of one call
- * differ, kern/linear.h has a still faster one. */
+/* The same as n times yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If the keys of a
+ * call are distinct, kern/linear.h has an even faster version. */
 void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 
 /* slot_out[i]: the index of key[i] in m->key[]. New keys get the value 0. One float per key. Until it is cleared, no other

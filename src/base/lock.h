@@ -9,7 +9,7 @@
  *     yk_lock_release(lock);
  *
  * The lock is an fcntl() lock of an open file description (F_OFD_SETLK) on DIR/lock. It belongs to the yk_lock, not to the
- * process, so that two in one process exclude each other. The kernel releases it when the owner ends, however it ends, so a
+ * process, so two locks in one process exclude each other. The kernel releases it when the owner ends, however it ends, so a
  * lock is never stale. It works on NFS as well. The file names the owner, for the error message:
  *
  *     pid 4711
@@ -34,7 +34,7 @@
 
 typedef struct yk_lock yk_lock;
 
-/* Tries for `seconds`. In any case it waits some seconds for an owner that is about to end because it was killed. */
+/* Tries for `seconds`. Always waits a few seconds for an owner that was killed and is about to end. */
 yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out);
 
 /* Checks the lock without taking it and without writing: YK_OK if it is free or the directory does not exist. */

@@ -8,7 +8,7 @@
  *
  * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h), that of the library calls the
  * functions of yoke.h. Control characters in a text are replaced by '?': a message may quote an untrusted file, and a
- * terminal obeys them.
+ * terminal would interpret them.
  */
 #ifndef YK_BASE_LOG_H
 #define YK_BASE_LOG_H
@@ -17,7 +17,7 @@
 
 typedef enum { YK_LOG_NOTE, YK_LOG_WARNING, YK_LOG_ERROR } yk_log_level;
 
-/* Any thread that inherited the log may call these, also at the same time. */
+/* Any thread that inherited the log may call these, even at the same time as others. */
 typedef struct {
     void (*line)(void *context, yk_log_level level, const char *text); /* without a newline */
     void (*progress)(void *context, const char *text); /* replaces the last one; NULL: removes it */

@@ -39,7 +39,7 @@ typedef uint64_t yk_key;
 
 /* How keys become internal ids. */
 typedef struct {
-    uint64_t features; /* exclusive upper bound of ids; 0: that of the format. Not 0 with `hash` */
+    uint64_t features; /* exclusive upper bound of ids; 0: that of the format. Required with `hash` */
     bool hash;         /* keys are hashed; otherwise a key is its own id, and a larger key is an error */
 } yk_key_space;
 
@@ -76,7 +76,7 @@ typedef struct {
     int32_t *label;  /* [n] */
     float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label from */
     bool
-        raw_keys; /* sparse: frequent keys may be anywhere in the table, so that kernels prefetch all parameters */
+        raw_keys; /* sparse: frequent keys may be anywhere in the table, so kernels prefetch all parameters */
     /* memory */
     size_t cap[YK_ROWS_ARRAYS]; /* allocated elements */
     float *spare;               /* values of the reserved row while value is NULL */

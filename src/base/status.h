@@ -33,7 +33,7 @@ typedef enum {
 #undef YK_STATUS_ENUM
 } yk_status;
 
-/* Sets this thread's error text (cut at about 2000 bytes) and returns `status`. */
+/* Sets this thread's error text (truncated to about 2000 bytes) and returns `status`. */
 yk_status yk_fail(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* "out of memory" with the size and what it was for. */

@@ -3,7 +3,7 @@
  *     shared table   w[0] ............ w[hot] ........................ w[n-1]
  *     worker 2       w[shift + 0] .. w[shift + hot - 1]      its copy, elsewhere in the same block
  *
- * Key k is at w[yk_view_at(v, k)]. Choosing the address takes no branch: on power-law data the test "is this key hot" is
+ * Key k is at w[yk_view_at(v, k)]. Choosing the address needs no branch: on power-law data the test "is this key hot" is
  * unpredictable, and a mispredicted branch per entry costs four times the work itself. The state arrays of the optimizer
  * have the same layout, so that one address serves all. Plain data, borrowed from the store.
  */
@@ -17,7 +17,7 @@
 typedef struct {
     float *w;
     float *s[YK_MAX_SLOTS];
-    uint32_t hot;  /* this worker has its own copy of the keys below; 0: none */
+    uint32_t hot;  /* this worker has its own copy of keys 0 .. hot-1; 0: none */
     int32_t shift; /* distance from the shared value to the copy, in floats */
 } yk_view;
 

@@ -18,7 +18,7 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
 bool yk_wait_spin(yk_wait *w)
 {
     const bool real = yk_clock_is_real();
-    w->polls += real ? 1 : 256; /* a simulated turn takes longer */
+    w->polls += real ? 1 : 256; /* a simulated iteration takes longer */
     if (w->polls <= w->spins && real) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();

@@ -6,7 +6,7 @@
  *         if (!yk_wait_poll(&w))
  *             return yk_fail(YK_ELOST, "no message within 30 s");
  *
- * Waking a thread takes fifty microseconds or more, as long as a step of a small model, so spinning pays. But a process
+ * Waking a thread takes fifty microseconds or more, as long as a step of a small model, so spinning pays off. But a process
  * that only yields costs other processes on its cores a third of their time, so after a while it sleeps (docs/performance.md,
  * "Waiting"). A wait is plain data for one thread.
  */
@@ -19,7 +19,7 @@
 typedef enum {
     YK_WAIT_THREADS, /* threads of one process with a core for each: spins for 10 us, yields for some ms */
     YK_WAIT_OVERSUBSCRIBED, /* more threads than cores: another thread needs the core */
-    YK_WAIT_RANKS, /* messages, which must be polled: yields for about 1 ms, the time of most answers */
+    YK_WAIT_RANKS, /* messages, which must be polled: yields for about 1 ms, when most answers have arrived */
     YK_WAIT_MEMORY /* processes with shared memory and a core for each */
 } yk_wait_kind;
 
@@ -32,7 +32,7 @@ typedef struct {
 
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeout */
 
-/* One turn of a polling loop. False: timeout. Reads the clock every 256 turns. */
+/* One iteration of a polling loop. False: timeout. Reads the clock every 256 iterations. */
 bool yk_wait_poll(yk_wait *w);
 
 /* Restarts the wait and its timeout, after progress. */
@@ -42,7 +42,7 @@ static inline void yk_wait_restart(yk_wait *w)
     w->began = 0;
 }
 
-/* Whether this is a turn for expensive checks. */
+/* Whether this iteration should make expensive checks. */
 static inline bool yk_wait_is_check_due(const yk_wait *w)
 {
     return w->polls % 256 == 0;
@@ -50,7 +50,7 @@ static inline bool yk_wait_is_check_due(const yk_wait *w)
 
 /* For callers that sleep by themselves: spins or yields; returns false when it is time to sleep. */
 bool yk_wait_spin(yk_wait *w);
-bool yk_wait_expired(const yk_wait *w); /* timeout? reads the clock */
+bool yk_wait_expired(const yk_wait *w); /* reads the clock */
 
 /* Sleeps; a signal ends the sleep early. */
 void yk_sleep(double seconds);
