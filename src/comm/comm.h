@@ -74,7 +74,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
 yk_status yk_comm_ready(yk_comm *c);
 
-/* Not `clean`: a process is lost, so MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
+/* `clean` is false if a process is lost: then MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
 void yk_comm_stop(yk_comm *c, bool clean);
 
 /* Ends all processes of the job. If it returns, the caller must exit. */

@@ -33,7 +33,7 @@ struct yk_comm {
     double heartbeat_at;    /* when the last ones were sent */
     double *last_heartbeat; /* [size] when the latest one from this peer arrived */
     yk_op *heartbeat_op;    /* [size] */
-    int lasts;              /* peers whose final heartbeat has arrived */
+    int final_heartbeats;   /* peers whose final heartbeat has arrived */
     uint64_t beat[2];       /* contents of an ordinary heartbeat and of the final one */
 };
 
@@ -43,9 +43,9 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
 yk_status yk__heartbeats_begin(yk_comm *c, yk_startup *startup);
 /* Sends heartbeats that are due and receives those that have arrived. */
 yk_status yk__heartbeat(yk_comm *c, double now);
-/* When the last heartbeat of a peer arrived, but not earlier than `began`, when the wait for it began. */
-/* Whether all ranks that exchange heartbeats with this one have sent some; the wait has lasted since `began`. */
+/* YK_ELOST if a rank that exchanges heartbeats with this one has missed its timeout; `began`: when the wait began. */
 yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
+/* When the last heartbeat of a peer arrived, but not earlier than `began`. */
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */

@@ -38,7 +38,7 @@ static yk_status handle(yk_comm *c, double now)
         t->received += sizeof beat;
         t->messages_received++;
         c->last_heartbeat[there.peer] = beat == LAST ? HUGE_VAL : now; /* it sends no more */
-        c->lasts += beat == LAST;
+        c->final_heartbeats += beat == LAST;
     }
 }
 
@@ -102,7 +102,7 @@ static yk_status wait_for_last(yk_comm *c, int wanted)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     const double began = yk_now();
-    while (c->lasts < wanted) {
+    while (c->final_heartbeats < wanted) {
         const double now = yk_now();
         yk_status st = yk__heartbeat(c, now);
         if (!st)

@@ -33,6 +33,6 @@ yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out)
     const int code = c->ops->connect(c->self, name, &handle);
     yk_startup_enter(c->startup, YK_STARTUP_WAITING, "");
     if (code)
-        return yk__transport_error(c, code, "cannot join the job; is it still running?", YK_ANY);
+        return yk__transport_error(c, code, "cannot join the job; check that it is still running", YK_ANY);
     return yk_comm_adopt(c, handle, peer_out);
 }

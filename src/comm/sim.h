@@ -22,7 +22,7 @@
  * - A send of up to `eager` bytes is done at once. A longer one is done when it is received, and is read from the sender's
  *   buffer only then.
  * - If all tasks wait for each other, all ranks end as YK_SIM_STUCK.
- * - Ranks can be killed, paused and signalled at given times. Messages to a paused rank arrive, and its time goes on.
+ * - Ranks can be killed, paused and signaled at given times. Messages to a paused rank arrive, and its time goes on.
  * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more.
  *   What it sent before arrives, except for what was still in its own buffers.
  *
@@ -61,7 +61,7 @@ typedef struct {
     double max_seconds;          /* simulated; ranks that still run then are killed; 0: a day */
     const yk_sim_event *event;   /* [events], in the order of their times; borrowed */
     int events;
-    /* Messages, events and ends of ranks, for people; NULL: none. */
+    /* Messages, events and ends of ranks as text; NULL: none. */
     void (*trace)(void *context, double seconds, int rank, const char *text);
     /* Called when a rank sends a message, with the context of rank_main(); NULL: none. */
     void (*sends)(void *context, int from, int to, int tag, const void *data, size_t bytes);
