@@ -371,11 +371,11 @@ END
         run "$YOKE" train --model logreg --data 'csv:a.csv?categorical=b' --test "csv:$1?categorical=b" --out none --quiet
         [[ "$output" == *"$2"* ]]
     }
-    pair swapped.csv "the column 'b' is not in this place in csv:a.csv?categorical=b, which has 'a' there"
+    pair swapped.csv "the column 'b' is not in this position in csv:a.csv?categorical=b, which has 'a' there"
     [ "$status" -eq 3 ]
-    pair more.csv "the column 'c' is not in this place"
+    pair more.csv "the column 'c' is not in this position"
     [ "$status" -eq 3 ]
-    pair fewer.csv "the column 'b' is not in this place"
+    pair fewer.csv "the column 'b' is not in this position"
     pair moved.csv "" # the place of the label does not matter
     [ "$status" -eq 0 ]
     pair a.csv ""

@@ -25,7 +25,7 @@ typedef struct {
     double majority;
     uint64_t hashed_into; /* columns that keys are hashed into; 0: not hashed */
     double used_columns;  /* share of them that occur: the probability that a new key collides */
-    double keys;          /* estimated number of different keys */
+    double keys;          /* estimated number of distinct keys */
 } yk_data_check;
 
 /* `test` is NULL if it is not in memory; `hashed_into` is 0 if keys are not hashed. */

@@ -5,7 +5,7 @@
  *
  * The hashing trick (Weinberger et al. 2009): each value is one feature with value 1, whose index is a hash of (column,
  * value) below N. N is 2^B with --hash-bits B or `?bits=B`, or any number with --features N or `?features=N`; by default
- * 2^24. A missing value is no feature. Two values of a row with the same hash become one feature. If field numbers are
+ * 2^24. A missing value yields no feature. Two values of a row with the same hash become one feature. If field numbers are
  * requested (by the model or with `?fields=1`), they are the columns after the label, 0 to 38; then only values of one
  * column can collide.
  *
@@ -25,7 +25,7 @@
 #define INTEGERS   13
 #define CATEGORIES 26
 #define FIELDS     (INTEGERS + CATEGORIES)
-#define DIGITS     18   /* of an integer, at most: fits 64 bits */
+#define DIGITS     18   /* of an integer, at most: fits in 64 bits */
 #define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
 #define SMALL      4096 /* integers below this have a lookup table */
 #define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
@@ -36,7 +36,7 @@ typedef struct {
     bool fields;                 /* rows carry the column as field number */
     bool values;                 /* integers are values, not buckets */
     uint64_t column[FIELDS];     /* salts of the hash, one per column */
-    uint64_t min[BUCKETS];       /* least[k]: the smallest v with ln(v)^2 >= k */
+    uint64_t min[BUCKETS];       /* min[k]: the smallest v with ln(v)^2 >= k */
     uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
     uint16_t small[SMALL];
     float log_of[SMALL]; /* of small integers, with `values` */

@@ -246,7 +246,7 @@ static inline void put_category(const yk__csv *s, const yk__csv_column *c, uint6
         put(w, s->values.index[slot], 1.0f, c->field);
 }
 
-/* Any field, also quoted. Returns what follows it; NULL: it is bad, with the status of the line in r->status. */
+/* Any field, even a quoted one. Returns what follows it; NULL: it is bad, with the status of the line in r->status. */
 static const char *parse_field(yk_text_reader *r, const char *line, const char *end, const char *p, size_t i,
                                row *w)
 {

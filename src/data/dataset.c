@@ -126,22 +126,22 @@ static void *load_thread(void *arg)
     return NULL;
 }
 
-static _Thread_local yk_dataset_partition party; /* per thread, because simulated ranks are threads */
+static _Thread_local yk_dataset_partition partition; /* per thread, because simulated ranks are threads */
 
 void yk_dataset_set_partition(const yk_dataset_partition *others)
 {
-    party = others ? *others : (yk_dataset_partition){0};
+    partition = others ? *others : (yk_dataset_partition){0};
 }
 
 /* Whether this process reads only a part. Generated data is cheaper to generate than to send. */
 static bool is_partitioned(const yk_source *s, yk_split split)
 {
-    return party.parts > 1 && split == YK_SPLIT_TRAIN && s->bytes > 0;
+    return partition.parts > 1 && split == YK_SPLIT_TRAIN && s->bytes > 0;
 }
 
 static yk_status gather_parts(loader *l)
 {
-    yk_status st = party.gather(party.context, l->rows);
+    yk_status st = partition.gather(partition.context, l->rows);
     l->dim = l->rows->dim;
     l->examples = l->rows->n;
     if (!st) {
@@ -157,8 +157,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     const bool part = rows && is_partitioned(d->source, split);
     loader l = {.source = d->source, .rows = rows, .began = yk_now(), .end = d->source->nblocks};
     if (part) {
-        l.next_block = l.next_append = d->source->nblocks * (size_t)party.part / (size_t)party.parts;
-        l.end = d->source->nblocks * ((size_t)party.part + 1) / (size_t)party.parts;
+        l.next_block = l.next_append = d->source->nblocks * (size_t)partition.part / (size_t)partition.parts;
+        l.end = d->source->nblocks * ((size_t)partition.part + 1) / (size_t)partition.parts;
     }
     yk_mutex_init(&l.lock);
     yk_cond_init(&l.appended);
@@ -222,7 +222,7 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->fields = s->fields;
     d->examples = s->examples;
     const double limit =
-        0.4 * yk_memory_available("/proc", "/sys") / (double)(party.here > 1 ? party.here : 1);
+        0.4 * yk_memory_available("/proc", "/sys") / (double)(partition.here > 1 ? partition.here : 1);
     bool streamed =
         stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
         (stream == YK_STREAM_AUTO && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));

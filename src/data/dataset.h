@@ -32,7 +32,7 @@ typedef struct {
 /* A stream whose number of columns is not given is read once to find it. */
 yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_options *options,
                           yk_stream_choice stream, yk_dataset *out);
-/* The same for an open source. The data set takes ownership of the source and frees it, also after a failure. */
+/* The same for an open source. The data set takes ownership of the source and frees it, even after a failure. */
 yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out);
 void yk_dataset_fini(yk_dataset *d);
 

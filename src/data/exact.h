@@ -1,4 +1,4 @@
-/* exp() with the same bits on every platform: + - * and a cast, where each libm has its own last digit. About 1e-15 off. */
+/* exp() with the same bits on every platform, unlike that of libm: only + - * and a cast. The error is about 1e-15. */
 #ifndef YK_DATA_EXACT_H
 #define YK_DATA_EXACT_H
 

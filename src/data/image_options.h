@@ -1,7 +1,7 @@
 /* Options of the sources of encoded images (images:, tfrecord: with image/encoded).
  *
- *     size=224, size=HEIGHTxWIDTH   the size to which images are scaled; default: the size of the first image, and another
- *                                   size is an error
+ *     size=224, size=HEIGHTxWIDTH   the size to which images are scaled; default: the size of the first image, and any
+ *                                   other size is an error
  *     fit=crop|pad|resize           how, see format/image.h; default: crop
  *     channels=1|3                  default: 3; without `size`: those of the first image
  *

@@ -6,11 +6,11 @@
  *     show(i.examples, i.classes, i.ranking.distinct);
  *     yk_inspection_fini(&i);
  *
- * The source is read block by block: memory depends on the number of classes and columns, not of examples. A binary cache
- * is verified first (checksums, finite values, order), which loading it for training skips. Bad records are skipped as in
- * any reading (--skip-bad). A data set without examples is YK_EDATA.
+ * The source is read block by block: memory depends on the numbers of classes and columns, not of examples. A binary cache
+ * is verified first (checksums, finite values, order), which loading it for training skips. Bad records are skipped as by
+ * any reader (--skip-bad). A data set without examples is YK_EDATA.
  *
- * The inspection owns everything it points to except `format`, and does not need the source any more. One thread.
+ * The inspection owns everything it points to except `format`, and does not need the source any more. Not thread-safe.
  */
 #ifndef YK_DATA_INSPECT_H
 #define YK_DATA_INSPECT_H

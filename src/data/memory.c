@@ -42,7 +42,7 @@ static yk_status check_labels(yk_memory_data *m)
     return YK_OK;
 }
 
-/* Whether row r makes sense, which has this number in messages. */
+/* Checks row r. `number` is its number in messages. */
 static yk_status check_row(const yk_rows *rows, size_t r, size_t number)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];

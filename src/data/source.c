@@ -288,7 +288,7 @@ yk_status yk_source_same_columns(const yk_source *train, const yk_source *test)
             return yk_fail(YK_EDATA, "%s: the column '%s' of %s is missing", test->spec, want, train->spec);
         if (!want || strcmp(want, have))
             return yk_fail(YK_EDATA,
-                           "%s: the column '%s' is not in this place in %s%s%s%s: both need the same "
+                           "%s: the column '%s' is not in this position in %s%s%s%s: both need the same "
                            "columns in the same order",
                            test->spec, have, train->spec, want ? ", which has '" : "", want ? want : "",
                            want ? "' there" : "");

@@ -51,7 +51,7 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
 #define YK_SYNTH_DIGIT_SIDE   28
 #define YK_SYNTH_DIGIT_PIXELS (YK_SYNTH_DIGIT_SIDE * YK_SYNTH_DIGIT_SIDE)
 
-/* Draws a digit, row by row, 0 is paper and 255 is ink; returns which digit it is. */
+/* Draws a digit, row by row; 0 is background, 255 is ink. Returns which digit it is. */
 int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_DIGIT_PIXELS]);
 
 /* ---- clicks */

@@ -165,7 +165,7 @@ static inline i16x8 load8(const uint8_t *p)
     return __builtin_convertvector(v, i16x8);
 }
 
-/* Eight pixels. All products fit 16 bits: 255 * 127, 255 * 64, 128 * NOISE. */
+/* Eight pixels. All products fit in 16 bits: 255 * 127, 255 * 64, 128 * NOISE. */
 static inline u8x8 mix8(const uint8_t *object, const uint8_t *ground, const uint8_t *outline, uint64_t draw,
                         const tone *t)
 {
