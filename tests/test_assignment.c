@@ -227,7 +227,7 @@ static void unused_examples_of_lost_workers_are_leased_again(void **state)
     assert_int_equal(yk_assignment_return(&t->d, 0, &back), YK_OK); /* not twice */
     assert_int_equal(back, 0);
     yk_assignment_used(&t->d, 0, 64); /* a late message of a lost worker changes nothing */
-    assert_int_equal(t->d.nout, 1);
+    assert_int_equal(t->d.nheld, 1);
     assert_false(yk_assignment_done(&t->d));
     all_finish(t, 2);
     assert_each_once(t);

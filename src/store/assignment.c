@@ -21,8 +21,8 @@ void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, ui
 
 void yk_assignment_fini(yk_assignment *d)
 {
-    free(d->back);
-    free(d->out);
+    free(d->returned);
+    free(d->held);
     *d = (yk_assignment){0};
 }
 
@@ -34,8 +34,8 @@ static uint64_t steps_of(const yk_assignment *d, yk_lease r)
 static yk_lease next_lease(yk_assignment *d)
 {
     yk_lease r = {0};
-    if (d->nback)
-        r = d->back[--d->nback];
+    if (d->nreturned)
+        r = d->returned[--d->nreturned];
     else if (d->next_epoch < d->epochs && d->examples) {
         r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->longest};
         d->next_at = r.end;
@@ -50,15 +50,15 @@ static yk_lease next_lease(yk_assignment *d)
 
 static yk_status put_back(yk_assignment *d, yk_lease r)
 {
-    if (YK_RESERVE(d->back, d->back_cap, d->nback + 1, "returned leases"))
+    if (YK_RESERVE(d->returned, d->returned_cap, d->nreturned + 1, "returned leases"))
         return YK_ESYSTEM;
-    d->back[d->nback++] = r;
+    d->returned[d->nreturned++] = r;
     return YK_OK;
 }
 
 yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
 {
-    if (YK_RESERVE(d->out, d->out_cap, d->nout + 1, "leases"))
+    if (YK_RESERVE(d->held, d->held_cap, d->nheld + 1, "leases"))
         return YK_ESYSTEM;
     *out = (yk_lease){0};
     if (d->steps_left)
@@ -73,21 +73,21 @@ yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
     if (d->steps_left != UINT64_MAX)
         d->steps_left -= steps_of(d, *out);
     if (out->begin < out->end)
-        d->out[d->nout++] = (struct yk_leased){worker, *out};
+        d->held[d->nheld++] = (struct yk_leased){worker, *out};
     return YK_OK;
 }
 
 static void remove_lease(yk_assignment *d, size_t i)
 {
-    memmove(d->out + i, d->out + i + 1, (d->nout - i - 1) * sizeof *d->out);
-    d->nout--;
+    memmove(d->held + i, d->held + i + 1, (d->nheld - i - 1) * sizeof *d->held);
+    d->nheld--;
 }
 
 void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
 {
-    for (size_t i = 0; examples && i < d->nout;) {
-        yk_lease *r = &d->out[i].lease;
-        if (d->out[i].worker != worker) {
+    for (size_t i = 0; examples && i < d->nheld;) {
+        yk_lease *r = &d->held[i].lease;
+        if (d->held[i].worker != worker) {
             i++;
             continue;
         }
@@ -102,17 +102,17 @@ void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
 yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out)
 {
     *examples_out = 0;
-    for (size_t i = 0; i < d->nout;) {
-        if (d->out[i].worker != worker) {
+    for (size_t i = 0; i < d->nheld;) {
+        if (d->held[i].worker != worker) {
             i++;
             continue;
         }
-        yk_status st = put_back(d, d->out[i].lease);
+        yk_status st = put_back(d, d->held[i].lease);
         if (st)
             return st;
-        *examples_out += d->out[i].lease.end - d->out[i].lease.begin;
+        *examples_out += d->held[i].lease.end - d->held[i].lease.begin;
         if (d->steps_left != UINT64_MAX)
-            d->steps_left += steps_of(d, d->out[i].lease);
+            d->steps_left += steps_of(d, d->held[i].lease);
         remove_lease(d, i);
     }
     return YK_OK;
@@ -120,20 +120,20 @@ yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_
 
 bool yk_assignment_done(const yk_assignment *d)
 {
-    return d->nout == 0 && (d->steps_left == 0 || (d->nback == 0 && d->next_epoch >= d->epochs));
+    return d->nheld == 0 && (d->steps_left == 0 || (d->nreturned == 0 && d->next_epoch >= d->epochs));
 }
 
 size_t yk_assignment_cursor_size(const yk_assignment *d)
 {
-    return HEAD + 3 * (d->nback + d->nout);
+    return HEAD + 3 * (d->nreturned + d->nheld);
 }
 
 void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out)
 {
     memcpy(out, (uint64_t[HEAD]){KIND_ASYNC | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
            HEAD * sizeof *out);
-    for (size_t i = 0; i < d->nback + d->nout; i++) {
-        const yk_lease *r = i < d->nback ? &d->back[i] : &d->out[i - d->nback].lease;
+    for (size_t i = 0; i < d->nreturned + d->nheld; i++) {
+        const yk_lease *r = i < d->nreturned ? &d->returned[i] : &d->held[i - d->nreturned].lease;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
     }
 }
@@ -150,11 +150,11 @@ yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor,
     d->next_epoch = cursor[1] + used_up;
     d->next_at = used_up ? 0 : cursor[2];
     d->unit = cursor[0] >> UNIT_SHIFT; /* continues the order of that epoch */
-    if (YK_RESERVE(d->back, d->back_cap, leases + 1, "the data cursor"))
+    if (YK_RESERVE(d->returned, d->returned_cap, leases + 1, "the data cursor"))
         return YK_ESYSTEM;
-    d->nback = d->nout = 0;
+    d->nreturned = d->nheld = 0;
     for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= d->examples)
-            d->back[d->nback++] = (yk_lease){p[0], p[1], p[2]};
+            d->returned[d->nreturned++] = (yk_lease){p[0], p[1], p[2]};
     return YK_OK;
 }

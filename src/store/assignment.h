@@ -1,6 +1,6 @@
 /* Example assignment: which worker trains on which examples in asynchronous mode. A lease is a range of positions in the order
  * of an epoch. One process leases every position once per epoch, to the workers that request them. The examples of a lease
- * count as used when their gradients arrive. When a worker is lost or leaves, the rest of its leases go to others.
+ * count as used when their gradients arrive. When a worker is lost or leaves, the rest of its leases goes to others.
  *
  * Example:
  *     yk_assignment a;
@@ -32,17 +32,17 @@ typedef struct {
     uint64_t unit;             /* of the order of an epoch; 0: the default order */
     uint64_t steps_left;       /* that may still be leased; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
-    yk_lease *back; /* returned leases */
-    size_t nback, back_cap;
+    yk_lease *returned;
+    size_t nreturned, returned_cap;
     struct yk_leased {
         int worker;
         yk_lease lease;
-    } * out; /* leases that workers hold, oldest first */
-    size_t nout, out_cap;
+    } * held; /* leases that workers hold, oldest first */
+    size_t nheld, held_cap;
 } yk_assignment;
 
-/* unit: number of examples that are always leased together (data/feed.h); 0: chosen by the number of workers. steps: limit of
- * all leases, UINT64_MAX: none. */
+/* unit: number of examples that are always leased together (data/feed.h); 0: chosen by the number of workers. steps: limit for
+ * all leases together; UINT64_MAX: none. */
 void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit);
 void yk_assignment_fini(yk_assignment *d);

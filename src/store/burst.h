@@ -8,9 +8,9 @@
  *     train(&view, lr, steps);                   // plain sgd on the view
  *     yk_local_burst_end(s, me, steps);          // counts them, and merges copies of hot keys if that is due
  *
- * Only if a step is nothing but w -= lr g: plain sgd at a constant rate, without lazy decay, on one sparse row at a time, and
- * if no other worker waits for this one: there is one worker, or the mode is asynchronous. Worker `me` calls these functions on
- * its own thread.
+ * Possible only if a step is just w -= lr g (plain sgd at a constant rate, without lazy decay, on one sparse row at a time),
+ * and no other worker waits for this one: there is one worker, or the mode is asynchronous. Worker `me` calls these functions
+ * on its own thread.
  */
 #ifndef YK_STORE_BURST_H
 #define YK_STORE_BURST_H

@@ -6,7 +6,7 @@
  * the copy. H batches are the copy's lifetime. Two copies are in flight, so that a worker does not wait unless there is a
  * staleness bound. A bound K limits both together to K steps. One message per server carries thousands of keys instead of
  * those of one batch, each key once. At first, copies are shorter: all copies in flight together have at most 1/64 of the examples
- * so far. The weights move fast then, and copies that are old in comparison to the run slow it down (docs/convergence.md).
+ * so far. The weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md).
  *
  * N workers that start from the same value of a hot key each move it most of the way to its optimum. The sum of N such moves
  * would overshoot. So a worker sends a share alpha of its delta (the rule of optim/optim.h):
@@ -16,11 +16,11 @@
  * M is the number of copies in flight: N workers times `depth`. The sum leaves out one value, because a key that occurred
  * once may be in no other copy. So a key that occurs in every example is averaged (alpha near 1/M), and a rare one is added
  * (alpha near 1). The sum is over the batches of the copy: the frequencies of keys need not be known in advance. Sums in the
- * optimizer's state (adagrad, ftrl) are scaled by alpha, too. Without a bound, copies have no velocities (yk_optim_without_velocity). For a dense group, 1/M of the delta is
- * added.
+ * optimizer's state (adagrad, ftrl) are scaled by alpha, too. Without a bound, copies have no velocities
+ * (yk_optim_without_velocity). For a dense group, 1/M of the delta is added.
  *
- * For data in memory, a copy holds one chunk (chunks.h), whose keys are found once. A copy of fewer batches has only their keys. For a stream, they are found in each
- * batch. Lazy decay (decay.c) is applied by the servers: copies do not decay.
+ * For data in memory, a copy holds one chunk (chunks.h), whose keys are found once. A copy of fewer batches has only their
+ * keys. For a stream, keys are found in each batch. Lazy decay (decay.c) is applied by the servers: copies do not decay.
  *
  * Each worker calls the store on its own thread.
  */

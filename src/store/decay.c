@@ -64,7 +64,7 @@ static inline float decayed_soon(const yk__table *t, float w, uint32_t from, uin
     return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
 }
 
-/* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls of a function that only prefetches. */
+/* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls to a function that only prefetches. */
 static inline __attribute__((always_inline)) void prefetch_row(const yk_batch *b, size_t i)
 {
     const yk_rows *rows = b->rows;

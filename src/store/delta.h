@@ -19,11 +19,11 @@
  *
  *     synchronous    their mean, once all have arrived
  *     asynchronous   1/N of each as it arrives. Adding deltas in full, as Downpour SGD adds gradients (Dean et al. 2012),
- *                    overshoots: in some steps a worker moves a weight by a fraction rho of the distance to the optimum of
+ *                    overshoots: in a few steps a worker moves a weight by a fraction rho of the distance to the optimum of
  *                    its data, and N - 1 others meanwhile make the same move from the same point. The distance x then
  *                    follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that diverges from
  *                    rho = 0.62 on; with rho / N it never does. Moving averages of the optimizer, which forget everything
- *                    within some steps, have rho = 1.
+ *                    within a few steps, have rho = 1.
  *
  * Test loss of 3 workers with sgd at one learning rate, the median of five seeds and their range (smaller rates, which
  * may tolerate full deltas, were not tried):
@@ -53,7 +53,7 @@ void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int ar
 /* Creates *copy again if it is NULL or has fewer keys. config: of all parameters. */
 yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
 
-/* Sets keys 0 .. n - 1 of a copy to `values`, which are the result of so many steps. After all groups, call
+/* Sets keys 0 .. n - 1 of a copy to `values`, which are the result of `steps` steps. After all groups, call
  * yk_local_restore(copy, steps). */
 void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps);
 
@@ -62,7 +62,7 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
 void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
                       float *values);
 
-/* Adds the sum of the deltas of so many workers, divided by their number, to a store that will be at step `now`. `stride`:
+/* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. `stride`:
  * keys from one array of `deltas` to the next. After all groups, call yk_local_restore(s, now). */
 void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
                   int workers, uint64_t now);
@@ -88,7 +88,7 @@ typedef struct {
 yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_arrays);
 void yk_delta_sums_fini(yk_delta_sums *d);
 yk_status yk_delta_sums_reserve(yk_delta_sums *d,
-                                size_t keys); /* empties it; reserves memory for so many keys */
+                                size_t keys); /* empties it; reserves memory for `keys` keys */
 
 /* block[g]: [arrays][n][width] of a keyed group; not used for others */
 void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block);

@@ -51,7 +51,7 @@ yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, 
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 int yk_exchange_ranks(const yk_exchange *x);
 
-/* Records sums in a timeline. Borrowed; NULL: no longer. */
+/* Records sums in a timeline. Borrowed; NULL: stops recording. */
 void yk_exchange_trace(yk_exchange *x, yk_trace_track *track);
 
 /* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It must

@@ -6,7 +6,7 @@
 #include "base/wait.h"
 #include "store/exchange.h"
 
-enum { YK__BUCKETS_IN_FLIGHT = 8 }; /* buckets in flight */
+enum { YK__BUCKETS_IN_FLIGHT = 8 };
 
 /* The header that a rank sends in each round. */
 typedef struct {

@@ -2,11 +2,11 @@
  *
  *     memory of each rank     | shared state | sum (only that of rank 0 is used) | gradient |
  *
- *     1  a rank writes its gradient and its head    stage = 2 round - 1
+ *     1  a rank writes its gradient and its header  stage = 2 round - 1
  *     2  all have arrived: it adds up its piece     stage = 2 round
  *     3  all have summed: the sum is complete
  *
- * No rank writes what another may still read. Gradients and heads are read until 2 and written again after 3. The sum
+ * No rank writes what another may still read. Gradients and headers are read until 2 and written again after 3. The sum
  * is read after 3, and written again when all ranks have arrived in the next round, after they have used it.
  */
 #include "store/exchange_internal.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The head and progress of a rank; only that rank writes it. */
+/* The header and progress of a rank; only that rank writes it. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
     _Alignas(YK_ALIGN) yk__header head;

@@ -25,7 +25,7 @@ static const double merge_share = 0.02; /* of the time may be spent on merging *
 static const double max_decay = 0.01;   /* of a weight between merges */
 static const double min_tier = 512, min_all = 4096, max_all = 65536;
 /* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The weights
- * move fast then, and copies that are old in comparison to the run slow it down (docs/convergence.md). */
+ * move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
 static const double tier_age = 64, all_age = 16, first_all = 1024;
 static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
@@ -52,7 +52,7 @@ static uint32_t choose_hot(const yk__table *t)
     return (uint32_t)n;
 }
 
-/* How long a copy lives. A staleness bound K allows K / 4 steps, at least one: a copy that is merged in every step is no
+/* The lifetime of a copy. A staleness bound K allows K / 4 steps, at least one: a copy that is merged in every step is no
  * staler than a shared key. Copies do not decay, so the decay of the steps of all workers must be small. */
 static void choose_lifetime(yk__table *t)
 {

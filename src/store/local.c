@@ -137,7 +137,7 @@ static yk_status clock_synchronous(yk_local *s, int me, yk_step_result *out)
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].lockstep)
             st = yk__table_apply_part(&s->table[g], me, (size_t)out->examples);
-    return st ? st : barrier(s, me, false); /* all apply equally much: the last one does not matter */
+    return st ? st : barrier(s, me, false); /* all apply the same amount: which one is last does not matter */
 }
 
 static bool bounded(const yk_local *s)

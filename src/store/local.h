@@ -68,7 +68,7 @@ typedef struct {
     uint64_t bucket[YK_STALENESS_BUCKETS];
     double sum, mean, max;
     uint32_t hot;       /* keys with copies, in the group that has the most; 0: none */
-    double merge_every; /* how long a copy lives: mean number of examples of a worker between full merges */
+    double merge_every; /* the lifetime of a copy: mean number of examples of a worker between full merges */
     double merge_steps; /* the same in steps */
     uint64_t merges;
 } yk_staleness;

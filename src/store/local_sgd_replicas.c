@@ -1,4 +1,4 @@
-/* Rounds of local SGD between replicas. Of a dense group, the mean of weights and optimizer state over all ranks is taken. Of
+/* Rounds of local SGD between replicas. Weights and optimizer state of a dense group become their mean over all ranks. For
  * keyed groups, only keys that were used are sent: every rank sends its keys and their deltas to all, and adds all of them in
  * rank order, so that all ranks have the same bits.
  *

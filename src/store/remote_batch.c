@@ -38,7 +38,7 @@ static yk_status add_picks(yk__request *a, size_t n)
     return YK_OK;
 }
 
-/* Reserves memory for a batch with so many entries. Batches may differ in whether they have values or fields: rows without
+/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values or fields: rows without
  * them get 1 and 0. */
 static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
 {

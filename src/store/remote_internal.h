@@ -99,7 +99,7 @@ struct yk_remote {
 };
 
 /* remote.c: waits until all servers have answered, or `pending` is false */
-yk_status yk__remote_wait(yk_remote *r, const yk__request *asked, const atomic_bool *pending,
+yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic_bool *pending,
                           const char *what);
 
 /* remote_send.c */

@@ -19,7 +19,7 @@ double yk_round_timer_limit(const yk_round_timer *t)
 void yk_round_timer_end(yk_round_timer *t, const yk_round *round, yk_phases *phases)
 {
     const double now = yk_now();
-    t->longest *= 0.99; /* a single long round is forgotten after some hundred */
+    t->longest *= 0.99; /* a single long round is forgotten after a few hundred */
     if (t->rounds++ > 0 && now - t->ended > t->longest)
         t->longest = now - t->ended;
     t->ended = now;

@@ -10,7 +10,7 @@
 
 enum { TIMEOUT_FACTOR = 10 }; /* the timeout is at least that many times the longest step */
 static const double tick_seconds = 0.02;
-static const uint64_t polling_ns = 5000; /* the most that a turn takes that only polls */
+static const uint64_t polling_ns = 5000; /* an iteration of the loop that only polls takes no longer */
 const double yk__leave_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
@@ -203,24 +203,24 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
 }
 
 /* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a round.
- * Without active clients, too, they wait for messages from server 0. */
+ * They also wait for server 0 when they have no active clients. */
 static yk_status check_chief(yk_server *s, double now)
 {
     bool waits = s->active == 0;
     for (int i = 0; s->config.quorum && i < s->nclients; i++)
         waits |= s->client[i].pushed;
-    if (s->chief && s->config.quorum && now - s->heard_at > 1.0) {
-        s->heard_at = now;
+    if (s->chief && s->config.quorum && now - s->control_at > 1.0) {
+        s->control_at = now;
         return yk__control_alive(s);
     }
     if (s->chief)
         return YK_OK;
     if (!waits || s->over)
-        s->heard_at = now;
-    if (now - s->heard_at > 2.0 * s->config.timeout + 5.0)
+        s->control_at = now;
+    if (now - s->control_at > 2.0 * s->config.timeout + 5.0)
         return yk_fail(YK_ELOST,
                        "server 0 (rank 0) sent nothing for %.1f s: it has died, hangs, or cannot be reached",
-                       now - s->heard_at);
+                       now - s->control_at);
     return YK_OK;
 }
 
@@ -274,7 +274,7 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
-/* A turn without a message may still have moved parts of a large one, which takes longer than polling. */
+/* An iteration without a message may still have moved parts of a large one, which takes longer than polling. */
 static void count_busy(yk_server *s, bool busy, uint64_t ns)
 {
     if (busy || ns > polling_ns)
@@ -291,7 +291,7 @@ yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
-    double ticked = s->heard_at = yk_now();
+    double ticked = s->control_at = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)
         s->client[i].last_message = ticked;

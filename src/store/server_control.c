@@ -69,7 +69,7 @@ yk_status yk__control_handle(yk_server *s, size_t bytes)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
-    s->heard_at = yk_now();
+    s->control_at = yk_now();
     if (message->up.kind == YK__UP_ROUND)
         return handle_round(s);
     if (message->up.kind == YK__UP_ALIVE)

@@ -257,7 +257,7 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
 static void note_message(yk_server *s, yk__client *c)
 {
     const double now = yk_now();
-    c->longest *= 0.99; /* a single long step is forgotten after some hundred */
+    c->longest *= 0.99; /* a single long step is forgotten after a few hundred */
     if (c->messages++ > 0 && now - c->last_message > c->longest && c->active)
         c->longest = now - c->last_message;
     c->last_message = c->alive_at = now;

@@ -52,7 +52,7 @@ typedef struct {
     double waited;
     yk__client_thread *thread; /* [threads] */
 
-    yk_inbox in; /* its message: head, shares, values, keys */
+    yk_inbox in; /* its message: header, shares, values, keys */
     bool pushed; /* synchronous: the gradient in `in` waits for those of others */
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
@@ -75,7 +75,7 @@ struct yk_server {
     bool chief, over, stopping;
     double over_at; /* when server 0 ended the job */
     double
-        heard_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
+        control_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
     uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout; /* of values in messages */
     int npulls;        /* of each client */

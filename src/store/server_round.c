@@ -162,7 +162,7 @@ static void add_to_sum(yk_server *s, yk__client *c)
     yk_delta_sums_add(&s->sums, p->key, p->n, (const float *const *)block);
 }
 
-/* Applies the sum of so many clients to the parameters. */
+/* Applies the sum of `clients` clients to the parameters. */
 static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
 {
     yk_delta_sums *d = &s->sums;

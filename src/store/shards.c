@@ -16,7 +16,7 @@ typedef struct {
 } lane;
 
 typedef struct {
-    _Alignas(YK_ALIGN) yk_batch batch; /* together, dense groups only: as it was announced */
+    _Alignas(YK_ALIGN) yk_batch batch; /* joint, dense groups only: as it was announced */
     size_t index;                      /* of the announced batch in its answer */
     bool announced, has, computing;    /* announce() was called; with a batch; between pull and push */
     yk_grad grad;
@@ -27,7 +27,7 @@ typedef struct {
     yk_shards_config config;
     const yk_linear_ops *kern;
     bool keyed;
-    lane *lane;     /* [1] together, else [workers] */
+    lane *lane;     /* [1] if joint, else [workers] */
     worker *worker; /* [workers] */
 } shards;
 
