@@ -181,6 +181,7 @@ typedef struct {
 
 /* The points so far, at most a few hundred: if there are more, every other one is dropped. On the chief. */
 const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out);
+
 /* The end of a run, for the live page. NaN: not known. */
 typedef struct {
     const char *state, *error; /* "done", "stopped", "failed"; error: of a failed run, else NULL */

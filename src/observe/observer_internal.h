@@ -9,7 +9,7 @@
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     curve.c       the evaluations as curves, for warnings
+ *     curve.c        the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */

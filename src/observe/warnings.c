@@ -59,7 +59,7 @@ static bool is_mean_of(uint64_t examples, const yk_curve_point *p)
     return isfinite(p->train_loss) && p->steps >= MIN_STEPS && p->examples >= examples;
 }
 
-/* Means that small differences between matter for need more examples. */
+/* Means need more examples if small differences between them matter. */
 static bool is_mean(const yk_outcome *r, const yk_curve_point *p)
 {
     const uint64_t half = r->examples / 2;

@@ -1,6 +1,6 @@
-/* The directory of a sweep. It has everything that is necessary to continue after an interruption.
+/* The directory of a sweep. It has everything that is needed to continue after an interruption.
  *
- *     runs/softmax/plan.txt         the runs of the sweep; a sweep with other runs is refused
+ *     runs/softmax/plan.txt         the runs of the sweep; a sweep with other runs is rejected
  *                  sweep.ini        the file of the sweep when it was started
  *                  lock             held while a sweep runs
  *                  batch-5_seed-1/  a run directory of yoke train, with summary.json if it has ended, and log.txt, its
@@ -17,7 +17,7 @@
  *     json_decref(summary);
  *     yk_sweep_dir_close(&f);
  *
- * One thread.
+ * Not thread-safe.
  */
 #ifndef YK_SWEEP_DIR_H
 #define YK_SWEEP_DIR_H

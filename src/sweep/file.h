@@ -26,9 +26,9 @@
  *     yk_status st = yk_sweep_file_load("softmax.ini", false, NULL, 0, &f);   // errors name the line
  *     for (size_t i = 0; !st && i < f.axis[0].nnames; i++)                    // value NULL: left out
  *         printf("%s: %s\n", f.axis[0].name[i], f.axis[0].value[0 * f.axis[0].nnames + i]);
- *     yk_sweep_file_fini(&f);                                                 // also after a failure
+ *     yk_sweep_file_fini(&f);                                                 // even after a failure
  *
- * The file owns everything. Any thread.
+ * The file owns everything. Not thread-safe.
  */
 #ifndef YK_SWEEP_FILE_H
 #define YK_SWEEP_FILE_H

@@ -12,9 +12,9 @@
  *     yk_status st = yk_sweep_plan_make("softmax.ini", false, NULL, 0, &p);   // checks options and combinations
  *     for (size_t i = 0; !st && i < p.nruns; i++)
  *         printf("%s %s\n", p.run[i].directory, p.run[i].argument[0]);          // "--model=softmax"
- *     yk_sweep_plan_fini(&p);                                                 // also after a failure
+ *     yk_sweep_plan_fini(&p);                                                 // even after a failure
  *
- * The plan owns everything. Any thread.
+ * The plan owns everything. Not thread-safe.
  */
 #ifndef YK_SWEEP_PLAN_H
 #define YK_SWEEP_PLAN_H

@@ -11,14 +11,14 @@
  * JSON.
  *
  * Example:
- *     yk_sweep_result *r = calloc(plan.nruns, sizeof *r);          // no run has been run
+ *     yk_sweep_result *r = calloc(plan.nruns, sizeof *r);          // no run was started yet
  *     yk_sweep_result_take(&r[0], summary);                        // takes the summary of run 0
  *     yk_sweep_table_print(&plan, r, stdout);
  *     yk_status st = yk_sweep_table_save(&plan, r, "runs/softmax");     // sweep.csv, runs.csv and sweep.json
  *     yk_sweep_result_fini(&r[0]);
  *     free(r);
  *
- * One thread.
+ * Not thread-safe.
  */
 #ifndef YK_SWEEP_TABLE_H
 #define YK_SWEEP_TABLE_H

@@ -5,7 +5,7 @@
  *     size_t n = yk__split_choices(line, 8, part);        // 2: {"sync 1 ", " \"a | b\" 2"}
  *     n = yk__split_words(part[1], false, 8, part);       // 2: {"a | b", "2"}
  *
- * Text in double quotes stays together. The parts are borrowed from the text. Any thread.
+ * Text in double quotes stays together. The parts are borrowed from the text. Thread-safe.
  */
 #ifndef YK_SWEEP_WORDS_H
 #define YK_SWEEP_WORDS_H
