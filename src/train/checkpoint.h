@@ -1,6 +1,6 @@
 /* Checkpoints: everything that a run needs to continue as if it had never stopped.
  *
- *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: what model
+ *     RUN/checkpoints/step-1200/model.safetensors    the weights, named and shaped as in PyTorch; metadata: which model
  *                               state.safetensors    optimizer state, data cursor, counters
  *                               DONE                 written last, with size and CRC32C of the two files;
  *                                                    without it the directory is not a checkpoint

@@ -84,7 +84,7 @@ static void alive(void *trainer)
     t->caller->stage(YK_STAGE_ALIVE, 0);
 }
 
-/* --workers auto: the cores of a process on the host that has fewest for each of its processes. */
+/* --workers auto: the cores per process, on the host where there are fewest. */
 static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
 {
     yk_comm *comm = t->cluster.comm;

@@ -49,7 +49,7 @@ typedef struct {
     bool joined;               /* this process joined a running job; it has its own MPI world */
     int *server_peer;
     yk_exchange *exchange;
-    yk_shared_memory memory; /* replicas on one caller: exchanges gradients */
+    yk_shared_memory memory; /* replicas on one host: exchanges gradients */
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;

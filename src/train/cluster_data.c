@@ -101,8 +101,8 @@ void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
         t->result->plan.copy_lifetime = (unit + t->plan->batch - 1) / t->plan->batch;
 }
 
-/* A worker pushes all steps on a copy together, and each may do so once more after the last step: with copies that are short for
- * --steps, few steps are too many. Leases end at the last step. */
+/* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
+ * compared with --steps, so that this adds few steps. Leases end at the last step. */
 static void limit_copies(yk_plan *p)
 {
     enum { PARTS = 8 };

@@ -6,7 +6,7 @@
  * and save (barrier.c):
  *
  *     lockstep       all workers make the same steps, so that a barrier is due after the same step for all of them
- *     asynchronous   a worker that finds one due sets `barrier_due`; each worker comes after its current step. A worker
+ *     asynchronous   a worker that finds one due sets `barrier_due`; each worker enters it after its current step. A worker
  *                    without examples waits for the next barrier; the one after all examples is the last
  *
  * With servers, the chief evaluates snapshots in the background (chief.c), and the store says when training is over.
@@ -272,7 +272,7 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 
 /* ---- asynchronous, in one process ---- */
 
-/* Takes some of the steps that all workers may make before something is due: the fewer are left, the fewer, so that no worker
+/* Takes some of the steps that all workers may make before something is due: the fewer are left, the fewer it takes, so that no worker
  * keeps many while the others wait. 0: none are left. */
 static uint64_t acquire_quota(yk__trainer *t)
 {
@@ -298,7 +298,7 @@ static void check_due(loop *w)
     atomic_flag_clear_explicit(&t->checking, memory_order_release);
 }
 
-/* All workers come; worker 0 decides what is done. */
+/* All workers enter; worker 0 decides what is done. */
 static yk_status barrier_async(loop *w)
 {
     yk__trainer *t = w->t;

@@ -5,7 +5,7 @@
  *     yk_status st = yk_train(&config, &(yk_train_caller){.stop = &stop, .started = yk_now()}, &r);
  *     if (!st)
  *         printf("%g\n", r.test.accuracy);
- *     yk_result_fini(&r);                      // after a failure, too
+ *     yk_result_fini(&r);                      // even after a failure
  *
  * yk_train() starts its own threads and returns when they have ended. One call at a time in a process of a job; single
  * processes (yk_train_caller.single) may train several models in several threads.
@@ -25,7 +25,7 @@
 
 /* --dry-run: what would be trained. Weights and state exist once, gradients and activations once per worker. */
 typedef struct {
-    char list[256];   /* the layers of a model with a name; "": not shown */
+    char list[256];   /* the layer list of a named model; "": not shown */
     const char *unit; /* "image" or "example" */
     int nlines;
     yk_layer_line line[YK_MAX_LINES];

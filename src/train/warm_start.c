@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the checkpoint is like */
+/* ---- the shape of the checkpoint */
 
 static yk_status check_model(const yk__trainer *t, const char *path, const char *name,
                              const yk_model_shape *shape)
