@@ -306,7 +306,7 @@ static void follow_metrics(job *j)
 static yk_status follow(job *j, pid_t pid, int *status_out)
 {
     const int every_ms = 100;
-    bool signalled = false;
+    bool signaled = false;
     yk_status st = YK_OK;
     while (!st && (j->out.fd >= 0 || j->err.fd >= 0)) {
         struct pollfd p[2] = {{j->out.fd, POLLIN, 0}, {j->err.fd, POLLIN, 0}};
@@ -317,9 +317,9 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
             st = read_lines(j, &j->err, handle_error_line);
         if (j->t->metrics || j->t->progress)
             follow_metrics(j);
-        if (!signalled && (j->canceled || (j->t->cancel && *j->t->cancel))) {
+        if (!signaled && (j->canceled || (j->t->cancel && *j->t->cancel))) {
             kill(pid, SIGINT);
-            signalled = true;
+            signaled = true;
         }
     }
     if (st)

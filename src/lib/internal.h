@@ -21,7 +21,7 @@ struct yoke_options {
     yk_config scratch; /* to check each value when it is set */
 };
 
-/* Initializes `out`, also if it fails. Options override the configuration of the run that is resumed or joined, which
+/* Initializes `out` even if it fails. Options override the configuration of the run that is resumed or joined, which
  * overrides configuration files. Warns about ignored options of a run directory unless `silent`. */
 yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out);
 
@@ -37,8 +37,8 @@ struct yoke_data {
 /* Opens `data` for a trained model of this shape. */
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out);
 
-/* Copies a structure of the caller, who may have been compiled with another version of yoke.h: fields that are new are 0, and
- * those up to `last` must be there. */
+/* Copies a structure of the caller, which may have been compiled with another version of yoke.h: missing new fields become 0,
+ * but those up to `last` are required. */
 #define YK_API_STRUCT(to, from, last)                                                                        \
     yk_api_struct(to, sizeof *(to), from, (from)->struct_size,                                               \
                   (size_t)((const char *)(&(to)->last + 1) - (const char *)(to)))

@@ -105,21 +105,21 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
     static const volatile sig_atomic_t never;
     const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run, memory = t->data && !t->data->spec;
     const yk_memory_data data = memory ? data_for(t->data, c) : (yk_memory_data){0};
-    const yk_train_caller host = {.stop = t->cancel ? t->cancel : &never,
-                                  .started = yk_now(),
-                                  .single = true,
-                                  .data = memory ? &data : NULL,
-                                  .test = t->test && !t->test->spec ? &t->test->memory : NULL,
-                                  .start = (const yk_trained *)t->start,
-                                  .keep_model = !t->discard_model,
-                                  .context = by,
-                                  .progress = t->progress ? forward_progress : NULL,
-                                  .metrics = t->metrics ? forward_metrics : NULL};
+    const yk_train_caller train_caller = {.stop = t->cancel ? t->cancel : &never,
+                                          .started = yk_now(),
+                                          .single = true,
+                                          .data = memory ? &data : NULL,
+                                          .test = t->test && !t->test->spec ? &t->test->memory : NULL,
+                                          .start = (const yk_trained *)t->start,
+                                          .keep_model = !t->discard_model,
+                                          .context = by,
+                                          .progress = t->progress ? forward_progress : NULL,
+                                          .metrics = t->metrics ? forward_metrics : NULL};
     yk_result result = {0};
     yk_status st = writes ? yk_run_dir_check(c->out) : YK_OK;
     if (st)
         return st;
-    st = yk_train(c, &host, &result);
+    st = yk_train(c, &train_caller, &result);
     const yk_status taken = store_result(run, c, &result); /* replaces the error text only if it fails */
     yk_result_fini(&result);
     return st ? st : taken;
