@@ -71,7 +71,7 @@ yk_status yk_config_check(const yk_config *c);
 /* The optimizer of keyed or dense groups. */
 yk_status yk_config_optimizer(const yk_config *c, bool keyed, yk_optim_kind *out);
 const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
-/* Whether only groups of this kind have their own value of an option; its name, or NULL. */
+/* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);
 
 /* Whether two configurations describe the same run: all options that config.ini stores, other than as comments, are equal. */

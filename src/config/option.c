@@ -91,13 +91,14 @@ const yk_option yk_options[] = {
     {"dry-run", NULL, FLAG(dry_run), NETWORK, SHOWS, NULL,
      "print the layers with shapes, parameters, FLOPs and memory, without training"},
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
-     "print the time of each phase (and of each layer of a network) on stderr after the run"},
+     "print the time of each phase (and of each layer of a network) to stderr after the run"},
 
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
-     "0: sync; -1: determined by --mode. keyed=K,dense=K: of vectors and weights of keys, and of networks; "
-     "with a 0, all workers take the same steps, and other gradients are applied immediately"},
+     "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for the parameters of keys and for "
+     "networks; if one is 0, all workers take the same steps, and gradients of the other are applied "
+     "immediately"},
     {"workers", "N|auto", INTEGER_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
@@ -106,7 +107,7 @@ const yk_option yk_options[] = {
 
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
-     "srun; 0: one process, to resume the run of a job"},
+     "srun; 0: a single process, to resume the run of a job in it"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
@@ -134,7 +135,7 @@ const yk_option yk_options[] = {
     {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
-     "0, and for sparse data as many as --staleness allows"},
+     "as many as --staleness allows for sparse data, else 0"},
     {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
@@ -153,11 +154,10 @@ const yk_option yk_options[] = {
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares for the vector of a key), ftrl or adam; "
-     "keyed=NAME,dense=NAME: of vectors and weights of keys, and of "
-     "networks"},
+     "keyed=NAME,dense=NAME: separate optimizers for the parameters of keys and for networks"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
-     "learning rate; keyed=X,dense=X: of vectors and weights of keys, and of networks"},
+     "learning rate; keyed=X,dense=X: separate rates for the parameters of keys and for networks"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
@@ -199,7 +199,7 @@ const yk_option yk_options[] = {
     {"json", NULL, FLAG(json), OUTPUT, PRINTS, NULL,
      "print the results as one JSON object on the last line of stdout"},
     {"quiet", NULL, FLAG(quiet), OUTPUT, PRINTS, NULL,
-     "print no notes and no progress on stderr, only warnings and errors"},
+     "print no notes and no progress to stderr, only warnings and errors"},
     {"config", "FILE", TEXT(config), OUTPUT, INVOKES, NULL,
      "read options from FILE (name = value); options on the command line override them"},
     {NULL}};

@@ -20,7 +20,7 @@
  *     SAVED               Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
- *                         else, so it cannot set such an option. With KEPT it is a comment in config.ini.
+ *                         else, so it cannot set such an option. With SAVED it is a comment in config.ini.
  */
 #ifndef YK_CONFIG_OPTION_H
 #define YK_CONFIG_OPTION_H

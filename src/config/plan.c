@@ -30,8 +30,8 @@ static uint64_t staleness_of(const yk_config *c)
     return keyed < dense ? keyed : dense;
 }
 
-/* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the error is reported
- * later, when it is read. */
+/* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the
+ * error is reported later, when it is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
@@ -181,7 +181,7 @@ static yk_status check(const yk_plan *p)
     return YK_OK;
 }
 
-/* Standard input is there once, and only in one process. */
+/* Standard input can be read once, and only by one process. */
 static yk_status check_stdin(const yk_config *c, const yk_plan *p)
 {
     const bool data = c->data && yk_spec_is_stdin(c->data), test = c->test && yk_spec_is_stdin(c->test);
