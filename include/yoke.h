@@ -1,4 +1,4 @@
-/* libyoke: train linear models and convolutional networks by stochastic gradient descent, and use them.
+/* libyoke: train linear models, factorization machines and convolutional networks by stochastic gradient descent, and use them.
  *
  * Example:
  *     yoke_error error;

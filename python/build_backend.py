@@ -106,7 +106,7 @@ def metadata():
     m["Metadata-Version"] = "2.1"
     m["Name"] = "yoke"
     m["Version"] = version()
-    m["Summary"] = "Train linear models and convolutional networks by distributed stochastic gradient descent"
+    m["Summary"] = "Train linear models, factorization machines and convolutional networks by distributed stochastic gradient descent"
     m["Requires-Python"] = ">=3.9"
     m["Requires-Dist"] = "numpy"
     m["Requires-Dist"] = "scikit-learn>=1.6 ; extra == 'sklearn'"

@@ -1,4 +1,4 @@
-"""yoke: linear models and convolutional networks by distributed stochastic gradient descent.
+"""yoke: linear models, factorization machines and convolutional networks by distributed stochastic gradient descent.
 
     clf = yoke.LogisticRegression(epochs=3).fit(X, y)              # scikit-learn's conventions
     run = yoke.train("softmax", "idx:mnist", mode="async", workers=4)    # the options of the program `yoke train`

@@ -12,7 +12,7 @@
  *     yk_arguments_parse(&line, argc, argv);
  *
  * An option may be abbreviated if the abbreviation is unique. Values are borrowed from argv. -h and --help print the
- * help and end the program with status 0; wrong usage ends it with status 2. Main thread only.
+ * help and end the program with status 0; a usage error ends it with status 2. Main thread only.
  */
 #ifndef YK_CLI_ARGUMENTS_H
 #define YK_CLI_ARGUMENTS_H
@@ -30,7 +30,7 @@ typedef struct yk_argument {
     const char *help;
     const char *default_text; /* NULL: none */
     double min, max;          /* for yk_argument_int() */
-    const char *group;        /* heading in the help; NULL: "Options". Options of a group follow each other */
+    const char *group; /* heading in the help; NULL: "Options". The options of a group are consecutive */
 } yk_argument;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
     const yk_argument *table; /* ends with a NULL name */
     char **operand;           /* [operands] receives the arguments that are not options */
     int operands;             /* at most */
-    const char *unexpected;   /* the remedy for one argument too many */
+    const char *unexpected;   /* advice if there is one argument too many */
     const char *notes;        /* the end of the help: examples */
 } yk_command_line;
 
@@ -49,13 +49,13 @@ int yk_arguments_parse(const yk_command_line *line, int argc, char **argv);
 
 void yk_argument_flag(const yk_argument *a, const char *value);  /* bool */
 void yk_argument_text(const yk_argument *a, const char *value);  /* const char * */
-void yk_argument_int(const yk_argument *a, const char *value);   /* int64_t; 1e6, 100k and 2m are numbers */
+void yk_argument_int(const yk_argument *a, const char *value);   /* int64_t; accepts 1e6, 100k and 2m */
 void yk_argument_split(const yk_argument *a, const char *value); /* yoke_split */
 void yk_argument_quiet(const yk_argument *a, const char *value); /* --quiet of all commands */
 void yk_argument_option(const yk_argument *a,
                         const char *value); /* yoke_options: sets the option of that name */
 
-/* Reports wrong usage and ends the program with status 2. */
+/* Reports a usage error and ends the program with status 2. */
 _Noreturn void yk_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -138,7 +138,7 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"hash-bits", 0, "B", yk_argument_option, a->options, "as for yoke train"},
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
-        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes on stderr"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
         has_out ? out : torch,
         {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
@@ -189,8 +189,8 @@ int yk_cmd_predict(int argc, char **argv)
     arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
     const yk_command_line line = {
         .name = "yoke predict",
-        .summary = "Print one line per example: the probability of class 1 (logreg) or of each\n"
-                   "class. For images: data, the file name follows.",
+        .summary = "Print one line per example: the probability of class 1 (logreg, fm, wide-deep,\n"
+                   "deepfm) or of each class. For images: data, the file name follows.",
         .notes = "Examples:\n"
                  "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
                  "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"

@@ -1,4 +1,4 @@
-/* yoke report: run directories to one HTML page. */
+/* yoke report: makes one HTML page from run directories. */
 #include "cli/cli.h"
 
 #include "base/log.h"
@@ -16,7 +16,7 @@ static void parse(int argc, char **argv, char **path, yk_report *r)
         {"png", 0, "DIR", yk_argument_text, &r->png,
          "also write all plots as PNG files; needs rsvg-convert or chromium"},
         {"title", 0, "TEXT", yk_argument_text, &r->title, "title of the page"},
-        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes on stderr"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
         {NULL}};
     const yk_command_line line = {
         "yoke report",

@@ -72,7 +72,7 @@ static void parse(int argc, char **argv, arguments *a)
          "others are trained again"},
         {"no-report", 0, NULL, yk_argument_flag, &a->no_report, "do not write report.html"},
         {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"},
-        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes and no progress on stderr"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes and no progress to stderr"},
         {NULL}};
     const yk_command_line line = {"yoke sweep",
                                   "FILE [OPTION...]",
@@ -172,7 +172,7 @@ static void print_resume_command(const yk_sweep *s, const arguments *a, size_t d
     free(text);
 }
 
-/* Prints the table, after a failure too, and returns the exit status. */
+/* Prints the table, even after a failure, and returns the exit status. */
 static int finish(const yk_sweep *s, const arguments *a, yk_status st)
 {
     size_t done = 0, failed = 0, warned = 0;

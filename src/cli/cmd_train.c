@@ -97,7 +97,7 @@ int yk_cmd_train(int argc, char **argv)
     yoke_options *options = yoke_options_create();
     if (!options)
         return YOKE_SYSTEM_ERROR;
-    for (int i = 1; i < argc; i++) /* also for errors of the command line */
+    for (int i = 1; i < argc; i++) /* even for errors in the command line */
         if (strcmp(argv[i], "--json") == 0 && !yk_job_is_process())
             yk_failure_expect();
     parse(argc, argv, options);

@@ -1,13 +1,13 @@
 /* Messages of the processes of a job to their launcher.
  *
- *     a process                                              the launcher
+ *     a process                                                 the launcher
  *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.last_output
- *                             \001begun 3\n                  .begun, .workers
- *                             \001training 3\n               .training
- *                             \001saving 3\n, \001saved 3\n  .saving
+ *                                \001begun 3\n                  .begun, .workers
+ *                                \001training 3\n               .training
+ *                                \001saving 3\n, \001saved 3\n  .saving
  *     yk_job_report_lost()       \001lost\n       on stderr     .lost
- *     yk_job_report_outcome(st)    \001ended 2\n    on stderr     .ended
- *                             "2 rank 3 has died\n", a file  yk_job_outcome_read()
+ *     yk_job_report_outcome(st)  \001ended 2\n    on stderr     .ended
+ *                                "2 rank 3 has died\n", a file  yk_job_outcome_read()
  *
  * The exit status of mpirun is not reliable: it may be 0 after a failure, or mpirun may hang. Lines on stderr arrive from
  * every host, after the process's other output (output_filter.h hides them from the user). But mpirun may end before it

@@ -142,7 +142,7 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
     if (yk_cli_stop && !o->training)
         return stopped_early();
     if (v->lost > 0.0 && !*o->died) {
-        snprintf(text, sizeof text, "%s has died before training began", v->ranks.missing);
+        snprintf(text, sizeof text, "%s died before training began", v->ranks.missing);
         yk_report_error(text);
         return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
     }

@@ -11,7 +11,7 @@
  * launcher removes all temporary files and processes of the job at its end.
  *
  * With --restarts R, a job that was lost (a process died or hangs, or a link is down) is restarted from its last
- * checkpoint, up to R times. A job with wrong usage or bad data, or one that diverged, is not restarted: it would fail
+ * checkpoint, up to R times. A job with a usage error or bad data, or one that diverged, is not restarted: it would fail
  * again. The processes report how the job ended (job_status.h), because mpirun may return 0 after a failure. Main thread
  * only.
  */

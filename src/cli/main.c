@@ -34,8 +34,10 @@ enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_help(FILE *to)
 {
-    fputs("yoke trains linear models and convolutional networks by stochastic gradient descent:\n"
-          "synchronously or asynchronously, on one thread or on a cluster. After a run, it reports the "
+    fputs("yoke trains linear models, factorization machines and convolutional networks by stochastic "
+          "gradient\n"
+          "descent: synchronously or asynchronously, on one thread or on a cluster. After a run, it reports "
+          "the\n"
           "bottleneck.\n"
           "\n",
           to);
@@ -43,7 +45,7 @@ static void print_help(FILE *to)
         fprintf(to, "  yoke %-8s  %-31s %s\n", commands[i].name, commands[i].summary, commands[i].example);
     fputs("\n"
           "yoke COMMAND --help lists the options of a command. Exit status: 0 success, 1 training failed,\n"
-          "2 wrong usage, 3 bad data, 4 system error.\n",
+          "2 usage error, 3 bad data, 4 system error.\n",
           to);
 }
 

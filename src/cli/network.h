@@ -1,4 +1,4 @@
-/* Keeps a job that runs on this host unreachable from other hosts, unless the user wants it otherwise.
+/* Keeps a job that runs on this host unreachable from other hosts, unless the user wants it to be reachable.
  *
  * Example:
  *     yk_network_confine(&config, joinable); // applies to mpirun, ompi-server and ranks started after this call

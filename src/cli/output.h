@@ -6,7 +6,7 @@
  *     yk_output_json_text(o, "a \"quoted\" name");
  *     const int code = yk_output_close(o, 0);       // the exit status; keeps the file only if it is 0
  *
- * Functions report errors and return an exit status. One thread.
+ * Functions report errors and return an exit status. Not thread-safe.
  */
 #ifndef YK_CLI_OUTPUT_H
 #define YK_CLI_OUTPUT_H

@@ -48,7 +48,7 @@ static bool remember(yk_ranks *r, pid_t pid)
         if (r->seen[i].pid == pid)
             return true;
     const int rank = rank_of(pid);
-    if (rank < 0 || r->n == YK_RANKS_MOST)
+    if (rank < 0 || r->n == YK_RANKS_MAX)
         return false;
     r->seen[r->n].pid = pid;
     r->seen[r->n++].rank = rank;

@@ -18,13 +18,13 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { YK_RANKS_MOST = 1024 };
+enum { YK_RANKS_MAX = 1024 };
 
 typedef struct {
     struct {
         pid_t pid;
         int rank;
-    } seen[YK_RANKS_MOST];
+    } seen[YK_RANKS_MAX];
     int n, wanted;
     char missing[32];
 } yk_ranks;

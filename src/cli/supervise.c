@@ -9,7 +9,6 @@
 /* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
 static const double grace = 1.0, result_grace = 10.0;
 
-/* Whether the processes have reported that the job ended, and how. */
 bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out)
 {
     const bool in_file = yk_job_outcome_read(ended, out);
@@ -22,9 +21,9 @@ bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *
 static bool ignores_signal(const yk_watchdog *v, const yk_output_filter *o, double now)
 {
     static const double start_grace = 1.0; /* there is nothing to save yet */
-    if (v->signalled == 0.0 || (o->training && o->saving))
+    if (v->signaled == 0.0 || (o->training && o->saving))
         return false;
-    const double since = o->last_output > v->signalled && o->training ? o->last_output : v->signalled;
+    const double since = o->last_output > v->signaled && o->training ? o->last_output : v->signaled;
     return now - since > (o->training ? v->limit : start_grace);
 }
 
@@ -35,7 +34,7 @@ static bool startup_timed_out(const yk_watchdog *v, const yk_output_filter *o, d
     return !o->training && now - o->last_output > v->limit + margin;
 }
 
-/* Whether a process has died before training began, and mpirun does not end the job. */
+/* Whether a process died before training began, and mpirun does not end the job. */
 static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 {
     if (v->ends > 0.0) /* its processes are missing, too */
@@ -58,9 +57,9 @@ static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_statu
 static bool job_is_gone(yk_watchdog *v, double now)
 {
     static const double leaves_within = 10.0;
-    if (!v->joins || now - v->looked < 1.0)
+    if (!v->joins || now - v->checked_at < 1.0)
         return v->gone > 0.0 && now - v->gone > leaves_within;
-    v->looked = now;
+    v->checked_at = now;
     if (yk_lock_check(v->joins)) /* the chief holds the lock */
         v->gone = 0.0;
     else if (v->gone == 0.0)
@@ -94,7 +93,7 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
             v->over = now;
         if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
             v->forwarded = now;
-            v->signalled = v->signalled > 0.0 ? v->signalled : now;
+            v->signaled = v->signaled > 0.0 ? v->signaled : now;
             kill(v->pid, SIGUSR1); /* mpirun forwards it to all ranks: they save and end */
         }
         if (yk_cli_stop_again)

@@ -1,10 +1,10 @@
 /* Supervises mpirun during one attempt of a job: forwards signals, and ends it when the job has ended, hangs, or has lost a
- * process that mpirun does not miss.
+ * process without mpirun noticing.
  *
  * Example:
  *     yk_output_filter filter = {.ended = -1};
  *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
- *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as of waitpid()
+ *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as from waitpid()
  *     yk_job_outcome how;
  *     bool reported = yk_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
  *
@@ -23,15 +23,15 @@
 typedef struct {
     pid_t pid;           /* of mpirun, and of its process group */
     double limit;        /* timeout in seconds without output, before training and after a signal */
-    double signalled;    /* when a signal arrived and was first forwarded */
+    double signaled;     /* when a signal arrived and was first forwarded */
     double forwarded;    /* when it was last forwarded; mpirun may lose it */
     double over;         /* when the ranks had ended */
     double ends;         /* when the launcher began to end mpirun */
     bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
     yk_ranks ranks;
-    double lost;         /* when a process was missing before training began */
-    const char *joins;   /* the run directory of the job that is joined; NULL: none */
-    double gone, looked; /* when that job was found to have ended; when that was last checked */
+    double lost;             /* when a process was missing before training began */
+    const char *joins;       /* the run directory of the job that is joined; NULL: none */
+    double gone, checked_at; /* when that job was found to have ended; when that was last checked */
 } yk_watchdog;
 
 int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */

@@ -251,7 +251,7 @@ static void add_complete(yk_sweep *s, size_t i, json_t *summary)
     s->found++;
 }
 
-/* Saves the results, after a failure too, and keeps its error text. */
+/* Saves the results, even after a failure, and keeps its error text. */
 static yk_status save_at_end(const yk_sweep *s, yk_status st)
 {
     char *error = st ? strdup(yk_error()) : NULL;

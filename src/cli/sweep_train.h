@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_sweep s = {.plan = plan, .path = path, .result = result, .took = took};
- *     yk_status st = yk_sweep_train(&s); // YK_OK also after a signal (yk_cli_stop): result[i].state says what was run
+ *     yk_status st = yk_sweep_train(&s); // YK_OK even after a signal (yk_cli_stop): result[i].state says what was run
  *
  * Complete runs are kept, stopped runs are resumed, the others are started. A failed run is a result. Three failed runs in
  * a row end the sweep unless keep_going; runs that diverged do not count. The results so far are saved every few seconds

@@ -255,7 +255,8 @@ static void describe_sync(const yk__facts *f, yk_verdict *v)
                (unsigned long long)e->batch);
     else if (f->step < 1e-3)
         advise(v,
-               "the steps are too short for a barrier each: use a larger --batch (now %llu), or --mode async",
+               "the steps are too short for a barrier after each: use a larger --batch (now %llu), or --mode "
+               "async",
                (unsigned long long)e->batch);
     else
         advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that they need not wait");
