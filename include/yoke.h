@@ -242,8 +242,8 @@ YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a li
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
 YOKE_API size_t
 yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
-/* The model as Python source: a PyTorch nn.Sequential named `model`, into which model.safetensors can be loaded. The
- * caller frees it with free(); NULL: out of memory. */
+/* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
+ * frees it with free(); NULL: out of memory. */
 YOKE_API char *yoke_model_torch(const yoke_model *m);
 YOKE_API void yoke_model_free(yoke_model *m);
 

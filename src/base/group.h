@@ -1,4 +1,4 @@
-/* Parameter groups: the parts that the parameters of a model consist of. Plain data, declared by the model and read by the
+/* Parameter groups: the parts of a model's parameters. Plain data, declared by the model and read by the
  * store, which knows nothing else about a model.
  *
  *     dense   every step needs all of it: the weights of a network

@@ -22,8 +22,8 @@ static int by_descending_weight(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Lists the keys of the sample in descending order of weight. If all values are 1, a key that occurs only once is noise and is left out.
- * The memory depends on the size of the sample, not on the number of keys. */
+/* Lists the keys of the sample in descending order of weight. If all values are 1, a key that occurs only once is noise and is
+ * left out. The memory depends on the size of the sample, not on the number of keys. */
 static yk_status count_keys(const yk_rows *sample, uint32_t extra_key, counted **list_out, size_t *n_out)
 {
     size_t entries = sample->n ? (size_t)sample->start[sample->n] : 0, n = 0;

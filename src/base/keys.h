@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_merger m;
- *     yk_status st = yk_merger_init(&m, 4096); // space for 4096 different keys
+ *     yk_status st = yk_merger_init(&m, 4096); // space for 4096 distinct keys
  *     yk_merger_add(&m, key, 0.5f);            // values of equal keys are added
  *     for (size_t i = 0; i < m.n; i++)         // keys in the order in which they were first added
  *         sum += m.value[i];

@@ -18,7 +18,7 @@ const yk_log *yk_log_get(void)
 }
 
 /* The C1 control characters are c2 80 to c2 9f in UTF-8. */
-static void disarm(char *text)
+static void replace_control_characters(char *text)
 {
     for (unsigned char *s = (unsigned char *)text; *s; s++)
         if ((*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f)
@@ -33,7 +33,7 @@ static void deliver(yk_log_level level, const char *format, va_list args)
     if (!current)
         return;
     vsnprintf(text, sizeof text, format, args);
-    disarm(text);
+    replace_control_characters(text);
     current->line(current->context, level, text);
 }
 
@@ -80,7 +80,7 @@ void yk_progress(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    disarm(text);
+    replace_control_characters(text);
     current->progress(current->context, text);
 }
 

@@ -25,7 +25,7 @@ typedef struct {
     /* synchronization */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
-    bool lockstep;      /* without a quorum: all workers execute the same steps, on fixed shares of data */
+    bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
     /* Asynchronous, keyed parameters on shards: batches that a worker trains on one copy; 0: no copies. Increased once the
      * size of the data is known (train/cluster_data.c). */

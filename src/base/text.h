@@ -1,4 +1,4 @@
-/* A text that grows: pages, tables, JSON, protobuf messages.
+/* A growable string: pages, tables, JSON, protobuf messages.
  *
  * Example:
  *     yk_text t = {0};
@@ -27,8 +27,8 @@ void yk_text_put(yk_text *t, const void *bytes, size_t n);
 void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What to put before a text in a CSV file: "'" if a spreadsheet would take it for a formula (it begins with = + - @ and is not a
- * number), else "". */
+/* What to put before a text in a CSV file: "'" if a spreadsheet would take it for a formula (it begins with = + - @ and is not
+ * a number), else "". */
 const char *yk_csv_prefix(const char *s);
 
 char *yk_text_take(yk_text *t); /* also resets t */

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 typedef enum {
-    YK_WAIT_THREADS, /* threads of one process with a core for each: spins for 10 us, yields for some ms */
+    YK_WAIT_THREADS, /* threads of one process with a core for each: spins for 10 us, yields for a few ms */
     YK_WAIT_OVERSUBSCRIBED, /* more threads than cores: another thread needs the core */
     YK_WAIT_RANKS, /* messages, which must be polled: yields for about 1 ms, when most answers have arrived */
     YK_WAIT_MEMORY /* processes with shared memory and a core for each */
@@ -48,7 +48,7 @@ static inline bool yk_wait_is_check_due(const yk_wait *w)
     return w->polls % 256 == 0;
 }
 
-/* For callers that sleep by themselves: spins or yields; returns false when it is time to sleep. */
+/* For callers with their own way to sleep: spins or yields; returns false when it is time to sleep. */
 bool yk_wait_spin(yk_wait *w);
 bool yk_wait_expired(const yk_wait *w); /* reads the clock */
 

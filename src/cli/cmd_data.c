@@ -171,7 +171,7 @@ static void on_signal(int signal)
     yk_cli_stop = signal;
 }
 
-/* A signal during writing removes the unfinished file. A second one ends the program at once. */
+/* A signal during writing removes the unfinished file. A second one ends the program immediately. */
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};

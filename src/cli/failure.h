@@ -4,8 +4,8 @@
  *     yk_failure_expect();                                      // --json: this process prints the object
  *     yk_failure_print("idx:/nowhere: no such directory", 3);   // {"state": "failed", "error": "...", "exit_code": 3}
  *
- * A run that has a summary prints the summary instead, which has these keys and others. Only the first call of any of the
- * print functions prints. Nothing is printed before yk_failure_expect(). Not thread-safe.
+ * A run that has a summary prints the summary instead, which has these keys and others. Only the first call to a print
+ * function prints anything. Nothing is printed before yk_failure_expect(). Not thread-safe.
  */
 #ifndef YK_CLI_FAILURE_H
 #define YK_CLI_FAILURE_H

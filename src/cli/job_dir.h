@@ -1,4 +1,4 @@
-/* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left.
+/* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left behind.
  *
  * Example:
  *     yk_job_directory f;

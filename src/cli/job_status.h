@@ -1,4 +1,4 @@
-/* Messages of the processes of a job to their launcher.
+/* Messages from the processes of a job to their launcher.
  *
  *     a process                                                 the launcher
  *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.last_output

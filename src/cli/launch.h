@@ -7,7 +7,7 @@
  *         code = yk_launch(&config, argc, argv); // exit status of the job
  *
  * mpirun gets a process group of its own, so that Ctrl-C reaches only the launcher. The first signal makes all processes
- * save and end; a second one ends the job at once. The output of the processes is forwarded (cli/output_filter.h). The
+ * save and end; a second one ends the job immediately. The output of the processes is forwarded (cli/output_filter.h). The
  * launcher removes all temporary files and processes of the job at its end.
  *
  * With --restarts R, a job that was lost (a process died or hangs, or a link is down) is restarted from its last

@@ -82,7 +82,7 @@ static void on_signal(int signal)
     static double first;
     if (!yk_cli_stop)
         first = yk_now();
-    /* A second signal ends the program at once. The same signal may arrive twice within a moment (sent to the process
+    /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
      * and to its group), and the launcher may repeat SIGUSR1: these do not count. */
     else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
         if (yk_cli_launcher) { /* it has to end the job first */

@@ -155,7 +155,7 @@ static int mpi_recv_matched(void *self, int peer, int tag, void *buf, size_t byt
 /* ---- joining ---- */
 
 /* Publish the name for other jobs. */
-static MPI_Info everywhere(void)
+static MPI_Info global_scope(void)
 {
     MPI_Info info;
     MPI_Info_create(&info);
@@ -166,7 +166,7 @@ static MPI_Info everywhere(void)
 static int mpi_open(void *self, const char *name, char **port_out)
 {
     char port[MPI_MAX_PORT_NAME];
-    MPI_Info info = everywhere();
+    MPI_Info info = global_scope();
     (void)self;
     int code = MPI_Open_port(MPI_INFO_NULL, port);
     if (!code)
@@ -205,7 +205,7 @@ static int mpi_adopt(void *self, void *handle, int *peer_out)
 static int mpi_connect(void *self, const char *name, void **handle_out)
 {
     char port[MPI_MAX_PORT_NAME];
-    MPI_Info info = everywhere();
+    MPI_Info info = global_scope();
     MPI_Comm *other = malloc(sizeof *other);
     (void)self;
     int code = other ? MPI_Lookup_name(name, info, port) : MPI_ERR_NO_MEM;

@@ -35,7 +35,7 @@ void yk__sim_trace(const yk__sim *s, uint64_t now, int rank, const char *format,
     s->config.trace(s->context, seconds_at(now), rank, text);
 }
 
-/* When a task runs next. A paused rank that was killed ends at once. */
+/* When a task runs next. A paused rank that was killed ends immediately. */
 static uint64_t time_of(const yk__task *t)
 {
     return t->at < t->rank->paused_until && !t->rank->killed ? t->rank->paused_until : t->at;

@@ -19,10 +19,10 @@
  * - A task that waits for a mutex, a condition or a thread runs again within 20 us after it is woken.
  * - A message takes a random time within the limits below. Messages between two ranks with the same tag stay in order;
  *   others may not, as in MPI.
- * - A send of up to `eager` bytes is done at once. A longer one is done when it is received, and is read from the sender's
+ * - A send of up to `eager` bytes is done immediately. A longer one is done when it is received, and is read from the sender's
  *   buffer only then.
  * - If all tasks wait for each other, all ranks end as YK_SIM_STUCK.
- * - Ranks can be killed, paused and signaled at given times. Messages to a paused rank arrive, and its time goes on.
+ * - Ranks can be killed, paused and signaled at given times. Messages to a paused rank arrive, and its clock keeps running.
  * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more.
  *   What it sent before arrives, except for what was still in its own buffers.
  *
@@ -40,8 +40,8 @@
 enum { YK_SIM_MAX_RANKS = 64 };
 
 typedef enum {
-    YK_SIM_KILL,  /* as by SIGKILL */
-    YK_SIM_PAUSE, /* as by SIGSTOP, and SIGCONT after some seconds */
+    YK_SIM_KILL,  /* like SIGKILL */
+    YK_SIM_PAUSE, /* like SIGSTOP, and SIGCONT after some seconds */
     YK_SIM_SIGNAL /* its handler sets a flag */
 } yk_sim_action;
 
@@ -90,7 +90,7 @@ yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *c
 
 double yk_sim_now(void); /* simulated seconds; called by a rank */
 
-/* Called by a rank: ends another rank, or itself, at once, as by SIGKILL. Its memory is leaked. */
+/* Called by a rank: ends another rank, or itself, immediately, like SIGKILL. Its memory is leaked. */
 void yk_sim_kill(int rank);
 
 #endif

@@ -188,7 +188,7 @@ static sparse_column *column_of(sparse_column *table, uint32_t key)
     return NULL; /* full */
 }
 
-static double right_of(const sparse_column *s, const uint32_t total[2])
+static double correct_with(const sparse_column *s, const uint32_t total[2])
 {
     const uint32_t absent[2] = {total[0] - s->count[0], total[1] - s->count[1]};
     const bool apart = s->count[0] && s->count[1] && (s->high[0] < s->low[1] || s->high[1] < s->low[0]);
@@ -217,7 +217,7 @@ static yk_status check_sparse(const yk_rows *r, size_t step, yk_data_check *c)
     }
     for (size_t k = 0; k < size; k++)
         if (table[k].count[0] || table[k].count[1])
-            consider(c, table[k].key, right_of(&table[k], total));
+            consider(c, table[k].key, correct_with(&table[k], total));
     free(table);
     return YK_OK;
 }

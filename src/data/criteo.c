@@ -52,7 +52,7 @@ typedef struct {
 
 /* ---- integers to buckets */
 
-static size_t leading(uint64_t v)
+static size_t leading_bits(uint64_t v)
 {
     unsigned top = 63 - (unsigned)__builtin_clzll(v);
     uint64_t next = top >= 4 ? v >> (top - 4) : v << (4 - top);
@@ -64,7 +64,7 @@ static uint64_t find_code(const criteo *s, int64_t v)
 {
     if (v <= 2)
         return (uint64_t)v;
-    size_t k = s->begin[leading((uint64_t)v)];
+    size_t k = s->begin[leading_bits((uint64_t)v)];
     while (k + 1 < BUCKETS && s->min[k + 1] <= (uint64_t)v)
         k++;
     return 16 + k;

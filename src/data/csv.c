@@ -41,7 +41,7 @@ yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, c
     return YK__CSV_FIELD;
 }
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -49,9 +49,9 @@ static bool blank(char c)
 bool yk__csv_number(const char *text, size_t n, double *out)
 {
     const char *end = text + n;
-    while (text != end && blank(*text))
+    while (text != end && is_blank(*text))
         text++;
-    while (text != end && blank(end[-1]))
+    while (text != end && is_blank(end[-1]))
         end--;
     double v;
     if (text == end || yk_decimal_before(text, end, &v) != end || !isfinite(v))
@@ -68,7 +68,7 @@ bool yk__csv_missing(const yk__csv *s, const char *text, size_t n, bool numeric)
     for (size_t i = 0; numeric && i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && !memcmp(names[i], text, n))
             return true;
-    for (; numeric && n && blank(*text); n--)
+    for (; numeric && n && is_blank(*text); n--)
         text++;
     return n == 0;
 }

@@ -24,7 +24,7 @@ void yk_feed_free(yk_feed *f)
     f->ops->free(f);
 }
 
-/* How many of the steps that a worker wants it may make; 0: plan.steps are used up. Workers get steps in small lots, so that
+/* How many of the steps that a worker requests it may take; 0: plan.steps are used up. Workers get steps in small lots, so that
  * all of them together make exactly plan.steps, whatever their speed. */
 static size_t granted(yk_feed *f, int me, size_t want)
 {

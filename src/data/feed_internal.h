@@ -28,7 +28,7 @@ struct yk_feed {
     size_t unit;
     atomic_uint_fast64_t steps_granted; /* of plan.steps */
     struct yk__grant {
-        _Alignas(64) uint64_t left; /* steps that a worker may still make */
+        _Alignas(64) uint64_t left; /* steps that a worker may still take */
     } * grant;                      /* [workers] */
 };
 

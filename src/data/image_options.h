@@ -12,7 +12,7 @@
  *         st = yk__image_form_like(first, n, &form);
  *     yk__image_set_shape(source, &form);
  *
- * No state; any thread.
+ * Thread-safe.
  */
 #ifndef YK_DATA_IMAGE_OPTIONS_H
 #define YK_DATA_IMAGE_OPTIONS_H

@@ -37,7 +37,7 @@ static bool digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-static bool blank(char c)
+static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -51,7 +51,7 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     char token[48];
     double v;
     const char *after = yk_decimal_before(p, end, &v);
-    if (!after || (after != end && !blank(*after) && *after != '#'))
+    if (!after || (after != end && !is_blank(*after) && *after != '#'))
         return yk__text_bad(r, p, "the label '%s' is not a number", yk__text_token(p, token)), NULL;
     if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v)
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
@@ -142,8 +142,8 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     else
         return bad_index(r, at, entry, index);
     double v = *p - '0'; /* most values are one digit: avoids a call */
-    const char *after = digit(*p) && (p + 1 == end || blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
-    if (!after || (after != end && !blank(*after) && *after != '#'))
+    const char *after = digit(*p) && (p + 1 == end || is_blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
+    if (!after || (after != end && !is_blank(*after) && *after != '#'))
         return yk__text_bad(r, p, "the value in '%s' is not a number", yk__text_token(entry, token)), NULL;
     if (!isfinite((float)v))
         return yk__text_bad(r, p, "the value in '%s' is too large", yk__text_token(entry, token)), NULL;
@@ -157,7 +157,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
 {
     const libsvm *s = (const libsvm *)r->base.base.source;
     const char *p = line, *end = line + length;
-    while (blank(*p))
+    while (is_blank(*p))
         p++;
     if (p == end || *p == '#')
         return YK_OK;
@@ -173,12 +173,12 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return st;
     size_t n = 0;
     for (;;) {
-        while (blank(*p))
+        while (is_blank(*p))
             p++;
         if (p == end || *p == '#')
             break;
         if (n == 0 && !strncmp(p, "qid:", 4)) {
-            while (p != end && !blank(*p))
+            while (p != end && !is_blank(*p))
                 p++;
             continue;
         }

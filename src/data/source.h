@@ -120,7 +120,7 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
 /* Whether the data set has a test split (idx, cifar10, images, synth), so that --test is not needed. */
 bool yk_source_has_test_split(const yk_source *s);
 
-/* YK_EDATA: the columns of both sources have names, and `test` has other ones, or another order. */
+/* YK_EDATA: the columns of both sources have names, and those of `test` differ or are in a different order. */
 yk_status yk_source_same_columns(const yk_source *train, const yk_source *test);
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the

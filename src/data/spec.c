@@ -7,20 +7,20 @@
 
 #define MAX_OPTIONS (sizeof((yk_spec *)0)->option / sizeof((yk_spec *)0)->option[0])
 
-static bool letter(char c)
+static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool key_char(char c)
 {
-    return letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
 /* "features=10..." but not "/day=1": in a pattern anything may follow a '?'. */
 static bool begins_option(const char *s)
 {
-    if (!letter(*s))
+    if (!is_letter(*s))
         return false;
     while (key_char(*s))
         s++;
@@ -38,10 +38,10 @@ static char *find_options(char *where)
 /* A format consists of at least two letters and digits before the first ':', so that "./a:b" and "c:x" are paths. */
 static char *end_of_format(char *s)
 {
-    if (!letter(*s))
+    if (!is_letter(*s))
         return NULL;
     char *p = s;
-    while (letter(*p) || (*p >= '0' && *p <= '9'))
+    while (is_letter(*p) || (*p >= '0' && *p <= '9'))
         p++;
     return *p == ':' && p - s > 1 ? p : NULL;
 }

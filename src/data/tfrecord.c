@@ -70,7 +70,7 @@ static yk_status check_block_end(tfr_reader *r)
 {
     bool here;
     yk_tfr rec;
-    yk_status st = yk_tfr_here(r->base.in, &here);
+    yk_status st = yk_tfr_is_record(r->base.in, &here);
     r->ended = true;
     if (!st && !here)
         st = yk_tfr_next(r->base.in, &rec);

@@ -37,9 +37,9 @@
  *     st = yk_cache_close(w, st);                             // frees it; the file appears now, or not at all
  *     yk_rows_fini(&rows);                                    // unmaps the file
  *
- * Mapped rows are read-only, for any number of threads; a writer belongs to one thread. Damage is YK_EDATA with file, offset and
- * reason. If another process truncates a mapped file, the program is killed by SIGBUS: replace the file by renaming, as the
- * writer does.
+ * Mapped rows are read-only, for any number of threads; a writer belongs to one thread. Damage is YK_EDATA with file, offset
+ * and reason. If another process truncates a mapped file, the program is killed by SIGBUS: replace the file by renaming, as
+ * the writer does.
  */
 #ifndef YK_FORMAT_CACHE_H
 #define YK_FORMAT_CACHE_H

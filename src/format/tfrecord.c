@@ -88,7 +88,7 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
 
 /* By chance, one offset in 2^32 has a correct checksum of a length, so a second checksum confirms it. A record with damaged
  * data must be found too, or it would not be reported: then the next header confirms it. */
-yk_status yk_tfr_here(yk_input *in, bool *here_out)
+yk_status yk_tfr_is_record(yk_input *in, bool *here_out)
 {
     const uint8_t *p;
     size_t have;
@@ -128,7 +128,7 @@ yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)
         yk_input_skip(in, i);
         if (i == candidates)
             continue;
-        if ((st = yk_tfr_here(in, found_out)) || *found_out)
+        if ((st = yk_tfr_is_record(in, found_out)) || *found_out)
             return st;
         yk_input_skip(in, 1);
     }

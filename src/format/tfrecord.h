@@ -49,7 +49,7 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec);
 yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out);
 
 /* Whether a record, in the sense of yk_tfr_resync(), begins at the current offset. */
-yk_status yk_tfr_here(yk_input *in, bool *here_out);
+yk_status yk_tfr_is_record(yk_input *in, bool *here_out);
 
 /* Whether 12 bytes are the header of a record. */
 bool yk_tfr_header(const uint8_t *p, uint64_t *length_out);

@@ -12,7 +12,7 @@
  *             use(span, n);                                     // borrowed
  *     }
  *
- * Every function returns a pointer to what follows, or NULL if the input is malformed. No state; any thread.
+ * Every function returns a pointer to what follows, or NULL if the input is malformed. Thread-safe.
  */
 #ifndef YK_FORMAT_WIRE_H
 #define YK_FORMAT_WIRE_H

@@ -1,7 +1,7 @@
 /* The parts of a convolutional network that are not products (block.h), on vectors of 16 images: activations, dropout, pooling,
  * normalization, softmax, and conversion of images to this layout.
  *
- * A plane is one channel of a block: height x width pixels of 16 floats each; `row` is the distance between its rows in floats.
+ * A plane is one channel of a block: height x width pixels of 16 floats each.
  *
  * Example:
  *     const yk_lanes_ops *ops = yk_lanes();
@@ -28,7 +28,7 @@ typedef struct {
     size_t height, width;         /* of x */
     size_t out_height, out_width; /* of y */
     size_t size, stride;          /* of the window */
-    size_t x_row, y_row;          /* floats between rows of x (and dx), and of y (and dy) */
+    size_t x_row, y_row;          /* floats from one row of x, y, dx and dy to the next */
     size_t dx_row, dy_row;
 } yk_pool;
 

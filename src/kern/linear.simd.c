@@ -157,7 +157,7 @@ PREFETCH void prefetch_range(const void *begin, const void *end)
         __builtin_prefetch(p);
 }
 
-/* Prefetches for the rows after row i of the batch, including the announced rows behind the batch (b->ahead). */
+/* Prefetches for the rows after row i of the batch, including the announced rows after the batch (b->ahead). */
 PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b, size_t i)
 {
     const yk_rows *rows = b->rows;

@@ -138,8 +138,8 @@ static void pack(const yk_batch *b, yk_rows *packed)
     packed->n = b->n;
 }
 
-/* A block of a row of the matrix is 4, 8, 12 or 16 floats, as whole vectors (wide.h). No masks: a masked store that overlaps the next
- * load, which begins where the active lanes of the store end, cannot be forwarded and costs a dozen cycles. */
+/* A block of a row of the matrix is 4, 8, 12 or 16 floats, as whole vectors (wide.h). No masks: a masked store that overlaps
+ * the next load, which begins where the active lanes of the store end, cannot be forwarded and costs a dozen cycles. */
 
 #if defined(__AVX512F__)
 /* Up to 16 classes as one masked vector (masked loads are free, masked stores are not: see add_block). Four independent sums:

@@ -3,9 +3,9 @@
  *     logits  Z(i, c) = bias(c) + sum over d of x(i, d) W(d, c)          one example at a time, with all of W
  *     outer   G(d, c) = sum over i of x(i, d) D(i, c)                    16 features d at a time, with all examples
  *
- * matrix.h computes the same from the non-zeros of a row, one at a time, which is faster for few examples. These kernels are faster for
- * many: a lane is a feature, so a vector of pixels is multiplied by the weights of all classes while the sums stay in
- * registers. This needs the transposed weights, computed once per batch. Spans of 16 pixels that are all black are skipped:
+ * matrix.h computes the same from the non-zeros of a row, one at a time, which is faster for few examples. These kernels are
+ * faster for many: a lane is a feature, so a vector of pixels is multiplied by the weights of all classes while the sums stay
+ * in registers. This needs the transposed weights, computed once per batch. Spans of 16 pixels that are all black are skipped:
  * logits() records the others in a list with their bytes, and outer() reads that list sequentially instead of the images.
  *
  *     W, G           [dim][ld]                  as in softmax.c

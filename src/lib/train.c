@@ -83,8 +83,8 @@ static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
-/* Whether training on the sparse rows of the caller in place is fast enough: making a copy takes longer than it saves, unless the
- * rows must be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys
+/* Whether training on the sparse rows of the caller in place is fast enough: making a copy takes longer than it saves, unless
+ * the rows must be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys
  * depend on it. */
 static bool in_place_is_faster(const yk_memory_data *m, const yk_config *c)
 {

@@ -141,14 +141,14 @@ typedef struct {
     const yk_batch *batch;
 } work;
 
-static work *of(yk_workspace *w)
+static work *work_of(yk_workspace *w)
 {
     return (work *)(void *)w;
 }
 
 static void workspace_free(yk_workspace *workspace)
 {
-    work *w = of(workspace);
+    work *w = work_of(workspace);
     yk_free(w->z);
     yk_free(w->err);
     yk_free(w->entry);
@@ -334,7 +334,7 @@ static void add_linear(work *w, const yk_batch *b, uint32_t bias)
 static void grad(const yk_model *model, yk_workspace *workspace, const yk_view *v, const yk_batch *b,
                  yk_grad *out)
 {
-    work *w = of(workspace);
+    work *w = work_of(workspace);
     const yk__branches *m = w->m;
     const uint32_t bias = bias_of(model, b);
     *out = (yk_grad){.examples = b->n};
@@ -362,7 +362,7 @@ static void grad(const yk_model *model, yk_workspace *workspace, const yk_view *
 static void predict(const yk_model *model, yk_workspace *workspace, const yk_view *v, const yk_batch *b,
                     float *p, double *loss)
 {
-    work *w = of(workspace);
+    work *w = work_of(workspace);
     (void)model;
     const double sum = forward(w, v, b, false);
     if (loss)
@@ -375,7 +375,7 @@ static void predict(const yk_model *model, yk_workspace *workspace, const yk_vie
 
 static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
 {
-    yk_model_on_ready(&of(w)->m->net->model, of(w)->net, hook, context);
+    yk_model_on_ready(&work_of(w)->m->net->model, work_of(w)->net, hook, context);
 }
 
 static int profile_lines(const yk_workspace *workspace, yk_profile_line *out, int max)
@@ -392,7 +392,7 @@ static void passes(const yk_workspace *workspace, double *forward_out, double *b
 
 static void timeline(yk_workspace *w, struct yk_trace_track *track)
 {
-    yk_net_ops.timeline(of(w)->net, track);
+    yk_net_ops.timeline(work_of(w)->net, track);
 }
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",

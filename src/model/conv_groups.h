@@ -45,8 +45,8 @@ typedef enum { YK__CONV_FORWARD, YK__CONV_INPUT_GRADIENT, YK__CONV_WEIGHT_GRADIE
 yk_status yk__conv_groups_make(const yk__layer *l, yk__conv_product product, yk__conv_groups *out);
 void yk__conv_groups_free(yk__conv_groups *g);
 
-/* The work of all groups is numbered from 0, and that of this group begins at `at`: the first pixel at or after `until`, rounded
- * up to a tile. */
+/* The work of all groups is numbered from 0; that of this group begins at `at`. Returns the first pixel at or after `until`,
+ * rounded up to a tile. */
 static inline size_t yk__conv_group_pixel(const yk__conv_group *g, size_t at, size_t until)
 {
     if (until <= at)

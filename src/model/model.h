@@ -162,7 +162,7 @@ yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace 
 void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
 void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook,
                        void *context); /* NULL: none */
-/* The model as Python source: `model`, an nn.Sequential into which model.safetensors can be loaded. */
+/* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
 void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
 

@@ -87,7 +87,7 @@ typedef struct {
     uint64_t since, lap;  /* start of the layer and of the pass */
 } timer;
 
-static void lap(timer *c, uint64_t *sum)
+static void add_lap(timer *c, uint64_t *sum)
 {
     if (!c->timed)
         return;
@@ -104,7 +104,7 @@ static void after_stage(yk_workspace *w, int stage, size_t blocks, bool last_chu
     const bool last = !l || w->back[back].last;
     const int slot = l ? yk__slot_backward(w->net, w->back[back].layer) : stage;
     if (stage == layers + 1)
-        lap(c, &w->forward_ns);
+        add_lap(c, &w->forward_ns);
     if (c->profile && last)
         c->since = yk__profile_add(c->profile, slot, c->since, blocks);
     if (l && last_chunk && w->ready &&
@@ -179,7 +179,7 @@ static void pass(yk_workspace *w, int me)
         for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         if (me == 0 && w->training)
-            lap(&c, &w->backward_ns);
+            add_lap(&c, &w->backward_ns);
         if (d->by_blocks && !last)
             yk_team_barrier(w->team, me);
     }

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-static size_t leading(const yk_model *m)
+static size_t leading_dimension(const yk_model *m)
 {
     return YK_ROUND_UP((size_t)m->shape.classes, YK_CLASS_PAD);
 }
@@ -46,7 +46,7 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->ops = &yk_softmax_ops;
     m->shape = *shape;
     m->shape.bias = true;
-    yk_model_add_group(m, (yk_group){.name = "linear", .keys = (1 + shape->dim) * leading(m)});
+    yk_model_add_group(m, (yk_group){.name = "linear", .keys = (1 + shape->dim) * leading_dimension(m)});
     m->outputs = shape->classes;
     m->bias_key = UINT32_MAX;
     m->ntensors = 2;
@@ -54,8 +54,8 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
                                      2,
                                      {shape->classes, shape->dim},
                                      shape->classes * shape->dim,
-                                     .offset = leading(m),
-                                     .transposed = leading(m)};
+                                     .offset = leading_dimension(m),
+                                     .transposed = leading_dimension(m)};
     m->tensor[1] = (yk_model_tensor){"0.bias", 1, {shape->classes}, shape->classes, .bias = true};
     if (m->nparams > (size_t)1 << 28) {
         yk_free(m);
@@ -104,8 +104,8 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     w->kern = yk_matrix();
     w->lanes = yk_lanes();
     w->pixels = yk_pixels();
-    w->logits =
-        yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading(m), sizeof *w->logits, "the logits of a batch");
+    w->logits = yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading_dimension(m), sizeof *w->logits,
+                         "the logits of a batch");
     w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient");
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
@@ -122,7 +122,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b,
                            yk_grad *out)
 {
-    const size_t ld = leading(m), classes = m->shape.classes, block = classes * YK_LANES;
+    const size_t ld = leading_dimension(m), classes = m->shape.classes, block = classes * YK_LANES;
     double loss = 0.0;
     for (size_t i = 0; i < b->n; i++)
         w->label[i] = b->rows->label[b->pick[i]];
@@ -143,7 +143,7 @@ static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v,
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
-    const size_t ld = leading(m);
+    const size_t ld = leading_dimension(m);
     if (w->transposed && b->n >= MANY) {
         grad_of_pixels(m, w, v, b, out);
         return;
@@ -162,7 +162,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
-    const size_t ld = leading(m), classes = m->shape.classes;
+    const size_t ld = leading_dimension(m), classes = m->shape.classes;
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
     for (size_t i = 0; i < b->n; i++)

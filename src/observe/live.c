@@ -225,7 +225,7 @@ static void metrics_of_workers(yk_prom *p, const row *r, int n)
     yk_prom_family(p, "yoke_worker_phase_seconds_total", "counter", "Time of a worker by phase.");
     for (int i = 0; i < n; i++)
         for (int k = 0; k < YK_PHASES; k++)
-            if (yk_phase_is_of((yk_phase)k, !trains(&r[i])))
+            if (yk_phase_applies((yk_phase)k, !trains(&r[i])))
                 yk_prom_sample(p, LABELS("worker", r[i].label, "phase", yk_phase_name((yk_phase)k)),
                                r[i].phases.phase[k]);
     if (!n || !r[0].role)

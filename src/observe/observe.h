@@ -135,7 +135,7 @@ void yk_observer_progress(yk_observer *o, uint64_t step, bool shows);
 /* The number of steps from one point to the next; any thread. */
 uint64_t yk_observer_interval(const yk_observer *o);
 
-/* The time of the first call of progress (base/clock.h); 0: none yet. */
+/* The time of the first call to progress (base/clock.h); 0: none yet. */
 double yk_observer_first_step(const yk_observer *o);
 
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
@@ -146,7 +146,7 @@ typedef struct {
     double train_loss; /* NaN: not known */
     bool tested;       /* the rest is known */
     double test_loss, accuracy, majority_accuracy;
-    double auc; /* NaN unless both of two classes occur */
+    double auc; /* NaN unless there are two classes and both occur */
 } yk_evaluation;
 
 /* On the chief: writes a line to stderr and to metrics.jsonl, and updates TensorBoard and the live page. */
@@ -192,7 +192,7 @@ typedef struct {
 } yk_run_end;
 
 /* On the chief: shows the end on the live page, and waits until a browser has fetched it, at most a minute, or until *stop
- * is not 0. Returns at once if there is no live page. */
+ * is not 0. Returns immediately if there is no live page. */
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop);
 
 /* The result of training, for yk_observation_warn(). */

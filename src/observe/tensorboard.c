@@ -222,7 +222,7 @@ static double add_phases(const yk_phases_sample *now, const yk_phases_sample *be
         sum += part[k];
     }
     for (int k = 0; sum > 0.0 && k < YK_PHASES; k++)
-        if (yk_phase_is_of((yk_phase)k, server))
+        if (yk_phase_applies((yk_phase)k, server))
             add(s, tags[k], part[k] / sum);
     return sum;
 }

@@ -19,7 +19,7 @@
  *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
  *
  * For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
- * including their momentum, decay and thresholds. For sgd, the store applies the decay that other weights have missed later
+ * including their momentum, decay and thresholds. For sgd, the store later applies the decay that other weights have missed
  * (store/decay.c), so that they converge to the optimum of the regularized loss.
  *
  * The functions are pure. The caller decides which threads may work on the same memory.
@@ -43,7 +43,7 @@ typedef struct {
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
     uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
-    uint64_t earlier; /* steps that the initial state has behind it: adam's bias corrections continue */
+    uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
 } yk_optim_config;
 
 /* Parameters begin .. end of a dense model with their own learning rate, e.g. biases. */
@@ -65,7 +65,7 @@ typedef struct {
  *
  * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
  * merges. If each moves it all the way to its optimum (rho near 1), the moves are averaged, because their sum would overshoot
- * T-fold. If each makes a small step, the moves are added. eta is the step size of the weight, which the rule knows. The
+ * T-fold. If each takes a small step, the moves are added. eta is the step size of the weight, which the rule knows. The
  * weights of an example move together: a step is not limited by the curvature of a single weight, c f, but by the sum of its
  * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone, 8 workers diverged on clicks with 39 entries; with the
  * full bound, mini-batches lost a little; |x|^1.5 was the best that was tried (docs/performance.md). */
@@ -120,9 +120,9 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out);
 /* YK_EUSAGE, with the reason, if a value is invalid. */
 yk_status yk_optim_check(const yk_optim_config *c);
 
-/* For copies without a staleness bound: applies the whole effect of a gradient at once, instead of adding it to a velocity that
- * later steps follow. If T copies followed the same velocity at the same time, it would be followed T times, and the weights would
- * oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same. */
+/* For copies without a staleness bound: applies the whole effect of a gradient immediately, instead of adding it to a velocity
+ * that later steps follow. If T copies followed the same velocity at the same time, it would be followed T times, and the
+ * weights would oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same. */
 yk_optim_config yk_optim_without_velocity(const yk_optim_config *c);
 
 /* Steps are counted from 0. */

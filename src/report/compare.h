@@ -83,8 +83,8 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: 
 bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
- * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless all
- * runs failed. */
+ * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless
+ * all runs failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 

@@ -1,7 +1,7 @@
 /* Writes the figures and tables of a report to files.
  *
- * Creates the directory if necessary, and replaces files of the same name. A figure that can be drawn by step, epoch and
- * seconds becomes three files.
+ * Creates the directory if necessary, and replaces files of the same name. A figure that can be drawn by step, epoch,
+ * examples and seconds becomes four files.
  *
  * Example:
  *     yk_status st = yk_export_csv(&figures, &compare, "figures");      // accuracy.csv, table-batch.csv, ...; all points

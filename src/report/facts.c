@@ -66,7 +66,7 @@ yk_run_process yk_run_process_at(const yk_run *r, size_t i)
 
 /* ---- facts that several files may have ---- */
 
-static double either(double a, double b)
+static double known_or(double a, double b)
 {
     return isfinite(a) ? a : b;
 }
@@ -78,7 +78,7 @@ static double sum(const yk_run *r, size_t offset, bool peak)
     for (size_t i = 0; i < r->logs; i++) {
         double x = yk_double_at(peak ? &r->log[i].peak : &r->log[i].mean, offset);
         if (isfinite(x))
-            total = either(total, 0.0) + x;
+            total = known_or(total, 0.0) + x;
     }
     return total;
 }
@@ -95,7 +95,7 @@ static double all_cores(const yk_run *r)
         for (size_t k = 0; k < i; k++)
             seen |= !strcmp(r->log[i].host, r->log[k].host);
         if (!seen && isfinite(r->log[i].cores))
-            total = either(total, 0.0) + r->log[i].cores;
+            total = known_or(total, 0.0) + r->log[i].cores;
     }
     return total;
 }
@@ -134,8 +134,8 @@ static void results_of(const yk_run *r, yk_facts *f)
     if (end) {
         f->epochs = end->epoch; /* a fraction; the summary has whole ones only */
         const double seconds = end->seconds > 0.0 ? end->seconds : NAN;
-        f->steps_per_second = either(f->steps_per_second, end->step / seconds);
-        f->examples_per_second = either(f->examples_per_second, end->examples / seconds);
+        f->steps_per_second = known_or(f->steps_per_second, end->step / seconds);
+        f->examples_per_second = known_or(f->examples_per_second, end->examples / seconds);
     }
     /* A loss that is not a number is logged as null: the run diverged if its last lines have no loss. */
     f->diverged = (t && isnan(t->loss)) || (e && isnan(e->train_loss) && isnan(e->test_loss));
@@ -148,7 +148,7 @@ static void phases_of(const yk_run *r, yk_facts *f)
     for (int p = 0; p < YK_PHASES; p++) {
         f->phase[p] = json_number_value(json_object_get(phases, yk_phase_name((yk_phase)p)));
         for (size_t i = 0; !json_is_object(phases) && i < r->logs; i++)
-            f->phase[p] += either(r->log[i].last.phase[p], 0.0);
+            f->phase[p] += known_or(r->log[i].last.phase[p], 0.0);
         total += f->phase[p];
     }
     for (int p = 0; p < YK_PHASES; p++)
@@ -158,18 +158,18 @@ static void phases_of(const yk_run *r, yk_facts *f)
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_summary_number(r, "cpu_seconds");
-    f->cpu =
-        either(either(MEAN(r, cpu), yk_summary_number(r, "resources.cpu.mean")), cpu_seconds / f->seconds);
-    f->cores = either(all_cores(r), yk_summary_number(r, "resources.cpu.of"));
-    f->memory_peak =
-        either(either(PEAK(r, rss_peak), PEAK(r, rss)),
-               either(yk_summary_number(r, "resources.memory.peak"), yk_summary_number(r, "peak_rss_bytes")));
+    f->cpu = known_or(known_or(MEAN(r, cpu), yk_summary_number(r, "resources.cpu.mean")),
+                      cpu_seconds / f->seconds);
+    f->cores = known_or(all_cores(r), yk_summary_number(r, "resources.cpu.of"));
+    f->memory_peak = known_or(
+        known_or(PEAK(r, rss_peak), PEAK(r, rss)),
+        known_or(yk_summary_number(r, "resources.memory.peak"), yk_summary_number(r, "peak_rss_bytes")));
     f->sent = yk_summary_number(r, "bytes_sent");
     f->received = yk_summary_number(r, "bytes_received");
-    f->network = either((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
-    f->disk = either(MEAN(r, disk_read) + MEAN(r, disk_written),
-                     yk_summary_number(r, "resources.disk_read.mean") +
-                         yk_summary_number(r, "resources.disk_written.mean"));
+    f->network = known_or((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
+    f->disk = known_or(MEAN(r, disk_read) + MEAN(r, disk_written),
+                       yk_summary_number(r, "resources.disk_read.mean") +
+                           yk_summary_number(r, "resources.disk_written.mean"));
 }
 
 /* From the summary, or else from config.ini, or else the default. */
@@ -186,7 +186,7 @@ static double number_of(const yk_run *r, const char *name, double otherwise)
     double x = s ? NAN : otherwise;
     if (s)
         yk_number_real(s, -HUGE_VAL, HUGE_VAL, &x);
-    return either(yk_summary_number(r, name), x);
+    return known_or(yk_summary_number(r, name), x);
 }
 
 void yk_facts_of(const yk_run *r, yk_facts *out)
@@ -205,7 +205,7 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->servers = number_of(r, "servers", 0);
     f->threads = number_of(r, "threads", 1);
     f->batch = number_of(r, "batch", NAN);
-    f->global_batch = either(yk_summary_number(r, "global_batch"), f->batch * f->workers);
+    f->global_batch = known_or(yk_summary_number(r, "global_batch"), f->batch * f->workers);
     f->lr = number_of(r, "lr", r->train.n ? r->train.row[0].learning_rate : NAN);
     f->seed = number_of(r, "seed", r->options ? 1.0 : NAN);
     results_of(r, f);

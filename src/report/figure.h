@@ -1,7 +1,7 @@
 /* What a plot shows, as data. The page, the SVG files and the CSV files are all made from it.
  *
- * A figure is about all runs (run -1: a curve for each group of runs) or about one run (its processes). A point of a line
- * has up to four x values: step, epoch, examples and seconds. With many groups there are several figures of the same kind, one per
+ * A figure is about all runs (run -1: a curve for each group of runs) or about one run (its processes). A point of a line has
+ * up to four x values: step, epoch, examples and seconds. With many groups there are several figures of the same kind, one per
  * panel (compare.h), with the same y axis.
  *
  * Example:
@@ -52,8 +52,9 @@ typedef struct {
     char panel[YK_LABEL_SIZE]; /* one of several figures with this title: "batch 5"; "": the only one */
     const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
-    int run;            /* -1: all runs */
-    bool steps_or_time; /* the reader chooses x: step, epoch or seconds; else it is x[0], in x_unit */
+    int run; /* -1: all runs */
+    bool
+        steps_or_time; /* the reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit */
     yk_unit x_unit, y_unit;
     bool x_log, from_zero;
     double low, high;       /* the y axis has at least this range; NAN */

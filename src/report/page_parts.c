@@ -135,7 +135,7 @@ void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *
 }
 
 /* The x of all points on an axis, or with axis -1 their y. */
-static void numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
+static void put_numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
 {
     if (axis >= 0 && !(s->axes >> axis & 1)) {
         yk_json_null(j, name);
@@ -163,9 +163,9 @@ static void one_series(yk_json *j, const yk_series *s, int digits)
     yk_json_text(j, "c", class);
     yk_json_array(j, "x");
     for (int a = 0; a < YK_X_COUNT; a++)
-        numbers(j, NULL, s, a, a == YK_X_STEP || a == YK_X_EXAMPLES ? digits : 5);
+        put_numbers(j, NULL, s, a, a == YK_X_STEP || a == YK_X_EXAMPLES ? digits : 5);
     yk_json_end(j);
-    numbers(j, "y", s, -1, 5);
+    put_numbers(j, "y", s, -1, 5);
     bool spread = false;
     for (size_t i = 0; i < s->n; i++)
         spread |= s->point[i].spread > 0.0;

@@ -38,8 +38,8 @@ static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *
     return st;
 }
 
-static yk_status of_runs(const yk_report *r, const yk_run *runs, size_t n, const char *path,
-                         yk_report_result *out)
+static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, const char *path,
+                           yk_report_result *out)
 {
     yk_facts *facts = calloc(n, sizeof *facts);
     if (!facts)
@@ -110,7 +110,7 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
     if (!st)
         st = load_all(&l);
     if (!st)
-        st = of_runs(r, l.runs, list.n, path, out);
+        st = report_on(r, l.runs, list.n, path, out);
     for (size_t i = 0; l.runs && i < list.n; i++)
         yk_run_fini(&l.runs[i]);
     free(l.runs);

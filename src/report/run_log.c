@@ -45,7 +45,7 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 
 /* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a
- * run that is still running may grow: lines that are added meanwhile are not read. */
+ * run that is still running may grow: lines that are added in the meantime are not read. */
 static yk_status each_line(const char *path,
                            yk_status (*take)(void *context, const char *text, size_t size, bool whole),
                            void *context)
@@ -74,7 +74,7 @@ static yk_status each_line(const char *path,
     return st;
 }
 
-static bool blank(const char *s, size_t n)
+static bool is_blank(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (s[i] != ' ' && s[i] != '\t' && s[i] != '\r' && s[i])
@@ -177,7 +177,7 @@ static yk_status read_metric(void *context, const char *text, size_t size, bool 
             eval = yk_field_equals(&f, "eval");
         }
     if (more < 0)
-        r->bad_lines += whole && !blank(text, size);
+        r->bad_lines += whole && !is_blank(text, size);
     else if ((train || eval) && isfinite(m.step)) {
         yk_metrics *to = train ? &r->train : &r->eval;
         return add_row(r, &to->row, &to->n, &to->cap, &m, sizeof m,
@@ -337,7 +337,7 @@ static yk_status read_resource(void *context, const char *text, size_t size, boo
     json_t *o = more < 0 ? NULL : json_loadb(text, size, 0, NULL);
     const char *kind = json_string_value(json_object_get(o, "kind"));
     if (!o)
-        t->run->bad_lines += whole && !blank(text, size);
+        t->run->bad_lines += whole && !is_blank(text, size);
     else if (kind && !strcmp(kind, "host"))
         read_host(o, t->log);
     else if (kind && !strcmp(kind, "alert"))

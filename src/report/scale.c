@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Three significant digits without an exponent. */
-static void three(double x, char *out, const char *word)
+static void three_digits(double x, char *out, const char *word)
 {
     double size = fabs(x);
     int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
@@ -22,7 +22,7 @@ static void scaled(double x, char *out, const char *const *words, const char *ta
     if (k == 0 && x == floor(x))
         snprintf(out, YK_UNIT_SIZE, "%.0f%s", x, word);
     else
-        three(x, out, word);
+        three_digits(x, out, word);
 }
 
 static void with_commas(double x, char *out)
@@ -57,7 +57,7 @@ static void duration(double x, char *out)
     if (x < 0.0995)
         snprintf(out, YK_UNIT_SIZE, "%.0f ms", x * 1e3);
     else if (x < 99.95)
-        three(x, out, " s");
+        three_digits(x, out, " s");
     else if (x < 3599.5)
         snprintf(out, YK_UNIT_SIZE, "%d:%02d min", (int)(x + 0.5) / 60, (int)(x + 0.5) % 60);
     else
@@ -105,7 +105,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
         snprintf(out, YK_UNIT_SIZE, "%.2f", x);
         break;
     case YK_UNIT_TIMES:
-        three(x, out, " \u00d7");
+        three_digits(x, out, " \u00d7");
         break;
     case YK_UNIT_POINTS:
         snprintf(out, YK_UNIT_SIZE, "%+.2f", x * 100.0);
@@ -171,7 +171,7 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
 /* ---- axes ---- */
 
 /* The unit of the ticks of an axis up to `high`, and the factor to it. */
-static double in_words(yk_unit unit, double high, const char **word_out)
+static double unit_of_axis(yk_unit unit, double high, const char **word_out)
 {
     *word_out = "";
     switch (unit) {
@@ -226,7 +226,7 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
         high += margin;
         low = low >= 0.0 && low - margin < 0.0 ? 0.0 : low - margin;
     }
-    a.factor = in_words(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
+    a.factor = unit_of_axis(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
     double l = low * a.factor, h = high * a.factor;
     double step = round_step((h - l) / (want > 1 ? want : 2));
     if ((unit == YK_UNIT_INTEGER || unit == YK_UNIT_COUNT) && a.factor == 1.0 && step < 1.0)

@@ -120,7 +120,7 @@ static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, in
                 add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu sent and received 0 bytes", i);
             else if ((!role || strcmp(role, "server")) && json_is_number(steps) &&
                      json_number_value(steps) == 0.0)
-                add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu made no step", i);
+                add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu took no step", i);
         }
 }
 

@@ -3,7 +3,7 @@
  * Example:
  *     yk_view view;
  *     float lr;
- *     size_t steps = yk_local_burst_max(s, me); // steps that may be made now
+ *     size_t steps = yk_local_burst_max(s, me); // steps that may be taken now
  *     yk_local_burst_begin(s, me, &view, &lr);   // the weights, and the learning rate of these steps
  *     train(&view, lr, steps);                   // plain sgd on the view
  *     yk_local_burst_end(s, me, steps);          // counts them, and merges copies of hot keys if that is due

@@ -35,7 +35,7 @@ typedef struct {
     worker *worker;
 } copies;
 
-static copies *of(yk_store *s)
+static copies *copies_of(yk_store *s)
 {
     return (copies *)(void *)s;
 }
@@ -102,7 +102,7 @@ static yk_status add_held(copies *s, int me)
 static yk_status announce(yk_store *store, int me, const yk_batch *batch,
                           const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    copies *s = of(store);
+    copies *s = copies_of(store);
     worker *w = &s->worker[me];
     yk_remote *r = s->config.remote;
     yk_status held = add_held(s, me);
@@ -151,7 +151,7 @@ static yk_status begin(copies *s, int me)
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
-    copies *s = of(store);
+    copies *s = copies_of(store);
     worker *w = &s->worker[me];
     yk_status st = w->open ? YK_OK : begin(s, me);
     *batch_out = (yk_batch){0};
@@ -165,7 +165,7 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
 
 static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
-    worker *w = &of(store)->worker[me];
+    worker *w = &copies_of(store)->worker[me];
     w->grad = *g;
     w->examples += g->examples;
     w->loss += g->loss;
@@ -212,7 +212,7 @@ static yk_status end_copy(copies *s, int me)
 
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
-    copies *s = of(store);
+    copies *s = copies_of(store);
     worker *w = &s->worker[me];
     yk_step_result one;
     yk_status st = w->open ? yk_local_clock(w->copy, 0, &one) : YK_OK;
@@ -233,13 +233,13 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
 
 static yk_status finish(yk_store *store, int me)
 {
-    return yk_remote_leave(of(store)->config.remote, me);
+    return yk_remote_leave(copies_of(store)->config.remote, me);
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin_at, size_t end)
 {
     (void)me, (void)dense, (void)begin_at, (void)end;
-    return yk_remote_progress(of(store)->config.remote);
+    return yk_remote_progress(copies_of(store)->config.remote);
 }
 
 static void free_worker(worker *w)
@@ -251,7 +251,7 @@ static void free_worker(worker *w)
 
 static void free_all(yk_store *store)
 {
-    copies *s = of(store);
+    copies *s = copies_of(store);
     for (int i = 0; s->worker && i < s->config.workers; i++)
         free_worker(&s->worker[i]);
     yk_free(s->worker);

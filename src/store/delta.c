@@ -16,7 +16,7 @@ static float *array_of(yk__table *t, int number)
     return number ? t->shared.s[number - 1] : t->shared.w;
 }
 
-static inline size_t at(const uint32_t *key, size_t i)
+static inline size_t key_at(const uint32_t *key, size_t i)
 {
     return key ? key[i] : i;
 }
@@ -78,7 +78,7 @@ static void extract(float *array, const uint32_t *key, size_t n, size_t width, f
 {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < width; j++) {
-            float *w = &array[at(key, i) * width + j], old = value[i * width + j];
+            float *w = &array[key_at(key, i) * width + j], old = value[i * width + j];
             value[i * width + j] = *w - old;
             *w = old;
         }
@@ -88,8 +88,8 @@ static void extract_decayed(yk__table *t, const uint32_t *key, size_t n, const u
 {
     const uint32_t now = (uint32_t)yk_local_steps(t->store);
     for (size_t i = 0; i < n; i++) {
-        float *w = &t->shared.w[at(key, i)];
-        uint32_t *touched = &t->touched[at(key, i)];
+        float *w = &t->shared.w[key_at(key, i)];
+        uint32_t *touched = &t->touched[key_at(key, i)];
         const uint32_t then = since ? since[i] : (uint32_t)t->store->restored_steps;
         const float old = value[i];
         value[i] = yk__decayed(t, *w, *touched, now) - yk__decayed(t, old, then, now);
@@ -119,20 +119,20 @@ void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const f
     const float share = 1.0f / (float)workers;
     const size_t width = t->width;
     for (size_t i = 0; t->touched && i < n; i++) {
-        float *w = &t->shared.w[at(key, i)];
-        *w = yk__decayed(t, *w, t->touched[at(key, i)], (uint32_t)now);
-        t->touched[at(key, i)] = (uint32_t)now;
+        float *w = &t->shared.w[key_at(key, i)];
+        *w = yk__decayed(t, *w, t->touched[key_at(key, i)], (uint32_t)now);
+        t->touched[key_at(key, i)] = (uint32_t)now;
     }
     for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += stride * width) {
         float *array = array_of(t, a);
         for (size_t i = 0; width == 1 && i < n; i++) {
             if (key && i + AHEAD < n)
                 __builtin_prefetch(array + key[i + AHEAD], 1);
-            array[at(key, i)] += share * deltas[i];
+            array[key_at(key, i)] += share * deltas[i];
         }
         for (size_t i = 0; width > 1 && i < n; i++)
             for (size_t j = 0; j < width; j++)
-                array[at(key, i) * width + j] += share * deltas[i * width + j];
+                array[key_at(key, i) * width + j] += share * deltas[i * width + j];
     }
 }
 

@@ -34,8 +34,8 @@
  *     logreg, synthetic clicks, lr 0.3  4    0.460                 0.456                   0.456
  *                                      64    1.7  (0.49 - 3.0)     0.457                   0.456
  *
- * With lazy decay (decay.c), a delta is the difference to what decay alone would have made of the weight meanwhile, and it is
- * added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
+ * With lazy decay (decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
+ * It is added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
  *
  * One thread calls these functions, while no worker is in a call of the store.
  */
@@ -47,7 +47,7 @@
 
 int yk_delta_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
 
-/* The first `arrays` arrays of some keys, or of a dense group (key NULL, n floats), with their decay caught up. */
+/* The first `arrays` arrays of some keys, or of a dense group (key NULL, n floats), with pending decay applied. */
 void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out);
 
 /* Creates *copy again if it is NULL or has fewer keys. config: of all parameters. */

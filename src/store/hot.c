@@ -24,8 +24,8 @@
 static const double merge_share = 0.02; /* of the time may be spent on merging */
 static const double max_decay = 0.01;   /* of a weight between merges */
 static const double min_tier = 512, min_all = 4096, max_all = 65536;
-/* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The weights
- * move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
+/* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The
+ * weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
 static const double tier_age = 64, all_age = 16, first_all = 1024;
 static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
@@ -68,7 +68,7 @@ static void choose_lifetime(yk__table *t)
     t->hot_examples = fmin(max_all, steps * (double)c->batch);
 }
 
-/* At clock c of a worker, its copy is at most D steps old. When it was merged, the others had made at least
+/* At clock c of a worker, its copy is at most D steps old. When it was merged, the others had taken at least
  * c - D - bound steps, and all but D - 1 of them were merged. That must be at least c - K steps. */
 uint64_t yk__hot_bound(const yk__table *t)
 {

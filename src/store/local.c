@@ -185,7 +185,7 @@ static yk_status wait_until_within_bound(yk_local *s, int me)
                 return YK_OK; /* the slower worker may wait for this one at the barrier */
             if (!yk_wait_poll(&turns))
                 return yk_fail(YK_ELOST,
-                               "worker %d made no step for %d s: its thread hangs or is starved of CPU time",
+                               "worker %d took no step for %d s: its thread hangs or is starved of CPU time",
                                slowest, YK_TEAM_TIMEOUT);
         }
     }
@@ -237,7 +237,7 @@ bool yk_local_bursts(const yk_local *s)
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
 
-/* A step whose staleness is recorded is made alone, because staleness is measured per step. */
+/* A step whose staleness is recorded is taken alone, because staleness is measured per step. */
 size_t yk_local_burst_max(const yk_local *s, int me)
 {
     const yk__worker *w = &s->worker[me];
@@ -440,7 +440,7 @@ static yk_status finish(yk_store *s, int me)
     return YK_OK;
 }
 
-static void nothing(yk_store *s)
+static void free_nothing(yk_store *s)
 {
     (void)s; /* the owner of the yk_local frees it */
 }
@@ -451,7 +451,7 @@ static const yk_store_ops local_ops = {.wants = wants,
                                        .push = push,
                                        .clock = clock_action,
                                        .finish = finish,
-                                       .free = nothing};
+                                       .free = free_nothing};
 
 yk_store *yk_local_store(yk_local *s)
 {

@@ -19,7 +19,7 @@
  *   infinity  asynchronous: no worker waits.
  * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
  * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because if all cores write
- * to the same cache lines, many cores are slower than one. If one group is synchronous, all workers execute the same steps,
+ * to the same cache lines, many cores are slower than one. If one group is synchronous, all workers take the same steps,
  * and the other groups are updated immediately within these steps.
  *
  * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own

@@ -78,7 +78,7 @@ typedef struct {
     float *coef;
     size_t coef_cap;
     uint64_t own_steps, rounds, slowest_seen;
-    /* the own step at which the steps of all workers were last counted, and their number */
+    /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
     uint64_t stale_at_pull, next_sample;
     yk_staleness stale; /* `mean` is not maintained */

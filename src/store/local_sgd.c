@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static yk__sgd *of(yk_store *s)
+static yk__sgd *sgd_of(yk_store *s)
 {
     return (yk__sgd *)(void *)s;
 }
@@ -35,7 +35,7 @@ static size_t wants(const yk_store *store, int me)
 static yk_status announce(yk_store *store, int me, const yk_batch *batch,
                           const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    yk__sgd *s = of(store);
+    yk__sgd *s = sgd_of(store);
     yk__sgd_worker *w = &s->worker[me];
     w->batch = *batch;
     w->announced = true;
@@ -58,7 +58,7 @@ static yk_status begin_round(yk__sgd *s)
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
-    yk__sgd *s = of(store);
+    yk__sgd *s = sgd_of(store);
     yk__sgd_worker *w = &s->worker[me];
     yk_status st = YK_OK;
     if (!s->open)
@@ -78,7 +78,7 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
 
 static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
-    yk__sgd *s = of(store);
+    yk__sgd *s = sgd_of(store);
     s->worker[me].grad = *g;
     s->worker[me].examples += g->examples;
     return s->copy ? yk_local_push(s->copy, me, g) : YK_OK;
@@ -107,7 +107,7 @@ static yk_status count_step(yk__sgd *s)
 
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
-    yk__sgd *s = of(store);
+    yk__sgd *s = sgd_of(store);
     yk__sgd_worker *w = &s->worker[me];
     yk_step_result one = {0};
     yk_status st = s->copy ? yk_local_clock(s->copy, me, &one) : YK_OK;
@@ -135,18 +135,18 @@ static yk_status leave(yk__sgd *s)
 
 static yk_status finish(yk_store *store, int me)
 {
-    return once(of(store), me, leave);
+    return once(sgd_of(store), me, leave);
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
     (void)me, (void)dense, (void)begin, (void)end;
-    return is_remote(of(store)) ? yk_remote_progress(of(store)->config.remote) : YK_OK;
+    return is_remote(sgd_of(store)) ? yk_remote_progress(sgd_of(store)->config.remote) : YK_OK;
 }
 
 static void free_all(yk_store *store)
 {
-    yk__sgd *s = of(store);
+    yk__sgd *s = sgd_of(store);
     yk__sgd_replicas_free(s);
     yk__sgd_shards_free(s);
     yk_free(s->worker);

@@ -8,7 +8,7 @@
  * The threads of a process train synchronously on its copy. A round is shorter if an evaluation, a checkpoint or the end is
  * due. clock() reports `pending` for all steps but the last of a round.
  *
- * In lockstep, all processes make the same rounds. A process without batches takes part with zero examples, until no process
+ * In lockstep, all processes have the same rounds. A process without batches takes part with zero examples, until no process
  * has any. All know the first step of a round without a message. Otherwise, learning rates and decay follow the servers' step
  * count: a process counts its own steps from there, and sees those of others in the next round.
  *

@@ -1,4 +1,4 @@
-/* The internals of local SGD: local_sgd.c makes steps on a copy; local_sgd_replicas.c and local_sgd_shards.c begin and end
+/* The internals of local SGD: local_sgd.c takes steps on a copy; local_sgd_replicas.c and local_sgd_shards.c begin and end
  * rounds. */
 #ifndef YK_STORE_LOCAL_SGD_INTERNAL_H
 #define YK_STORE_LOCAL_SGD_INTERNAL_H
@@ -21,7 +21,7 @@ typedef struct {
     bool exhausted; /* no more batches until the epoch is over, or until others return theirs */
     yk__announced now, next; /* keyed groups on shards: for this round, and for the next one */
     yk_grad grad;
-    uint64_t calls;    /* calls of clock() in this round */
+    uint64_t calls;    /* calls to clock() in this round */
     uint64_t examples; /* in this round */
 } yk__sgd_worker;
 
@@ -48,10 +48,10 @@ struct yk__sgd {
     yk_store base;
     yk_local_sgd_config config;
     bool keyed;
-    yk_local *copy; /* what steps are made on */
+    yk_local *copy; /* steps are taken on it */
     yk__sgd_worker *worker;
     yk__round_totals totals;
-    uint64_t max; /* calls of clock() in this round */
+    uint64_t max; /* calls to clock() in this round */
     bool open;    /* a round has begun */
     yk_step_result result;
     uint64_t *share; /* [workers] examples of each in this round */

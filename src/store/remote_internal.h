@@ -23,7 +23,7 @@ typedef struct {
     const yk_rows *rows;  /* of the batches; their index[] are indices into `keys` */
     int remembered;       /* servers that remember `keys` */
     yk_chunk found;       /* the keys of `copied` */
-    yk_rows copied;       /* the rows of batches that do not belong to a chunk */
+    yk_rows copied;       /* the rows of the batches, unless `keys` is a whole chunk */
     uint32_t *pick;       /* the rows of all batches */
     size_t *end;          /* [batches] where each ends in `pick` */
     size_t pick_cap, end_cap;

@@ -80,7 +80,7 @@ yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *uni
         if (t->lease.begin == t->lease.end)
             break;
         t->ready = false;
-        if (t->leased_by < atomic_load(&r->incarnation)) /* it was revoked meanwhile */
+        if (t->leased_by < atomic_load(&r->incarnation)) /* it was revoked in the meantime */
             continue;
         *out = t->lease;
         *unit_out = t->unit;
@@ -97,7 +97,7 @@ yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURS
     yk__leases *t = &r->leases[thread];
     yk__up up = {.stream = (uint64_t)(*number + 1), .next_epoch = cursor[0]};
     memcpy(up.last, last, sizeof up.last);
-    do { /* again if it was revoked meanwhile */
+    do { /* again if it was revoked in the meantime */
         yk_status st = request_lease(r, thread, t->idle, up);
         if (!st)
             st = yk__remote_wait(r, NULL, &t->pending, "a stream");

@@ -1,4 +1,4 @@
-/* Replicas: every process has all parameters, and makes the same steps with the sum of the gradients of all processes.
+/* Replicas: every process has all parameters, and takes the same steps with the sum of the gradients of all processes.
  *
  *     pull  grad ----------> sum of the threads' gradients, in thread order    all-reduce    apply  clock
  *                \ buckets are sent as soon as they are final

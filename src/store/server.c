@@ -202,8 +202,8 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     return st;
 }
 
-/* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a round.
- * They also wait for server 0 when they have no active clients. */
+/* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a
+ * round. They also wait for server 0 when they have no active clients. */
 static yk_status check_chief(yk_server *s, double now)
 {
     bool waits = s->active == 0;

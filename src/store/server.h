@@ -18,7 +18,7 @@
  * server 0 decides which ones, and late gradients are counted and dropped. In asynchronous mode a gradient is applied when it
  * arrives, and the staleness bound decides how long the answer waits for the slowest worker. With local steps, workers apply
  * their gradients to copies, and the server adds the deltas of these copies (delta.h). Steps are then those of the workers; a
- * round counts as many steps as the worker that made the most. messages.h describes the messages.
+ * round counts as many steps as the worker that took the most. messages.h describes the messages.
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss
  * that is an error that names its rank; otherwise its leases go to others, and it is active again with its next message.

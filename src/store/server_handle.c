@@ -77,7 +77,7 @@ void yk__count_shares(yk_server *s, yk__client *c)
     }
 }
 
-/* Whether its examples were leased to other workers meanwhile. If only some were, its other leases are returned as well,
+/* Whether its examples were leased to other workers in the meantime. If only some were, its other leases are returned as well,
  * because its gradient is over all of them. */
 static yk_status leased_again(yk_server *s, yk__client *c, bool *again_out)
 {

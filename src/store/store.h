@@ -46,7 +46,7 @@ typedef struct yk_store yk_store;
 enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a stream (data/feed.h) */
 
 typedef struct {
-    /* The number of batches to announce before the next call of pull() or push(). */
+    /* The number of batches to announce before the next call to pull() or push(). */
     size_t (*wants)(const yk_store *s, int me);
     yk_status (*announce)(yk_store *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE]);
     yk_status (*pull)(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out); /* view_out: [groups] */

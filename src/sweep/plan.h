@@ -3,7 +3,7 @@
  * A point is a combination; its repeats differ in their seeds. The runs are ordered by seed: all points with the first
  * seed, then all with the second. So early results cover all points, and a host that slows down affects all of them.
  *
- * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run makes E / (N b)
+ * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run takes E / (N b)
  * synchronous steps, E / (M b) steps with a quorum of M (M gradients per step), or E / b asynchronous steps (one
  * gradient per step).
  *

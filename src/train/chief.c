@@ -1,4 +1,4 @@
-/* A process that owns a shard serves it. If it trains as well, it sends and receives for its workers meanwhile. The chief,
+/* A process that owns a shard serves it. If it trains as well, it also sends and receives for its workers. The chief,
  * rank 0, also evaluates and saves snapshots in the background:
  *
  *     server loop          update  update [due: snapshot]  update  update  update [evaluated: metrics]  update ...

@@ -78,7 +78,7 @@ void yk__report_stage(const yk__trainer *t, yk_train_stage stage)
         t->caller->stage(stage, t->plan->workers);
 }
 
-static void alive(void *trainer)
+static void report_alive(void *trainer)
 {
     const yk__trainer *t = trainer;
     t->caller->stage(YK_STAGE_ALIVE, 0);
@@ -158,7 +158,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     }
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
                                        .stop = t->stop,
-                                       .alive = t->caller->stage ? alive : NULL,
+                                       .alive = t->caller->stage ? report_alive : NULL,
                                        .context = t,
                                        .end_process = t->caller->end_process};
     if (!(st = yk_startup_begin(&startup, &k->startup)))

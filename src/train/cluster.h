@@ -1,4 +1,4 @@
-/* A job of several processes: their roles, and the checks that they belong to the same training.
+/* A job of several processes: their roles, and the checks that they belong to the same training run.
  *
  *     role       ranks                 does                                          its store
  *     replica    all, --servers 0      trains on all parameters, all-reduce          store/replicas.h

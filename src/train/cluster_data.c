@@ -68,9 +68,9 @@ typedef struct {
     uint64_t dim, examples, classes, fields, earlier, kind, channels, height, width, streams, ordered;
 } shape;
 
-/* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is sent
- * and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at
- * first (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. Without a staleness bound, and for
+/* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
+ * sent and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at first
+ * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. Without a staleness bound, and for
  * sgd: with adagrad, longer copies lost more. 0: there are too few examples for chunks. */
 static uint64_t unit_of(const yk__trainer *t)
 {

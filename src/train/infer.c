@@ -33,7 +33,7 @@ static bool is_enough(const yk__predictor *o)
 }
 
 /* As many of n rows as are still wanted. */
-static size_t few(const yk__predictor *o, size_t n)
+static size_t limited(const yk__predictor *o, size_t n)
 {
     const uint64_t left = o->max ? o->max - o->tally->examples : n;
     return left < n ? (size_t)left : n;
@@ -52,7 +52,7 @@ yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first,
         while (!st && got && !is_enough(o)) {
             yk_rows_clear(&rows);
             if (!(st = yk_reader_next(r, &rows, READ, &got)) && !(st = o->prepare(o->context, &rows)))
-                st = yk__predict_rows(o, &rows, 0, few(o, rows.n), r);
+                st = yk__predict_rows(o, &rows, 0, limited(o, rows.n), r);
         }
         yk_reader_free(r);
     }

@@ -5,7 +5,7 @@
  * Where the parameters are in the processes that train (one process, or replicas), workers stop at a barrier to evaluate
  * and save (barrier.c):
  *
- *     lockstep       all workers make the same steps, so that a barrier is due after the same step for all of them
+ *     lockstep       all workers take the same steps, so that a barrier is due after the same step for all of them
  *     asynchronous   a worker that finds one due sets `barrier_due`; each worker enters it after its current step. A worker
  *                    without examples waits for the next barrier; the one after all examples is the last
  *
@@ -31,7 +31,7 @@ typedef struct {
     uint64_t seen;        /* lockstep: examples of all workers */
     unsigned round;
     uint64_t next_check; /* asynchronous: this worker checks what is due after this many of its steps */
-    uint64_t quota;      /* the same: steps that this worker may still make before a barrier is due */
+    uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
 } loop;
@@ -272,8 +272,8 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 
 /* ---- asynchronous, in one process ---- */
 
-/* Takes some of the steps that all workers may make before something is due: the fewer are left, the fewer it takes, so that no worker
- * keeps many while the others wait. 0: none are left. */
+/* Takes some of the steps that all workers may take before something is due: the fewer are left, the fewer it takes, so that
+ * no worker keeps many while the others wait. 0: none are left. */
 static uint64_t acquire_quota(yk__trainer *t)
 {
     enum { MAX = 1024 };

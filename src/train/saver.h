@@ -14,8 +14,8 @@
  *
  * A failed write ends the run with its error: at the next step of worker 0 (yk__saver_failed), or in finish().
  *
- * What a checkpoint costs is measured: the seconds in which the workers wait, and the CPU time of the thread. It decides the
- * interval of checkpoints by time (schedule.c).
+ * What a checkpoint costs is measured: the seconds in which the workers wait, and the CPU time of the thread. It determines
+ * the interval between checkpoints (schedule.c).
  */
 #ifndef YK_TRAIN_SAVER_H
 #define YK_TRAIN_SAVER_H

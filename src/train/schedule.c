@@ -19,7 +19,7 @@ static double estimated_cost(const yk__trainer *t)
     return bytes * 1e-9;
 }
 
-/* The workers stop when they have made all steps until something is due, so none is skipped. */
+/* The workers stop when they have taken all steps until something is due, so none is skipped. */
 static void set_quota(yk__trainer *t, uint64_t done)
 {
     atomic_store(&t->quota, yk__min(t->next_eval, t->next_save) - done);

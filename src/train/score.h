@@ -29,7 +29,7 @@ typedef struct {
     uint64_t examples;
     double loss, accuracy, majority_accuracy;
     /* Area under the ROC curve: the probability that a random example of class 1 gets a higher prediction than one of
-     * class 0; ties count half. NaN unless both of two classes occur. */
+     * class 0; ties count half. NaN unless there are two classes and both occur. */
     double auc;
 } yk_score;
 

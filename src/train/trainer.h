@@ -162,7 +162,7 @@ void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
 
 /* schedule.c */
 void yk__schedule_init(yk__trainer *t);
-/* Whether the run has made all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
+/* Whether the run has completed all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
  * and workers with a quorum, also end when no examples are left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
 bool yk__save_is_overdue(const yk__trainer *t);

@@ -21,7 +21,7 @@ const char *yk_phase_name(yk_phase phase)
     return phase >= 0 && phase < YK_PHASES ? names[phase] : "none";
 }
 
-bool yk_phase_is_of(yk_phase p, bool server)
+bool yk_phase_applies(yk_phase p, bool server)
 {
     const int phase = (int)p;
     if (!server)
@@ -34,7 +34,7 @@ void yk_phases_json(yk_json *j, const double *phase, double of, bool server)
 {
     yk_json_object(j, "phases");
     for (int k = 0; k < YK_PHASES; k++)
-        if (yk_phase_is_of((yk_phase)k, server))
+        if (yk_phase_applies((yk_phase)k, server))
             yk_json_real(j, yk_phase_name((yk_phase)k), of > 0.0 ? phase[k] / of : 0.0);
     yk_json_end(j);
 }
@@ -190,7 +190,7 @@ static void close_gap(yk_phases *p, yk_phase to, uint64_t now)
 }
 
 /* Adds a timed step to the profile. */
-static void learn(yk_phases *p, uint64_t now)
+static void add_to_profile(yk_phases *p, uint64_t now)
 {
     const uint64_t took = now > p->step_at ? now - p->step_at : 0;
     double sum = 0.0;
@@ -251,7 +251,7 @@ void yk__phases_decide(yk_phases *p)
     }
     turn_to(p, p->first, now);
     if (p->stepping && !p->rare) {
-        learn(p, now);
+        add_to_profile(p, now);
         p->left = timing_interval(p) - 1;
     }
     memset(p->step, 0, sizeof p->step);

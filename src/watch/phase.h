@@ -12,10 +12,10 @@
  *     yk_phase_to(p, YK_PHASE_EVAL);
  *     yk_phases_end(p);
  *
- * Reading the clock takes about 30 ns, a step of a small model a few thousand ns. Reading it seven times in each step
- * would cost too much. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them if they are long,
- * one in k if they are short. k is drawn at random around the right mean, so that periodic effects do not bias the result.
- * The time between timed steps is measured as a whole and divided in the same proportions as recent timed steps:
+ * Reading the clock takes about 30 ns, a step of a small model a few thousand ns. Reading it seven times in each step would
+ * cost too much. So steps are timed in detail as often as a budget of 0.1 % of the time allows: all of them if they are long,
+ * one in k if they are short. k is drawn at random around the right mean, so that periodic effects do not bias the result. The
+ * time between timed steps is measured as a whole and divided in the same proportions as recent timed steps:
  *
  *     | step | step   step   step   step | step | step   step ...
  *     | i c a|                           | i c a|
@@ -24,8 +24,8 @@
  * Long waits (for a reader of data, at a barrier after spinning) are always timed by the code that waits and reported with
  * yk_phase_waited(). They are counted exactly and are not part of those proportions.
  *
- * A yk_phases belongs to one worker. Its thread makes all of the calls above, which do nothing for NULL. Any other thread may call
- * yk_phases_read() at any time and gets consistent numbers (a sequence lock; all fields are atomic).
+ * A yk_phases belongs to one worker. Its thread makes all of the calls above, which do nothing for NULL. Any other thread may
+ * call yk_phases_read() at any time and gets consistent numbers (a sequence lock; all fields are atomic).
  */
 #ifndef YK_WATCH_PHASE_H
 #define YK_WATCH_PHASE_H
@@ -105,7 +105,7 @@ typedef struct {
 } yk_phases_sample;
 
 const char *yk_phase_name(yk_phase phase);
-bool yk_phase_is_of(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
+bool yk_phase_applies(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
 void yk_phases_json(yk_json *j, const double *phase, double of,
                     bool server); /* "phases": each as a share of `of` */
 

@@ -45,7 +45,7 @@ static const char *contents(yk_proc *p, const char *name)
 }
 
 /* The number after a name at the beginning of a line; NaN: missing. */
-static double after(const char *text, const char *name)
+static double number_after(const char *text, const char *name)
 {
     const size_t n = strlen(name);
     for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
@@ -87,8 +87,8 @@ static void read_self(yk_proc *p, yk_proc_sample *out)
     if (out->rss > out->rss_peak) /* the system updates its peak only now and then */
         out->rss_peak = out->rss;
     if ((text = contents(p, "self/io"))) {
-        out->read = after(text, "read_bytes:");
-        out->written = after(text, "write_bytes:") - after(text, "cancelled_write_bytes:");
+        out->read = number_after(text, "read_bytes:");
+        out->written = number_after(text, "write_bytes:") - number_after(text, "cancelled_write_bytes:");
     }
 }
 
@@ -136,10 +136,10 @@ static void read_cpus(const char *text, yk_proc_sample *out)
 
 static void read_memory(const char *text, yk_proc_sample *out)
 {
-    const double total = after(text, "MemTotal:") * 1024.0;
-    double available = after(text, "MemAvailable:") * 1024.0;
+    const double total = number_after(text, "MemTotal:") * 1024.0;
+    double available = number_after(text, "MemAvailable:") * 1024.0;
     if (!isfinite(available))
-        available = after(text, "MemFree:") * 1024.0;
+        available = number_after(text, "MemFree:") * 1024.0;
     out->host_memory = total;
     out->host_used = total - available;
 }

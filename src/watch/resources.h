@@ -21,8 +21,8 @@
  * The network traffic of the program itself comes from its own counters (yk_resources_config.bytes). The counters of the
  * host's interfaces include other programs, and exclude loopback and shared memory.
  *
- * An alert means that a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity and
- * cgroups allow (or all cores of the host, if other programs use them), the memory of the cgroup or the host, the rate of
+ * An alert means that a resource was above 90 % of its capacity for at least a second. Capacities are the cores that affinity
+ * and cgroups allow (or all cores of the host, if other programs use them), the memory of the cgroup or the host, the rate of
  * the link if the system knows it, and 100 % of the time of a disk.
  */
 #ifndef YK_WATCH_RESOURCES_H
@@ -123,7 +123,7 @@ typedef struct {
 typedef struct yk_resources yk_resources;
 
 yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out);
-void yk_resources_pause(yk_resources *r, bool pause); /* or resumes sampling */
+void yk_resources_pause(yk_resources *r, bool pause); /* pauses or resumes sampling */
 void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */
 

@@ -18,7 +18,7 @@ const char *yk_verdict_name(yk_verdict_kind kind)
 /* ---- numbers */
 
 /* Lists the known ones. */
-static void numbers(const yk__facts *f, yk_verdict *v)
+static void list_numbers(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk_usage *u = e->usage;
@@ -180,7 +180,7 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     const char *host = host_of(&f, out->kind);
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
     yk__verdict_describe(&f, cause, out);
-    numbers(&f, out);
+    list_numbers(&f, out);
     if (cause != YK__TOO_SHORT)
         yk__verdict_estimate(&f, cause, out);
 }

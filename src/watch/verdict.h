@@ -4,7 +4,7 @@
  *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
- *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: 41 % of the time ..."; "try --batch 256 ..."
+ *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: 41 % of the time ..."; "use a larger --batch ..."
  *
  * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it, and in the
  * tests, which replay recorded evidence (yk_evidence_json). It checks these conditions in order; the first that holds gives
