@@ -190,7 +190,7 @@ static YK_RACY void margins(const yk_view *v, const yk_batch *b, float *z)
     }
 }
 
-/* Four loads, then four stores: no two entries of a row use the same weight, but the processor does not know that, and a load
+/* Four loads, then four stores: no two entries of a row are the same weight, but the processor does not know that, and a load
  * right after a store that may be to the same address stalls. */
 static inline __attribute__((always_inline)) YK_RACY void add_at(float *w, const int32_t *at,
                                                                  const float *value, size_t n, float by)
