@@ -274,7 +274,7 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
-/* An iteration without a message may still have moved parts of a large one, which takes longer than polling. */
+/* A turn without a message may still have moved parts of a large one, which takes longer than polling. */
 static void count_busy(yk_server *s, bool busy, uint64_t ns)
 {
     if (busy || ns > polling_ns)

@@ -283,7 +283,7 @@ static yk_bytes bytes_now(const yk_resources *r)
     return r->config.bytes ? r->config.bytes(r->config.context) : (yk_bytes){0};
 }
 
-/* The last sample may come right after the previous one; its rates then mean little. */
+/* The last sample may follow the one before at once: then its rates mean little. */
 static void take_sample(yk_resources *r, bool last)
 {
     yk_proc_sample now;

@@ -8,7 +8,7 @@ static const double barriers = 3e-6; /* seconds, of two threads */
 /* Of sparse models: applying gradients of one worker, as a share of computing them; merging those of several workers, likewise */
 static const double apply_sparse = 0.6, merge_sparse = 2.0;
 
-static const double largest = 50.0; /* more cannot be distinguished from noise */
+static const double largest = 50.0; /* more cannot be told from a disturbance */
 
 static double min(double a, double b)
 {
