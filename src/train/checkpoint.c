@@ -217,12 +217,12 @@ static uint64_t read_earlier(const yk_safetensors *state)
     return n;
 }
 
-yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out)
 {
     yk_safetensors *model = NULL, *state = NULL;
     yk_progress_state p = {0};
     const char *name;
-    *out = (yk_checkpoint_info){0};
+    *out = (yk_checkpoint_about){0};
     yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);

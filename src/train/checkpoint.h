@@ -86,9 +86,9 @@ typedef struct {
     char *model; /* the value of --model; the caller frees it */
     yk_model_shape shape;
     uint64_t step, earlier;
-} yk_checkpoint_info;
+} yk_checkpoint_about;
 
-yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out);
 
 /* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: those keep
  * their values. */

@@ -35,7 +35,7 @@ static yk_status check_model(const yk__trainer *t, const char *path, const char 
 
 static yk_status read_start(yk__trainer *t, const char *path)
 {
-    yk_checkpoint_info about;
+    yk_checkpoint_about about;
     yk_status st = yk_checkpoint_describe(path, &about);
     if (st)
         return st;
