@@ -329,7 +329,7 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     return st;
 }
 
-static yk_status status_of(const job *j, int status)
+static yk_status judge(const job *j, int status)
 {
     static const yk_status of_code[] = {YK_OK, YK_ELOST, YK_EUSAGE, YK_EDATA, YK_ESYSTEM};
     if (WIFSIGNALED(status))
@@ -373,7 +373,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     if (!st)
         st = start(&j, program, words, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
-        st = status_of(&j, status);
+        st = judge(&j, status);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
     free_words(words);

@@ -6,7 +6,7 @@
 
 enum { GROUP = 4 }; /* entries of a row, see add_row() */
 
-/* Synchronous sgd: the gradients of keys that are in most batches are summed in an array per worker, all others as pairs. For a
+/* Synchronous sgd: the gradients of keys that are in many batches are summed in an array per worker, all others as pairs. For a
  * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
  * the array that are not in any batch do not change, so the rule must be that of sgd. */
 static uint32_t choose_frequent(const yk__table *t)
@@ -208,7 +208,7 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
 
 /* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys, and their values if there are any, are
  * appended to key_out and value_out; returns their number. Whether a key is frequent is unpredictable, so there is no branch:
- * the values of other keys are added to the floats behind the sums. All loads, then all stores: the keys of a row differ, but
+ * the values of other keys are added to the floats after the sums. All loads, then all stores: the keys of a row differ, but
  * the processor does not know that. */
 INLINE size_t add_entries(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
                           size_t n, uint32_t *restrict key_out, float *restrict value_out)

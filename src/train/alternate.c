@@ -1,5 +1,5 @@
 /* For benchmarks: measures what observation or checkpoints cost within one run, so that both sides have the same memory, cores
- * and time. Each variable divides a run in one process into intervals of SECONDS. Of each two intervals, a random one
+ * and time. Each variable divides a run in one process into intervals of SECONDS. In each pair of intervals, a random one
  *
  *     YK_WATCH_TURNS=SECONDS:FILE    is observed, with everything that is measured and written, and the other is not
  *     YK_SAVE_TURNS=SECONDS:FILE     begins with a checkpoint, and the other does not

@@ -198,8 +198,8 @@ yk_status yk__checkpoint_begin(const char *run_dir)
     return yk_dir_make_in(run_dir, YK__SAVING);
 }
 
-/* This step was saved before; then the run was resumed, or gradients arrived too late. Exchanges the two names, so that there is
- * always one of the checkpoints: .saving is the old one then. */
+/* This step was saved before; then the run was resumed, or gradients arrived too late. Exchanges the two names, so that one
+ * of the checkpoints always exists: .saving is then the old one. */
 static bool replaces(int top, const char *name)
 {
     struct stat there;

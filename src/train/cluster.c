@@ -15,7 +15,7 @@
 
 /* ---- roles ---- */
 
-/* Whether the number of processes is the one of the options. */
+/* Checks that the number of processes is that of the options. */
 static yk_status check_world(const yk__trainer *t)
 {
     const yk_config *c = t->config;

@@ -97,7 +97,7 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
     return YK_OK;
 }
 
-/* The model has parameters for the fields of the training data. Fewer in the test data are fine, but not none. */
+/* The model has parameters for the fields of the training data. The test data may have fewer fields, but not none. */
 yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
 {
     const uint32_t n = t->train.fields, test = t->test.fields;

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include <math.h>
 
-/* Checkpoints by time: at most 1 % of the training time, and not more often than that. */
+/* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
 static const double save_share = 0.01, save_seconds = 10.0;
 
 /* Estimates what the first checkpoint costs: all of it is copied and written, at 1 GB/s. */
