@@ -124,6 +124,41 @@ static void the_bound_holds_for_copies(void **state)
     }
 }
 
+/* ---- refresh */
+
+/* Worker 0 refreshes its copies again and again, as after an evaluation, while the others count. */
+static yk_status refresh_while_others_count(void *context, int me)
+{
+    hot_test *b = context;
+    if (me)
+        return count_steps(context, me);
+    const uint32_t pick = 0;
+    const float err = 0.0f;
+    const yk_batch batch = {&b->rows, &pick, 1, 0};
+    const yk_grad g = {.examples = 1, .group = {{.rows = batch, .err = &err}}};
+    yk_status st = YK_OK;
+    for (uint64_t step = 0; !st && step < b->steps; step++) {
+        yk_view view;
+        yk_step_result result;
+        if (!(st = yk_local_resume(b->store, me)) && !(st = yk_local_pull(b->store, me, &batch, &view)) &&
+            !(st = yk_local_push(b->store, me, &g)))
+            st = yk_local_clock(b->store, me, &result); /* merges a delta of 0 */
+    }
+    yk_local_finish(b->store, me);
+    return st;
+}
+
+static void a_refresh_loses_no_update(void **state)
+{
+    (void)state;
+    hot_test b = {.bound = YK_ASYNC, .steps = 2000};
+    setup(&b, 1, 1.0, 0.0);
+    assert_int_equal(yk_team_run(b.team, refresh_while_others_count, &b), YK_OK);
+    for (uint32_t w = 1; w < WORKERS; w++)
+        assert_float_equal(yk_local_table(b.store, 0).w[w], (float)b.steps, 0);
+    teardown(&b);
+}
+
 /* ---- decay */
 
 /* The first step adds 1 to the keys of this worker, the others add nothing. */
@@ -185,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bound_holds_for_copies),
+        cmocka_unit_test(a_refresh_loses_no_update),
         cmocka_unit_test(copies_decay),
     };
     return cmocka_run_group_tests_name("hot", tests, NULL, NULL);

@@ -137,6 +137,18 @@ void yk__hot_free(yk__table *t)
     yk_free(t->range);
 }
 
+static void lock_range(yk__table *t, size_t range)
+{
+    yk_wait turns = yk_team_wait(t->store->config.team);
+    while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
+        yk_wait_poll(&turns);
+}
+
+static void unlock_range(yk__table *t, size_t range)
+{
+    atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
+}
+
 /* c->workers is the number of all workers, even if some have finished: otherwise the last active one would end with the noise
  * of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
 
@@ -177,13 +189,11 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
     for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
         size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
-        yk_wait turns = yk_team_wait(c->team);
-        while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
-            yk_wait_poll(&turns);
+        lock_range(t, range);
         if (t->touched)
             yk__decay_hot(t, me, range);
         merge_locked(t, w, &m, from > begin ? from : begin, to < last ? to : last);
-        atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
+        unlock_range(t, range);
         range = range + 1 < low + ranges ? range + 1 : low;
     }
 }
@@ -263,13 +273,21 @@ void yk__hot_merge(yk__table *t, int me)
         merge_all(t, me);
 }
 
+/* Others may already train, and merge: a copy and its base must be of the same moment. Otherwise their difference would be merged
+ * like a gradient, and could make a sum of squares negative. */
 void yk__hot_refresh(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
-    for (int a = 0; t->hot && a < 1 + t->rule->slots; a++) {
-        float *shared = a ? t->shared.s[a - 1] : t->shared.w;
-        memcpy(shared + w->copies.shift, shared, (size_t)t->hot * t->width * sizeof(float));
-        memcpy(w->base[a], shared, (size_t)t->hot * t->width * sizeof(float));
+    const size_t floats = (size_t)t->hot * t->width;
+    for (size_t from = 0; from < floats; from += YK__HOT_RANGE) {
+        const size_t n = floats - from < YK__HOT_RANGE ? floats - from : YK__HOT_RANGE;
+        lock_range(t, from / YK__HOT_RANGE);
+        for (int a = 0; a < 1 + t->rule->slots; a++) {
+            float *shared = (a ? t->shared.s[a - 1] : t->shared.w) + from;
+            memcpy(shared + w->copies.shift, shared, n * sizeof(float));
+            memcpy(w->base[a] + from, shared, n * sizeof(float));
+        }
+        unlock_range(t, from / YK__HOT_RANGE);
     }
     w->timed_from = yk_now_ns(); /* the time in between was not spent on training */
     w->timed_examples = 0.0;
