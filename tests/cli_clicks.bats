@@ -74,6 +74,18 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     done
 }
 
+@test "asynchronous workers begin one after the other: no explosion at first, and every example once" {
+    for how in '--workers 16 --batch 200' '--workers 4 --batch 200 --launch 2' '--workers 3 --batch 64 --launch 2 --local-steps 4'; do
+        # shellcheck disable=SC2086
+        fit fm:8 --mode async --epochs 1 --out none $how
+        expect 0
+        holds "$(field examples) == 3000 and $(field train_loss) < 1"
+    done
+    fit fm:8 --mode async --workers 16 --steps 3 --out none # fewer steps than workers
+    expect 0
+    holds "$(field steps) == 3"
+}
+
 @test "the keyed and the dense parameters have their own optimizer, learning rate and staleness bound" {
     fit "$deep" --optimizer keyed=ftrl,dense=momentum --lr keyed=0.02,dense=0.03 --steps 20 --out run
     expect 0

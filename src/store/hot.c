@@ -180,8 +180,9 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                         .base = {w->base[0], w->base[1], w->base[2]},
                         .freq = t->config.shape.keyed ? c->keymap->freq : NULL,
                         .flat = c->mean_square,
-                        .moves =
-                            (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
+                        .moves = t->width > 1 ? YK_AVERAGED
+                                              : (float)(examples / (double)c->batch * YK_CURVATURE *
+                                                        pow((double)c->norm, 0.75)),
                         .steps = (float)(examples / (double)c->batch),
                         .examples = (float)examples,
                         .workers = c->workers};

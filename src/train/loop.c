@@ -34,6 +34,7 @@ typedef struct {
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
+    bool begun;          /* begin.c */
 } loop;
 
 /* ---- one step ---- */
@@ -393,6 +394,8 @@ static yk_status train(loop *w)
     for (;; w->round++) {
         yk_step_result r;
         bool entered = false, end = false;
+        if (!w->begun && !(w->begun = yk__may_begin(t, w->me)) && !atomic_load(&t->barrier_due))
+            continue;
         yk_status st = local_async ? enter_barrier(w, &entered) : YK_OK;
         if (st || (entered && t->end))
             return st;
@@ -410,6 +413,7 @@ static yk_status train(loop *w)
             yk_observer_traffic(t->observer);
         if (r.pending)
             continue;
+        yk__count_first_steps(t, r.over ? UINT32_MAX : r.steps);
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
         w->loss = 0.0;
         if (lockstep)
@@ -453,6 +457,7 @@ yk_status yk__train_worker(void *trainer, int me)
               .bursts =
                   t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
+              .begun = !yk__begins_gradually(t),
               .done = t->step,
               .epoch = t->epoch,
               .seen = t->earlier_examples};

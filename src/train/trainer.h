@@ -114,11 +114,12 @@ typedef struct yk__trainer {
     char *done_summary; /* summary.json, if the run was done when it was resumed; else NULL */
 
     /* barriers */
-    atomic_bool barrier_due;    /* asynchronous: every worker enters it after its current step */
-    atomic_int finished;        /* asynchronous: workers without examples */
-    yk__due due;                /* decided by worker 0 */
-    bool end;                   /* also decided by worker 0 */
-    atomic_flag checking;       /* asynchronous: a worker checks what is due */
+    atomic_bool barrier_due;          /* asynchronous: every worker enters it after its current step */
+    atomic_int finished;              /* asynchronous: workers without examples */
+    atomic_uint_fast64_t first_steps; /* asynchronous: steps of this process until all workers have begun */
+    yk__due due;                      /* decided by worker 0 */
+    bool end;                         /* also decided by worker 0 */
+    atomic_flag checking;             /* asynchronous: a worker checks what is due */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due that no worker has taken yet */
     uint64_t step, epoch;       /* at the last barrier */
     uint64_t late_examples;     /* of the whole run */
@@ -214,6 +215,12 @@ yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
+
+/* begin.c. May worker `worker` of this process take its first step? Waits a little if not. UINT32_MAX steps: no examples are left,
+ * and the others need not wait. */
+bool yk__begins_gradually(const yk__trainer *t);
+bool yk__may_begin(yk__trainer *t, int worker);
+void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 
 /* baseline.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
  * between two steps, while baseline.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */

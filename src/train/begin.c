@@ -1,0 +1,38 @@
+/* Asynchronous workers begin one after the other if the model has vectors of keys:
+ *
+ *     worker 0   step step step step step step step step | step ...
+ *     worker 1   [wait until the process has taken 8 steps] step ...
+ *     worker 2   [wait until it has taken 16 steps ...
+ *
+ * The gradients of small vectors point in the same direction at first, and too many at once make the loss of a factorization
+ * machine explode (docs/convergence.md). Not with a staleness bound or local SGD: there, the others would wait for them. */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+
+enum { BEGIN_EVERY = 8 }; /* steps of this process */
+
+bool yk__begins_gradually(const yk__trainer *t)
+{
+    bool vectors = false;
+    for (int g = 0; g < t->model->ngroups; g++)
+        vectors |= t->model->group[g].keyed && t->model->group[g].width > 1;
+    return vectors && !t->plan->lockstep && t->plan->staleness == YK_ASYNC && t->plan->local_steps <= 1;
+}
+
+bool yk__may_begin(yk__trainer *t, int worker)
+{
+    if (atomic_load(&t->first_steps) >= BEGIN_EVERY * (uint64_t)worker || yk__is_stopped(t) ||
+        yk_team_stopped(t->team))
+        return true;
+    yk_phase_to(t->worker[worker].phases, YK_PHASE_WORKERS);
+    yk_sleep(100e-6);
+    return false;
+}
+
+void yk__count_first_steps(yk__trainer *t, uint64_t steps)
+{
+    const uint64_t enough = BEGIN_EVERY * (uint64_t)t->plan->workers_per_process;
+    if (atomic_load_explicit(&t->first_steps, memory_order_relaxed) < enough)
+        atomic_fetch_add(&t->first_steps, steps);
+}
