@@ -192,7 +192,7 @@ def read_criteo(b):
 
 def read_csv(b):
     """CSV with Criteo's columns, hashed, one core, end to end into training"""
-    path, lines = b.criteo_text()
+    path, lines = criteo_text(b)
     rate = reading(b, f"csv:{path}?header=0&numeric=2-14&scale=log", lines)
     size = os.path.getsize(path) * rate / lines
     return [figure("CSV (Criteo's columns) into training, one core, whole process", human(rate, "lines/s"), "",
