@@ -16,6 +16,7 @@ enum { TWICE = 16 };                      /* one schedule of this many is run tw
 
 static char directory[] = "/tmp/yoke-simulate-XXXXXX";
 static const char *program;
+static bool print_digests;
 
 /* ---- one schedule ---- */
 
@@ -170,6 +171,8 @@ static int run_seed(uint64_t seed, bool trace)
     }
     if (!wrong && seed % TWICE == 0 && r[0].digest != r[1].digest)
         report(&r[1], wrong = "the same seed did not give the same schedule");
+    if (print_digests)
+        printf("seed %llu: %016llx\n", (unsigned long long)seed, (unsigned long long)r[0].digest);
     free(r);
     return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -271,14 +274,20 @@ static double now(void)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: %s [--count N] [--first SEED] [--jobs J] | --seed SEED [--trace]\n", program);
+    fprintf(stderr, "usage: %s [--count N] [--first SEED] [--jobs J] [--digests] | --seed SEED [--trace]\n",
+            program);
     return 2;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"count", 1, 0, 'n'}, {"first", 1, 0, 'f'}, {"jobs", 1, 0, 'j'},
-                                            {"seed", 1, 0, 's'},  {"trace", 0, 0, 't'}, {0}};
+    static const struct option options[] = {{"count", 1, 0, 'n'},
+                                            {"first", 1, 0, 'f'},
+                                            {"jobs", 1, 0, 'j'},
+                                            {"seed", 1, 0, 's'},
+                                            {"trace", 0, 0, 't'},
+                                            {"digests", 0, 0, 'd'},
+                                            {0}};
     uint64_t count = 100, first = 1;
     int jobs = (int)sysconf(_SC_NPROCESSORS_ONLN);
     bool one = false, trace = false;
@@ -293,6 +302,8 @@ int main(int argc, char **argv)
             jobs = (int)value;
         else if (c == 't')
             trace = true;
+        else if (c == 'd')
+            print_digests = true;
         else
             return usage();
         one |= c == 's';

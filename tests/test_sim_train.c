@@ -24,6 +24,7 @@ typedef struct {
     yk_sim_config network;
     const char *options; /* as in test_train.c, but each job has its own out=DIR */
     yk_result result[MAX];
+    void (*stage)(yk_train_stage what, int workers);
     int victim;        /* the rank that is killed; -1: none */
     double after;      /* simulated seconds */
     yk_thread thread;  /* kills it */
@@ -53,7 +54,8 @@ static yk_status train_one(job *j, int rank)
         st = yk_config_set(&c, word, strcmp(word, "out") ? equals + 1 : in_directory(equals + 1));
     }
     if (!st)
-        st = yk_train(&c, &(yk_train_caller){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
+        st = yk_train(&c, &(yk_train_caller){.stop = &no_signal, .started = yk_now(), .stage = j->stage},
+                      &j->result[rank]);
     yk_comm_stop(j->result[rank].comm, !st);
     j->examples += j->result[rank].trained_here;
     yk_config_fini(&c);
@@ -251,6 +253,27 @@ static void test_some_leave_early(void **state)
     }
 }
 
+static void save_slowly(yk_train_stage what, int workers)
+{
+    (void)workers;
+    if (what == YK_STAGE_SAVING)
+        yk_sleep_ns(3000000000u);
+}
+
+/* The last checkpoint takes longer than the heartbeat interval. The other ranks get heartbeats, and receive all of them. */
+static void test_slow_checkpoint(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        job j = {.options = SMALL "mode=async servers=all deadline=2 out=slow", .stage = save_slowly};
+        train_all(3, seed, &j);
+        for (int p = 0; p < YK_PURPOSES; p++)
+            assert_int_equal(j.result[0].traffic[p].sent, j.result[0].traffic[p].received);
+        free_results(&j);
+        remove_run("out=slow");
+    }
+}
+
 /* ---- a rank is killed ---- */
 
 /* All others fail. The first of them names the victim (yoke train then ends the job), if `named`; later ones may name that
@@ -294,10 +317,10 @@ static void test_server_0_is_killed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_prefetching),        cmocka_unit_test(test_some_leave_early),
-        cmocka_unit_test(test_server_0_is_killed),
+        cmocka_unit_test(test_replicas),        cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),        cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_prefetching),     cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_slow_checkpoint), cmocka_unit_test(test_server_0_is_killed),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
