@@ -47,7 +47,7 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    yk_status pause_status; /* of a snapshot that hold() began, or finished */
+    outcome paused;         /* of a snapshot that paused() finished or began */
     bool streams;
 
     /* the workers of this process */
@@ -249,8 +249,8 @@ static yk_status poll_snapshot(chief *c, bool wait)
 static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->pause_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
-        c->pause_status = poll_snapshot(c, false);
+    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.over))
+        keep(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -371,7 +371,7 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = ((chief *)context)->pause_status;
+    yk_status st = raise_error(&((chief *)context)->paused);
     if (!st)
         st = check_and_send(context);
     return st ? st : poll_snapshot(context, false);
@@ -482,7 +482,7 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     c->due = (yk__due){0};
-    if (!st)
+    if (!st && !(st = raise_error(&c->paused)))
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken)
         yk_thread_join(&c->snapshot.thread);
