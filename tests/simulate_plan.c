@@ -112,7 +112,8 @@ static void draw_sparse(schedule *s, yk_rng *rng, const char *dir)
     const uint32_t which = s->data == KEYED ? yk_rng_below(rng, 3) : 0;
     const char *file = s->data == OWN ? "own.libsvm" : which ? "clicks.libffm" : "keyed.libsvm";
     const char *format = which ? "libffm" : "libsvm";
-    add(s, " model=%s data=%s:%s/%s", model[which], format, dir, file);
+    add(s, " model=%s data=%s:%s/%s%s", model[which], format, dir, file,
+        which ? " lr=0.01" : ""); /* with the default some diverge */
     if (!one_in(rng, 4))
         add(s, " test=%s:%s/%s", format, dir, file);
 }
