@@ -190,8 +190,7 @@ static yk_status wait_for_snapshot(chief *c)
         if (!yk_wait_is_check_due(&w) || yk_now() - heartbeat_at < t->plan->heartbeat_every)
             continue;
         heartbeat_at = yk_now();
-        st = yk_server_alive(t->cluster.server);
-        if (!st)
+        if (!(st = yk_server_alive(t->cluster.server)))
             st = yk_observer_alive(t->observer);
     }
     yk_thread_join(&c->snapshot.thread);
@@ -372,8 +371,7 @@ static yk_status check_and_send(void *context)
 static yk_status on_tick(void *context)
 {
     yk_status st = raise_error(&((chief *)context)->paused);
-    if (!st)
-        st = check_and_send(context);
+    st = st ? st : check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
 
@@ -484,8 +482,10 @@ static yk_status serve(chief *c)
     c->due = (yk__due){0};
     if (!st && !(st = raise_error(&c->paused)))
         st = poll_snapshot(c, true);
-    else if (c->snapshot.taken)
+    else if (c->snapshot.taken) {
         yk_thread_join(&c->snapshot.thread);
+        release(&c->snapshot);
+    }
     return st ? st : end_chief(c);
 }
 
