@@ -7,6 +7,7 @@
 #include "simulation.h"
 
 #include "comm/comm.h"
+#include <sched.h>
 
 #include "base/number.h"
 
@@ -95,7 +96,13 @@ static yk_status run_job(const char *options, int n, bool resume, yk_result *out
     static job j;
     yk_sim_result r;
     j = (job){.options = options, .resume = resume};
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_getaffinity(0, sizeof all, &all);
+    sched_setaffinity(0, sizeof one, &one); /* threads that take turns do so faster on one core */
     yk_status st = yk_sim_run(&(yk_sim_config){.ranks = n, .seed = 1}, run_rank, &j, ranks, &r);
+    sched_setaffinity(0, sizeof all, &all);
     int first = 0;
     for (int i = 1; !st && i < n; i++) {
         if (ranks[0].status && is_out_of_memory(ranks[i].error))
