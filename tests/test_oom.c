@@ -16,9 +16,7 @@
     "batch=10 "
 #define DIGITS "data=synth:digits?examples=60&test=20 batch=10 "
 
-#define FEW                                                                                                  \
-    "data=synth:ctr?features=300&examples=60&nnz=8 test=synth:ctr?features=300&examples=20&nnz=8 batch=5 "   \
-    "deadline=2 epochs=1 checkpoint-every=3 "
+#define FEW  "data=libffm:few.ffm test=libffm:few.ffm batch=5 deadline=2 epochs=1 checkpoint-every=3 "
 #define DEEP "model=linear_+_fm_2_name=v_+_(embed_2_name=v,_dense_3,_relu,_dense_1) "
 
 static const struct {
@@ -192,6 +190,17 @@ static bool fail_at(kind *k, uint64_t at)
     return made >= at;
 }
 
+/* 60 examples with 3 fields. */
+static void write_few(void)
+{
+    assert_int_equal(chdir(directory), 0);
+    FILE *f = fopen("few.ffm", "w");
+    assert_non_null(f);
+    for (int i = 0; i < 60; i++)
+        fprintf(f, "%d 0:%d:1 1:%d:1 2:%d:1\n", i % 2, i % 10, 10 + i % 7, 20 + i % 3);
+    assert_int_equal(fclose(f), 0);
+}
+
 static void each_allocation_fails(void **state)
 {
     const uint64_t every = (uint64_t)yk_env_number("YK_OOM_STEP", 151);
@@ -199,7 +208,8 @@ static void each_allocation_fails(void **state)
     (void)state;
     yk_terminal_use();
     yk_terminal_quiet(true);
-    setenv("YK_START_LIMIT", "4", 1); /* simulated seconds */
+    write_few();
+    setenv("YK_START_LIMIT", "0.5", 1); /* simulated seconds */
     for (size_t i = (size_t)yk_env_number("YK_OOM_FIRST", 1) - 1; i < sizeof runs / sizeof *runs; i++) {
         kind k = {.options = runs[i].options, .reproducible = runs[i].reproducible, .ranks = runs[i].ranks};
         uint64_t made;
