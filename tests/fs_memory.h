@@ -72,6 +72,7 @@ typedef struct {
     uint64_t changes, cut_at, fail_at, room, used;
     int fail_with;
     bool is_off;                          /* without power */
+    bool kept;                            /* the change that failed was a removal */
     void (*before_change)(void *context); /* for simulations, where a change takes time; NULL: none */
     void *context;
 } yk_fs_memory;
@@ -392,8 +393,10 @@ static int memory_remove(void *self, int dir, const char *path, int flags)
         return refuse(n->is_dir ? EISDIR : ENOTDIR);
     if (n->is_dir && seen(n)->n)
         return refuse(ENOTEMPTY);
-    if (!may_change(m) || !change(in, last, NULL, NULL))
+    if (!may_change(m) || !change(in, last, NULL, NULL)) {
+        m->kept |= !m->is_off;
         return -1;
+    }
     m->used -= n->size;
     return 0;
 }

@@ -3,6 +3,7 @@
  *
  *     simulate --count 1000 --first 1      # seeds 1 to 1000; a failure prints its seed and how to replay it
  *     simulate --seed 4711 --trace         # one schedule, with every message and event
+ *     simulate --count 200 --digests       # a digest of each schedule: when each thread ran, and the messages
  *
  *     schedule (simulate_plan.c)    options of the job, delays, and the faults of each attempt
  *     attempt  (simulate_run.c)     a run of the job until all processes have ended; after a failure the next one resumes

@@ -290,7 +290,8 @@ static const char *check_uses(const schedule *s, const attempt *a, yk_fs_memory 
 static const char *check_run_dir(const schedule *s, const yk_result *r, yk_fs_memory *disk, complaint *why)
 {
     const uint64_t step = newest_checkpoint(disk);
-    const char *wrong = check_names(find(disk, AT_FDCWD, run_dir), "", why);
+    /* a file that could not be removed stays until the next attempt */
+    const char *wrong = disk->kept ? NULL : check_names(find(disk, AT_FDCWD, run_dir), "", why);
     (void)s;
     if (!wrong && step != r->steps)
         wrong = complain(why, "the run has %llu steps, and its newest checkpoint %llu",

@@ -22,7 +22,8 @@ static bool write_file(const char *dir, const char *name, const void *data, size
     return f && fclose(f) == 0 && ok;
 }
 
-static bool write_text(const char *dir, const char *name, bool own)
+/* One example on each line: with a feature of its own, or with random features, which have fields or not. */
+static bool write_text(const char *dir, const char *name, bool own, bool fields)
 {
     char text[8192];
     size_t n = 0;
@@ -31,8 +32,13 @@ static bool write_text(const char *dir, const char *name, bool own)
         n += (size_t)snprintf(text + n, sizeof text - n, "%d", i % 2);
         if (own)
             n += (size_t)snprintf(text + n, sizeof text - n, " %d:1", i + 1);
-        for (unsigned k = 1; !own && k < 30; k += 1 + yk_rng_below(&rng, 9))
-            n += (size_t)snprintf(text + n, sizeof text - n, " %u:%d", k, 1 + (int)yk_rng_below(&rng, 3));
+        for (unsigned k = 1; !own && k < 30; k += 1 + yk_rng_below(&rng, 9)) {
+            if (fields)
+                n += (size_t)snprintf(text + n, sizeof text - n, " %u:%u:", k / 10, k);
+            else
+                n += (size_t)snprintf(text + n, sizeof text - n, " %u:", k);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%d", 1 + (int)yk_rng_below(&rng, 3));
+        }
         n += (size_t)snprintf(text + n, sizeof text - n, "\n");
     }
     return write_file(dir, name, text, n);
@@ -74,7 +80,9 @@ yk_status write_data(const char *dir)
     return !mkdir(directory, 0700) &&
                    write_pixels(directory, "train-images-idx3-ubyte", "train-labels-idx1-ubyte") &&
                    write_pixels(directory, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte") &&
-                   write_text(dir, "own.libsvm", true) && write_text(dir, "keyed.libsvm", false) &&
+                   write_text(dir, "own.libsvm", true, false) &&
+                   write_text(dir, "keyed.libsvm", false, false) &&
+                   write_text(dir, "clicks.libffm", false, true) &&
                    write_images(dir, "train-images-idx3-ubyte", "train-labels-idx1-ubyte", DENSE_EXAMPLES) &&
                    write_images(dir, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 12)
                ? YK_OK
@@ -97,6 +105,19 @@ static bool one_in(yk_rng *rng, uint32_t n)
     return yk_rng_below(rng, n) == 0;
 }
 
+static void draw_sparse(schedule *s, yk_rng *rng, const char *dir)
+{
+    static const char *const model[] = {"logreg", "fm:2",
+                                        "linear_+_fm_2_name=v_+_(embed_2_name=v,_dense_3,_relu,_dense_1)"};
+    const uint32_t which = s->data == KEYED ? yk_rng_below(rng, 3) : 0;
+    const char *file = s->data == OWN ? "own.libsvm" : which ? "clicks.libffm" : "keyed.libsvm";
+    const char *format = which ? "libffm" : "libsvm";
+    add(s, " model=%s data=%s:%s/%s%s", model[which], format, dir, file,
+        which ? " lr=0.01" : ""); /* with the default some diverge */
+    if (!one_in(rng, 4))
+        add(s, " test=%s:%s/%s", format, dir, file);
+}
+
 static void draw_data(schedule *s, yk_rng *rng, const char *dir, bool sync)
 {
     static const char *const any[] = {"sgd", "momentum", "adagrad", "ftrl", "adam"};
@@ -110,9 +131,7 @@ static void draw_data(schedule *s, yk_rng *rng, const char *dir, bool sync)
     else if (s->data == DENSE)
         add(s, " data=idx:%s model=%s", dir, one_in(rng, 3) ? "dense_4,relu,dense_3" : "softmax");
     else
-        add(s, " model=logreg data=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
-    if ((s->data == OWN || s->data == KEYED) && !one_in(rng, 4))
-        add(s, " test=libsvm:%s/%s.libsvm", dir, s->data == OWN ? "own" : "keyed");
+        draw_sparse(s, rng, dir);
     if (s->data == OWN)
         add(s, " no-bias=true lr=%g", OWN_RATE);
     /* one example in a step: otherwise the last, smaller batch of a worker changes its weights more */

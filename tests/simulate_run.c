@@ -206,6 +206,7 @@ void attempt_run(const schedule *s, const attempt_plan *plan, yk_fs_memory *disk
     const uint64_t saved = out->saved, before = disk->changes;
     *out = (attempt){.saved = saved, .saved_before = saved};
     current = &j;
+    disk->kept = false;
     disk->before_change = before_change;
     disk->context = &j;
     if (plan)

@@ -265,6 +265,20 @@ static void test_power_cut_while_saving(void **state)
     assert_true(found[2] > 100 && found[3] > 20);
 }
 
+/* A process was killed between the creation of a directory and the sync of its parent. The next one uses that directory. */
+static void test_directory_of_a_killed_process(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        use_disk(seed);
+        assert_int_equal(yk_fs_make_dir(AT_FDCWD, "above", 0777), 0);
+        assert_int_equal(yk_dir_make(seed % 2 ? "above/run" : "above"), YK_OK);
+        yk_fs_memory_restart(disk);
+        assert_non_null(find(disk, AT_FDCWD, seed % 2 ? "above/run" : "above"));
+        drop_disk();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_power_cut_while_saving),
+        cmocka_unit_test(test_directory_of_a_killed_process),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

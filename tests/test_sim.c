@@ -7,6 +7,7 @@
 #include "store/exchange.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
+#include "watch/proc.h"
 
 enum { RANKS = 3, LONG = 20000 };
 
@@ -59,6 +60,25 @@ static void test_same_seed_same_run(void **state)
                         c = simulate(2, 6, two_ranks, t);
     assert_true(a.digest == b.digest && a.seconds == b.seconds);
     assert_true(a.digest != c.digest && a.seconds != c.seconds);
+}
+
+/* What the real host does changes nothing: an alert, for example, would be a write to the disk, which takes time. */
+static yk_status sample_host(void *context, int rank)
+{
+    yk_proc *p;
+    yk_proc_sample s;
+    (void)context, (void)rank;
+    TRY(yk_proc_open("/proc", "/sys", &p));
+    yk_proc_read(p, &s);
+    yk_proc_close(p);
+    WANT(s.at > 0.0 && isnan(s.user) && isnan(s.host_busy) && isnan(s.host_used) && s.nnics == 0);
+    return YK_OK;
+}
+
+static void test_the_host_is_not_sampled(void **state)
+{
+    (void)state;
+    simulate(1, 1, sample_host, NULL);
 }
 
 /* ---- order ---- */
@@ -508,6 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test(test_the_host_is_not_sampled),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_sum),
         cmocka_unit_test(test_heartbeats),

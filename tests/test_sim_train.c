@@ -17,6 +17,8 @@
 
 #include "base/sync.h"
 #include "comm/comm.h"
+#include "fs_memory.h"
+#include "train/checkpoint.h"
 
 enum { MAX = 4 };
 
@@ -24,10 +26,12 @@ typedef struct {
     yk_sim_config network;
     const char *options; /* as in test_train.c, but each job has its own out=DIR */
     yk_result result[MAX];
-    int victim;        /* the rank that is killed; -1: none */
-    double after;      /* simulated seconds */
-    yk_thread thread;  /* kills it */
-    uint64_t examples; /* trained by all ranks that returned */
+    void (*stage)(yk_train_stage what, int workers);
+    yk_fs_memory *disk; /* NULL: the real one */
+    int victim;         /* the rank that is killed; -1: none */
+    double after;       /* simulated seconds */
+    yk_thread thread;   /* kills it */
+    uint64_t examples;  /* trained by all ranks that returned */
 } job;
 
 static void *kill_later(void *context)
@@ -45,15 +49,18 @@ static yk_status train_one(job *j, int rank)
     WANT(options);
     if (j->victim >= 0 && rank == (j->victim == 0))
         WANT(yk_thread_start(&j->thread, kill_later, j) == 0);
+    yk_fs_set(j->disk ? yk_fs_memory_fs(j->disk) : NULL);
     yk_config_init(&c);
     yk_status st = yk_config_set(&c, "out", "none");
     for (char *word = strtok_r(options, " ", &save); !st && word; word = strtok_r(NULL, " ", &save)) {
         char *equals = strchr(word, '=');
         *equals = '\0';
-        st = yk_config_set(&c, word, strcmp(word, "out") ? equals + 1 : in_directory(equals + 1));
+        const bool real = strcmp(word, "out") == 0 && !j->disk;
+        st = yk_config_set(&c, word, real ? in_directory(equals + 1) : equals + 1);
     }
     if (!st)
-        st = yk_train(&c, &(yk_train_caller){.stop = &no_signal, .started = yk_now()}, &j->result[rank]);
+        st = yk_train(&c, &(yk_train_caller){.stop = &no_signal, .started = yk_now(), .stage = j->stage},
+                      &j->result[rank]);
     yk_comm_stop(j->result[rank].comm, !st);
     j->examples += j->result[rank].trained_here;
     yk_config_fini(&c);
@@ -251,6 +258,77 @@ static void test_some_leave_early(void **state)
     }
 }
 
+static void save_slowly(yk_train_stage what, int workers)
+{
+    (void)workers;
+    if (what == YK_STAGE_SAVING)
+        yk_sleep_ns(3000000000u);
+}
+
+/* The last checkpoint takes longer than the heartbeat interval. The other ranks get heartbeats, and receive all of them. */
+static void test_slow_checkpoint(void **state)
+{
+    (void)state;
+    job j = {.options = SMALL "mode=async servers=all deadline=2 out=slow", .stage = save_slowly};
+    train_all(3, 0, &j);
+    for (int p = 0; p < YK_PURPOSES; p++)
+        assert_int_equal(j.result[0].traffic[p].sent, j.result[0].traffic[p].received);
+    free_results(&j);
+    remove_run("out=slow");
+}
+
+/* ---- a write fails ---- */
+
+static void slow_disk(void *context)
+{
+    (void)context;
+    if (!yk_clock_is_real())
+        yk_sleep_ns(100000);
+}
+
+static uint64_t newest_checkpoint(yk_fs_memory *disk)
+{
+    char *path = NULL;
+    unsigned long long step = 0;
+    yk_fs_set(yk_fs_memory_fs(disk));
+    yk_checkpoint_find("run", &path);
+    yk_fs_set(NULL);
+    if (path)
+        sscanf(strrchr(path, '/'), "/step-%llu", &step);
+    free(path);
+    return step;
+}
+
+/* Change number `at` of the disk fails. A run that is successful nevertheless has its last checkpoint. Returns the changes. */
+static uint64_t train_and_fail_at(const char *options, uint64_t at)
+{
+    job j = {.options = options, .victim = -1, .disk = yk_fs_memory_create(1)};
+    assert_non_null(j.disk);
+    j.disk->before_change = slow_disk;
+    yk_fs_memory_fail_at(j.disk, at, ENOSPC);
+    train_ranks(2, 1, &j);
+    if (!ranks[0].status && newest_checkpoint(j.disk) != j.result[0].steps)
+        fail_msg("%s: change %llu failed: the run has %llu steps, and its newest checkpoint %llu", options,
+                 (unsigned long long)at, (unsigned long long)j.result[0].steps,
+                 (unsigned long long)newest_checkpoint(j.disk));
+    const uint64_t changes = j.disk->changes;
+    free_results(&j);
+    yk_fs_memory_free(j.disk);
+    return changes;
+}
+
+/* Also while the last checkpoint is written and the evaluation of the same step is due. */
+static void test_writes_fail(void **state)
+{
+    static const char options[] =
+        "model=logreg data=synth:ctr?features=50&examples=40 batch=4 epochs=1 stream=always "
+        "servers=1 quorum=1 checkpoint-every=10 out=run";
+    (void)state;
+    const uint64_t changes = train_and_fail_at(options, 0);
+    for (uint64_t at = 2; at <= changes; at += 2 * SLOWER)
+        train_and_fail_at(options, at);
+}
+
 /* ---- a rank is killed ---- */
 
 /* All others fail. The first of them names the victim (yoke train then ends the job), if `named`; later ones may name that
@@ -297,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
         cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
         cmocka_unit_test(test_prefetching),        cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_writes_fail),        cmocka_unit_test(test_slow_checkpoint),
         cmocka_unit_test(test_server_0_is_killed),
     };
     const double began = real_seconds();

@@ -139,6 +139,24 @@ static void every_example_is_used_once(void **state)
     }
 }
 
+/* A worker returns a stream, gets it again, and finds no examples in its next epoch: its last batch is of the epoch before. */
+static void empty_epochs(void **state)
+{
+    (void)state;
+    yk_streams s;
+    uint64_t cursor[YK_CURSOR_SIZE] = {0};
+    const uint64_t last[YK_CURSOR_SIZE] = {0};
+    assert_int_equal(yk_streams_init(&s, 1, 3), YK_OK);
+    for (uint64_t epoch = 1; epoch < 3; epoch++) {
+        yk_streams_return(&s, 0, 0, last, epoch);
+        assert_int_equal(yk_streams_lease(&s, 0, cursor), 0);
+        assert_int_equal(cursor[0], epoch);
+    }
+    yk_streams_return(&s, 0, 0, last, 3);
+    assert_true(yk_streams_done(&s));
+    yk_streams_fini(&s);
+}
+
 /* A stream that was returned can be leased when its last gradient has arrived, and not before. */
 static void gradients_in_flight(void **state)
 {
@@ -189,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_example_is_used_once),
         cmocka_unit_test(gradients_in_flight),
+        cmocka_unit_test(empty_epochs),
         cmocka_unit_test(cursors),
     };
     return cmocka_run_group_tests_name("streams", tests, make_test_directory, remove_test_directory);

@@ -175,8 +175,9 @@ yk_status yk_dir_make(const char *path)
         return yk_fail_memory(strlen(path) + 1, "a path");
     yk_status st = YK_OK;
     const size_t length = strlen(at);
+    size_t known = 0; /* length of the path of the last directory that existed */
     for (size_t i = 1; !st && i <= length; i++) {
-        if (at[i] != '/' && at[i] != '\0')
+        if ((at[i] != '/' && at[i] != '\0') || at[i - 1] == '/')
             continue;
         const char cut = at[i];
         at[i] = '\0';
@@ -188,7 +189,13 @@ yk_status yk_dir_make(const char *path)
             st = yk_fail_path(at, "cannot create the directory", error);
         if (made)
             sync_parent(at);
+        else
+            known = i;
         at[i] = cut;
+    }
+    if (known) { /* the process that created it may have been killed before it synced the parent */
+        at[known] = '\0';
+        sync_parent(at);
     }
     free(at);
     return st;

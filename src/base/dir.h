@@ -17,7 +17,7 @@
 #include "base/status.h"
 #include <stddef.h>
 
-/* Like mkdir -p: not an error if the directory exists. New directories survive a power failure: their parents are synced. */
+/* Like mkdir -p: not an error if the directory exists. The directory survives a power failure: its parent is synced. */
 yk_status yk_dir_make(const char *path);
 yk_status yk_dir_make_in(const char *dir, const char *name);
 

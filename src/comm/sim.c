@@ -64,9 +64,12 @@ static yk__task *choose(yk__sim *s, uint64_t *at_out)
 static void kill_rank(yk__rank *r, uint64_t at)
 {
     r->killed = true;
-    for (yk__task *t = r->sim->first; t; t = t->next)
-        if (t->rank == r && t->at > at)
-            t->at = at;
+    for (yk__task *t = r->sim->first; t; t = t->next) {
+        if (t->rank != r)
+            continue;
+        t->at = t->at > at ? at : t->at;
+        t->on = NULL; /* what it waits for may be freed, and its address used again, before this task ends */
+    }
 }
 
 static void kill_all(yk__sim *s, uint64_t at)

@@ -140,6 +140,7 @@ static int sim_send(void *self, int peer, int tag, const void *buf, size_t bytes
                   tag, peer);
     if (me->sim->config.sends)
         me->sim->config.sends(me->sim->context, me->number, peer, tag, buf, bytes);
+    me->sim->result->digest = yk_mix64(me->sim->result->digest ^ bytes) + (uint64_t)tag;
     me->sim->result->messages++;
     me->sim->result->bytes += bytes;
     if (to->ended) { /* no one receives it */

@@ -17,7 +17,7 @@ yk_status yk__control_alive(yk_server *s)
     yk__control *message = &s->control;
     message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++)
+    for (int i = 1; !st && !s->over && i < s->config.servers; i++) /* after the end they receive nothing */
         st = send_to(s, i, message, "a server to receive a heartbeat");
     return st;
 }
@@ -29,6 +29,7 @@ yk_status yk__control_end(yk_server *s)
     yk_status st = YK_OK;
     for (int i = 1; !st && i < s->config.servers; i++)
         st = send_to(s, i, message, "a server to receive the end of the job");
+    s->over = true;
     return st;
 }
 

@@ -36,10 +36,19 @@ static void find_orphans(yk_streams *s)
         s->orphans |= is_free(s, &s->stream[i]);
 }
 
-/* Completes the return of a stream when all of its gradients have arrived. */
+static bool is_behind(const uint64_t *a, const uint64_t *b)
+{
+    for (int i = 0; i < USED; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i];
+    return false;
+}
+
+/* Completes the return of a stream when all of its gradients have arrived. `last` is of the epoch before if the worker returns a
+ * stream, leases it again, and finds no examples in it. */
 static void release_returned(yk_streams *s, stream *t)
 {
-    if (!t->returned || memcmp(t->cursor, t->last, USED * sizeof *t->cursor) != 0)
+    if (!t->returned || is_behind(t->cursor, t->last))
         return;
     memcpy(t->cursor, (uint64_t[YK_CURSOR_SIZE]){t->next_epoch}, sizeof t->cursor);
     t->returned = false;
@@ -80,20 +89,11 @@ void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t las
     release_returned(s, t);
 }
 
-/* Whether stream a is behind stream b. */
-static bool is_behind(const stream *a, const stream *b)
-{
-    for (int i = 0; i < USED; i++)
-        if (a->cursor[i] != b->cursor[i])
-            return a->cursor[i] < b->cursor[i];
-    return false;
-}
-
 int yk_streams_lease(yk_streams *s, int worker, uint64_t cursor_out[YK_CURSOR_SIZE])
 {
     stream *best = NULL;
     for (int i = 0; i < s->n; i++)
-        if (is_free(s, &s->stream[i]) && (!best || is_behind(&s->stream[i], best)))
+        if (is_free(s, &s->stream[i]) && (!best || is_behind(s->stream[i].cursor, best->cursor)))
             best = &s->stream[i];
     if (!best)
         return -1;

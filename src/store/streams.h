@@ -31,7 +31,7 @@ typedef struct {
     struct yk_stream_state {
         uint64_t cursor[YK_CURSOR_SIZE]; /* after the examples that were used */
         int holder;                      /* worker; -1: none */
-        bool returned; /* the holder continues with another stream once `cursor` is `last` */
+        bool returned; /* the holder continues with another stream once `cursor` is not behind `last` */
         uint64_t last[YK_CURSOR_SIZE], next_epoch;
     } * stream; /* [n] */
 } yk_streams;

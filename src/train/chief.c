@@ -47,7 +47,7 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    yk_status pause_status; /* of a snapshot that hold() began, or finished */
+    outcome paused;         /* of a snapshot that paused() finished or began */
     bool streams;
 
     /* the workers of this process */
@@ -190,8 +190,7 @@ static yk_status wait_for_snapshot(chief *c)
         if (!yk_wait_is_check_due(&w) || yk_now() - heartbeat_at < t->plan->heartbeat_every)
             continue;
         heartbeat_at = yk_now();
-        st = yk_server_alive(t->cluster.server);
-        if (!st)
+        if (!(st = yk_server_alive(t->cluster.server)))
             st = yk_observer_alive(t->observer);
     }
     yk_thread_join(&c->snapshot.thread);
@@ -249,8 +248,8 @@ static yk_status poll_snapshot(chief *c, bool wait)
 static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->pause_status && c->snapshot.taken && atomic_load(&c->snapshot.over))
-        c->pause_status = poll_snapshot(c, false);
+    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.over))
+        keep(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -371,9 +370,8 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = ((chief *)context)->pause_status;
-    if (!st)
-        st = check_and_send(context);
+    yk_status st = raise_error(&((chief *)context)->paused);
+    st = st ? st : check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
 
@@ -482,10 +480,12 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     c->due = (yk__due){0};
-    if (!st)
+    if (!st && !(st = raise_error(&c->paused)))
         st = poll_snapshot(c, true);
-    else if (c->snapshot.taken)
+    else if (c->snapshot.taken) {
         yk_thread_join(&c->snapshot.thread);
+        release(&c->snapshot);
+    }
     return st ? st : end_chief(c);
 }
 

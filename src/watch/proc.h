@@ -10,7 +10,8 @@
  *     yk_proc_close(p);
  *
  * CPU time, context switches and page faults of the process come from getrusage(), which has a resolution of microseconds
- * and includes all threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN.
+ * and includes all threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN; in a simulation
+ * (comm/sim.h), all are.
  * One thread at a time.
  */
 #ifndef YK_WATCH_PROC_H
