@@ -1,0 +1,181 @@
+/* Arbitrary messages from two clients to a parameter server: answers or an error, never a crash.
+ *
+ * The first byte selects the kind of job. Then messages follow: short ones, from which a header with valid sizes is made, to
+ * reach more code, or the bytes of a message as they are. Nothing is sent: the transport forgets messages. */
+#include "comm/comm_internal.h"
+#include "store/server_internal.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { CLIENTS = 2, THREADS = 2, KEYS = 12, DENSE = 20, EXAMPLES = 40, SHORT = 16 };
+
+/* ---- the transport */
+
+static int send_nothing(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+{
+    (void)self, (void)peer, (void)tag, (void)buf, (void)bytes;
+    *request_out = 1;
+    return 0;
+}
+
+static int is_sent(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
+{
+    (void)self, (void)request;
+    *done_out = true;
+    *bytes_out = 0;
+    return 0;
+}
+
+/* ---- the server */
+
+typedef struct {
+    yk_comm comm;
+    yk_local *table;
+    yk_assignment assignment;
+    yk_streams streams;
+    yk_server *server;
+} job;
+
+static void create(uint8_t how, job *j)
+{
+    static const yk_transport_ops ops = {.send = send_nothing, .test = is_sent};
+    const bool synchronous = how & 1, streamed = how & 2, local = how & 4;
+    yk_optim_config optim = yk_optim_defaults(how & 64 ? YK_ADAGRAD : YK_SGD);
+    optim.l2 = how & 128 ? 0.01 : 0.0;
+    *j = (job){.comm = {.ops = &ops, .rank = 0, .size = 1 + CLIENTS}};
+    yk_local_config table = {.ngroups = 2,
+                             .group = {{{"linear", true, 1 + (how >> 3 & 1), KEYS}, optim, 0, NULL, 0},
+                                       {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
+                             .workers = 1,
+                             .batch = 4};
+    yk_server_config c = {.comm = &j->comm,
+                          .servers = 1,
+                          .first_client = 1,
+                          .clients = CLIENTS,
+                          .threads = THREADS,
+                          .lanes = how & 32 && !synchronous && !local ? THREADS : 1,
+                          .ngroups = 2,
+                          .group = {table.group[0].shape, table.group[1].shape},
+                          .staleness = synchronous ? 0
+                                       : how & 16  ? 3
+                                                   : YK_ASYNC,
+                          .quorum = synchronous && how & 16 ? 1 : 0,
+                          .synchronous = synchronous,
+                          .local_steps = local ? 4 : 0,
+                          .survives_loss = true,
+                          .timeout = 1e9,
+                          .first_timeout = 1e9};
+    if (yk_local_create(&table, &j->table))
+        abort();
+    c.table = j->table;
+    yk_assignment_init(&j->assignment, EXAMPLES, 2, UINT64_MAX, 4, CLIENTS * THREADS, 0);
+    if (yk_streams_init(&j->streams, CLIENTS * THREADS, 2))
+        abort();
+    c.streams = streamed ? &j->streams : NULL;
+    c.assignment = !streamed && (!synchronous || c.quorum) ? &j->assignment : NULL;
+    if (yk_server_create(&c, &j->server))
+        abort();
+}
+
+static void destroy(job *j)
+{
+    yk_server_free(j->server);
+    yk_streams_fini(&j->streams);
+    yk_assignment_fini(&j->assignment);
+    yk_local_free(j->table);
+}
+
+/* ---- messages */
+
+static char *allocate(yk__client *c, size_t bytes)
+{
+    free(c->in.data); /* exactly as long as the message, so that reads beyond it are detected */
+    c->in.data = malloc(bytes ? bytes : 1);
+    c->in.cap = c->in.op.bytes = bytes;
+    if (!c->in.data)
+        abort();
+    return c->in.data;
+}
+
+/* A message from SHORT bytes; keys and the rest are made of them. */
+static void make_message(const yk_server *s, yk__client *c, const uint8_t *b)
+{
+    yk__up up = {.magic = YK__MAGIC,
+                 .kind = b[0] % 9,
+                 .flags = b[1] & 63,
+                 .pull = b[2],
+                 .push_of = b[3],
+                 .npull = b[4] % 16,
+                 .nshares = b[5] % 4,
+                 .thread = b[5] / 4 % 4,
+                 .round = s->round + b[6] % 4 - (b[6] & 4 ? 1 : 0),
+                 .examples = b[7],
+                 .loss = b[8],
+                 .steps = b[9] % 8,
+                 .stream = b[10],
+                 .next_epoch = b[10] % 3,
+                 .last = {b[11], b[12] % 4, b[13], b[14]},
+                 .chunk = b[15]};
+    if (up.flags & YK__HAS_PUSH && up.examples)
+        up.npush = (uint32_t)yk__layout_all(&s->layout, yk__pull_of(s, c, up.push_of)->n);
+    const size_t keys = yk__keys_sent(&up);
+    char *at = allocate(c, sizeof up + up.nshares * sizeof(yk__share) + (up.npush + keys) * 4);
+    memcpy(at, &up, sizeof up);
+    at += sizeof up;
+    for (uint32_t i = 0; i < up.nshares; i++, at += sizeof(yk__share)) {
+        const yk__share share = {.examples = b[7] / (i + 1),
+                                 .incarnation = b[11] % 4,
+                                 .newest = b[12] % 4,
+                                 .cursor = {b[11], b[12] % 4, b[13], b[14], b[10]}};
+        memcpy(at, &share, sizeof share);
+    }
+    for (uint32_t i = 0; i < up.npush; i++, at += 4)
+        memcpy(at, &(float){(float)b[i % SHORT] / 64.0f}, 4);
+    for (size_t i = 0; i < keys; i++, at += 4)
+        memcpy(at, &(uint32_t){(uint32_t)(b[4] / 16 + i * (1 + (b[13] & 1)))}, 4);
+}
+
+/* What the server does after each message (server.c). */
+static yk_status handle(yk_server *s, yk__client *c)
+{
+    yk_status st = c->pushed ? YK_OK : yk__handle_message(s, c);
+    if (!st && s->config.synchronous)
+        st = yk__close_round_if_all(s);
+    return st ? st : yk__answer_all(s, 0.0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    yk_status st = YK_OK;
+    job j;
+    if (size < 2)
+        return 0;
+    create(data[0], &j);
+    data++;
+    size--;
+    while (!st && size > 1) {
+        yk__client *c = &j.server->client[*data & 1];
+        const bool raw = *data & 2;
+        size_t n = raw ? *data / 4 * 4 + 4 : SHORT;
+        data++;
+        size--;
+        n = n < size ? n : size;
+        if (!c->pushed && raw) {
+            memcpy(allocate(c, n), data, n);
+        } else if (!c->pushed) {
+            uint8_t b[SHORT] = {0};
+            memcpy(b, data, n);
+            make_message(j.server, c, b);
+        }
+        st = handle(j.server, c);
+        data += n;
+        size -= n;
+    }
+    if (st && st != YK_ELOST)
+        abort();
+    destroy(&j);
+    return 0;
+}
