@@ -404,6 +404,40 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     yk_phases_end(&p[1]);
 }
 
+/* A week of lines, of the length of the longest one that is written here. */
+static void a_long_run_has_a_short_log(void **state)
+{
+    (void)state;
+    yk_resources *r;
+    yk_usage u;
+    char line[4096];
+    size_t longest = 0, lines = 0;
+    yk_resources_config c = {.every = 0.05, .dir = directory, .name = "resources.jsonl", .earlier = 86400.0};
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    burn(0.3);
+    assert_int_equal(yk_resources_stop(r, YK_OK, &u), YK_OK);
+    assert_true(u.samples > 2);
+    FILE *f = fopen(in_directory("resources.jsonl"), "r");
+    assert_non_null(f);
+    json_t *o = next_line(f);
+    json_decref(o);
+    o = next_line(f); /* the last sample, since the first: after a day, lines are 24 s apart */
+    assert_string_equal(text_of(o, "kind"), "sample");
+    assert_true(real_of(o, "seconds") > 86400.25);
+    assert_float_equal(real_of(o, "cpu_user") + real_of(o, "cpu_system"), u.cpu.mean, 1e-4);
+    json_decref(o);
+    assert_null(next_line(f));
+    rewind(f);
+    while (fgets(line, sizeof line, f))
+        longest = strlen(line) > longest ? strlen(line) : longest;
+    fclose(f);
+    for (double at = 0.25; at < 7 * 86400.0; at += yk_log_gap(at, 0.25))
+        lines++;
+    assert_in_range(lines, 20000, 30000);
+    if (lines * (longest + 300) > 50000000) /* phases and messages make lines longer */
+        fail_msg("%zu lines of %zu bytes", lines, longest);
+}
+
 static void means_without_a_sampling_thread(void **state)
 {
     (void)state;
@@ -441,6 +475,7 @@ int main(void)
         cmocka_unit_test_setup(samples_agree_with_proc, clear),
         cmocka_unit_test_setup(alerts_have_begin_and_length, clear),
         cmocka_unit_test_setup(phases_and_bytes_are_in_the_samples, clear),
+        cmocka_unit_test_setup(a_long_run_has_a_short_log, clear),
         cmocka_unit_test_setup(means_without_a_sampling_thread, clear),
         cmocka_unit_test_setup(a_missing_directory, clear),
     };
