@@ -1,5 +1,6 @@
 #include "cli/launch.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -218,6 +219,8 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_output_filter filter = {.ended = -1};
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
     const pid_t pid = start(&w, j->directory.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
@@ -239,8 +242,14 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     }
     o.since = since;
     snprintf(o.error, sizeof o.error, "%s", *filter.died ? text : *how.error ? how.error : "the job failed");
+    yk_cgroup_limits("/proc", "/sys", &after);
+    const bool out_of_memory = o.exit && yk_cgroup_killed(&before, &after, o.error, sizeof o.error);
+    if (out_of_memory) { /* mpirun only knows that a process was killed */
+        yk_report_error(o.error);
+        o.exit = yk_status_exit(YK_ESYSTEM);
+    }
     if (o.exit && filter.begun)
-        save_lost(j, since, &filter, o.exit, *filter.died ? text : how.error);
+        save_lost(j, since, &filter, o.exit, *filter.died || out_of_memory ? o.error : how.error);
     if (!o.exit)
         o.exit = yk_cli_exit(written);
     return o;
