@@ -10,6 +10,7 @@
 #include "cli/failure.h"
 #include "cli/job_dir.h"
 #include "cli/job_status.h"
+#include "cli/mpi_error.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
@@ -138,7 +139,7 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
 static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
                                    bool begun)
 {
-    char text[400];
+    char text[600];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (yk_cli_stop && !o->training)
         return stopped_early();
@@ -167,6 +168,17 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
                         "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
                         "Open MPI and this program at the same path");
         return (outcome){.restartable = begun, .exit = 4, .why = "a host could not be reached"};
+    }
+    if (o->init_failed) {
+        char reason[240];
+        yk_mpi_error_reason(o->held, o->nheld, reason, sizeof reason);
+        snprintf(text, sizeof text,
+                 "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the parameters of MPI "
+                 "in the environment "
+                 "(OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows the messages of MPI",
+                 *reason ? ": " : "", reason);
+        yk_report_error(text);
+        return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
     /* another attempt would fail, too; above 128, a signal ended a process, even if mpirun did not say so */
     if (!begun && !*o->died && WIFEXITED(wait_status) && code < 128) {
