@@ -95,10 +95,11 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
                                         "ORTE_ERROR_LOG",
                                         "Forwarding signal ",
                                         "] Read -1, expected ",
+                                        "] pmix_ptl_base: ",
                                         " sent help message help-",
                                         "_base_help_aggregate\" to 0",
                                         NULL};
-    static const char *const errors[] = {"] *** ", NULL};
+    static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};
     const bool before = o->begun;
     if (line[0] == '\001') { /* a message to the launcher: job_status.h */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
@@ -124,7 +125,7 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
         const size_t space = sizeof o->block - o->nblock, m = n < space ? n : space;
         memcpy(o->block + o->nblock, line, m);
         o->nblock += m;
-    } else if (has(line, n, errors)) {
+    } else if (has(line, n, errors) || strncmp(line, "*** ", 4) == 0) {
         pass(o, line, n);
     } else if (!has(line, n, known) || shows_all()) {
         fwrite(line, 1, n, stderr);
@@ -145,13 +146,23 @@ static void read_results(yk_output_filter *o)
     } while (got > 0);
 }
 
+/* Open MPI 5 writes a zero byte after some of its messages. */
+static size_t without_zeros(char *text, size_t n)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i])
+            text[left++] = text[i];
+    return left;
+}
+
 void yk_output_filter_read(yk_output_filter *o)
 {
     ssize_t got;
     read_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
         o->last_output = yk_now();
-        o->n += (size_t)got;
+        o->n += without_zeros(o->text + o->n, (size_t)got);
         o->text[o->n] = '\0';
         for (char *end; (end = memchr(o->text, '\n', o->n));) {
             const size_t line = (size_t)(end + 1 - o->text);
