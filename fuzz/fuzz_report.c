@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { FILES = 4, RUNS = 2, PAGES = 32 }; /* one page for so many inputs */
+enum { FILES = 4, RUNS = 2, PAGES = 64 }; /* one page for so many inputs */
 
 static const char *const files[FILES] = {"metrics.jsonl", "worker-0/resources.jsonl", "summary.json",
                                          "config.ini"};
@@ -52,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     yk_run runs[RUNS];
     size_t n = 0;
     const bool writes = yk_crc32c(data, size) % PAGES == 0;
+    bool second = false;
     memory_begin();
     for (int k = 0; k < RUNS * FILES; k++) {
         char path[64];
@@ -59,10 +60,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const size_t bytes = end ? (size_t)(end - data) : size;
         snprintf(path, sizeof path, "/run/%d/%s", k / FILES, files[k % FILES]);
         memory_put(path, data, bytes);
+        second |= k >= FILES && bytes;
         data += bytes + (end != NULL);
         size -= bytes + (end != NULL);
     }
-    for (int r = 0; r < RUNS; r++) {
+    for (int r = 0; r < RUNS && (r == 0 || second); r++) {
         char path[16];
         snprintf(path, sizeof path, "/run/%d", r);
         n += yk_run_load(path, path + 5, &runs[n]) == YK_OK;
