@@ -1,6 +1,6 @@
-/* Arbitrary messages from two clients to a parameter server: answers or an error, never a crash.
+/* Arbitrary messages from two clients and from server 0 to a parameter server: answers or an error, never a crash.
  *
- * The first byte selects the kind of job. Then messages follow: short ones, from which a header with valid sizes is made, to
+ * The first two bytes select the kind of job. Then messages follow: short ones, from which a header with valid sizes is made, to
  * reach more code, or the bytes of a message as they are. Nothing is sent: the transport forgets messages. */
 #include "comm/comm_internal.h"
 #include "store/server_internal.h"
@@ -14,6 +14,19 @@ enum { CLIENTS = 2, THREADS = 2, KEYS = 12, DENSE = 20, EXAMPLES = 40, SHORT = 1
 
 /* ---- the transport */
 
+static struct { /* the message that is received next */
+    const uint8_t *data;
+    size_t bytes;
+} arrived;
+
+static int receive(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
+{
+    (void)self, (void)peer, (void)tag;
+    *request_out = 2;
+    memcpy(buf, arrived.data, arrived.bytes < cap ? arrived.bytes : cap);
+    return 0;
+}
+
 static int send_nothing(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
 {
     (void)self, (void)peer, (void)tag, (void)buf, (void)bytes;
@@ -21,11 +34,11 @@ static int send_nothing(void *self, int peer, int tag, const void *buf, size_t b
     return 0;
 }
 
-static int is_sent(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
+static int is_done(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
 {
-    (void)self, (void)request;
+    (void)self;
     *done_out = true;
-    *bytes_out = 0;
+    *bytes_out = *request == 2 ? arrived.bytes : 0;
     return 0;
 }
 
@@ -39,21 +52,22 @@ typedef struct {
     yk_server *server;
 } job;
 
-static void create(uint8_t how, job *j)
+static void create(uint8_t how, bool chief, job *j)
 {
-    static const yk_transport_ops ops = {.send = send_nothing, .test = is_sent};
+    static const yk_transport_ops ops = {.send = send_nothing, .recv = receive, .test = is_done};
     const bool synchronous = how & 1, streamed = how & 2, local = how & 4;
     yk_optim_config optim = yk_optim_defaults(how & 64 ? YK_ADAGRAD : YK_SGD);
     optim.l2 = how & 128 ? 0.01 : 0.0;
-    *j = (job){.comm = {.ops = &ops, .rank = 0, .size = 1 + CLIENTS}};
+    const int servers = chief ? 1 : 2;
+    *j = (job){.comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS}};
     yk_local_config table = {.ngroups = 2,
                              .group = {{{"linear", true, 1 + (how >> 3 & 1), KEYS}, optim, 0, NULL, 0},
                                        {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
                              .workers = 1,
                              .batch = 4};
     yk_server_config c = {.comm = &j->comm,
-                          .servers = 1,
-                          .first_client = 1,
+                          .servers = servers,
+                          .first_client = servers,
                           .clients = CLIENTS,
                           .threads = THREADS,
                           .lanes = how & 32 && !synchronous && !local ? THREADS : 1,
@@ -68,14 +82,18 @@ static void create(uint8_t how, job *j)
                           .survives_loss = true,
                           .timeout = 1e9,
                           .first_timeout = 1e9};
+    for (int g = 0; g < table.ngroups; g++) {
+        size_t begin;
+        table.group[g].shape = yk_server_piece(&c.group[g], servers - 1, servers, &begin);
+    }
     if (yk_local_create(&table, &j->table))
         abort();
     c.table = j->table;
     yk_assignment_init(&j->assignment, EXAMPLES, 2, UINT64_MAX, 4, CLIENTS * THREADS, 0);
     if (yk_streams_init(&j->streams, CLIENTS * THREADS, 2))
         abort();
-    c.streams = streamed ? &j->streams : NULL;
-    c.assignment = !streamed && (!synchronous || c.quorum) ? &j->assignment : NULL;
+    c.streams = streamed && chief ? &j->streams : NULL;
+    c.assignment = !streamed && chief && (!synchronous || c.quorum) ? &j->assignment : NULL;
     if (yk_server_create(&c, &j->server))
         abort();
 }
@@ -138,12 +156,14 @@ static void make_message(const yk_server *s, yk__client *c, const uint8_t *b)
         memcpy(at, &(uint32_t){(uint32_t)(b[4] / 16 + i * (1 + (b[13] & 1)))}, 4);
 }
 
-/* What the server does after each message (server.c). */
+/* What the server does after each message (server.c); c NULL: it is from server 0. */
 static yk_status handle(yk_server *s, yk__client *c)
 {
-    yk_status st = c->pushed ? YK_OK : yk__handle_message(s, c);
+    yk_status st = !c ? yk__control_handle(s, arrived.bytes) : c->pushed ? YK_OK : yk__handle_message(s, c);
     if (!st && s->config.synchronous)
         st = yk__close_round_if_all(s);
+    if (!st)
+        st = yk__snapshot_send(s);
     return st ? st : yk__answer_all(s, 0.0);
 }
 
@@ -151,26 +171,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     yk_status st = YK_OK;
     job j;
-    if (size < 2)
+    if (size < 3)
         return 0;
-    create(data[0], &j);
-    data++;
-    size--;
+    create(data[0], !(data[1] & 1), &j);
+    data += 2;
+    size -= 2;
     while (!st && size > 1) {
-        yk__client *c = &j.server->client[*data & 1];
-        const bool raw = *data & 2;
-        size_t n = raw ? *data / 4 * 4 + 4 : SHORT;
-        data++;
+        const uint8_t what = *data++;
         size--;
+        yk__client *c = &j.server->client[what & 1];
+        const bool raw = what & 2, control = what & 4 && !j.server->chief && !j.server->decided;
+        size_t n = raw ? (size_t)(what & 0xf8) : SHORT;
         n = n < size ? n : size;
-        if (!c->pushed && raw) {
+        arrived.data = data;
+        arrived.bytes = n;
+        if (!control && !c->pushed && raw) {
             memcpy(allocate(c, n), data, n);
-        } else if (!c->pushed) {
+        } else if (!control && !c->pushed) {
             uint8_t b[SHORT] = {0};
             memcpy(b, data, n);
             make_message(j.server, c, b);
         }
-        st = handle(j.server, c);
+        st = handle(j.server, control ? NULL : c);
         data += n;
         size -= n;
     }
