@@ -61,9 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));
         memcpy(copy, &h, sizeof h);
     }
-    int fd = file_of(copy, size);
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = put_input(copy, size);
     yk_rows rows;
     yk_cache_shape shape;
     if (!yk_cache_map(path, &rows, &shape)) {
@@ -71,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         yk_rows_fini(&rows);
     }
     (void)yk_cache_verify(path);
-    close(fd);
+    memory_end();
     free(copy);
     return 0;
 }

@@ -6,12 +6,10 @@
 
 static volatile double sum; /* so that the reads are not optimised away */
 
-static void read_set(int images, int labels, uint64_t skip_bad)
+static void read_set(uint64_t skip_bad)
 {
-    char spec[120];
     yk_rows rows;
-    snprintf(spec, sizeof spec, "idx:/proc/self/fd/%d?labels=/proc/self/fd/%d", images, labels);
-    yk_source *s = open_source(spec, skip_bad);
+    yk_source *s = open_source("idx:/in/images?labels=/in/labels", skip_bad);
     if (!s)
         return;
     if (read_all(s, 5, &rows) || rows.n != s->examples)
@@ -31,17 +29,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     size_t n = data[0] | (size_t)data[1] << 8, rest = size - 3;
     n = n < rest ? n : rest;
-    int images = file_of(data + 3, n), labels;
+    uint8_t fit[8 + 3000] = {0, 0, 8, 1};
+    memory_begin();
+    memory_put("/in/images", data + 3, n);
     if (data[2] & 1 && n > 8 && n < 3000) {
-        uint8_t fit[8 + 3000] = {0, 0, 8, 1};
         memcpy(fit + 4, data + 3 + 4, 4); /* one label per image */
         size_t many = (size_t)fit[6] << 8 | fit[7];
-        labels = file_of(fit, 8 + (many < 3000 ? many : 3000));
+        memory_put("/in/labels", fit, 8 + (many < 3000 ? many : 3000));
     } else {
-        labels = file_of(data + 3 + n, rest - n);
+        memory_put("/in/labels", data + 3 + n, rest - n);
     }
-    read_set(images, labels, data[2] & 2 ? 3 : 0);
-    close(images);
-    close(labels);
+    read_set(data[2] & 2 ? 3 : 0);
+    memory_end();
     return 0;
 }

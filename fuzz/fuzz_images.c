@@ -181,7 +181,6 @@ static bool slow(const uint8_t *p, size_t n)
 static void read_as_file(unsigned kind, const uint8_t *p, size_t n, uint8_t how)
 {
     char spec[120];
-    int fd = -1;
     uint8_t *file = malloc(2 * n + 500), *spare = malloc(8 * n + 2000);
     if (!file || !spare || (kind == 0 && slow(p, n)))
         goto done;
@@ -189,17 +188,15 @@ static void read_as_file(unsigned kind, const uint8_t *p, size_t n, uint8_t how)
         n = make_record(kind == 1, p, n, file, spare);
     else
         memcpy(file, p, n);
-    fd = file_of(file, n);
+    const char *path = put_input(file, n);
     if (kind < 2)
-        snprintf(spec, sizeof spec, "tfrecord:/proc/self/fd/%d?form=image%s", fd,
-                 how & 1 ? "&size=9&base=1" : "");
+        snprintf(spec, sizeof spec, "tfrecord:%s?form=image%s", path, how & 1 ? "&size=9&base=1" : "");
     else
-        snprintf(spec, sizeof spec, "cifar10:/proc/self/fd/%d", fd);
+        snprintf(spec, sizeof spec, "cifar10:%s", path);
     read_source(spec, 0);
     read_source(spec, UINT64_MAX);
+    memory_end();
 done:
-    if (fd >= 0)
-        close(fd);
     free(file);
     free(spare);
 }

@@ -8,9 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    int fd = file_of(data, size);
-    char path[48];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *path = put_input(data, size);
     yk_sweep_plan p;
     yk_status st = yk_sweep_plan_make(path, data[size - 1] & 1, NULL, 0, &p);
     if (st && (st != YK_EUSAGE || !strstr(yk_error(), path)))
@@ -22,6 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     }
     yk_sweep_plan_fini(&p);
-    close(fd);
+    memory_end();
     return 0;
 }

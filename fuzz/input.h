@@ -1,9 +1,9 @@
 /* Helpers for the fuzzers: bytes as a file, reading whole sources, text formats.
  *
- *     int fd = file_of(data, size);                  // in memory, of exactly this size; aborts on failure
- *     snprintf(spec, sizeof spec, "idx:/proc/self/fd/%d", fd);
+ *     const char *path = put_input(data, size);      // a file in memory (memory.h)
+ *     snprintf(spec, sizeof spec, "idx:%s", path);
  *     st = read_all(source, 5, &rows);               // 5 examples at a time
- *     close(fd);
+ *     memory_end();
  *
  * Each fuzzer includes it once.
  */
@@ -12,20 +12,18 @@
 
 #include "base/log.h"
 #include "data/source.h"
+#include "memory.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static inline int file_of(const uint8_t *data, size_t size)
+static inline const char *put_input(const uint8_t *data, size_t size)
 {
-    int fd = memfd_create("input", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    return fd;
+    memory_begin();
+    memory_put("/in/a", data, size);
+    return "/in/a";
 }
 
 /* Reads block after block until the first error; initialises `rows`. */
@@ -71,8 +69,7 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
         return 0;
     char spec[96];
     uint8_t choice = data[size - 1];
-    int fd = file_of(data, size);
-    snprintf(spec, sizeof spec, "%s:/proc/self/fd/%d%s", format, fd, options[choice & 3]);
+    snprintf(spec, sizeof spec, "%s:%s%s", format, put_input(data, size), options[choice & 3]);
     yk_source *s = open_source(spec, (uint64_t)(choice >> 2) & 3);
     yk_rows rows = {0};
     if (s)
@@ -88,7 +85,7 @@ static inline int fuzz_text(const char *format, const char *const options[4], co
     if (s)
         yk_rows_fini(&rows);
     yk_source_free(s);
-    close(fd);
+    memory_end();
     return 0;
 }
 

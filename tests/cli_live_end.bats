@@ -49,6 +49,18 @@ for key in ["test_auc", "test_loss", "test_accuracy", "majority_accuracy", "best
 END
 }
 
+@test "clients that send slowly do not lock out others" {
+    begin --epochs 1
+    python3 - "$URL" <<'END'
+import socket, sys, urllib.parse, urllib.request
+at = urllib.parse.urlparse(sys.argv[1])
+slow = [socket.create_connection((at.hostname, at.port)) for _ in range(100)]
+for s in slow:
+    s.send(b"GET / HT")
+assert b"yoke_running" in urllib.request.urlopen(sys.argv[1] + "metrics", timeout=3).read()
+END
+}
+
 @test "several processes end when it was seen; Ctrl-C ends it, too" {
     command -v mpirun >/dev/null || skip "no mpirun"
     begin --launch 2 --mode async

@@ -71,6 +71,15 @@ teardown() {
     [ "$(wc -l <err)" -le 3 ]
 }
 
+@test "MPI_Init fails: one line says why" {
+    command -v mpirun.openmpi >/dev/null || skip "no Open MPI"
+    digits --launch 2 --out none --mpi-options '--mca btl tcp'
+    expect 4 "MPI could not start" "processes cannot reach each other by the transports that are allowed (tcp)"
+    [ "$(wc -l <err)" -le 2 ]
+    YK_MPI_MESSAGES=1 digits --launch 2 --out none --mpi-options '--mca btl tcp'
+    expect 4 "BTLs attempted: tcp" "MPI could not start"
+}
+
 @test "several processes on a host without ssh" {
     command -v mpirun >/dev/null || skip "no mpirun"
     mkdir bin

@@ -160,6 +160,30 @@ static void clients_that_never_read(void **state)
         close(fd[i]);
 }
 
+/* Clients that send a byte now and then do not lock out others: one more connection replaces the oldest. */
+static void clients_that_send_slowly(void **state)
+{
+    (void)state;
+    enum { SLOW = 150 };
+    server s;
+    start(&s);
+    int fd[SLOW];
+    char byte;
+    const double began = yk_now();
+    for (int i = 0; i < SLOW; i++) {
+        fd[i] = dial(s.port);
+        say(fd[i], "GET / HT");
+    }
+    assert_has(get(s.port, "/metrics"), "# HELP a b");
+    assert_true(yk_now() - began < 5.0);
+    assert_int_equal(recv(fd[0], &byte, 1, 0), 0);                               /* closed */
+    say(fd[SLOW - 1], "TP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); /* one of the last 16 */
+    assert_int_equal(recv(fd[SLOW - 1], &byte, 1, 0), 1);
+    for (int i = 0; i < SLOW; i++)
+        close(fd[i]);
+    yk_http_stop(s.http);
+}
+
 static void addresses(void **state)
 {
     (void)state;
@@ -207,9 +231,8 @@ static void text_for_prometheus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_answered),
-        cmocka_unit_test(clients_that_never_read),
-        cmocka_unit_test(addresses),
+        cmocka_unit_test(requests_are_answered),    cmocka_unit_test(clients_that_never_read),
+        cmocka_unit_test(clients_that_send_slowly), cmocka_unit_test(addresses),
         cmocka_unit_test(text_for_prometheus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

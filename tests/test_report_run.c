@@ -220,6 +220,23 @@ static void a_huge_log_keeps_its_extremes_and_its_means(void **state)
     yk_run_fini(&r);
 }
 
+/* The samples of a long run are further apart at its end. */
+static void means_are_over_time(void **state)
+{
+    (void)state;
+    made m = made_run("long");
+    make_run(&m);
+    FILE *g = made_file("long", "worker-0/resources.jsonl");
+    for (int i = 1; i <= 4; i++)
+        fprintf(g, "{\"kind\":\"sample\",\"seconds\":%d,\"cpu_user\":1,\"cpu_system\":0}\n", i);
+    fprintf(g, "{\"kind\":\"sample\",\"seconds\":20,\"cpu_user\":2,\"cpu_system\":0}\n");
+    fclose(g);
+    yk_run r = load_made("long");
+    assert_float_equal(r.log[0].mean.cpu, (4.0 + 2.0 * 16.0) / 20.0, 1e-9);
+    assert_true(r.log[0].peak.cpu == 2.0);
+    yk_run_fini(&r);
+}
+
 static void runs_are_found_and_named(void **state)
 {
     (void)state;
@@ -313,6 +330,7 @@ int main(void)
         cmocka_unit_test(incomplete_and_invalid_lines_are_skipped),
         cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
+        cmocka_unit_test(means_are_over_time),
         cmocka_unit_test(runs_are_found_and_named),
         cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };

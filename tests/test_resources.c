@@ -103,6 +103,25 @@ static void version_1_of_cgroups(void **state)
     assert_true(limits().cores == 0.0 && limits().memory == 0.0);
 }
 
+static void kills_for_want_of_memory(void **state)
+{
+    (void)state;
+    char text[400];
+    plant("proc/self/cgroup", "4:memory:/a\n0::/a/b\n");
+    const yk_limits none = limits();
+    plant("sys/fs/cgroup/memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    assert_int_equal(limits().oom_kills, 1);
+    plant("sys/fs/cgroup/a/b/memory.events", "oom 4\noom_kill 3\noom_group_kill 9\n");
+    plant("sys/fs/cgroup/a/memory.events", "oom_kill 70\n"); /* others are below it, too */
+    plant("sys/fs/cgroup/a/b/memory.max", "512000000\n");
+    const yk_limits three = limits();
+    assert_int_equal(three.oom_kills, 3);
+    assert_true(yk_cgroup_killed(&none, &three, text, sizeof text) &&
+                !yk_cgroup_killed(&three, &three, text, 0));
+    assert_non_null(strstr(text, "the kernel killed 3 processes of this cgroup"));
+    assert_non_null(strstr(text, "(limit: 512 MB); raise the limit"));
+}
+
 static void plant_host(int busy, int net)
 {
     char text[1024];
@@ -404,6 +423,37 @@ static void phases_and_bytes_are_in_the_samples(void **state)
     yk_phases_end(&p[1]);
 }
 
+/* A week of lines, of the length of the longest one that is written here. */
+static void a_long_run_has_a_short_log(void **state)
+{
+    (void)state;
+    yk_resources *r;
+    yk_usage u;
+    char line[4096];
+    size_t longest = 0, lines = 0;
+    yk_resources_config c = {.every = 0.05, .dir = directory, .name = "resources.jsonl", .earlier = 86400.0};
+    assert_int_equal(yk_resources_start(&c, &r), YK_OK);
+    burn(0.3);
+    assert_true(!yk_resources_stop(r, YK_OK, &u) && u.samples > 2);
+    FILE *f = fopen(in_directory("resources.jsonl"), "r");
+    assert_non_null(f);
+    json_decref(next_line(f)); /* the host */
+    json_t *o = next_line(f);  /* the last sample, since the first: after a day, lines are 24 s apart */
+    assert_string_equal(text_of(o, "kind"), "sample");
+    assert_true(real_of(o, "seconds") > 86400.25);
+    assert_float_equal(real_of(o, "cpu_user") + real_of(o, "cpu_system"), u.cpu.mean, 1e-4);
+    json_decref(o);
+    assert_null(next_line(f));
+    rewind(f);
+    while (fgets(line, sizeof line, f))
+        longest = strlen(line) > longest ? strlen(line) : longest;
+    fclose(f);
+    for (double at = 0.25; at < 7 * 86400.0; at += yk_log_gap(at, 0.25))
+        lines++;
+    if (lines * (longest + 300) > 50000000) /* phases and messages make lines longer */
+        fail_msg("%zu lines of %zu bytes", lines, longest);
+}
+
 static void means_without_a_sampling_thread(void **state)
 {
     (void)state;
@@ -436,11 +486,13 @@ int main(void)
         cmocka_unit_test_setup(version_2_of_cgroups, clear),
         cmocka_unit_test_setup(version_1_of_cgroups, clear),
         cmocka_unit_test_setup(available_memory, clear),
+        cmocka_unit_test_setup(kills_for_want_of_memory, clear),
         cmocka_unit_test_setup(every_file_is_parsed, clear),
         cmocka_unit_test_setup(missing_values_are_nan, clear),
         cmocka_unit_test_setup(samples_agree_with_proc, clear),
         cmocka_unit_test_setup(alerts_have_begin_and_length, clear),
         cmocka_unit_test_setup(phases_and_bytes_are_in_the_samples, clear),
+        cmocka_unit_test_setup(a_long_run_has_a_short_log, clear),
         cmocka_unit_test_setup(means_without_a_sampling_thread, clear),
         cmocka_unit_test_setup(a_missing_directory, clear),
     };

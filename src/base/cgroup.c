@@ -44,9 +44,26 @@ static void read_limits(const char *directory, yk_limits *out)
     }
 }
 
-/* Reads SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. */
+/* The number after "oom_kill" in a file, at the beginning of a line. */
+static bool read_kills(const char *directory, const char *file, uint64_t *out)
+{
+    char text[512];
+    unsigned long long n;
+    if (!yk_file_text(text, sizeof text, "%s/%s", directory, file))
+        return false;
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        if (sscanf(line, "oom_kill %llu", &n) == 1) {
+            *out = n;
+            return true;
+        }
+    return false;
+}
+
+/* Reads SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. A parent counts the processes that
+ * were killed in all its children, so only the first file counts. */
 static void read_path(const char *sys, const char *controller, const char *path, yk_limits *out)
 {
+    bool counted = false;
     char directory[PATH_MAX];
     const size_t base = (size_t)snprintf(directory, sizeof directory, "%s/fs/cgroup%s", sys, controller);
     if (base >= sizeof directory || strlen(path) >= sizeof directory - base)
@@ -57,6 +74,8 @@ static void read_path(const char *sys, const char *controller, const char *path,
             n--;
         directory[n] = '\0';
         read_limits(directory, out);
+        counted = counted || read_kills(directory, "memory.events", &out->oom_kills) ||
+                  read_kills(directory, "memory.oom_control", &out->oom_kills);
         if (n <= base)
             return;
         while (directory[n - 1] != '/')
@@ -94,6 +113,24 @@ void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out)
         if (has_controller(controllers, "memory"))
             read_path(sys, "/memory", path, out);
     }
+}
+
+bool yk_cgroup_killed(const yk_limits *before, const yk_limits *now, char *text, size_t size)
+{
+    char limit[48] = "";
+    if (now->oom_kills <= before->oom_kills)
+        return false;
+    const uint64_t n = now->oom_kills - before->oom_kills;
+    if (now->memory > 0.0)
+        snprintf(limit, sizeof limit, " (limit: %.0f MB)", now->memory * 1e-6);
+    snprintf(text, size,
+             "out of memory: the kernel killed %llu process%s of this cgroup, because its memory was used "
+             "up%s; raise the "
+             "limit of the container or batch job, or use less memory: a smaller --batch, fewer --workers or "
+             "processes, "
+             "--stream always",
+             (unsigned long long)n, n == 1 ? "" : "es", limit);
+    return true;
 }
 
 double yk_memory_available(const char *proc, const char *sys)

@@ -1,5 +1,6 @@
 #include "cli/child.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -122,6 +123,8 @@ yk_status yk_child_run(const char *const *argv, const char *dir, const char *log
         close(file);
         return yk_fail(YK_ESYSTEM, "cannot create a pipe: %s", strerror(errno));
     }
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
     yk_status st = start(argv, ends[1], file);
     close(ends[1]);
     close(file);
@@ -131,6 +134,9 @@ yk_status yk_child_run(const char *const *argv, const char *dir, const char *log
     close(ends[0]);
     out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     out->seconds = yk_now() - start_time;
+    yk_cgroup_limits("/proc", "/sys", &after);
+    if (WIFSIGNALED(status))
+        yk_cgroup_killed(&before, &after, out->killed, sizeof out->killed);
     if (!st && !out->text && !(out->text = strdup("")))
         st = yk_fail_memory(1, "the output of a run");
     return st;

@@ -21,7 +21,8 @@
 #include <stddef.h>
 
 typedef struct {
-    int status; /* exit status, or 128 + the number of the signal that killed it */
+    int status;       /* exit status, or 128 + the number of the signal that killed it */
+    char killed[400]; /* why the kernel killed it; "": it did not, or the reason is not known */
     double seconds;
     char *text; /* its stdout, owned; not NULL if yk_child_run() succeeded */
     size_t size, cap;

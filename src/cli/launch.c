@@ -1,5 +1,6 @@
 #include "cli/launch.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -9,6 +10,7 @@
 #include "cli/failure.h"
 #include "cli/job_dir.h"
 #include "cli/job_status.h"
+#include "cli/mpi_error.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
@@ -137,10 +139,21 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
 static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
                                    bool begun)
 {
-    char text[400];
+    char text[600];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     if (yk_cli_stop && !o->training)
         return stopped_early();
+    if (o->init_failed) {
+        char reason[240];
+        yk_mpi_error_reason(o->held, o->nheld, reason, sizeof reason);
+        snprintf(text, sizeof text,
+                 "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the parameters of MPI "
+                 "in the environment "
+                 "(OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows the messages of MPI",
+                 *reason ? ": " : "", reason);
+        yk_report_error(text);
+        return (outcome){.restartable = false, .exit = 4, .why = ""};
+    }
     if (v->lost > 0.0 && !*o->died) {
         snprintf(text, sizeof text, "%s died before training began", v->ranks.missing);
         yk_report_error(text);
@@ -218,6 +231,8 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     snprintf(text, sizeof text, "%.6f", yk_now());
     setenv("YK_STARTED", text, 1);
     yk_output_filter filter = {.ended = -1};
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
     const pid_t pid = start(&w, j->directory.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
@@ -231,16 +246,25 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
     yk_job_outcome how = {.error = ""};
-    outcome o = yk_has_ended(&filter, j->ended, &how) ? classify_reported(&filter, &how)
-                                                      : classify_unreported(status, &filter, &v, *begun);
+    bool reported = yk_has_ended(&filter, j->ended, &how);
+    if (how.status == YK_EINTERRUPTED && !yk_cli_stop && (filter.init_failed || *filter.died))
+        reported = false; /* mpirun ended the others with a signal, because a process had failed */
+    outcome o =
+        reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *begun);
     if (o.exit && *filter.died) {
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
     }
     o.since = since;
     snprintf(o.error, sizeof o.error, "%s", *filter.died ? text : *how.error ? how.error : "the job failed");
+    yk_cgroup_limits("/proc", "/sys", &after);
+    const bool out_of_memory = o.exit && yk_cgroup_killed(&before, &after, o.error, sizeof o.error);
+    if (out_of_memory) { /* mpirun only knows that a process was killed */
+        yk_report_error(o.error);
+        o.exit = yk_status_exit(YK_ESYSTEM);
+    }
     if (o.exit && filter.begun)
-        save_lost(j, since, &filter, o.exit, *filter.died ? text : how.error);
+        save_lost(j, since, &filter, o.exit, *filter.died || out_of_memory ? o.error : how.error);
     if (!o.exit)
         o.exit = yk_cli_exit(written);
     return o;
@@ -276,6 +300,21 @@ static pid_t start_name_server(const char *path, const char *directory)
         waitpid(pid, NULL, 0);
     }
     return -1;
+}
+
+/* Tells the processes of a job whether workers can join it, or why not. */
+static void set_joinable(const job *j)
+{
+    char path[PATH_MAX], library[96] = "", reason[240];
+    unsetenv("YK_JOINABLE");
+    unsetenv("YK_NOT_JOINABLE");
+    if (j->names_pid > 0) {
+        setenv("YK_JOINABLE", "1", 1);
+    } else if (j->plan.joinable && !j->config->join) {
+        yk_mpi_describe(j->mpirun.mpi, path, sizeof path, library, sizeof library);
+        yk_network_join_obstacle(strcmp(j->out, "none"), library, reason, sizeof reason);
+        setenv("YK_NOT_JOINABLE", reason, 1);
+    }
 }
 
 /* The run directory, the same for all attempts. */
@@ -346,10 +385,10 @@ static yk_status prepare(job *j, int argc, char **argv)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
         j->names_pid = start_name_server(j->names, j->directory.path);
-    if (j->names_pid > 0) {
+    if (j->names_pid > 0)
         snprintf(j->server, sizeof j->server, "file:%s", j->names);
-        setenv("YK_JOINABLE", "1", 1);
-    }
+    if (!st)
+        set_joinable(j);
     const yk_job_paths paths = {j->directory.path, j->out, *j->server ? j->server : NULL, &j->plan};
     return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }

@@ -130,7 +130,7 @@ yk_status yk_job_processes(const yk_config *c, int64_t *out)
 /* For other hosts; processes on this host inherit the environment. */
 static void pass_environment(yk_argv *w)
 {
-    static const char *const names[] = {"YK_ENDED", "YK_JOINABLE", "YK_PROGRESS"};
+    static const char *const names[] = {"YK_ENDED", "YK_JOINABLE", "YK_NOT_JOINABLE", "YK_PROGRESS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (getenv(names[i]))
             add_two(w, "-x", names[i]);

@@ -11,6 +11,8 @@
 #define YK_CLI_NETWORK_H
 
 #include "config/config.h"
+#include <stdbool.h>
+#include <stddef.h>
 
 /* If the job is local, changes the environment of this process, which its children inherit. `joinable`: mpirun connects
  * to a name server. */
@@ -23,6 +25,9 @@ void yk_network_preload_before(char *out, size_t size);
 /* Reads the address of the name server of a job from RUN/join, for mpirun --ompi-server. The run directory is untrusted:
  * a name server on another host is YK_EUSAGE unless `any`. */
 yk_status yk_network_read_join(const char *path, bool any, char *out, size_t size);
+
+/* Why workers cannot join a job that has no name server; `library`: its MPI, as "Open MPI v5.0.7". */
+void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, size_t size);
 
 /* Rejects host names that begin with '-' in --hosts (a,b:2) and in hostfiles: ssh would take them for options, and options
  * of ssh can run programs. */

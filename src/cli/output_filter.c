@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/mpi_error.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -33,6 +34,32 @@ static void save_death_message(yk_output_filter *o)
         memmove(none, none + 11, strlen(none + 11) + 1);
 }
 
+static bool shows_all(void)
+{
+    const char *value = getenv("YK_MPI_MESSAGES");
+    return value && strcmp(value, "0");
+}
+
+/* A message of MPI. If MPI_Init fails, this is known only after some of them. */
+static void pass(yk_output_filter *o, const char *text, size_t n)
+{
+    const size_t space = sizeof o->held - o->nheld, m = n < space ? n : space;
+    o->init_failed |= yk_mpi_error_in_init(text, n);
+    if (o->begun || shows_all())
+        fwrite(text, 1, n, stderr);
+    if (o->begun)
+        return;
+    memcpy(o->held + o->nheld, text, m);
+    o->nheld += m;
+}
+
+/* Shows the messages that waited, unless the launcher explains them. */
+static void release(yk_output_filter *o)
+{
+    if (!o->init_failed && !shows_all())
+        fwrite(o->held, 1, o->nheld, stderr);
+}
+
 static void end_block(yk_output_filter *o)
 {
     static const char *const known[] = {"noticed that process rank",
@@ -46,8 +73,8 @@ static void end_block(yk_output_filter *o)
     o->unreachable |= memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL;
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
         save_death_message(o);
-    if (!has(o->block, o->nblock, known))
-        fwrite(o->block, 1, o->nblock, stderr);
+    if (!has(o->block, o->nblock, known) || shows_all())
+        pass(o, o->block, o->nblock);
     o->nblock = 0;
 }
 
@@ -68,9 +95,18 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
                                         "ORTE_ERROR_LOG",
                                         "Forwarding signal ",
                                         "] Read -1, expected ",
+                                        "] pmix_ptl_base: ",
+                                        " sent help message help-",
+                                        "_base_help_aggregate\" to 0",
                                         NULL};
+    static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};
+    const bool before = o->begun;
     if (line[0] == '\001') { /* a message to the launcher: job_status.h */
         o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
+        if (o->begun && !before) {
+            release(o);
+            o->nheld = 0;
+        }
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;
         o->saving &= strncmp(line + 1, "saved", 5) != 0;
@@ -89,7 +125,9 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
         const size_t space = sizeof o->block - o->nblock, m = n < space ? n : space;
         memcpy(o->block + o->nblock, line, m);
         o->nblock += m;
-    } else if (!has(line, n, known)) {
+    } else if (has(line, n, errors) || strncmp(line, "*** ", 4) == 0) {
+        pass(o, line, n);
+    } else if (!has(line, n, known) || shows_all()) {
         fwrite(line, 1, n, stderr);
     }
 }
@@ -102,9 +140,20 @@ static void read_results(yk_output_filter *o)
         if (!grown)
             return;
         o->result = grown;
-        got = read(o->results, o->result + o->nresult, o->result_cap - o->nresult);
+        got = read(o->results, o->result + o->nresult, o->result_cap - o->nresult - 1);
         o->nresult += got > 0 ? (size_t)got : 0;
+        o->result[o->nresult] = '\0';
     } while (got > 0);
+}
+
+/* Open MPI 5 writes a zero byte after some of its messages. */
+static size_t without_zeros(char *text, size_t n)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++)
+        if (text[i])
+            text[left++] = text[i];
+    return left;
 }
 
 void yk_output_filter_read(yk_output_filter *o)
@@ -113,7 +162,7 @@ void yk_output_filter_read(yk_output_filter *o)
     read_results(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
         o->last_output = yk_now();
-        o->n += (size_t)got;
+        o->n += without_zeros(o->text + o->n, (size_t)got);
         o->text[o->n] = '\0';
         for (char *end; (end = memchr(o->text, '\n', o->n));) {
             const size_t line = (size_t)(end + 1 - o->text);
@@ -166,6 +215,7 @@ yk_status yk_output_filter_end(yk_output_filter *o)
     if (o->in_block) /* mpirun was killed within a message */
         end_block(o);
     o->in_block = false;
+    release(o);
     fwrite(o->text, 1, o->n, stderr);
     const bool ok = forward_results(o);
     fflush(stderr);

@@ -149,7 +149,9 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
     char *error = yk_child_last_error(log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status,
-                 error && *error ? error : "no error message") < 0)
+                 *child->killed    ? child->killed
+                 : error && *error ? error
+                                   : "no error message") < 0)
         r->problem = NULL;
     free(error);
     r->state = YK_SWEEP_FAILED;

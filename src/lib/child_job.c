@@ -8,6 +8,7 @@
  * YK_PARENT has our process id: the child ends when this process ends (cli/main.c). */
 #include "lib/internal.h"
 
+#include "base/cgroup.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/run_dir.h"
@@ -329,9 +330,14 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     return st;
 }
 
-static yk_status judge(const job *j, int status)
+static yk_status judge(const job *j, int status, const yk_limits *before)
 {
     static const yk_status of_code[] = {YK_OK, YK_ELOST, YK_EUSAGE, YK_EDATA, YK_ESYSTEM};
+    yk_limits after;
+    char text[400];
+    yk_cgroup_limits("/proc", "/sys", &after);
+    if (WIFSIGNALED(status) && yk_cgroup_killed(before, &after, text, sizeof text))
+        return yk_fail(YK_ESYSTEM, "%s", text);
     if (WIFSIGNALED(status))
         return yk_fail(YK_ELOST, "the program yoke was killed by signal %d", WTERMSIG(status));
     const int code = WEXITSTATUS(status);
@@ -360,6 +366,8 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     char program[PATH_MAX], **words = NULL;
     pid_t pid;
     int status = 0;
+    yk_limits limits;
+    yk_cgroup_limits("/proc", "/sys", &limits);
     const bool none = config->out && strcmp(config->out, "none") == 0;
     if (!none && !(j.run_dir = config->out ? strdup(config->out) : yk_run_dir_name(config->model)))
         return yk_fail_memory(PATH_MAX, "a path");
@@ -373,7 +381,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     if (!st)
         st = start(&j, program, words, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
-        st = judge(&j, status);
+        st = judge(&j, status, &limits);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
     free_words(words);

@@ -52,7 +52,7 @@ static void remember(yk_observer *o, const yk_sample *s)
 /* A rank that is not the chief writes TensorBoard events to its own directory. */
 static void write_own_events(yk_observer *o, const yk_sample *s)
 {
-    if (o->c.rank == 0 || s->seconds - o->written_at < write_every)
+    if (o->c.rank == 0 || s->seconds - o->written_at < yk_log_gap(s->seconds, write_every))
         return;
     o->written_at = s->seconds;
     const yk__progress p = yk__progress_unknown(s->steps);

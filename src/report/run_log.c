@@ -203,8 +203,8 @@ typedef struct {
     yk_run *run;
     yk_process_log *log;
     int hint;
-    double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES];
-    size_t count[SAMPLE_DOUBLES];
+    size_t samples;
+    double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES], weight[SAMPLE_DOUBLES];
 } sample_reader;
 
 static void read_phases(const yk_field *f, yk_run_sample *s)
@@ -253,6 +253,20 @@ static void set_rates(const yk_process_log *w, yk_run_sample *s)
         s->received_rate = received / seconds;
 }
 
+/* Adds a sample to the means and the peaks. */
+static void weigh(sample_reader *t, const yk_run_sample *s, double weight)
+{
+    const double *v = (const double *)s;
+    for (int i = 0; i < SAMPLE_DOUBLES; i++)
+        if (isfinite(v[i])) {
+            t->peak[i] = t->weight[i] > 0.0 && t->peak[i] > v[i] ? t->peak[i] : v[i];
+            t->sum[i] += weight * v[i];
+            t->weight[i] += weight;
+        }
+}
+
+/* Samples count by their time: those of a long run are further apart at its end (watch/resources.h). The first one counts like the
+ * second. */
 static yk_status add_sample(sample_reader *t, yk_run_sample *s)
 {
     yk_process_log *w = t->log;
@@ -262,13 +276,11 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
         s->cpu =
             (isfinite(s->cpu_user) ? s->cpu_user : 0.0) + (isfinite(s->cpu_system) ? s->cpu_system : 0.0);
-    const double *v = (const double *)s;
-    for (int i = 0; i < SAMPLE_DOUBLES; i++)
-        if (isfinite(v[i])) {
-            t->peak[i] = t->count[i] && t->peak[i] > v[i] ? t->peak[i] : v[i];
-            t->sum[i] += v[i];
-            t->count[i]++;
-        }
+    const double gap = s->seconds - w->last.seconds, weight = gap > 0.0 ? gap : 1.0;
+    if (t->samples == 1)
+        weigh(t, &w->last, weight);
+    if (t->samples++ > 0)
+        weigh(t, s, weight);
     w->last = *s;
     return add_row(t->run, &w->sample.row, &w->sample.n, &w->sample.cap, s, sizeof *s,
                    offsetof(yk_run_sample, cpu));
@@ -362,9 +374,11 @@ yk_status yk__process_log_read(yk_run *r, yk_process_log *w)
         return yk_fail_memory(64, "a path");
     yk_status st = each_line(path, read_resource, &t);
     free(path);
+    if (t.samples == 1)
+        weigh(&t, &w->last, 1.0);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
-        if (t.count[i]) {
-            ((double *)&w->mean)[i] = t.sum[i] / (double)t.count[i];
+        if (t.weight[i] > 0.0) {
+            ((double *)&w->mean)[i] = t.sum[i] / t.weight[i];
             ((double *)&w->peak)[i] = t.peak[i];
         }
     return st;

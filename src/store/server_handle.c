@@ -143,10 +143,25 @@ static yk_status remember(yk_server *s, yk__client *c, const yk__up *up, const u
     return YK_OK;
 }
 
+/* Whether all keys that were sent with a pull are on this server. */
+static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
+{
+    uint64_t keys = UINT64_MAX, begin;
+    uint32_t max = 0;
+    for (int g = 0; g < s->config.ngroups; g++)
+        if (s->config.group[g].keyed)
+            keys = yk__piece(&s->config.group[g], s->me, s->config.servers, &begin);
+    for (size_t i = 0; i < n; i++)
+        max = max > key[i] ? max : key[i];
+    return !n || max < keys;
+}
+
 /* The keys of a pull: those in the message, or those of its chunk. */
 static yk_status handle_keys(yk_server *s, yk__client *c, const yk__up *up, yk__pull *p)
 {
     const uint32_t *sent = (const uint32_t *)(const void *)(yk__values_of(c) + up->npush);
+    if (!has_keys(s, sent, yk__keys_sent(up)))
+        return yk_fail(YK_ELOST, "rank %d requested parameters that server %d does not have", c->peer, s->me);
     yk_status st = up->flags & YK__REMEMBERS ? YK_OK : remember(s, c, up, sent);
     const yk__key_list *list = up->chunk && !st ? list_of(c, up->chunk) : NULL;
     p->remembered = list != NULL;
@@ -197,7 +212,7 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
     if (late || (again && !s->config.synchronous))
         return YK_OK;
     if (!s->config.synchronous)
-        return yk__handle_push(s, c, up);
+        return up->examples ? yk__handle_push(s, c, up) : YK_OK;
     c->pushed = true;
     c->counts |= !again && (s->chief || !s->config.quorum); /* otherwise server 0 decides */
     c->pushed_at = c->last_message;
@@ -217,6 +232,9 @@ static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up 
         return false;
     if (!(up->flags & YK__HAS_PUSH) || !up->examples)
         return up->npush == 0;
+    if (up->flags & YK__HAS_PULL &&
+        yk__pull_of(s, c, up->pull) == p) /* it would replace the keys of the gradient */
+        return false;
     return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= max;
 }
 

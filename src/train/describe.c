@@ -10,9 +10,20 @@ static const char *plural(int n)
     return n > 1 ? "s" : "";
 }
 
-/* What the loss of a process means for the job. */
-static void print_losses(const yk_plan *p)
+/* Why workers cannot join this job, which has servers for it; NULL: they can. */
+static const char *join_obstacle(const yk__trainer *t)
 {
+    const char *reason = getenv("YK_NOT_JOINABLE"); /* from the launcher */
+    if (getenv("YK_JOINABLE"))
+        return t->cluster.cursor_kind == YK__LEASE_CURSOR ? NULL : "its data is streamed";
+    return reason ? reason : "it was not started by yoke train --launch or --hosts";
+}
+
+/* What the loss of a process means for the job. */
+static void print_losses(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    const char *obstacle = p->joinable ? join_obstacle(t) : NULL;
     if (p->placement != YK_PLACEMENT_SERVERS)
         yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
                 "or to join without a restart");
@@ -20,7 +31,9 @@ static void print_losses(const yk_plan *p)
         yk_note("a lost process ends the job: synchronous steps need all workers; with servers, --mode async "
                 "and --quorum allow workers to be lost without a restart");
     else
-        yk_note("the servers allow workers to be lost%s without a restart", p->joinable ? " or to join" : "");
+        yk_note("the servers allow workers to be lost%s without a restart%s%s",
+                p->joinable && !obstacle ? " or to join" : "",
+                obstacle ? "; workers cannot join this job: " : "", obstacle ? obstacle : "");
 }
 
 static void print_processes(const yk__trainer *t)
@@ -44,7 +57,7 @@ static void print_processes(const yk__trainer *t)
                 library, n, plural(n), keys, deltas);
     if (t->result->numa_nodes)
         yk_note("each process is bound to a part of the %d NUMA nodes of its host", t->result->numa_nodes);
-    print_losses(t->plan);
+    print_losses(t);
 }
 
 void yk__print_plan(const yk__trainer *t)

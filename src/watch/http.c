@@ -1,11 +1,13 @@
 #include "watch/http.h"
 
+#include "base/clock.h"
 #include "base/loopback.h"
 #include "base/number.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,13 +20,29 @@
 extern const unsigned char yk_embedded_watch_page_html[];
 extern const unsigned long yk_embedded_watch_page_html_size;
 
-enum { MAX_CONNECTIONS = 64, IDLE_SECONDS = 10, MAX_BYTES = 32 << 10 };
+enum {
+    MAX_CONNECTIONS = 64,
+    MAX_OF_CLIENT = 16,
+    MAX_CLOSING = 64, /* that libmicrohttpd has not closed yet */
+    IDLE_SECONDS = 10,
+    MAX_BYTES = 32 << 10
+};
+
+/* A connection. Only the server thread uses these. */
+typedef struct {
+    struct MHD_Connection *connection; /* NULL: this entry is free */
+    int fd;
+    bool closing;
+    double since; /* when it was opened, or when its last request was answered */
+    struct in6_addr client;
+} connection;
 
 struct yk_http {
     yk_http_config config;
     struct MHD_Daemon *daemon;
     char url[128];
     bool loopback; /* only programs on this host can connect */
+    connection connection[MAX_CONNECTIONS + MAX_CLOSING];
 };
 
 /* ---- the address */
@@ -61,6 +79,81 @@ yk_status yk_http_check(const char *address)
 {
     endpoint p;
     return parse(address, &p);
+}
+
+/* ---- connections: libmicrohttpd closes a connection that is idle, but not one on which a byte arrives now and then */
+
+static void close_connection(connection *c)
+{
+    c->closing = true;
+    shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd sees the end and frees it */
+}
+
+static struct in6_addr address_of(const struct sockaddr *a)
+{
+    struct in6_addr out = {0};
+    if (a && a->sa_family == AF_INET6)
+        out = ((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+    else if (a && a->sa_family == AF_INET)
+        memcpy(&out, &((const struct sockaddr_in *)(const void *)a)->sin_addr, sizeof(struct in_addr));
+    return out;
+}
+
+/* Closes the connections whose request takes too long. */
+static void close_overdue(yk_http *h)
+{
+    const double now = yk_now();
+    for (connection *c = h->connection; c < h->connection + MAX_CONNECTIONS + MAX_CLOSING; c++)
+        if (c->connection && !c->closing && now - c->since > IDLE_SECONDS)
+            close_connection(c);
+}
+
+/* Closes the oldest connection, of all or of one client, if there are `max` of them. */
+static void make_room(yk_http *h, const struct in6_addr *client, int max)
+{
+    connection *oldest = NULL;
+    int n = 0;
+    for (connection *c = h->connection; c < h->connection + MAX_CONNECTIONS + MAX_CLOSING; c++) {
+        if (!c->connection || c->closing || (client && memcmp(&c->client, client, sizeof *client)))
+            continue;
+        oldest = !oldest || c->since < oldest->since ? c : oldest;
+        n++;
+    }
+    if (n >= max)
+        close_connection(oldest);
+}
+
+static void on_connection(void *context, struct MHD_Connection *c, void **entry,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    yk_http *h = context;
+    connection *at = h->connection;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (*entry)
+            *(connection *)*entry = (connection){0};
+        return;
+    }
+    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD),
+                                   *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    while (at < h->connection + MAX_CONNECTIONS + MAX_CLOSING && at->connection)
+        at++;
+    if (!fd || at == h->connection + MAX_CONNECTIONS + MAX_CLOSING)
+        return;
+    const struct in6_addr client = address_of(from ? from->client_addr : NULL);
+    close_overdue(h);
+    make_room(h, &client, MAX_OF_CLIENT);
+    make_room(h, NULL, MAX_CONNECTIONS);
+    *at = (connection){.connection = c, .fd = fd->connect_fd, .since = yk_now(), .client = client};
+    *entry = at;
+}
+
+static void on_answered(void *context, struct MHD_Connection *c, void **state,
+                        enum MHD_RequestTerminationCode why)
+{
+    const union MHD_ConnectionInfo *entry = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    (void)context, (void)state, (void)why;
+    if (entry && entry->socket_context)
+        ((connection *)entry->socket_context)->since = yk_now();
 }
 
 /* ---- answering */
@@ -117,6 +210,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
     static char seen;
     yk_http *h = context;
     (void)version, (void)upload;
+    close_overdue(h);
     if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
         if (*upload_size) { /* discarded */
             *upload_size = 0;
@@ -176,7 +270,8 @@ static void start_daemon(yk_http *h, const struct addrinfo *at)
     h->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
         NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        (unsigned)(MAX_CONNECTIONS + MAX_CLOSING), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_BYTES, MHD_OPTION_END);
     const int error = errno;
     yk_loopback_suspend(false);

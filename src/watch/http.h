@@ -16,7 +16,8 @@
  * on all addresses; port 0 chooses a free port. There is no authentication: do not expose it to untrusted networks.
  *
  * make() runs on the server thread and must not wait for training. The thread serves all connections without blocking. A
- * client that does not read or does not send a request holds one of 64 connections for at most 10 s.
+ * request, with its reply, has 10 s, however slowly a client sends or reads. There are at most 64 connections, and 16 of one
+ * address: one more replaces the oldest. So slow clients cannot lock out others.
  */
 #ifndef YK_WATCH_HTTP_H
 #define YK_WATCH_HTTP_H

@@ -25,8 +25,8 @@ typedef struct {
 struct yk_resources {
     yk_resources_config config;
     yk_proc *proc;
-    yk_proc_sample first, last;
-    yk_bytes first_bytes, last_bytes;
+    yk_proc_sample first, last, logged; /* logged: the last one in the file */
+    yk_bytes first_bytes, last_bytes, logged_bytes;
     double began;
     yk_file *file;
     yk_json line;
@@ -243,7 +243,7 @@ static void end_alert(yk_resources *r, yk_alert_kind what)
         const yk_alert a = {what, w->begin, w->end - w->begin, w->sum / w->weight};
         if (r->usage.nalerts < YK_MAX_ALERTS)
             r->usage.alert[r->usage.nalerts++] = a;
-        if (r->file) {
+        if (r->file && a.seconds >= yk_log_gap(w->end, r->config.every)) {
             yk_json *j = begin_line(r, "alert");
             yk_json_text(j, "what", yk_alert_name(what));
             yk_json_fixed(j, "begin", a.begin, 3);
@@ -283,6 +283,19 @@ static yk_bytes bytes_now(const yk_resources *r)
     return r->config.bytes ? r->config.bytes(r->config.context) : (yk_bytes){0};
 }
 
+/* Writes a line, with rates since the line before, if it is time for one. */
+static void log_sample(yk_resources *r, const yk_proc_sample *now, yk_bytes bytes, bool last)
+{
+    yk_sample s = sample_of(r, now, bytes, &r->logged, r->logged_bytes);
+    const double early = r->config.every / 2.0; /* the times of samples vary a little */
+    if (!last && s.interval < yk_log_gap(s.seconds, r->config.every) - early)
+        return;
+    read_phases(r, &s);
+    write_sample(r, &s);
+    r->logged = *now;
+    r->logged_bytes = bytes;
+}
+
 /* The last sample may follow the one before at once: then its rates mean little. */
 static void take_sample(yk_resources *r, bool last)
 {
@@ -292,10 +305,13 @@ static void take_sample(yk_resources *r, bool last)
     yk_sample s = sample_of(r, &now, bytes, &r->last, r->last_bytes),
               all = sample_of(r, &now, bytes, &r->first, r->first_bytes);
     const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;
-    if (!(s.interval > 0.0) || brief)
+    if (!(s.interval > 0.0))
+        return;
+    if (!brief || r->logged.at < r->last.at)
+        log_sample(r, &now, bytes, last);
+    if (brief)
         return;
     read_phases(r, &s);
-    write_sample(r, &s);
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
     yk__usage_update(u, &all, true);
@@ -429,8 +445,8 @@ yk_status yk_resources_start(const yk_resources_config *config, yk_resources **o
         st = yk_file_append_in(config->dir, config->name, &r->file);
     if (!st) {
         yk_proc_read(r->proc, &r->first);
-        r->last = r->first;
-        r->first_bytes = r->last_bytes = bytes_now(r);
+        r->last = r->logged = r->first;
+        r->first_bytes = r->last_bytes = r->logged_bytes = bytes_now(r);
         r->began = r->first.at;
         read_capacity(r, proc, sys);
         write_host(r);

@@ -18,6 +18,9 @@
  *     {"kind":"sample","seconds":1.25,"cpu_user":1.02,...,"steps":N,"phases":{"input":s,...}}        rates are per second
  *     {"kind":"alert","what":"cpu","begin":s,"seconds":s,"level":0.97}
  *
+ * There is a line for each sample of the first 3,600. Then the gaps grow with the run: they are 1/3,600 of its time so far, and
+ * the rates of a line are means since the line before. A week takes 27,000 lines, about 20 MB. Shorter alerts than a gap have no line.
+ *
  * The network traffic of the program itself comes from its own counters (yk_resources_config.bytes). The counters of the
  * host's interfaces include other programs, and exclude loopback and shared memory.
  *
@@ -128,6 +131,9 @@ void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */
 
 const char *yk_alert_name(yk_alert_kind what);
+
+/* Seconds between lines of a log that has one every `every` seconds at first; `seconds`: of the run so far. */
+double yk_log_gap(double seconds, double every);
 
 /* usage.c: updates the means from the rates since the first sample, or the peaks from those of the last interval. */
 void yk__usage_update(yk_usage *u, const yk_sample *s, bool mean);

@@ -1,9 +1,15 @@
-/* Means and peaks of the samples of a run. */
+/* Means and peaks of the samples of a run; the gaps between lines of its log. */
 #include "watch/resources.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+double yk_log_gap(double seconds, double every)
+{
+    enum { GAPS = 3600 }; /* in the time so far */
+    return seconds / GAPS > every ? seconds / GAPS : every;
+}
 
 static void peak(yk_mean_peak *m, double value)
 {
