@@ -27,6 +27,21 @@ setup() {
     YK_MPI_PLUGIN=/nowhere moved/bin/yoke version | grep -q '^MPI        none'
 }
 
+@test "a Debian package has what its policy requires, and runs from another directory" {
+    for program in cpack file dpkg-shlibdeps; do
+        command -v $program >/dev/null || skip "$program is not installed (./dev deb installs it)"
+    done
+    cpack --config "$BUILD/CPackConfig.cmake" -G DEB -B "$PWD" >cpack.log 2>&1 || { cat cpack.log; return 1; }
+    dpkg-deb -x yoke_*.deb root
+    for file in bin/yoke lib/libyoke.so.0 share/doc/yoke/copyright share/doc/yoke/changelog.gz share/man/man1/yoke-train.1.gz \
+        share/zsh/vendor-completions/_yoke; do
+        [ -e "root/usr/$file" ] || { echo "no $file"; return 1; }
+    done
+    root/usr/bin/yoke version | grep -q '^yoke '
+    dpkg-deb -f yoke_*.deb Depends | grep -q 'libc6.*libjansson4'
+    ! dpkg-deb -f yoke_*.deb Depends | grep -q mpi || { echo "MPI is only recommended"; return 1; }
+}
+
 @test "bash completes commands, options and values" {
     PATH=$BUILD:$PATH
     # shellcheck source=/dev/null
@@ -41,6 +56,50 @@ setup() {
     [ "$(complete_words yoke data con)" = convert ]
     [[ "$(complete_words yoke data gen --)" == *--format* ]]
     [ "$(complete_words yoke train --mode a)" = async ]
+}
+
+@test "zsh completes commands, options and values" {
+    command -v zsh >/dev/null || skip "zsh is not installed"
+    PATH=$BUILD:$PATH
+    # What the completion system of zsh does for a function, as far as this one needs it: the last word is completed.
+    cat >complete.zsh <<'END'
+compadd() {
+    local name
+    local -a found
+    while [[ $1 == -* ]]; do
+        case $1 in
+        -a) name=$2; found=(${(P)name}); shift ;;
+        -S) shift ;;
+        esac
+        shift
+    done
+    print -r -- ${(M)@:#$PREFIX*} ${(M)found:#$PREFIX*}
+}
+_files() { print files }
+file=$1
+shift
+words=("$@") CURRENT=$# PREFIX=$words[-1]
+source $file
+END
+    complete_words() { zsh -f complete.zsh "$ROOT/completions/_yoke" "$@"; }
+    [ "$(complete_words yoke pre)" = predict ]
+    [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
+    [ "$(complete_words yoke data con)" = convert ]
+    [ "$(complete_words yoke data gen --form)" = --format ]
+    [ "$(complete_words yoke train --mode a)" = async ]
+    [[ "$(complete_words yoke train --data cs)" == csv:*files ]]
+}
+
+@test "fish completes commands, options and values" {
+    command -v fish >/dev/null || skip "fish is not installed"
+    PATH=$BUILD:$PATH
+    complete_words() { fish --no-config -c "source $ROOT/completions/yoke.fish; complete -C '$*'"; }
+    [ "$(complete_words yoke pre)" = predict ]
+    [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
+    [ "$(complete_words yoke data con)" = convert ]
+    [ "$(complete_words yoke data gen --form)" = --format ]
+    [ "$(complete_words yoke train --mode a)" = async ]
+    [[ "$(complete_words yoke train --data cs)" == csv:* ]]
 }
 
 @test "the versions of the program, the change log and CMake agree" {
