@@ -587,6 +587,23 @@ static void unknown_values_are_not_reported(void **state)
         assert_true(isfinite(v->estimate[i].speedup));
 }
 
+static void trials_are_better_than_times(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.e.keyed = true;
+    const yk_verdict *v = judge(&t);
+    assert_true(isnan(estimated(v, "asynchronous"))); /* what merging costs is not known */
+    t.e.trials = (yk_trials){.speedup = {1.3, 0.9, 2.5}, .longer = 1e-3};
+    v = judge(&t);
+    assert_true(estimated(v, "one more worker") == 1.3 && estimated(v, "twice the batch") == 0.9);
+    assert_true(estimated(v, "asynchronous") == 2.5);
+    /* processes of a job try only how much longer they compute, beside 10 ms for each step */
+    t.e.ranks = 2;
+    t.e.trials = (yk_trials){.longer = 6e-3};
+    assert_true(fabs(estimated(judge(&t), "twice the batch") - 20.0 / 16.0) < 1e-9);
+}
+
 static void shares_add_up_to_one(void **state)
 {
     (void)state;
@@ -629,6 +646,7 @@ int main(void)
         cmocka_unit_test(workers_that_contend),
         cmocka_unit_test(swapping),
         cmocka_unit_test(unknown_values_are_not_reported),
+        cmocka_unit_test(trials_are_better_than_times),
         cmocka_unit_test(shares_add_up_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
