@@ -111,6 +111,28 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     return true;
 }
 
+/* The standard deviation of the AUC of a model that knows nothing. */
+static double auc_deviation(const yk_outcome *r)
+{
+    const double n = (double)r->test_examples, p = r->last.majority_accuracy;
+    return n > 0.0 && p > 0.0 && p < 1.0 ? sqrt((n + 1.0) / (12.0 * n * n * p * (1.0 - p))) : HUGE_VAL;
+}
+
+/* The model has learned something, but the opposite of what the test set says. */
+static bool check_reversed(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    if (!is_tested(r) || !(e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05)) ||
+        !(e->train_loss < log((double)r->classes)))
+        return false;
+    warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+         "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
+         "labels of the test "
+         "set, or its columns, do not mean the same as in the training set",
+         e->auc, e->train_loss);
+    return true;
+}
+
 /* The best test loss was long before the end, and the loss has risen clearly since. */
 static bool check_overfitting(const yk_outcome *r, yk_observation *w)
 {
@@ -238,6 +260,12 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              "all training examples have the label %u: there is nothing to learn; check the labels of the "
              "data",
              d->only_class);
+    else if (d->constant)
+        warn(w, YK_WARNING_CONSTANT_FEATURES,
+             "all of the %llu training examples that were examined have the same features: there is nothing "
+             "to learn; "
+             "check the data",
+             (unsigned long long)d->examples);
     if (r->examples && r->global_batch > r->examples)
         warn(w, YK_WARNING_BATCH_TOO_LARGE,
              "the data has %llu examples, fewer than the %llu of one global batch: some workers have "
@@ -284,15 +312,19 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const bool one_class = r->data.classes == 1;
-    if (!one_class && !check_rising(r, w) && !check_overfitting(r, w))
+    const bool nothing = one_class || r->data.constant; /* to learn */
+    const bool reversed = !nothing && check_reversed(r, w);
+    if (!nothing && !reversed && !check_rising(r, w) && !check_overfitting(r, w))
         check_too_small(r, w);
-    if (!one_class)
+    if (!nothing)
         check_oscillation(r, w);
     const bool enough = !r->test_examples || r->test_examples >= 30;
-    if (!one_class && enough && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
-        char auc[64] = "";
+    if (!nothing && !reversed && enough && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
+        char auc[160] = "";
+        const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
         if (isfinite(e->auc))
-            snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
+            snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)%s", e->auc,
+                     chance ? ": nothing was learned; check that the labels belong to the examples" : "");
         warn(w, YK_WARNING_MAJORITY,
              "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
              100.0 * e->accuracy, 100.0 * e->majority_accuracy, auc);

@@ -12,6 +12,7 @@ host is skipped, with the reason.
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -150,7 +151,15 @@ def make_data(yoke, directory):
     clicks, other = gen("clicks.libsvm", 1), gen("other.libsvm", 2)
     put("large.libsvm", gen("all.libsvm", 1, "features=300&examples=22000")[:20000])
     with open(os.path.join(directory, "all.libsvm")) as f:
-        put("held-out.libsvm", f.readlines()[20000:])
+        held_out = f.readlines()[20000:]
+    put("held-out.libsvm", held_out)
+    put("reversed.libsvm", [f"{1 - int(line[0])}{line[1:]}" for line in held_out])
+    with open(os.path.join(directory, "large.libsvm")) as f:
+        large = f.readlines()
+    labels = [line[0] for line in large]
+    random.Random(1).shuffle(labels)
+    put("shuffled.libsvm", [label + line[1:] for label, line in zip(labels, large)])
+    put("constant.libsvm", [f"{line[0]} 1:1 2:0.5 7:1\n" for line in clicks])
     put("mixed.libsvm", other[:800] + clicks[:200])
     put("one.libsvm", [line for line in clicks if line.startswith("1")])
     put("leak.libsvm", [f"{line.strip()} 6000:{1 if line[0] == '1' else -1}\n" for line in clicks])

@@ -98,6 +98,12 @@ def mistakes():
     yield Row("learning rate 100, network", f"--model lenet5 --data {TINY} --lr 100 --epochs 2", fails="diverged")
     yield Row("300 examples, 200 epochs", "--model softmax --data synth:digits?examples=300 --lr 0.5 --epochs 200", warning="overfitting")
     yield Row("only one class", "--model logreg --data libsvm:one.libsvm --test none --epochs 3", warning="one_class")
+    yield Row("equal features", "--model logreg --data libsvm:constant.libsvm --test none --epochs 3", warning="constant_features")
+    yield Row("test labels reversed", "--model logreg --data libsvm:large.libsvm --test libsvm:reversed.libsvm --epochs 3",
+              warning="worse_than_chance")
+    yield Row("labels shuffled", "--model logreg --data libsvm:shuffled.libsvm --test libsvm:held-out.libsvm --epochs 3",
+              warning="majority_accuracy")
+    yield Row("learning rate 3, factorization machine", f"--model fm:8 --data {CLICKS} --lr 3 --epochs 2", warning="loss_rose")
     yield Row("batch larger than the data", "--model softmax --data synth:digits?examples=400 --workers 2 --batch 256 --epochs 5",
               warning="batch_too_large")
     yield Row("test set = training set", "--model logreg --data libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 3",
