@@ -485,10 +485,15 @@ static void one_is_stopped(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
     assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
+    assert_int_equal(v->nestimates, 0); /* nothing is known about the time in which it is not stopped */
     t.e.synchronous = false; /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
     t.e.synchronous = true;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
+    const yk_server_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */
+    t.e.server = &server;
+    t.e.nservers = 1;
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
 }
 

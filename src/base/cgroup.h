@@ -12,8 +12,9 @@
  *     0::/user/run            version 2    SYS/fs/cgroup/user/run/cpu.max            "150000 100000" or "max 100000"
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"
  *                                          SYS/fs/cgroup/user/run/memory.current     bytes
+ *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200" is a line of it
  *     4:memory:/user/run      version 1    SYS/fs/cgroup/memory/user/run/memory.limit_in_bytes, memory.usage_in_bytes
- *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us
+ *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat ("throttled_time", ns)
  *
  * Any thread may call these. A file that cannot be read means no limit.
  */
@@ -24,6 +25,7 @@ typedef struct {
     double cores;       /* CPU seconds per second; 0: no limit */
     double memory;      /* bytes; 0: no limit */
     double memory_left; /* bytes that can still be allocated; HUGE_VAL: no limit */
+    double throttled;   /* seconds so far in which the limit kept threads from running, summed over cores */
 } yk_limits;
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out);

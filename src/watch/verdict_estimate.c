@@ -114,7 +114,8 @@ static double estimate_async(const yk__facts *f)
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE)
+    const bool stopped = f->stopped >= 0 || (f->slowest >= 0 && e->measured[f->slowest].stopped > 0.2);
+    if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE || stopped)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
         add(v, e, YK_CHANGE_WORKER, min(estimate_time_sharing(f, e->threads > 1 ? e->threads : 1), 1.0));

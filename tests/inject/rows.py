@@ -23,6 +23,7 @@ class Row:
     fails: str = ""  # the run must fail with these words
     env: dict = field(default_factory=dict)
     stop: tuple = ()  # (rank, seconds stopped, seconds running): SIGSTOP and SIGCONT in turns
+    limit: tuple = ()  # (rank, cores): the CPU limit of its cgroup; needs root
     spin: int = 0  # other programs that use a core each
     cores: int = 1  # that the row needs
     lan: tuple = ()  # tc arguments of the links of three hosts; needs root
@@ -53,6 +54,10 @@ def bottlenecks():
               kinds=("straggler",), words="rank 2", stop=(2, 0.35, 0.15))
     yield Row("server stopped 70 %", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 3 --test none",
               kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
+    yield Row("rank with 0.3 cores, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --epochs 40 --test none",
+              kinds=("straggler",), words="rank 1", limit=(1, 0.3))
+    yield Row("server with 0.3 cores", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 10 --test none",
+              kinds=("straggler",), words="rank 0", limit=(0, 0.3))
     yield Row("saturated server", f"--model softmax --data {SMALL} --launch 9 --servers 1 --mode async --batch 5 --epochs 12 --test none",
               kinds=("parameter server",), words="--servers", cores=10)
     yield Row("saturated server, larger messages",
