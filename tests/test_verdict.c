@@ -327,6 +327,10 @@ static void a_slow_network(void **state)
     assert_words(v->text, "6.25 MB/s");
     assert_true(estimated(v, "twice the batch") > 1.6);
     assert_true(estimated(v, "one more worker") < 1.05);
+    assert_true(estimated(v, "asynchronous") < 1.05); /* as many bytes */
+    t.e.keyed = true;                                 /* a larger batch has more keys, and bytes */
+    assert_true(estimated(judge(&t), "twice the batch") < 1.2);
+    t.e.keyed = false;
 
     t.usage.cpu_host.mean = 8.0; /* a busy host matters little to workers that wait */
     t.usage.delayed.mean = 1.6;
@@ -486,7 +490,7 @@ static void one_is_stopped(void **state)
     assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
     assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
     assert_int_equal(v->nestimates, 0); /* nothing is known about the time in which it is not stopped */
-    t.e.synchronous = false; /* the others go on */
+    t.e.synchronous = false;            /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
     t.e.synchronous = true;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */

@@ -89,6 +89,8 @@ static double estimate_twice_the_batch(const yk__facts *f)
         s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER] + f->messages; /* per step, independent of the batch */
     if (f->tiny)
         once += 0.5 * s[YK_PHASE_APPLY];
+    if (f->e->keyed && f->waste[YK_VERDICT_BANDWIDTH] > 0.0)
+        once -= f->messages; /* a larger batch has more keys */
     if (f->slowest >= 0)
         once -= s[YK_PHASE_WORKERS]; /* the straggler takes twice as long as well */
     return 2.0 / (2.0 - min(fmax(once, 0.0), 1.0));
@@ -105,6 +107,8 @@ static double estimate_async(const yk__facts *f)
     }
     if (!e->nmeasured || (e->keyed && e->ranks <= 1))
         return (double)NAN;
+    if (f->waste[YK_VERDICT_BANDWIDTH] > yk__significant) /* as many bytes are sent */
+        return 1.0;
     const double speedup = fmax(rate * f->step / e->nmeasured, 1.0);
     if (f->slowest >= 0)
         return min(speedup, largest);
