@@ -210,9 +210,14 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
     const double frequencies = tested && r->classes == 2 ? entropy(e->majority_accuracy) : uniform;
     const bool ignorant =
         frequencies < 0.9 * uniform && e->test_loss > frequencies + 0.3 * (uniform - frequencies);
+    /* a model that begins with a uniform guess and learns noise, such as random labels, gets worse than that */
+    const bool noise =
+        tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform;
     const bool unchanged = fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == uniform) &&
                            (!tested || fabs(e->test_loss - loss) < 0.02 * begin);
     const bool slow = falls_steadily(r) && loss > 0.85 * begin;
+    if (noise)
+        return;
     if (ranks || ignorant || unchanged || slow)
         warn(w, YK_WARNING_LR_TOO_SMALL,
              "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model "
@@ -248,6 +253,24 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
          "the next: the learning rate %g is too large%s; try --lr %g%s",
          100.0 * low, 100.0 * high, 100.0 * mean, r->lr, r->asynchronous ? " for asynchronous training" : "",
          r->lr / 3.0, r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
+}
+
+/* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
+static void check_majority(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    const double majority = e->majority_accuracy, n = (double)r->test_examples;
+    const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
+    const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
+    char auc[160] = "";
+    if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
+        return;
+    if (isfinite(e->auc))
+        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)%s", e->auc,
+                 chance ? ": nothing was learned; check that the labels belong to the examples" : "");
+    warn(w, YK_WARNING_MAJORITY,
+         "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
+         100.0 * e->accuracy, 100.0 * majority, auc);
 }
 
 /* ---- data */
@@ -310,7 +333,6 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const yk_evaluation *e = &r->last;
     const bool one_class = r->data.classes == 1;
     const bool nothing = one_class || r->data.constant; /* to learn */
     const bool reversed = !nothing && check_reversed(r, w);
@@ -318,17 +340,8 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
         check_too_small(r, w);
     if (!nothing)
         check_oscillation(r, w);
-    const bool enough = !r->test_examples || r->test_examples >= 30;
-    if (!nothing && !reversed && enough && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
-        char auc[160] = "";
-        const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
-        if (isfinite(e->auc))
-            snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)%s", e->auc,
-                     chance ? ": nothing was learned; check that the labels belong to the examples" : "");
-        warn(w, YK_WARNING_MAJORITY,
-             "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
-             100.0 * e->accuracy, 100.0 * e->majority_accuracy, auc);
-    }
+    if (!nothing && !reversed)
+        check_majority(r, w);
     check_data(r, w);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,

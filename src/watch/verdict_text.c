@@ -113,7 +113,7 @@ static void describe_input(const yk__facts *f, yk_verdict *v)
                100.0 * yk__known(e->usage->disk_busy.mean, 0.0));
     else if (!e->streamed)
         advise(v, "the data is in memory: use a larger --batch");
-    else if (f->free < 0.5)
+    else if (f->free < 0.5 && f->cpu > 0.5)
         advise(v,
                "reading and training compete for the cores: convert the data to a cache (yoke data convert), "
                "which needs no decoding");
