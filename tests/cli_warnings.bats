@@ -24,6 +24,10 @@ clicks_files() {
     "$YOKE" data gen 'synth:ctr?features=5000&examples=3000' --out clicks.libsvm --format libsvm >/dev/null 2>&1
     awk '$1 > 0' clicks.libsvm >one.libsvm
     awk '{ print $0, "6000:" ($1 > 0 ? 1 : -1) }' clicks.libsvm >leak.libsvm
+    awk '{ print $1, "1:1 2:0.5 7:1" }' clicks.libsvm >constant.libsvm
+    "$YOKE" data gen 'synth:ctr?features=300&examples=6000' --out all.libsvm --format libsvm >/dev/null 2>&1
+    head -n 5000 all.libsvm >train.libsvm
+    tail -n 1000 all.libsvm | awk '{ $1 = 1 - $1; print }' >reversed.libsvm
 }
 
 softmax="--model softmax --data synth:digits?examples=2000&test=500"
@@ -34,10 +38,12 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     holds "'at epoch' in '''$(field warnings)'''"
 }
 
-@test "data: one class, a leaked label, test examples in the training set, hash collisions, a batch larger than the data" {
+@test "data: one class, equal features, reversed labels, a leaked label, test examples in the training set, hash collisions, a batch larger than the data" {
     clicks_files
     clicks="--model logreg --epochs 2 --data"
     warned one_class $clicks libsvm:one.libsvm --test none
+    warned constant_features $clicks libsvm:constant.libsvm --test none
+    warned worse_than_chance $clicks libsvm:train.libsvm --test libsvm:reversed.libsvm
     warned label_leak $clicks libsvm:leak.libsvm --test none
     warned test_in_training $clicks libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 8
     warned hash_collisions $clicks libsvm:clicks.libsvm --hash-bits 9 --test none

@@ -141,7 +141,7 @@ serve() { # OPTION...
         >served 2>err 3>&- &
     run=$!
     for _ in $(seq 100); do
-        url=$(sed -n 's/^live page: //p' err)
+        url=$(sed -n 's/^\(\[0\] \)\{0,1\}live page: //p' err)
         [ -z "$url" ] || return 0
         sleep 0.1
     done
@@ -189,6 +189,25 @@ for line in answer.read().decode().splitlines():
 assert typed["yoke_steps_total"] == "counter" and samples["yoke_steps_total"] > 0, typed
 assert samples['yoke_worker_steps_total{worker="1"}'] > 0, samples
 assert sum(v for k, v in samples.items() if k.startswith('yoke_worker_phase_seconds_total{worker="0"')) > 0.5
+END
+    kill -INT "$run"
+    wait "$run"
+}
+
+@test "the live page of a job has curves of each rank, and what serving a shard takes" {
+    serve --launch 2 --servers all --mode async
+    python3 - "$url" <<'END'
+import json, sys, time, urllib.request
+for _ in range(200):
+    processes = json.load(urllib.request.urlopen(sys.argv[1] + "status.json", timeout=10))["processes"]
+    if len(processes) == 2 and all(len(p["curves"]["seconds"]) > 1 for p in processes):
+        break
+    time.sleep(0.1)
+for p in processes:
+    n = len(p["curves"]["seconds"])
+    assert n > 1 and all(len(p["curves"][k]) == n for k in ("cpu", "rss", "sent", "received")), p
+    assert min(p["curves"]["rss"]) > 1e6 and max(p["curves"]["sent"]) > 0 and p["curves"]["seconds"] == sorted(p["curves"]["seconds"]), p
+    assert p["serving"]["phases"]["apply"] > 0, p
 END
     kill -INT "$run"
     wait "$run"

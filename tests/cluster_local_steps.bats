@@ -112,6 +112,21 @@ equals_replicas() { # OPTION...
     done
 }
 
+@test "asynchronous, a round is longer than an epoch: evaluates every few epochs, and skips none" {
+    # 20 steps per epoch, 10 with two threads in each process; all pushes have up to 32 steps, so that each passes at most one
+    for line in "0 40 80 120 160 200 240:" "0 40 80 120:--workers 2"; do
+        in_time 60 train --model softmax --data 'synth:digits?examples=1000&test=100' --batch 50 --epochs 12 --mode async --launch 2 \
+            --local-steps 32 ${line#*:} --out run
+        expect 0 "evaluating every"
+        python3 - ${line%%:*} <<'END'
+import json, sys
+due, steps = list(map(int, sys.argv[1:])), [o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind"] == "eval"]
+assert len(steps) == len(due) and all(d <= s < d + 40 for d, s in zip(due, steps)), steps
+END
+        rm -r run
+    done
+}
+
 @test "the staleness bound counts steps of other workers, and holds" {
     in_time 60 train --model softmax --data "$digits" --batch 3 --epochs 3 --launch 4 --staleness 12 --local-steps 4 \
         --out none --quiet --json

@@ -107,6 +107,20 @@ for rank in (0, 1):
     samples = [json.loads(l) for l in open("run/worker-%d/resources.jsonl" % rank)]
     assert any("waiting" in l.get("phases", {}) for l in samples), samples[-1]
 END
+    # processes that train and own a shard: also what the thread that serves it does
+    try $softmax --batch 5 --steps 200 --mode async --launch 2 --servers all --trace --profile --out all
+    expect 0 "worker 0 " "worker 1 " "server 0 " "server 1 "
+    python3 - <<'END'
+import json
+for p in json.load(open("all/summary.json"))["processes"]:
+    phases = p["serving"]["phases"]
+    assert abs(sum(phases.values()) - 1) < 1e-6 and min(phases[k] for k in ("waiting", "receiving", "lookup", "apply")) > 0, phases
+trace = json.load(open("all/trace.json"))["traceEvents"]
+for rank in (0, 1):
+    (server,) = [e["tid"] for e in trace if e["name"] == "thread_name" and e["pid"] == rank and e["args"]["name"] == "server"]
+    names = {e["name"] for e in trace if e["ph"] == "X" and e["pid"] == rank and e["tid"] == server}
+    assert {"waiting", "receiving", "lookup", "apply", "sending"} <= names and "input" not in names, names
+END
     try $softmax --batch 5 --steps 20 --workers 2 --profile --out none
     expect 0 "time by phase" "worker 0 " "worker 1 " "compute"
 }

@@ -99,6 +99,10 @@ static void read_evidence(const json_t *o, evidence *out)
                            .measured = out->worker,
                            .server = out->server,
                            .usage = &out->usage};
+    one = json_object_get(o, "trials"); /* older evidence has none */
+    if (one)
+        out->e.trials = (yk_trials){.speedup = {real(one, "worker"), real(one, "batch"), real(one, "async")},
+                                    .longer = real(one, "longer")};
     json_array_foreach(list, i, one)
     {
         if (i < MAX)

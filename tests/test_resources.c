@@ -52,6 +52,8 @@ static void version_2_of_cgroups(void **state)
     plant("sys/fs/cgroup/a/memory.max", "1073741824\n");
     assert_true(limits().cores == 1.5);
     assert_true(limits().memory == 1073741824.0);
+    plant("sys/fs/cgroup/a/cpu.stat", "usage_usec 5\nnr_periods 8\nnr_throttled 2\nthrottled_usec 2500000\n");
+    assert_true(fabs(limits().throttled - 2.5) < 1e-9);
     plant("sys/fs/cgroup/a/cpu.max", "50000 100000\n"); /* a parent with a lower limit */
     assert_true(limits().cores == 0.5);
     plant("sys/fs/cgroup/a/cpu.max", "max 100000\n");
@@ -99,6 +101,8 @@ static void version_1_of_cgroups(void **state)
     plant("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "2000000000\n");
     assert_true(limits().cores == 2.5);
     assert_true(limits().memory == 2e9);
+    plant("sys/fs/cgroup/cpu/x/cpu.stat", "nr_periods 8\nnr_throttled 2\nthrottled_time 500000000\n");
+    assert_true(fabs(limits().throttled - 0.5) < 1e-9);
     plant("proc/self/cgroup", "nonsense\n:::\n\n");
     assert_true(limits().cores == 0.0 && limits().memory == 0.0);
 }

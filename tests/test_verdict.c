@@ -327,6 +327,10 @@ static void a_slow_network(void **state)
     assert_words(v->text, "6.25 MB/s");
     assert_true(estimated(v, "twice the batch") > 1.6);
     assert_true(estimated(v, "one more worker") < 1.05);
+    assert_true(estimated(v, "asynchronous") < 1.05); /* as many bytes */
+    t.e.keyed = true;                                 /* a larger batch has more keys, and bytes */
+    assert_true(estimated(judge(&t), "twice the batch") < 1.2);
+    t.e.keyed = false;
 
     t.usage.cpu_host.mean = 8.0; /* a busy host matters little to workers that wait */
     t.usage.delayed.mean = 1.6;
@@ -485,10 +489,15 @@ static void one_is_stopped(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
     assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
-    t.e.synchronous = false; /* the others go on */
+    assert_int_equal(v->nestimates, 0); /* nothing is known about the time in which it is not stopped */
+    t.e.synchronous = false;            /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
     t.e.synchronous = true;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
+    const yk_server_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */
+    t.e.server = &server;
+    t.e.nservers = 1;
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
 }
 
@@ -587,6 +596,23 @@ static void unknown_values_are_not_reported(void **state)
         assert_true(isfinite(v->estimate[i].speedup));
 }
 
+static void trials_are_better_than_times(void **state)
+{
+    (void)state;
+    trial t = begin(2);
+    t.e.keyed = true;
+    const yk_verdict *v = judge(&t);
+    assert_true(isnan(estimated(v, "asynchronous"))); /* what merging costs is not known */
+    t.e.trials = (yk_trials){.speedup = {1.3, 0.9, 2.5}, .longer = 1e-3};
+    v = judge(&t);
+    assert_true(estimated(v, "one more worker") == 1.3 && estimated(v, "twice the batch") == 0.9);
+    assert_true(estimated(v, "asynchronous") == 2.5);
+    /* processes of a job try only how much longer they compute, beside 10 ms for each step */
+    t.e.ranks = 2;
+    t.e.trials = (yk_trials){.longer = 6e-3};
+    assert_true(fabs(estimated(judge(&t), "twice the batch") - 20.0 / 16.0) < 1e-9);
+}
+
 static void shares_add_up_to_one(void **state)
 {
     (void)state;
@@ -629,6 +655,7 @@ int main(void)
         cmocka_unit_test(workers_that_contend),
         cmocka_unit_test(swapping),
         cmocka_unit_test(unknown_values_are_not_reported),
+        cmocka_unit_test(trials_are_better_than_times),
         cmocka_unit_test(shares_add_up_to_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

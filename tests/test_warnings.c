@@ -47,6 +47,20 @@ static void expect(trial *t, const char *kinds)
     yk_observation_fini(&t->w);
 }
 
+static void random_labels(void **state)
+{
+    (void)state;
+    const double train[] = {(double)NAN, 0.6938, 0.6936}, test[] = {0.69315, 0.694, 0.6942},
+                 accuracy[] = {0.5, 0.505, 0.508};
+    trial t = begin(3, train, test, accuracy);
+    t.r.classes = 2;
+    t.r.last.majority_accuracy = 0.502;
+    t.r.last.auc = 0.507;
+    expect(&t, "majority_accuracy"); /* and not a learning rate that is too small */
+    t.r.last.auc = 0.62;             /* it ranks a little */
+    expect(&t, "");
+}
+
 static void healthy_runs(void **state)
 {
     (void)state;
@@ -254,14 +268,11 @@ static void a_host_that_is_hardly_busy(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(healthy_runs),
-                                       cmocka_unit_test(a_loss_that_rises),
-                                       cmocka_unit_test(too_small_a_rate),
-                                       cmocka_unit_test(overfitting),
-                                       cmocka_unit_test(oscillation),
-                                       cmocka_unit_test(dense_data),
-                                       cmocka_unit_test(sparse_data),
-                                       cmocka_unit_test(data_is_warned_about),
-                                       cmocka_unit_test(a_host_that_is_hardly_busy)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_labels),        cmocka_unit_test(healthy_runs),
+        cmocka_unit_test(a_loss_that_rises),    cmocka_unit_test(too_small_a_rate),
+        cmocka_unit_test(overfitting),          cmocka_unit_test(oscillation),
+        cmocka_unit_test(dense_data),           cmocka_unit_test(sparse_data),
+        cmocka_unit_test(data_is_warned_about), cmocka_unit_test(a_host_that_is_hardly_busy)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

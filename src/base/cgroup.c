@@ -24,6 +24,23 @@ static void lower(double *to, double limit)
         *to = limit;
 }
 
+static double read_throttled(const char *directory)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } unit[] = {{"throttled_usec ", 1e-6}, {"throttled_time ", 1e-9}};
+    char text[1024];
+    double n;
+    yk_file_text(text, sizeof text, "%s/cpu.stat", directory);
+    for (int i = 0; i < 2; i++) {
+        const char *at = strstr(text, unit[i].name);
+        if (at && sscanf(at + strlen(unit[i].name), "%lf", &n) == 1)
+            return n * unit[i].seconds;
+    }
+    return 0.0;
+}
+
 /* Reads the limits in one directory. The versions differ only in the file names. */
 static void read_limits(const char *directory, yk_limits *out)
 {
@@ -35,6 +52,7 @@ static void read_limits(const char *directory, yk_limits *out)
           read_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1)) &&
         quota > 0.0 && period > 0.0)
         lower(&out->cores, quota / period);
+    out->throttled = fmax(out->throttled, read_throttled(directory));
     for (int i = 0; i < 2; i++) {
         if (read_numbers(directory, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
             continue;

@@ -14,9 +14,10 @@
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"
  *                                          SYS/fs/cgroup/user/run/memory.current     bytes
  *                                          SYS/fs/cgroup/user/run/memory.events      "oom_kill 2", among other lines
+ *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200" is a line of it
  *     4:memory:/user/run      version 1    SYS/fs/cgroup/memory/user/run/memory.limit_in_bytes, memory.usage_in_bytes,
  *                                          memory.oom_control
- *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us
+ *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat ("throttled_time", ns)
  *
  * Any thread may call these. A file that cannot be read means no limit.
  */
@@ -33,6 +34,7 @@ typedef struct {
     double memory_left; /* bytes that can still be allocated; HUGE_VAL: no limit */
     uint64_t
         oom_kills; /* processes that the kernel has killed since the cgroup was created, because its memory was used up */
+    double throttled;   /* seconds so far in which the limit kept threads from running, summed over cores */
 } yk_limits;
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out);

@@ -58,9 +58,8 @@ static uint64_t hash_bytes(const void *from, size_t n, uint64_t h)
     return yk_mix64(h ^ word);
 }
 
-static uint64_t hash_row(const yk_rows *r, size_t i)
+static uint64_t hash_features(const yk_rows *r, size_t i, uint64_t h)
 {
-    const uint64_t h = 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i];
     if (r->kind == YK_ROWS_U8)
         return hash_bytes(r->u8 + i * r->dim, r->dim, h);
     if (r->kind == YK_ROWS_F32)
@@ -68,6 +67,11 @@ static uint64_t hash_row(const yk_rows *r, size_t i)
     const size_t at = (size_t)r->start[i], n = yk_rows_entries(r, i);
     const uint64_t keys = hash_bytes(r->index + at, n * sizeof *r->index, h);
     return r->value ? hash_bytes(r->value + at, n * sizeof *r->value, keys) : keys;
+}
+
+static uint64_t hash_row(const yk_rows *r, size_t i)
+{
+    return hash_features(r, i, 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i]);
 }
 
 static int by_hash(const void *a, const void *b)
@@ -239,6 +243,17 @@ static yk_status find_column(const yk_rows *r, uint32_t classes, yk_data_check *
     return st;
 }
 
+/* ---- equal features */
+
+static void check_constant(const yk_rows *r, yk_data_check *c)
+{
+    const size_t step = stride_of(r, sample_entries);
+    const uint64_t first = hash_features(r, 0, 0);
+    c->constant = r->n >= MIN_ROWS;
+    for (size_t i = step; c->constant && i < r->n; i += step)
+        c->constant = hash_features(r, i, 0) == first;
+}
+
 /* ---- hash collisions */
 
 /* N columns of which a share u is used were hit by about -N ln(1 - u) keys. */
@@ -273,6 +288,7 @@ yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t
     if (!train || !train->n)
         return YK_OK;
     count_classes(train, out);
+    check_constant(train, out);
     yk_status st = find_column(train, classes, out);
     if (!st)
         st = count_columns(train, hashed_into, out);

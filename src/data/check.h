@@ -1,5 +1,5 @@
-/* Checks a data set for mistakes that do not show in the results: a single class, leaked labels, hash collisions, and a test
- * set that contains training examples.
+/* Checks a data set for mistakes that do not show in the results: a single class, equal features, leaked labels, hash
+ * collisions, and a test set that contains training examples.
  *
  * Example:
  *     yk_data_check c;
@@ -19,6 +19,7 @@ typedef struct {
     uint64_t examples;      /* that were examined; 0: nothing was checked */
     uint32_t classes;       /* that occur among the labels of all rows */
     uint32_t only_class;    /* if there is only one: its number */
+    bool constant;          /* all examined rows have the same features */
     double overlap;         /* share of the test examples that are training examples; 0: none, or not known */
     int64_t column;         /* that alone predicts the label; -1: none */
     double column_accuracy; /* its accuracy, and that of always predicting the majority class */

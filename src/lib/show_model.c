@@ -241,4 +241,10 @@ void yk_show_profile(FILE *to, const yk_result *r)
         snprintf(name, sizeof name, "%s %d", p->workers ? "worker" : "server", p->rank);
         show_phases(to, name, &p->phases);
     }
+    for (int i = 0; i < w->nprocesses; i++) { /* threads that serve a shard beside the workers */
+        const yk_process *p = &w->process[i];
+        snprintf(name, sizeof name, "server %d", p->rank);
+        if (p->serving.seconds > 0.0)
+            show_phases(to, name, &p->serving);
+    }
 }

@@ -21,21 +21,30 @@ static int hosts_of(const yk_process *p, int n)
 static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
-    return (yk_evidence){.synchronous = plan->staleness == 0,
-                         .network = o->c.model->ops->profile != NULL,
-                         .keyed = o->c.model->group[0].keyed,
-                         .streamed = o->c.streamed,
-                         .quorum = o->c.config->quorum > 0,
-                         .workers = plan->workers,
-                         .ranks = o->c.ranks,
-                         .hosts = hosts_of(p, n),
-                         .threads = plan->threads,
-                         .batch = plan->batch,
-                         .local_steps = plan->local_steps,
-                         .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
-                                        fmax(1.0, (double)plan->local_steps),
-                         .baseline = o->c.baseline ? o->c.baseline(o->c.context) : 0.0,
-                         .chief_host = n ? p[0].usage.host : NULL};
+    yk_evidence e = {.synchronous = plan->staleness == 0,
+                     .network = o->c.model->ops->profile != NULL,
+                     .keyed = o->c.model->group[0].keyed,
+                     .streamed = o->c.streamed,
+                     .quorum = o->c.config->quorum > 0,
+                     .workers = plan->workers,
+                     .ranks = o->c.ranks,
+                     .hosts = hosts_of(p, n),
+                     .threads = plan->threads,
+                     .batch = plan->batch,
+                     .local_steps = plan->local_steps,
+                     .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
+                                    fmax(1.0, (double)plan->local_steps),
+                     .baseline = o->c.baseline ? o->c.baseline(o->c.context) : 0.0,
+                     .chief_host = n ? p[0].usage.host : NULL};
+    int tried = 0;
+    for (int i = 0; i < n; i++) {
+        const yk_trials *t = &p[i].trials;
+        if (n == 1)
+            e.trials = *t;
+        else if (t->longer > 0.0)
+            e.trials.longer += (t->longer - e.trials.longer) / ++tried;
+    }
+    return e;
 }
 
 /* Threads of a process that need a core: workers, or one that serves. A worker uses at most as many --threads as cores. */
@@ -99,18 +108,23 @@ static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_wor
     return found;
 }
 
+/* The share of the time in which a server handled messages. */
+static double busy_share(const yk_phases_sample *s)
+{
+    return s->seconds > 0.0 ? 1.0 - s->phase[YK_PHASE_WAITING] / s->seconds : 0.0;
+}
+
 /* Lists the servers that do not train. */
 static int list_servers(const yk_process *p, int n, yk_server_evidence *out)
 {
     int found = 0;
     for (int i = 0; i < n; i++)
         if (!p[i].workers && !p[i].lost)
-            out[found++] = (yk_server_evidence){
-                .rank = p[i].rank,
-                .host = p[i].usage.host,
-                .busy = p[i].usage.seconds > 0.0 ? fmin(p[i].serving / p[i].usage.seconds, 1.0) : 0.0,
-                .cpu = p[i].usage.cpu.mean,
-                .stopped = p[i].usage.stopped};
+            out[found++] = (yk_server_evidence){.rank = p[i].rank,
+                                                .host = p[i].usage.host,
+                                                .busy = busy_share(&p[i].phases),
+                                                .cpu = p[i].usage.cpu.mean,
+                                                .stopped = p[i].usage.stopped};
     return found;
 }
 
@@ -184,10 +198,11 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .round_trip = o->self.round_trip,
                        .peer_rate = o->self.peer_rate,
                        .probe_bytes = o->self.probe_bytes,
-                       .serving = o->c.server_busy ? o->c.server_busy(o->c.context) : 0.0,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
+    if (o->c.serving)
+        yk_phases_read(o->c.serving, &self.serving);
     return self;
 }
 

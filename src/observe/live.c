@@ -31,8 +31,9 @@ typedef struct {
     char name[32], label[16]; /* on the page; in metrics */
     const char *role;         /* NULL: a thread */
     bool joined, lost;
-    yk_phases_sample phases;
+    yk_phases_sample phases, serving; /* serving: of the thread that serves a shard beside the workers */
     double cpu, rss, sent, received, sent_rate, received_rate; /* NaN: not known */
+    yk__curve curve;                                           /* of a process */
 } row;
 
 static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
@@ -41,6 +42,7 @@ static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
                .joined = p->joined,
                .lost = p->lost,
                .phases = p->phases,
+               .serving = p->serving,
                .cpu = s->seconds > 0.0 ? s->cpu : (double)NAN,
                .rss = s->seconds > 0.0 ? s->rss : (double)NAN,
                .sent = (double)p->bytes_sent,
@@ -70,9 +72,12 @@ static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
     if (r && !single_process) {
         const yk_process self = yk__self_so_far(o, &h->usage);
         row_of_process(&r[0], &self, &h->sample);
+        yk__telemetry_curve(o, 0, &r[0].curve);
     }
-    for (int i = 0; r && i < received; i++)
+    for (int i = 0; r && i < received; i++) {
         row_of_process(&r[i + 1], &others[i].report.process, &others[i].sample);
+        yk__telemetry_curve(o, others[i].report.process.rank, &r[i + 1].curve);
+    }
     *n_out = single_process ? o->c.workers : received + 1;
     free(others);
     return r;
@@ -90,9 +95,26 @@ static double rate_of_row(const row *r)
     return trains(r) && trained > 0.0 ? (double)r->phases.examples / trained : (double)NAN;
 }
 
+/* The columns of a table of doubles, each an array. */
+static void put_columns(yk_json *j, const char *name, const char *const *columns, const void *table, int rows)
+{
+    int width = 0;
+    while (columns[width])
+        width++;
+    yk_json_object(j, name);
+    for (int c = 0; c < width; c++) {
+        yk_json_array(j, columns[c]);
+        for (int i = 0; i < rows; i++)
+            yk_json_real(j, NULL, ((const double *)table)[i * width + c]);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
 /* Each process, and the mean of their phases. */
 static void put_processes(yk_json *j, const row *r, int n)
 {
+    static const char *const curves[] = {"seconds", "cpu", "rss", "sent", "received", NULL};
     yk_json_array(j, "processes");
     double sum[YK_PHASES] = {0}, seconds = 0.0;
     for (int i = 0; i < n; i++) {
@@ -108,6 +130,13 @@ static void put_processes(yk_json *j, const row *r, int n)
         yk_json_real(j, "examples_per_second", rate_of_row(&r[i]));
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
         yk_phases_json(j, l->phase, l->seconds, !trains(&r[i]));
+        if (r[i].serving.seconds > 0.0) {
+            yk_json_object(j, "serving");
+            yk_phases_json(j, r[i].serving.phase, r[i].serving.seconds, true);
+            yk_json_end(j);
+        }
+        if (r[i].role)
+            put_columns(j, "curves", curves, r[i].curve.point, r[i].curve.n);
         yk_json_end(j);
         for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
             sum[k] += l->phase[k];
@@ -115,22 +144,6 @@ static void put_processes(yk_json *j, const row *r, int n)
     }
     yk_json_end(j);
     yk_phases_json(j, sum, seconds, false);
-}
-
-/* The columns of a table of doubles, each an array. */
-static void put_columns(yk_json *j, const char *name, const char *const *columns, const void *table, int rows)
-{
-    int width = 0;
-    while (columns[width])
-        width++;
-    yk_json_object(j, name);
-    for (int c = 0; c < width; c++) {
-        yk_json_array(j, columns[c]);
-        for (int i = 0; i < rows; i++)
-            yk_json_real(j, NULL, ((const double *)table)[i * width + c]);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
 }
 
 static void put_history(yk_json *j, const yk__history *h)

@@ -190,6 +190,9 @@ static uint64_t interval_at(const yk_observer *o, const yk_run_position *at)
 
 uint64_t yk_observer_interval(const yk_observer *o)
 {
+    enum { SELDOM = 1024 };
+    if (!o)
+        return SELDOM;
     const uint64_t n = o->metrics ? atomic_load_explicit(&o->metrics->interval, memory_order_relaxed) : 0;
     return n ? n : 1;
 }
@@ -270,7 +273,7 @@ static void begin_points(yk_observer *o)
 
 void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
 {
-    yk__metrics *m = o->metrics;
+    yk__metrics *m = o ? o->metrics : NULL;
     yk_run_position at;
     if (!m || o->paused) /* only the chief has metrics */
         return;

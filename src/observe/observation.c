@@ -180,6 +180,11 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
                       {"rss_peak", p->usage.memory.peak}, {"disk_read_bytes", p->usage.read_bytes},
                       {"disk_written_bytes", p->usage.written_bytes});
         yk_phases_json(j, p->phases.phase, p->phases.seconds, p->workers == 0);
+        if (p->serving.seconds > 0.0) {
+            yk_json_object(j, "serving");
+            yk_phases_json(j, p->serving.phase, p->serving.seconds, true);
+            yk_json_end(j);
+        }
         workers_of(j, w, p);
         yk_json_end(j);
     }

@@ -14,12 +14,13 @@ typedef struct {
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
     yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
+    yk_trials trials;         /* zeros: none */
+    yk_phases_sample serving; /* of the thread that serves a shard beside its workers; zeros: none */
     double forward, backward; /* seconds of both passes, in the timed steps; 0: not known */
     /* measured before the first step; 0: not known */
     double link_rate, round_trip; /* to the chief */
     double peer_rate;             /* to a host other than its own and that of the chief */
     uint64_t probe_bytes;         /* sent and received to measure them */
-    double serving;               /* a server: seconds in which it handled messages */
     uint64_t bytes_sent, bytes_received;
 } yk_process;
 

@@ -14,8 +14,7 @@ static const double judge_every = 1.0, write_every = 0.5, send_every = 1.0; /* s
 
 /* ---- history, on the sampling thread ---- */
 
-/* Drops every other point of a full array. */
-static void thin(void *points, size_t width, int *n)
+void yk__thin(void *points, size_t width, int *n)
 {
     *n /= 2;
     for (int i = 0; i < *n; i++)
@@ -28,10 +27,11 @@ static void remember(yk_observer *o, const yk_sample *s)
     yk__history *h = &o->history;
     const yk_bytes_rate all = yk__telemetry_rate(o, s);
     h->sample = *s;
+    yk__curve_sample(&o->curve_here, s);
     if (h->seen++ % h->every)
         return;
     if (h->npoints == YK__POINTS) {
-        thin(h->point, sizeof *h->point, &h->npoints);
+        yk__thin(h->point, sizeof *h->point, &h->npoints);
         h->every *= 2;
     }
     h->point[h->npoints++] = (yk__point){.seconds = s->seconds,
@@ -118,7 +118,7 @@ static void count_bytes(yk_observer *o)
 
 void yk_observer_traffic(yk_observer *o)
 {
-    if (!o->c.comm)
+    if (!o || !o->c.comm)
         return;
     count_bytes(o);
     if (!atomic_load_explicit(&o->telemetry.due, memory_order_relaxed) || o->single_process)
@@ -153,7 +153,7 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
     h->auc = e->auc;
     h->majority = e->majority_accuracy;
     if (h->ntests == YK__TESTS)
-        thin(h->test, sizeof *h->test, &h->ntests);
+        yk__thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
         (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy, e->auc};
     yk_mutex_unlock(&o->lock);
@@ -315,7 +315,8 @@ void yk__observer_self(yk_observer *o, yk_process *out)
     if (o->resources)
         yk_resources_usage(o->resources, &out->usage);
     yk_phases_read_all(c->phases, c->workers, &out->phases);
-    out->serving = c->server_busy ? c->server_busy(c->context) : 0.0;
+    if (c->serving)
+        yk_phases_read(c->serving, &out->serving);
     out->forward = out->backward = 0.0;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;
@@ -339,6 +340,11 @@ yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_st
     o->resources = NULL;
     yk__observer_self(o, &o->self);
     return o->c.rank > 0 ? yk__tensorboard_close(o, st) : st;
+}
+
+void yk_observer_tried(yk_observer *o, const yk_trials *trials)
+{
+    o->self.trials = *trials;
 }
 
 yk_status yk_observer_close(yk_observer *o)

@@ -96,10 +96,12 @@ struct yk_observer {
 
     yk_mutex lock; /* protects the rest, and telemetry.peer */
     yk__history history;
+    yk__curve curve_here;                  /* of this process */
     double judged_at, written_at, sent_at; /* used by the sampling thread */
 };
 
 /* observer.c */
+void yk__thin(void *points, size_t width, int *n); /* drops every other point of a full array */
 const char *yk__observer_role(const yk_observer *o);
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
 bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false: none, or locked */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/wait.h"
 #include "observe/observer_internal.h"
+#include <math.h>
 #include <stdlib.h>
 
 enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };
@@ -177,6 +178,7 @@ static void publish(const yk_observer *o, yk__peer *p)
         p->fresh = false;
         process->rank = number;
         process->joined = p->peer >= o->c.ranks;
+        yk__curve_sample(&p->curve, &p->newest.sample);
     }
     process->lost = p->status.lost;
     yk__telemetry_count_last(o, p->peer, &process->phases);
@@ -196,6 +198,30 @@ void yk__telemetry_receive(yk_observer *o)
     if (!yk_mutex_trylock(&o->lock)) /* receives it next time */
         return;
     receive_all(o);
+    yk_mutex_unlock(&o->lock);
+}
+
+void yk__curve_sample(yk__curve *c, const yk_sample *s)
+{
+    c->every = fmax(c->every, 0.5);
+    if (!(s->seconds > 0.0) || (c->n && s->seconds - c->point[c->n - 1].seconds < c->every))
+        return;
+    if (c->n == YK__CURVE) {
+        yk__thin(c->point, sizeof *c->point, &c->n);
+        c->every *= 2.0;
+    }
+    c->point[c->n++] = (yk__curve_point){s->seconds, s->cpu, s->rss, s->sent, s->received};
+}
+
+void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out)
+{
+    yk_mutex_lock(&o->lock);
+    *out = rank == 0 ? o->curve_here : (yk__curve){0};
+    for (int i = 0; rank && i < o->telemetry.npeers; i++) {
+        const yk__peer *p = o->telemetry.peer[i];
+        if (p->known && p->newest.report.process.rank == rank)
+            *out = p->curve;
+    }
     yk_mutex_unlock(&o->lock);
 }
 

@@ -28,6 +28,22 @@ typedef struct {
     yk_sample sample;      /* the latest; seconds are 0: none yet */
 } yk__telemetry;
 
+/* The resources of a process over time, for the live page. live.c lists the columns of a point in the same order. Bounded: when
+ * it is full, every other point is dropped. */
+enum { YK__CURVE = 120 };
+
+typedef struct {
+    double seconds, cpu, rss, sent, received;
+} yk__curve_point;
+
+typedef struct {
+    int n;
+    double every; /* seconds between points */
+    yk__curve_point point[YK__CURVE];
+} yk__curve;
+
+void yk__curve_sample(yk__curve *c, const yk_sample *s);
+
 /* A rank that sends to the chief. */
 typedef struct {
     int peer;
@@ -39,6 +55,7 @@ typedef struct {
     /* protected by the observer's lock */
     bool known;
     yk__telemetry newest;
+    yk__curve curve;
 } yk__peer;
 
 typedef struct {
@@ -63,6 +80,9 @@ void yk__telemetry_receive_last(yk_observer *o);
 
 /* The latest telemetry of the other processes, from any thread. The caller frees it. NULL, and *n_out 0: none. */
 yk__telemetry *yk__telemetry_copy(yk_observer *o, int *n_out);
+
+/* The curves of a process by its number; any thread. */
+void yk__telemetry_curve(yk_observer *o, int rank, yk__curve *out);
 
 /* Bytes per second of all processes: this one from its sample, the others from their latest telemetry. The caller holds the
  * lock. */

@@ -25,6 +25,8 @@ yk_status yk__timeline_start(yk_observer *o)
         else if (c->model->ops->timeline)
             c->model->ops->timeline(c->work(c->context, i), c->phases[i].track);
     }
+    if (!st && c->serving && !(c->serving->track = yk_trace_add(o->trace, "server", events)))
+        st = yk_fail_memory(events * 40, "the trace");
     if (!st && !(o->counters = yk_trace_add(o->trace, "counters", COUNTERS)))
         st = yk_fail_memory(COUNTERS * 40, "the trace");
     return st;

@@ -111,6 +111,28 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     return true;
 }
 
+/* The standard deviation of the AUC of a model that knows nothing. */
+static double auc_deviation(const yk_outcome *r)
+{
+    const double n = (double)r->test_examples, p = r->last.majority_accuracy;
+    return n > 0.0 && p > 0.0 && p < 1.0 ? sqrt((n + 1.0) / (12.0 * n * n * p * (1.0 - p))) : HUGE_VAL;
+}
+
+/* The model has learned something, but the opposite of what the test set says. */
+static bool check_reversed(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    if (!is_tested(r) || !(e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05)) ||
+        !(e->train_loss < log((double)r->classes)))
+        return false;
+    warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+         "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
+         "labels of the test "
+         "set, or its columns, do not mean the same as in the training set",
+         e->auc, e->train_loss);
+    return true;
+}
+
 /* The best test loss was long before the end, and the loss has risen clearly since. */
 static bool check_overfitting(const yk_outcome *r, yk_observation *w)
 {
@@ -188,9 +210,14 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
     const double frequencies = tested && r->classes == 2 ? entropy(e->majority_accuracy) : uniform;
     const bool ignorant =
         frequencies < 0.9 * uniform && e->test_loss > frequencies + 0.3 * (uniform - frequencies);
+    /* a model that begins with a uniform guess and learns noise, such as random labels, gets worse than that */
+    const bool noise =
+        tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform;
     const bool unchanged = fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == uniform) &&
                            (!tested || fabs(e->test_loss - loss) < 0.02 * begin);
     const bool slow = falls_steadily(r) && loss > 0.85 * begin;
+    if (noise)
+        return;
     if (ranks || ignorant || unchanged || slow)
         warn(w, YK_WARNING_LR_TOO_SMALL,
              "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model "
@@ -228,6 +255,24 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
          r->lr / 3.0, r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
 }
 
+/* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
+static void check_majority(const yk_outcome *r, yk_observation *w)
+{
+    const yk_evaluation *e = &r->last;
+    const double majority = e->majority_accuracy, n = (double)r->test_examples;
+    const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
+    const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
+    char auc[160] = "";
+    if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
+        return;
+    if (isfinite(e->auc))
+        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)%s", e->auc,
+                 chance ? ": nothing was learned; check that the labels belong to the examples" : "");
+    warn(w, YK_WARNING_MAJORITY,
+         "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
+         100.0 * e->accuracy, 100.0 * majority, auc);
+}
+
 /* ---- data */
 
 static void check_data(const yk_outcome *r, yk_observation *w)
@@ -238,6 +283,12 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              "all training examples have the label %u: there is nothing to learn; check the labels of the "
              "data",
              d->only_class);
+    else if (d->constant)
+        warn(w, YK_WARNING_CONSTANT_FEATURES,
+             "all of the %llu training examples that were examined have the same features: there is nothing "
+             "to learn; "
+             "check the data",
+             (unsigned long long)d->examples);
     if (r->examples && r->global_batch > r->examples)
         warn(w, YK_WARNING_BATCH_TOO_LARGE,
              "the data has %llu examples, fewer than the %llu of one global batch: some workers have "
@@ -282,21 +333,15 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const yk_evaluation *e = &r->last;
     const bool one_class = r->data.classes == 1;
-    if (!one_class && !check_rising(r, w) && !check_overfitting(r, w))
+    const bool nothing = one_class || r->data.constant; /* to learn */
+    const bool reversed = !nothing && check_reversed(r, w);
+    if (!nothing && !reversed && !check_rising(r, w) && !check_overfitting(r, w))
         check_too_small(r, w);
-    if (!one_class)
+    if (!nothing)
         check_oscillation(r, w);
-    const bool enough = !r->test_examples || r->test_examples >= 30;
-    if (!one_class && enough && e->tested && e->accuracy <= e->majority_accuracy + 1e-9) {
-        char auc[64] = "";
-        if (isfinite(e->auc))
-            snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
-        warn(w, YK_WARNING_MAJORITY,
-             "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
-             100.0 * e->accuracy, 100.0 * e->majority_accuracy, auc);
-    }
+    if (!nothing && !reversed)
+        check_majority(r, w);
     check_data(r, w);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,

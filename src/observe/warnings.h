@@ -22,9 +22,11 @@
     X(LOSS_ROSE, "loss_rose")                                                                                \
     X(LR_TOO_SMALL, "learning_rate_too_small")                                                               \
     X(OSCILLATION, "oscillating_accuracy")                                                                   \
-    X(ONE_CLASS, "one_class")               /* all training examples have the same label */                  \
-    X(TEST_IN_TRAINING, "test_in_training") /* the test set contains training examples */                    \
-    X(LABEL_LEAK, "label_leak")             /* one feature predicts the label */                             \
+    X(ONE_CLASS, "one_class")                 /* all training examples have the same label */                \
+    X(CONSTANT_FEATURES, "constant_features") /* all training examples have the same features */             \
+    X(WORSE_THAN_CHANCE, "worse_than_chance") /* the labels of the test set mean something else */           \
+    X(TEST_IN_TRAINING, "test_in_training")   /* the test set contains training examples */                  \
+    X(LABEL_LEAK, "label_leak")               /* one feature predicts the label */                           \
     X(HASH_COLLISIONS, "hash_collisions")                                                                    \
     X(BATCH_TOO_LARGE, "batch_too_large") /* fewer examples than one global batch */                         \
     X(FEWER_UPDATES, "fewer_updates")     /* because the batch is larger */                                  \

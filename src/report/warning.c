@@ -28,6 +28,11 @@ static const struct {
                                 "The result depends on when the run ends. Lower the learning rate; in "
                                 "asynchronous training, bound the staleness or use fewer workers."},
     [YK_WARNING_ONE_CLASS] = {"Only one class", "There is nothing to learn. Check the labels of the data."},
+    [YK_WARNING_CONSTANT_FEATURES] = {"All examples have the same features",
+                                      "There is nothing to learn. Check the data."},
+    [YK_WARNING_WORSE_THAN_CHANCE] =
+        {"Worse than chance", "The labels or the columns of the test set do not mean the same as in the "
+                              "training set. Check both files."},
     [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
                                      "The test results are too good. Use different data for testing."},
     [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",

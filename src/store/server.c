@@ -105,18 +105,18 @@ static void wait_begins(yk_server *s)
     yk_phase_to(s->config.phases, YK_PHASE_WAITING);
 }
 
-static void wait_ends(yk_server *s)
+static void wait_ends(yk_server *s, uint64_t now)
 {
     if (!s->idle)
         return;
-    yk_phase_waited(s->config.phases, YK_PHASE_WAITING, yk_now_ns() - s->idle);
+    yk_phase_waited(s->config.phases, YK_PHASE_WAITING, now > s->idle ? now - s->idle : 0);
     s->idle = 0;
 }
 
 /* A message has arrived. */
 static void message_begins(yk_server *s)
 {
-    wait_ends(s);
+    wait_ends(s, yk_now_ns());
     yk_phases_step(s->config.phases);
     yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
 }
@@ -274,17 +274,13 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
-/* A turn without a message may still have moved parts of a large one, which takes longer than polling. */
-static void count_busy(yk_server *s, bool busy, uint64_t ns)
+/* A turn of the loop ends. MPI may give the core to another process in the next call, so the wait begins now. A turn without
+ * a message may still have moved parts of a large one, which takes longer than polling. */
+static void turn_ends(yk_server *s, bool busy, uint64_t began)
 {
-    if (busy || ns > polling_ns)
-        atomic_store_explicit(&s->busy_ns, atomic_load_explicit(&s->busy_ns, memory_order_relaxed) + ns,
-                              memory_order_relaxed);
-}
-
-double yk_server_busy(const yk_server *s)
-{
-    return (double)atomic_load_explicit(&s->busy_ns, memory_order_relaxed) * 1e-9;
+    if (!busy && yk_now_ns() - began > polling_ns)
+        wait_ends(s, began);
+    wait_begins(s);
 }
 
 yk_status yk_server_run(yk_server *s)
@@ -321,14 +317,13 @@ yk_status yk_server_run(yk_server *s)
                 s->stopping =
                     true; /* synchronous: only between two rounds, so that all workers see it in the same one */
         }
-        count_busy(s, busy, yk_now_ns() - began);
-        wait_begins(s); /* MPI may give the core to another process in the next call */
+        turn_ends(s, busy, began);
         if (busy)
             yk_wait_restart(&w);
         else
             yk_wait_poll(&w);
     }
-    wait_ends(s);
+    wait_ends(s, yk_now_ns());
     return st;
 }
 

@@ -104,7 +104,6 @@ yk_status yk_server_alive(yk_server *s);
 yk_status yk_server_end(yk_server *s);
 
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
-double yk_server_busy(const yk_server *s); /* seconds in which it handled messages; any thread */
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
 
 /* The piece of a group that a server owns; that of a dense group begins at *begin_out. */

@@ -96,7 +96,6 @@ struct yk_server {
     uint64_t snapshot_round;
     double snapshot_at; /* when it was requested */
     yk__control control;
-    atomic_uint_fast64_t busy_ns; /* in which it handled messages */
     bool decided; /* with a quorum, on servers other than 0: `control` has the workers of the round */
 };
 

@@ -292,7 +292,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
-        .phases = k->role == YK__SERVER ? t->phases : NULL,
+        .phases = yk__serving_phases(t),
         .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR ? &k->streams : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     yk_optim_range *range = k->range;

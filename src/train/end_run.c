@@ -42,7 +42,8 @@ static void summarize(yk__trainer *t)
     yk_result *r = t->result;
     const double first_step = yk_observer_first_step(t->observer);
     r->first_step_seconds = first_step > 0.0 ? first_step - t->process_started : 0.0;
-    r->seconds = t->training_started > 0.0 ? yk_now() - t->training_started : 0.0;
+    const double ended = t->ended > 0.0 ? t->ended : yk_now();
+    r->seconds = t->training_started > 0.0 ? ended - t->training_started : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
     if (t->training_ended > 0.0) /* the chief of servers evaluates in the background, except at the end */
         r->train_seconds = t->training_ended - t->training_started;
@@ -147,11 +148,22 @@ static void show_end(const yk__trainer *t, const char *state)
     yk_observer_show_end(t->observer, &end, t->stop);
 }
 
+static void try_changes(yk__trainer *t)
+{
+    yk_trials trials;
+    const double evaluated = t->result->eval_seconds + t->result->checkpoint_seconds;
+    yk__try_changes(t, t->ended - t->training_started - evaluated, &trials);
+    yk_observer_tried(t->observer, &trials);
+}
+
 static yk_status end_success(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
     yk_result *r = t->result;
+    t->ended = yk_now();
     yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
+    if (!st && !was_done(t))
+        try_changes(t);
     if (!st)
         st = gather_reports(t);
     if (!st && chief) {

@@ -64,11 +64,6 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
     return n;
 }
 
-static double server_busy(void *trainer)
-{
-    return yk_server_busy(((const yk__trainer *)trainer)->cluster.server);
-}
-
 static double baseline(void *trainer)
 {
     return atomic_load(&((yk__trainer *)trainer)->baseline.seconds);
@@ -94,6 +89,7 @@ yk_status yk__observe(yk__trainer *t)
                                                   : !t->train.rows, /* a server does not read the data */
                                   .workers = t->local_workers,
                                   .phases = t->phases,
+                                  .serving = k->role == YK__SHARD ? yk__serving_phases(t) : NULL,
                                   .run_dir = t->result->run_dir,
                                   .resumed_from = t->result->resumed_from,
                                   .earlier_examples = t->earlier_examples,
@@ -106,7 +102,6 @@ yk_status yk__observe(yk__trainer *t)
                                   .work = work,
                                   .staleness = staleness,
                                   .worker_status = k->server ? worker_status : NULL,
-                                  .server_busy = k->server ? server_busy : NULL,
                                   .baseline = baseline};
     yk__baseline_init(t);
     yk_status st = yk_observer_create(&c, &t->observer);

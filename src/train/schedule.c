@@ -3,6 +3,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include <math.h>
 
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
@@ -25,15 +26,30 @@ static void set_quota(yk__trainer *t, uint64_t done)
     atomic_store(&t->quota, yk__min(t->next_eval, t->next_save) - done);
 }
 
+/* Asynchronous, without --eval-every: the steps of an epoch; 0: not known. The steps of a round of local SGD arrive together, so
+ * a round that is longer than an epoch would skip evaluations: then, those of several epochs. */
+static uint64_t default_interval(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    const uint64_t per_step = p->batch * (yk__leases_steps(p) ? 1 : (uint64_t)p->workers_per_process),
+                   per_epoch = (t->train.examples + per_step - 1) / per_step,
+                   epochs = per_epoch ? (p->local_steps + per_epoch - 1) / per_epoch : 0;
+    if (epochs > 1 && t->cluster.rank == 0 && t->tested)
+        yk_note("an epoch has only %llu steps, and --local-steps %llu arrive together: evaluating every %llu "
+                "epochs",
+                (unsigned long long)per_epoch, (unsigned long long)p->local_steps,
+                (unsigned long long)epochs);
+    return epochs > 1 ? epochs * per_epoch : per_epoch;
+}
+
 void yk__schedule_init(yk__trainer *t)
 {
-    const uint64_t per_epoch = (t->train.examples + t->plan->batch - 1) / t->plan->batch;
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
     t->save_cost = estimated_cost(t);
     if (t->plan->synchronous)
         return;
-    /* an epoch has that many updates */
-    t->eval_every = t->eval_every ? t->eval_every : per_epoch ? per_epoch : UINT64_MAX / 2;
+    t->eval_every = t->eval_every ? t->eval_every : default_interval(t);
+    t->eval_every = t->eval_every ? t->eval_every : UINT64_MAX / 2;
     t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
     t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
     t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;

@@ -184,6 +184,13 @@ static yk_status make_feed(yk__trainer *t)
     return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }
 
+static yk_status make_phases(yk__trainer *t)
+{
+    const size_t n = (size_t)t->local_workers + 1; /* the last one: yk__serving_phases() */
+    t->phases = yk_alloc(n, sizeof *t->phases, "time measurements");
+    return t->phases ? YK_OK : YK_ESYSTEM;
+}
+
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 {
     yk_status st = yk_workspace_create(t->model, yk__max_batch(t), &w->work);
@@ -205,7 +212,10 @@ static yk_status make_workers(yk__trainer *t)
     /* the chief of shards evaluates while its own workers train */
     t->evaluator = shard ? &t->worker[t->plan->workers] : t->worker;
     t->nevaluators = t->cluster.role == YK__SINGLE || t->cluster.role == YK__REPLICA ? t->plan->workers : 1;
-    return !st && shard ? make_worker(t, t->evaluator) : st;
+    if (st || !shard)
+        return st;
+    t->evaluator->phases = yk__serving_phases(t);
+    return make_worker(t, t->evaluator);
 }
 
 /* The initial parameters, unless they are all zero. */
@@ -227,6 +237,31 @@ static yk_status init_parameters(yk__trainer *t)
     return st;
 }
 
+yk_status yk__create_workers(yk__trainer *t)
+{
+    yk_status st = yk_team_create(t->local_workers, &t->team);
+    if (st || (st = make_phases(t)) || (st = make_parameters(t)) || (st = make_feed(t)) ||
+        (st = make_workers(t)) || (st = init_parameters(t)) || (st = make_store(t)))
+        return st;
+    yk__schedule_init(t);
+    return YK_OK;
+}
+
+void yk__free_workers(yk__trainer *t)
+{
+    for (int i = 0; t->worker && i <= t->plan->workers; i++) {
+        if (t->worker[i].work)
+            yk_workspace_free(t->model, t->worker[i].work);
+        yk_tally_fini(&t->worker[i].tally);
+        yk_free(t->worker[i].p);
+    }
+    yk_free(t->worker);
+    yk_feed_free(t->feed);
+    yk_local_free(t->local);
+    yk_free(t->phases);
+    yk_team_free(t->team);
+}
+
 static yk_status set_up(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
@@ -236,10 +271,8 @@ static yk_status set_up(yk__trainer *t)
     if ((st = yk__sort_keys(t)))
         return st;
     t->local_workers = t->cluster.role == YK__SERVER ? 1 : t->plan->workers_per_process;
-    if (!(t->phases = yk_alloc((size_t)t->local_workers, sizeof *t->phases, "time measurements")))
-        return YK_ESYSTEM;
-    if ((st = make_parameters(t)) || (chief && (st = make_run_dir(t))) || (st = make_feed(t)) ||
-        (st = make_workers(t)))
+    if ((st = make_phases(t)) || (st = make_parameters(t)) || (chief && (st = make_run_dir(t))) ||
+        (st = make_feed(t)) || (st = make_workers(t)))
         return st;
     /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
     if ((st = init_parameters(t)) || (st = yk__resume(t)) || (st = yk__cluster_agree(t)) ||
@@ -254,23 +287,13 @@ static yk_status set_up(yk__trainer *t)
 static void tear_down(yk__trainer *t)
 {
     yk_observer_free(t->observer);
-    yk_free(t->phases);
     free(t->done_summary);
-    for (int i = 0; t->worker && i <= t->plan->workers; i++) {
-        if (t->worker[i].work)
-            yk_workspace_free(t->model, t->worker[i].work);
-        yk_tally_fini(&t->worker[i].tally);
-        yk_free(t->worker[i].p);
-    }
-    yk_free(t->worker);
     yk__cluster_free(t);
-    yk_feed_free(t->feed);
-    yk_local_free(t->local);
+    yk__free_workers(t);
     yk_model_free(t->model);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
-    yk_team_free(t->team);
     yk__saver_fini(&t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
@@ -295,15 +318,13 @@ static yk_status run(yk__trainer *t)
     const yk__cluster *k = &t->cluster;
     if (k->joined)
         yk_note("joined the job in %s as an additional worker", t->config->join);
-    yk_status st;
-    if (k->role == YK__SERVER) {
-        t->phases->first = YK_PHASE_RECEIVING;
-        yk_phases_begin(t->phases, 1);
-        st = yk__serve(t);
-        yk_phases_end(t->phases);
-    } else {
-        st = k->driven ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
+    yk_phases *serving = k->server ? yk__serving_phases(t) : NULL;
+    if (serving) {
+        serving->first = YK_PHASE_RECEIVING;
+        yk_phases_begin(serving, 1);
     }
+    yk_status st = k->driven || k->server ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
+    yk_phases_end(serving);
     if (!st && k->joined)
         yk_note("trained on %llu examples for this job", (unsigned long long)t->worker[0].examples);
     return st;

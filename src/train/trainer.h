@@ -67,7 +67,7 @@ typedef struct yk__trainer {
     yk_feed *feed;
     yk_team *team;
     int local_workers; /* in this process; 1 on a server */
-    yk_phases *phases; /* [local_workers] */
+    yk_phases *phases; /* [local_workers + 1] the last one: of the thread that serves a shard beside them */
     yk_observer *observer;
     yk__alternation *alternation; /* YK_WATCH_TURNS or YK_SAVE_TURNS, for benchmarks; else NULL */
     bool run_dir_claimed;         /* on the chief: the run directory belongs to this run now */
@@ -104,6 +104,7 @@ typedef struct yk__trainer {
     /* times (base/clock.h) */
     double process_started, training_started;
     double training_ended; /* the chief of servers: end of the last step; 0: on other ranks */
+    double ended;          /* the loop; 0: not yet */
     double saved_at;       /* the last checkpoint */
     double save_cost;      /* seconds of training that a checkpoint costs; estimated before the first one */
     atomic_bool saving;    /* a thread is writing a checkpoint, and will then add to save_cost */
@@ -202,6 +203,12 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The phases of the thread that serves a shard: a server has no workers. */
+static inline yk_phases *yk__serving_phases(const yk__trainer *t)
+{
+    return t->cluster.role == YK__SERVER ? t->phases : &t->phases[t->local_workers];
+}
+
 /* Examples that fit into a worker's workspace. */
 static inline size_t yk__max_batch(const yk__trainer *t)
 {
@@ -227,6 +234,13 @@ void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 void yk__baseline_init(yk__trainer *t);
 void yk__baseline_pause(yk__trainer *t);
 void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
+
+/* trial.c: after `trained` seconds of training, tries some changes */
+void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out);
+
+/* train.c: of a single process: workers, with parameters and a feed of their own */
+yk_status yk__create_workers(yk__trainer *t);
+void yk__free_workers(yk__trainer *t); /* also those that were created only in part */
 
 /* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);

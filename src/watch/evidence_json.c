@@ -53,6 +53,11 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     yk_json_text(j, "chief_host", e->chief_host);
     YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip},
                   {"alone", e->baseline});
+    yk_json_object(j, "trials");
+    YK_JSON_REALS(j, {"worker", e->trials.speedup[YK_CHANGE_WORKER]},
+                  {"batch", e->trials.speedup[YK_CHANGE_BATCH]},
+                  {"async", e->trials.speedup[YK_CHANGE_ASYNC]}, {"longer", e->trials.longer});
+    yk_json_end(j);
     if (e->usage)
         usage(j, e->usage);
     yk_json_array(j, "measured");

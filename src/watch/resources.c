@@ -39,6 +39,8 @@ struct yk_resources {
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
     double stopped;        /* seconds in which this process did not run, although it had a core */
+    double throttled,
+        throttled_first;   /* seconds in which the limit of its cgroup kept threads from running */
     double thread_delayed; /* of the sampling thread: seconds without a core */
 };
 
@@ -296,6 +298,14 @@ static void log_sample(yk_resources *r, const yk_proc_sample *now, yk_bytes byte
     r->logged_bytes = bytes;
 }
 
+static double read_throttled(const yk_resources *r)
+{
+    yk_limits limits;
+    yk_cgroup_limits(r->config.proc ? r->config.proc : "/proc", r->config.sys ? r->config.sys : "/sys",
+                     &limits);
+    return limits.throttled;
+}
+
 /* The last sample may follow the one before at once: then its rates mean little. */
 static void take_sample(yk_resources *r, bool last)
 {
@@ -312,6 +322,8 @@ static void take_sample(yk_resources *r, bool last)
     if (brief)
         return;
     read_phases(r, &s);
+    if (last || r->usage.samples % 4 == 0)
+        r->throttled = read_throttled(r);
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
     yk__usage_update(u, &all, true);
@@ -319,7 +331,8 @@ static void take_sample(yk_resources *r, bool last)
     u->read_bytes = all.disk_read * all.interval;
     u->written_bytes = all.disk_written * all.interval;
     u->seconds = all.interval;
-    u->stopped = all.interval > 0.0 ? fmin(r->stopped / all.interval, 1.0) : 0.0;
+    const double throttled = (r->throttled - r->throttled_first) / fmax(r->config.workers, 1);
+    u->stopped = all.interval > 0.0 ? fmin(fmax(r->stopped, throttled) / all.interval, 1.0) : 0.0;
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
@@ -406,6 +419,7 @@ static void read_capacity(yk_resources *r, const char *proc, const char *sys)
     yk_limits limits;
     cpu_set_t set;
     yk_cgroup_limits(proc, sys, &limits);
+    r->throttled_first = limits.throttled;
     u->host_cores =
         isfinite(r->first.host_cores) ? r->first.host_cores : (double)sysconf(_SC_NPROCESSORS_ONLN);
     u->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (double)CPU_COUNT(&set) : u->host_cores;

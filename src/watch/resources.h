@@ -94,7 +94,8 @@ typedef struct {
     double link_rate;         /* of the fastest link in use, bytes per second; 0: not known */
     uint64_t network;         /* yk_network_id() */
     double seconds;           /* from the first sample to the last */
-    double stopped; /* share of that time in which this process was stopped; with a sampling thread */
+    double
+        stopped; /* share of that time in which this process was stopped, or kept from running by its cgroup */
     uint64_t samples;
     yk_mean_peak cpu, cpu_host, memory, net_in, net_out, disk_read, disk_written, disk_busy, net_busy,
         delayed, memory_stall, major_faults;

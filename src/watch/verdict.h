@@ -71,6 +71,16 @@ typedef struct {
     double stopped;   /* share of the time in which it was stopped */
 } yk_server_evidence;
 
+/* Changes whose effect is estimated. */
+typedef enum { YK_CHANGE_WORKER, YK_CHANGE_BATCH, YK_CHANGE_ASYNC, YK_CHANGES } yk_change;
+
+/* Short trials after a run (train/trial.c); 0: not tried. */
+typedef struct {
+    double speedup[YK_CHANGES];
+    double longer;                /* seconds by which computing takes longer with twice the batch */
+    double cpu_seconds, peak_rss; /* of the trials of a process; of the process before them */
+} yk_trials;
+
 typedef struct {
     bool synchronous;
     bool network;       /* the model is a network: its workers can use --threads */
@@ -95,9 +105,10 @@ typedef struct {
     double round_trip;      /* seconds */
     /* asynchronous, in one process: computing seconds per example of a worker while the others pause; 0: not known */
     double baseline;
+    yk_trials trials; /* of a job: only `longer`, the mean of its processes */
 } yk_evidence;
 
-enum { YK_MAX_NUMBERS = 28, YK_MAX_ESTIMATES = 3 };
+enum { YK_MAX_NUMBERS = 28 };
 
 typedef struct {
     yk_verdict_kind kind;
@@ -113,7 +124,7 @@ typedef struct {
     struct {
         const char *change;
         double speedup; /* in examples per second */
-    } estimate[YK_MAX_ESTIMATES];
+    } estimate[YK_CHANGES];
 } yk_verdict;
 
 const char *yk_verdict_name(yk_verdict_kind kind);

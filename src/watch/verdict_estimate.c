@@ -1,25 +1,25 @@
-/* Rough estimates of the speedup, in examples per second, that some changes would bring. An estimate that the measurements do
- * not support is left out: on a host that is busy with other programs, the times say little about this run. `./dev inject
- * --estimates` compares them with measurements. */
+/* Estimates of the speedup, in examples per second, that some changes would bring: from trials, if there were any, otherwise from
+ * the times of the run. An estimate that the measurements do not support is left out: on a host that is busy with other
+ * programs, they say little about this run. `./dev inject --estimates` compares estimates with measurements. */
 #include "watch/verdict_internal.h"
 
 static const double imbalance = 0.1; /* synchronous workers wait for the slowest of similar ones */
 static const double barriers = 3e-6; /* seconds, of two threads */
-/* Of sparse models: applying gradients of one worker, as a share of computing them; merging those of several workers, likewise */
-static const double apply_sparse = 0.6, merge_sparse = 2.0;
-
-static const double largest = 50.0; /* more cannot be told from a disturbance */
+static const double largest = 50.0;  /* more cannot be told from a disturbance */
 
 static double min(double a, double b)
 {
     return a < b ? a : b;
 }
 
-static void add(yk_verdict *v, const char *change, double speedup)
+/* A trial is better than `estimate`, which is computed from the times of the run. */
+static void add(yk_verdict *v, const yk_evidence *e, yk_change change, double estimate)
 {
+    static const char *const name[YK_CHANGES] = {"one more worker", "twice the batch", "asynchronous"};
+    const double tried = e->trials.speedup[change], speedup = tried > 0.0 ? tried : estimate;
     if (!isfinite(speedup))
         return;
-    v->estimate[v->nestimates].change = change;
+    v->estimate[v->nestimates].change = name[change];
     v->estimate[v->nestimates++].speedup = speedup;
 }
 
@@ -75,55 +75,58 @@ static double estimate_one_more_worker(const yk__facts *f, yk_verdict_kind kind)
         return more;
     if (n > 1.0)
         return more / (1.0 + (s[YK_PHASE_WORKERS] + f->messages + (e->keyed ? s[YK_PHASE_APPLY] : 0.0)) / n);
-    if (e->keyed)
-        return more / (1.0 + imbalance + merge_sparse);
+    if (e->keyed) /* merging gradients of several workers takes longer than computing them, by an unknown factor */
+        return (double)NAN;
     return more / (1.0 + imbalance + f->messages + (f->step > 0.0 ? barriers / f->step : 0.0));
 }
 
 static double estimate_twice_the_batch(const yk__facts *f)
 {
-    const double *s = f->share;
+    const double *s = f->share, longer = f->e->trials.longer;
+    if (longer > 0.0 && f->slowest < 0) /* all else stays the same */
+        return 2.0 * f->step / (f->step + longer);
     double once =
         s[YK_PHASE_WORKERS] + s[YK_PHASE_OTHER] + f->messages; /* per step, independent of the batch */
     if (f->tiny)
         once += 0.5 * s[YK_PHASE_APPLY];
+    if (f->e->keyed && f->waste[YK_VERDICT_BANDWIDTH] > 0.0)
+        once -= f->messages; /* a larger batch has more keys */
     if (f->slowest >= 0)
         once -= s[YK_PHASE_WORKERS]; /* the straggler takes twice as long as well */
     return 2.0 / (2.0 - min(fmax(once, 0.0), 1.0));
 }
 
-/* No worker waits for another one, and gradients of sparse models need not be merged. */
+/* No worker waits for another one. Gradients of sparse models need not be merged, but how long that takes is not known. */
 static double estimate_async(const yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double rate = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
-        const yk_phases_sample *l = &e->measured[i].phases;
-        double busy = yk__busy_step(&e->measured[i], false);
-        const double merging = l->phase[YK_PHASE_APPLY] - apply_sparse * l->phase[YK_PHASE_COMPUTE];
-        if (e->keyed && e->ranks <= 1 && merging > 0.0 && l->steps)
-            busy -= merging / (double)l->steps;
+        const double busy = yk__busy_step(&e->measured[i], false);
         rate += busy > 0.0 ? 1.0 / busy : 0.0;
     }
-    if (!e->nmeasured)
+    if (!e->nmeasured || (e->keyed && e->ranks <= 1))
         return (double)NAN;
+    if (f->waste[YK_VERDICT_BANDWIDTH] > yk__significant) /* as many bytes are sent */
+        return 1.0;
     const double speedup = fmax(rate * f->step / e->nmeasured, 1.0);
     if (f->slowest >= 0)
         return min(speedup, largest);
-    return min(speedup, max_speedup(f) * (e->keyed ? 3.0 : 1.0)); /* merging takes cores as well */
+    return min(speedup, max_speedup(f));
 }
 
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE)
+    const bool stopped = f->stopped >= 0 || (f->slowest >= 0 && e->measured[f->slowest].stopped > 0.2);
+    if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE || stopped)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
-        add(v, "one more worker", min(estimate_time_sharing(f, e->threads > 1 ? e->threads : 1), 1.0));
+        add(v, e, YK_CHANGE_WORKER, min(estimate_time_sharing(f, e->threads > 1 ? e->threads : 1), 1.0));
         return;
     }
-    add(v, "one more worker", estimate_one_more_worker(f, v->kind));
-    add(v, "twice the batch", estimate_twice_the_batch(f));
+    add(v, e, YK_CHANGE_WORKER, estimate_one_more_worker(f, v->kind));
+    add(v, e, YK_CHANGE_BATCH, estimate_twice_the_batch(f));
     if (e->synchronous && e->workers > 1)
-        add(v, "asynchronous", estimate_async(f));
+        add(v, e, YK_CHANGE_ASYNC, estimate_async(f));
 }

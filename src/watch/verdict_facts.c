@@ -56,7 +56,7 @@ static double waiting_share(const yk_worker_evidence *w, bool ranks)
     return w->phases.seconds > 0.0 ? yk__waited(w, ranks) / w->phases.seconds : 0.0;
 }
 
-/* Of the workers other than i: means. */
+/* Of the workers other than i (-1: of all): means. */
 typedef struct {
     double step, waiting, stopped, rate;
 } others;
@@ -64,7 +64,7 @@ typedef struct {
 static others others_of(const yk_evidence *e, int i)
 {
     others o = {0};
-    const double n = e->nmeasured - 1;
+    const double n = i < 0 ? e->nmeasured : e->nmeasured - 1;
     for (int k = 0; k < e->nmeasured; k++) {
         const yk_worker_evidence *w = &e->measured[k];
         if (k == i || !(w->phases.seconds > 0.0))
@@ -120,8 +120,9 @@ static void find_slowest(yk__facts *f)
     const yk_evidence *e = f->e;
     double factor;
     f->slowest = f->stopped = -1;
-    for (int i = 0; i < e->nservers; i++)
-        if (e->server[i].stopped > often_stopped)
+    for (int i = 0; i < e->nservers;
+         i++) /* a limit for all processes of a container stops the workers as well */
+        if (e->server[i].stopped - others_of(e, -1).stopped > often_stopped)
             f->stopped = i;
     for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
         if (is_stopped(e, i, &factor) && factor > f->slowest_factor)

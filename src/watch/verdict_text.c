@@ -113,7 +113,7 @@ static void describe_input(const yk__facts *f, yk_verdict *v)
                100.0 * yk__known(e->usage->disk_busy.mean, 0.0));
     else if (!e->streamed)
         advise(v, "the data is in memory: use a larger --batch");
-    else if (f->free < 0.5)
+    else if (f->free < 0.5 && f->cpu > 0.5)
         advise(v,
                "reading and training compete for the cores: convert the data to a cache (yoke data convert), "
                "which needs no decoding");
@@ -190,7 +190,7 @@ static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
     const yk_server_evidence *s = &f->e->server[f->stopped];
     say(v, "rank %d (%s), a parameter server, was stopped for %.0f %% of the time; the workers waited for it",
         s->rank, s->host ? s->host : "unknown host", 100.0 * s->stopped);
-    advise(v, "check what stops it: a debugger, a job scheduler, or a suspended host");
+    advise(v, "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host");
 }
 
 static void describe_straggler(const yk__facts *f, yk_verdict *v)
@@ -215,8 +215,9 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%s takes %.1f times as long for a step as the others; %.0f %% of the speed is lost", name,
             f->slowest_factor, 100.0 * v->share);
-    advise(v, "check what slows down the host of %s%s%s", name,
-           e->synchronous ? "; or do not wait for it: --mode async" : "",
+    advise(v, "check what %s %s%s%s",
+           w->stopped > 0.2 ? "stops (a CPU limit, a debugger) or slows down" : "slows down the host of",
+           name, e->synchronous ? "; or do not wait for it: --mode async" : "",
            e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
 }
 

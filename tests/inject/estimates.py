@@ -1,20 +1,23 @@
 """Compares yoke's estimates with measurements: for each base run, the changes that it estimates are made, and the speedup is
-measured. Needs a quiet host; with 16 cores, about 50 pairs are measured in five minutes. It uses only the standard library:
+measured. Needs a quiet host; with 16 cores, about 50 pairs are measured in ten minutes. It uses only the standard library:
 
     python3 tests/inject/inject.py --yoke build/yoke --estimates      the same as ./dev inject --estimates
 
-Prints one line per pair, and at the end the table of docs/performance.md. YK_ESTIMATE_SECONDS: the length of a run (3), and
-YK_ESTIMATE_LIMIT: no run starts after so many seconds (360).
+Prints one line per pair, and at the end the table of docs/performance.md. A pattern selects base runs. YK_ESTIMATE_SECONDS: the
+length of a run (3), YK_ESTIMATE_ROUNDS: how often each is made (2), and YK_ESTIMATE_LIMIT: no pair starts after so many
+seconds (600).
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import time
 
 SECONDS = float(os.environ.get("YK_ESTIMATE_SECONDS", "3"))
-LIMIT = float(os.environ.get("YK_ESTIMATE_LIMIT", "360"))
+ROUNDS = int(os.environ.get("YK_ESTIMATE_ROUNDS", "2"))
+LIMIT = float(os.environ.get("YK_ESTIMATE_LIMIT", "600"))
 CHANGES = ("one more worker", "twice the batch", "asynchronous")
 CORES = len(os.sched_getaffinity(0))
 
@@ -76,30 +79,39 @@ def order(runs):
 
 
 def measure(args, directory, table):
-    """Appends a row per pair to the table."""
+    """Appends a row per pair to the table. Each run is made ROUNDS times, in turn, because the speed of a host varies."""
     end = time.time() + LIMIT
     for model, data, options in order(bases()):
         name = label(model, options)
         evidence = os.path.join(args.record or directory, name.replace(" ", "_") + ".json")
-        before = None
-        for change, changed in changes(options):
+        if not re.search(args.pattern, name):
+            continue
+        pairs = dict(changes(options))
+        before, after = [], {change: [] for change in pairs}
+        for _ in range(ROUNDS):
             if time.time() > end:
                 print("out of time: the other pairs were not measured")
                 return
-            try:
-                before = before or run(args.yoke, directory, model, data, options, evidence)
-                after = run(args.yoke, directory, model, data, changed, os.path.join(directory, "changed.json"))
-            except (RuntimeError, subprocess.TimeoutExpired) as e:
-                print(e)
-                continue
-            kind = before["bottleneck"]["kind"]
-            estimated = {e["change"]: e["speedup"] for e in before["bottleneck"]["estimates"]}.get(change)
-            measured = after["examples_per_second"] / before["examples_per_second"]
-            table.append({"run": name, "change": change, "estimated": estimated, "measured": measured,
-                          "evidence": os.path.basename(evidence), "bottleneck": kind})
-            far = "  <- more than 25 % off" if estimated is not None and not is_close(table[-1]) else ""
-            print(f"{name:48}  {change:16}  {'-' if estimated is None else f'{estimated:.2f}':>6}  {measured:6.2f}  {kind}{far}",
-                  flush=True)
+            before.append(run(args.yoke, directory, model, data, options, evidence))
+            for change, changed in pairs.items():
+                after[change].append(run(args.yoke, directory, model, data, changed, os.path.join(directory, "changed.json")))
+        for change in pairs:
+            add_row(table, name, change, before, after[change])
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def add_row(table, name, change, before, after):
+    rates = [[summary["examples_per_second"] for summary in runs] for runs in (before, after)]
+    given = [e["speedup"] for summary in before for e in summary["bottleneck"]["estimates"] if e["change"] == change]
+    estimated, kinds = mean(given) if given else None, [summary["bottleneck"]["kind"] for summary in before]
+    table.append({"run": name, "change": change, "estimated": estimated, "measured": mean(rates[1]) / mean(rates[0]),
+                  "estimates": given, "before": rates[0], "after": rates[1], "bottleneck": kinds})
+    far = "  <- more than 25 % off" if estimated is not None and not is_close(table[-1]) else ""
+    print(f"{name:48}  {change:16}  {'-' if estimated is None else f'{estimated:.2f}':>6}  {table[-1]['measured']:6.2f}  {kinds[0]}{far}",
+          flush=True)
 
 
 def is_close(row):
@@ -123,7 +135,7 @@ def main(args):
     given = [row for row in table if row["estimated"] is not None]
     close = [row for row in given if is_close(row)]
     print_table(table)
-    print(f"\n{CORES} cores, {SECONDS:g} s per run: {len(table)} pairs; given for {len(given)}, within 25 % in {len(close)}")
+    print(f"\n{CORES} cores, {ROUNDS} runs of {SECONDS:g} s each: {len(table)} pairs; given for {len(given)}, within 25 % in {len(close)}")
     if args.estimates != "-":
         with open(args.estimates, "w") as f:
             json.dump(table, f, indent=1)

@@ -12,6 +12,7 @@ host is skipped, with the reason.
 import argparse
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -55,14 +56,49 @@ def process_of_rank(pid, rank):
     return None
 
 
-def run_stopped(process, rank, stopped, running):
-    """Stops a rank in turns until the job ends."""
+def wait_for_rank(process, rank):
     end = time.time() + 20
     target = None
     while target is None and process.poll() is None and time.time() < end:
         time.sleep(0.05)
         target = process_of_rank(process.pid, rank)
     time.sleep(0.2)
+    return target
+
+
+class Limit:
+    """A cgroup with a CPU limit, for one process. Of version 1 or 2; removed when the process has ended."""
+
+    def __init__(self, cores):
+        one = "/sys/fs/cgroup/cpu"
+        self.path = os.path.join(one if os.path.isdir(one) else "/sys/fs/cgroup", f"yoke-inject-{os.getpid()}")
+        os.makedirs(self.path, exist_ok=True)
+        for name, text in (("cpu.cfs_quota_us", f"{cores * 1e5:.0f}"), ("cpu.max", f"{cores * 1e5:.0f} 100000")):
+            if os.path.exists(os.path.join(self.path, name)):
+                self.write(name, text)
+                return
+        self.remove()
+        raise OSError("no CPU limits in this cgroup")
+
+    def write(self, name, text):
+        with open(os.path.join(self.path, name), "w") as f:
+            f.write(text)
+
+    def remove(self):
+        os.rmdir(self.path)
+
+
+def why_no_limit():
+    try:
+        Limit(0.5).remove()
+    except OSError as e:
+        return f"cannot limit the CPU time of a process: {e}"
+    return ""
+
+
+def run_stopped(process, rank, stopped, running):
+    """Stops a rank in turns until the job ends."""
+    target = wait_for_rank(process, rank)
     while target and process.poll() is None:
         try:
             os.kill(target, signal.SIGSTOP)
@@ -81,6 +117,7 @@ def run(yoke, row, directory, lan=None, evidence=None):
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **row.env}
     if evidence:
         env["YK_EVIDENCE"] = evidence
+    limit = Limit(row.limit[1]) if row.limit else None
     spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(row.spin * table.CORES)]
     try:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
@@ -88,6 +125,8 @@ def run(yoke, row, directory, lan=None, evidence=None):
             try:
                 if row.stop:
                     run_stopped(process, *row.stop)
+                if row.limit:
+                    limit.write("cgroup.procs", str(wait_for_rank(process, row.limit[0])))
                 process.wait(timeout=90)
             except subprocess.TimeoutExpired:
                 process.terminate()
@@ -99,6 +138,9 @@ def run(yoke, row, directory, lan=None, evidence=None):
         for s in spinners:
             s.kill()
             s.wait()
+        if limit:
+            time.sleep(0.2)  # until its processes have left
+            limit.remove()
     at = said.find("{")
     try:
         summary = json.loads(said[at:]) if at >= 0 else {}
@@ -150,7 +192,15 @@ def make_data(yoke, directory):
     clicks, other = gen("clicks.libsvm", 1), gen("other.libsvm", 2)
     put("large.libsvm", gen("all.libsvm", 1, "features=300&examples=22000")[:20000])
     with open(os.path.join(directory, "all.libsvm")) as f:
-        put("held-out.libsvm", f.readlines()[20000:])
+        held_out = f.readlines()[20000:]
+    put("held-out.libsvm", held_out)
+    put("reversed.libsvm", [f"{1 - int(line[0])}{line[1:]}" for line in held_out])
+    with open(os.path.join(directory, "large.libsvm")) as f:
+        large = f.readlines()
+    labels = [line[0] for line in large]
+    random.Random(1).shuffle(labels)
+    put("shuffled.libsvm", [label + line[1:] for label, line in zip(labels, large)])
+    put("constant.libsvm", [f"{line[0]} 1:1 2:0.5 7:1\n" for line in clicks])
     put("mixed.libsvm", other[:800] + clicks[:200])
     put("one.libsvm", [line for line in clicks if line.startswith("1")])
     put("leak.libsvm", [f"{line.strip()} 6000:{1 if line[0] == '1' else -1}\n" for line in clicks])
@@ -187,7 +237,7 @@ def run_all(args, chosen, directory):
     lan = None
     try:
         for row in chosen:
-            reason = f"needs {row.cores} cores" if row.cores > table.CORES else why if row.lan else ""
+            reason = f"needs {row.cores} cores" if row.cores > table.CORES else why if row.lan else why_no_limit() if row.limit else ""
             began = time.time()
             if row.lan and not reason:
                 lan = lan or lans.Lan(directory).__enter__()

@@ -23,6 +23,7 @@ class Row:
     fails: str = ""  # the run must fail with these words
     env: dict = field(default_factory=dict)
     stop: tuple = ()  # (rank, seconds stopped, seconds running): SIGSTOP and SIGCONT in turns
+    limit: tuple = ()  # (rank, cores): the CPU limit of its cgroup; needs root
     spin: int = 0  # other programs that use a core each
     cores: int = 1  # that the row needs
     lan: tuple = ()  # tc arguments of the links of three hosts; needs root
@@ -53,6 +54,10 @@ def bottlenecks():
               kinds=("straggler",), words="rank 2", stop=(2, 0.35, 0.15))
     yield Row("server stopped 70 %", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 3 --test none",
               kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
+    yield Row("rank with 0.3 cores, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --epochs 40 --test none",
+              kinds=("straggler",), words="rank 1", limit=(1, 0.3))
+    yield Row("server with 0.3 cores", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 10 --test none",
+              kinds=("straggler",), words="rank 0", limit=(0, 0.3))
     yield Row("saturated server", f"--model softmax --data {SMALL} --launch 9 --servers 1 --mode async --batch 5 --epochs 12 --test none",
               kinds=("parameter server",), words="--servers", cores=10)
     yield Row("saturated server, larger messages",
@@ -98,6 +103,12 @@ def mistakes():
     yield Row("learning rate 100, network", f"--model lenet5 --data {TINY} --lr 100 --epochs 2", fails="diverged")
     yield Row("300 examples, 200 epochs", "--model softmax --data synth:digits?examples=300 --lr 0.5 --epochs 200", warning="overfitting")
     yield Row("only one class", "--model logreg --data libsvm:one.libsvm --test none --epochs 3", warning="one_class")
+    yield Row("equal features", "--model logreg --data libsvm:constant.libsvm --test none --epochs 3", warning="constant_features")
+    yield Row("test labels reversed", "--model logreg --data libsvm:large.libsvm --test libsvm:reversed.libsvm --epochs 3",
+              warning="worse_than_chance")
+    yield Row("labels shuffled", "--model logreg --data libsvm:shuffled.libsvm --test libsvm:held-out.libsvm --epochs 3",
+              warning="majority_accuracy")
+    yield Row("learning rate 3, factorization machine", f"--model fm:8 --data {CLICKS} --lr 3 --epochs 2", warning="loss_rose")
     yield Row("batch larger than the data", "--model softmax --data synth:digits?examples=400 --workers 2 --batch 256 --epochs 5",
               warning="batch_too_large")
     yield Row("test set = training set", "--model logreg --data libsvm:clicks.libsvm --test libsvm:clicks.libsvm --epochs 3",

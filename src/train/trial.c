@@ -1,0 +1,224 @@
+/* Estimates by trial: how fast the run would be with one more worker, with twice the batch, or asynchronous.
+ *
+ * How long a step takes with other options depends on caches, memory, the cost of barriers and the cores that threads happen
+ * to run on. The times of the run itself do not show that. So after training, the unchanged and the changed runs train for
+ * some milliseconds in turn, on parameters of their own, which are then dropped:
+ *
+ *     training ......................| same | worker | batch | async | same | worker | batch | async | ... | summary
+ *
+ * The speedup of a change is the median over the rounds. A trial is the loop of loop.c with a trainer of its own, which shares
+ * only the model and the data. It is not the chief, so it neither evaluates nor saves. The first part of each trial warms
+ * up. All trials together take a small part of the training time.
+ *
+ * Processes of a job try only twice the batch, each on its own, to measure how much longer computing takes. There are no
+ * trials on streamed data, of keyed parameters in a job, and if steps are too long: then estimates follow from measured times
+ * (watch/verdict_estimate.c).
+ */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+static const double min_trained = 1.0;                   /* seconds of a run that makes trials */
+static const double max_share = 0.08, max_seconds = 0.5; /* of all trials */
+static const double shortest = 4e-3;                     /* seconds of a trial, at least, and */
+enum { STEPS = 12, MIN_ROUNDS = 2, MAX_ROUNDS = 9 };     /* as many unchanged steps */
+static const double warm_up = 0.4;                       /* share of a trial */
+static const size_t max_bytes = (size_t)64 << 20;        /* of parameters that need initial values */
+enum { SAME = YK_CHANGES, TRIALS };
+
+typedef struct {
+    yk__trainer trainer;
+    yk_config config;
+    yk_result result;
+    volatile sig_atomic_t stop;
+    double seconds, rate; /* of this trial; examples per second */
+} trial;
+
+/* ---- one trial ---- */
+
+static void set_change(const yk__trainer *t, int change, yk_config *c)
+{
+    *c = *t->config;
+    c->workers = t->local_workers + (change == YK_CHANGE_WORKER);
+    c->batch = (int64_t)(t->plan->batch * (change == YK_CHANGE_BATCH ? 2 : 1));
+    c->steps = c->quorum = c->local_steps = 0;
+    c->epochs = INT64_MAX;
+    if (change == YK_CHANGE_ASYNC) {
+        c->mode = (char *)"async"; /* not modified */
+        c->staleness = YK_BY_GROUP_NONE;
+    }
+}
+
+static void set_up(const yk__trainer *t, int change, trial *r)
+{
+    static const yk_train_caller nobody = {.single = true};
+    yk__trainer *u = &r->trainer;
+    set_change(t, change, &r->config);
+    yk_plan_describe(&r->config, 1, yk_cores(), &r->result.plan);
+    *u = (yk__trainer){.config = &r->config,
+                       .plan = &r->result.plan,
+                       .caller = &nobody,
+                       .stop = &r->stop,
+                       .result = &r->result,
+                       .train = t->train,
+                       .keymap = t->keymap,
+                       .remap = t->remap,
+                       .model = t->model,
+                       .mean_square = t->mean_square,
+                       .unit = t->unit,
+                       .slow_worker = t->slow_worker,
+                       .slow_factor = t->slow_factor,
+                       .slow_seconds = t->slow_seconds,
+                       .local_workers = r->result.plan.workers,
+                       .eval_every = UINT64_MAX / 2,
+                       .checkpoint_every = UINT64_MAX / 2,
+                       .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
+    for (int g = 0; g < t->model->ngroups; g++) {
+        u->group[g] = t->group[g];
+        u->group[g].staleness = yk_plan_staleness(&r->config, t->model->group[g].keyed);
+    }
+}
+
+/* Two threads: one trains (and starts the other workers), the other one reads the clock. */
+static yk_status train_or_time(void *context, int me)
+{
+    trial *r = context;
+    yk__trainer *u = &r->trainer;
+    yk_phases_sample before, after;
+    if (me)
+        return yk_team_run(u->team, yk__train_worker, u);
+    yk_sleep(warm_up * r->seconds);
+    const double began = yk_now();
+    yk_phases_read_all(u->phases, u->local_workers, &before);
+    yk_sleep((1.0 - warm_up) * r->seconds);
+    yk_phases_read_all(u->phases, u->local_workers, &after);
+    r->rate = (double)(after.examples - before.examples) / (yk_now() - began);
+    __atomic_store_n(&r->stop, 1, __ATOMIC_RELAXED);
+    return YK_OK;
+}
+
+/* A trial continues after the steps of the run: learning rates, and how long copies live, depend on them. */
+static uint64_t steps_so_far(const yk__trainer *t, const yk_plan *plan)
+{
+    const uint64_t per_step = plan->batch * (plan->lockstep ? (uint64_t)plan->workers : 1);
+    return yk__progress_now(t).examples / per_step;
+}
+
+static yk_status try_change(const yk__trainer *t, int change, double seconds, double *rate_out)
+{
+    trial *r = yk_alloc(1, sizeof *r, "a trial");
+    yk_team *two = NULL;
+    yk_status st = r ? yk_team_create(2, &two) : YK_ESYSTEM;
+    if (!st) {
+        set_up(t, change, r);
+        r->seconds = seconds;
+        if (!(st = yk__create_workers(&r->trainer))) {
+            yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
+            st = yk_team_run(two, train_or_time, r);
+        }
+        yk__free_workers(&r->trainer);
+        *rate_out = r->rate;
+    }
+    yk_team_free(two);
+    yk_free(r);
+    return st;
+}
+
+/* ---- all trials ---- */
+
+static bool is_possible(const yk__trainer *t)
+{
+    const bool single = t->cluster.role == YK__SINGLE;
+    size_t bytes = 0;
+    bool keyed = false;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        bytes += sizeof(float) * yk_group_floats(&t->model->group[g]) *
+                 (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
+        keyed |= t->model->group[g].keyed;
+    }
+    return (single || !keyed) && t->cluster.role != YK__SERVER && t->train.rows && t->train.rows->n &&
+           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) && !yk__thread_clock;
+}
+
+static bool is_tried(const yk__trainer *t, int change)
+{
+    const bool single = t->cluster.role == YK__SINGLE;
+    return change == SAME || change == YK_CHANGE_BATCH || (single && change == YK_CHANGE_WORKER) ||
+           (single && change == YK_CHANGE_ASYNC && t->plan->synchronous && t->plan->workers > 1);
+}
+
+/* Sets the seconds of one trial, and returns the number of rounds that there is time for. */
+static int plan_rounds(const yk__trainer *t, double trained, double *each_out)
+{
+    yk_phases_sample all;
+    int trials = 0;
+    for (int k = 0; k < TRIALS; k++)
+        trials += is_tried(t, k);
+    yk_phases_read_all(t->phases, t->local_workers, &all);
+    const double steps = (double)all.steps / t->local_workers,
+                 seconds = fmin(max_share * trained, max_seconds);
+    *each_out = steps > 0.0 ? fmax(shortest, STEPS * trained / steps) : (double)INFINITY;
+    return (int)fmin(seconds / (*each_out * trials), MAX_ROUNDS);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return (x[n / 2] + x[(n - 1) / 2]) / 2.0;
+}
+
+static double cpu_seconds(const struct rusage *u)
+{
+    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+           (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e-6;
+}
+
+static yk_status run_trials(const yk__trainer *t, int rounds, double each, yk_trials *out)
+{
+    double speedup[YK_CHANGES][MAX_ROUNDS], longer[MAX_ROUNDS]; /* longer: seconds of a step */
+    const double examples = (double)t->plan->batch * t->local_workers;
+    double unused;
+    yk_status st = try_change(t, SAME, each, &unused); /* later trials get the memory that this one frees */
+    for (int i = 0; !st && i < rounds; i++) {
+        double rate[TRIALS] = {0.0};
+        for (int k = 0; !st && k < TRIALS; k++) {
+            const int change = (k + i) % TRIALS; /* a different one first in each round */
+            st = is_tried(t, change) ? try_change(t, change, each, &rate[change]) : YK_OK;
+        }
+        for (int k = 0; k < YK_CHANGES; k++)
+            speedup[k][i] = rate[SAME] > 0.0 ? rate[k] / rate[SAME] : 0.0;
+        longer[i] = rate[SAME] > 0.0 && rate[YK_CHANGE_BATCH] > 0.0
+                        ? 2.0 * examples / rate[YK_CHANGE_BATCH] - examples / rate[SAME]
+                        : 0.0;
+    }
+    for (int k = 0; !st && k < YK_CHANGES && t->cluster.role == YK__SINGLE; k++)
+        out->speedup[k] = median(speedup[k], rounds);
+    out->longer = st ? 0.0 : median(longer, rounds);
+    return st;
+}
+
+void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
+{
+    struct rusage before, after;
+    double each;
+    *out = (yk_trials){0};
+    if (trained < min_trained || t->caller->keep_model ||
+        !is_possible(t)) /* programs do not read estimates */
+        return;
+    const int rounds = plan_rounds(t, trained, &each);
+    getrusage(RUSAGE_SELF, &before);
+    if (rounds < MIN_ROUNDS || run_trials(t, rounds, each, out))
+        return;
+    getrusage(RUSAGE_SELF, &after);
+    out->peak_rss = (double)before.ru_maxrss * 1024.0;
+    out->cpu_seconds = cpu_seconds(&after) - cpu_seconds(&before);
+}
