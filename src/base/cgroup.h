@@ -34,7 +34,7 @@ typedef struct {
     double memory_left; /* bytes that can still be allocated; HUGE_VAL: no limit */
     uint64_t
         oom_kills; /* processes that the kernel has killed since the cgroup was created, because its memory was used up */
-    double throttled;   /* seconds so far in which the limit kept threads from running, summed over cores */
+    double throttled; /* seconds so far in which the limit kept threads from running, summed over cores */
 } yk_limits;
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out);

@@ -139,4 +139,8 @@ double yk_log_gap(double seconds, double every);
 /* usage.c: updates the means from the rates since the first sample, or the peaks from those of the last interval. */
 void yk__usage_update(yk_usage *u, const yk_sample *s, bool mean);
 
+/* rates.c: of the time between two samples. `seconds` is not set. */
+yk_sample yk__rates(const yk_proc_sample *now, yk_bytes bytes, const yk_proc_sample *before,
+                    yk_bytes bytes_before);
+
 #endif
