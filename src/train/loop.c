@@ -454,6 +454,7 @@ yk_status yk__train_worker(void *trainer, int me)
                   t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
               .done = t->step,
+              .next_check = t->step,
               .epoch = t->epoch,
               .seen = t->earlier_examples};
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
