@@ -68,6 +68,13 @@ static void bursts_are_resumed(void **state)
     assert_int_equal(r.steps, 1); /* it was stopped before its first step */
     yk_result_fini(&r);
     remove_run("out=part");
+    for (int steps = 1; steps <= 40; steps += 39) { /* asynchronous; after one step */
+        assert_int_equal(train_f(&r, CLICKS " batch=1 mode=async steps=%d out=part resume=true", steps),
+                         YK_OK);
+        assert_int_equal(r.steps, steps);
+        yk_result_fini(&r);
+    }
+    remove_run("out=part");
 }
 
 /* A schedule of the learning rate turns bursts off, even if it never changes the rate. A missing or repeated step would

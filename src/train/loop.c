@@ -459,6 +459,7 @@ yk_status yk__train_worker(void *trainer, int me)
               .remote = t->cluster.remote != NULL,
               .begun = !yk__begins_gradually(t),
               .done = t->step,
+              .next_check = t->step,
               .epoch = t->epoch,
               .seen = t->earlier_examples};
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
