@@ -272,6 +272,14 @@ WRAP(int, munmap, void *at, size_t size)
     return __real_munmap(at, size);
 }
 
+WRAP(int, mprotect, void *at, size_t size, int protection)
+{
+    for (int i = 0; at && i < MAX_MAPS; i++)
+        if (memory.map[i] == at)
+            return 0;
+    return __real_mprotect(at, size, protection);
+}
+
 WRAP(int, madvise, void *at, size_t size, int advice)
 {
     return memory.on ? 0 : __real_madvise(at, size, advice);
