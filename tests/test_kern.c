@@ -145,6 +145,54 @@ static void sparse_rows_times_weights(void **state)
     }
 }
 
+/* Whether margins_unchecked() accepts the rows. If it does, its results are those of margins(). */
+static bool accepts(yk_isa isa, const yk_rows *rows, const yk_view *v)
+{
+    uint32_t pick[ROWS];
+    float z[ROWS], same[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++)
+        pick[i] = i;
+    if (!OPS(isa)->margins_unchecked(v, rows, z))
+        return false;
+    OPS(isa)->margins(v, &(yk_batch){.rows = rows, .pick = pick, .n = rows->n}, same);
+    assert_memory_equal(z, same, rows->n * sizeof *z);
+    return true;
+}
+
+static void margins_check_the_rows(void **state)
+{
+    (void)state;
+    random_state = yk_rng_seed(2, 0);
+    yk_rows rows;
+    make_rows(&rows, true);
+    rows.dim = DIM;
+    table t = make_table(0, false);
+    EACH_ISA(isa)
+    {
+        for (rows.n = 0; rows.n < ROWS; rows.n++)
+            assert_true(accepts(isa, &rows, &t.view));
+        for (size_t r = 0; r < ROWS; r++) {
+            if (rows.start[r] == rows.start[r + 1])
+                continue;
+            const uint64_t first = rows.start[r], last = rows.start[r + 1] - 1;
+            const uint32_t index = rows.index[last];
+            const float value = rows.value[first];
+            rows.n = r + 1;
+            rows.index[last] = r % 2 ? DIM : UINT32_MAX;
+            assert_false(accepts(isa, &rows, &t.view));
+            assert_false(yk_linear_ref.margins_unchecked(&t.view, &rows, (float[ROWS]){0}));
+            rows.index[last] = index;
+            rows.value[first] = r % 2 ? NAN : INFINITY;
+            assert_false(accepts(isa, &rows, &t.view));
+            rows.n = r;
+            assert_true(accepts(isa, &rows, &t.view));
+            rows.value[first] = value;
+        }
+    }
+    free(t.block);
+    yk_rows_fini(&rows);
+}
+
 /* ---- many steps of one row */
 
 enum { BIAS_KEY = 5 };
@@ -551,6 +599,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_rows_times_weights),
+        cmocka_unit_test(margins_check_the_rows),
         cmocka_unit_test(sgd_steps_match_the_reference),
         cmocka_unit_test(logistic_matches_the_reference),
         cmocka_unit_test(logistic_handles_infinity_and_nan),

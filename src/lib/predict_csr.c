@@ -1,5 +1,5 @@
-/* Predictions for a CSR matrix. Each thread checks a block of rows and predicts it while it is in the cache, so the matrix is
- * read from memory once. */
+/* Predictions for a CSR matrix. Each thread checks and predicts a block of rows at a time, so the matrix is read from memory
+ * once. */
 #include "lib/internal.h"
 
 #include "base/mem.h"
@@ -51,7 +51,20 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
                      .value = csr->value ? (float *)csr->value + base : NULL,
                      .label = s->label,
                      .raw_keys = true};
-    return yk_memory_check_block(out, first);
+    return YK_OK;
+}
+
+/* s->p of a block. */
+static yk_status predict_block(const yk_model *model, const yk_view *view, yk_rows *rows, size_t first,
+                               state *s)
+{
+    if (model->ops->predict_unchecked && model->ops->predict_unchecked(model, s->work, view, rows, s->p))
+        return YK_OK;
+    yk_status st = yk_memory_check_block(rows, first);
+    if (!st)
+        model->ops->predict(model, s->work, view, &(yk_batch){.rows = rows, .pick = s->pick, .n = rows->n},
+                            s->p, NULL);
+    return st;
 }
 
 static void put(const job *j, const float *p, size_t first, size_t n)
@@ -77,11 +90,11 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
     for (size_t first = begin; !st && first < end; first += BLOCK) {
         const size_t n = end - first < BLOCK ? end - first : BLOCK;
         yk_rows rows;
-        if ((st = block_of(j->csr, first, n, s, &rows)))
-            break;
-        const yk_batch b = {.rows = &rows, .pick = s->pick, .n = n};
-        model->ops->predict(model, s->work, view, &b, s->p, NULL);
-        put(j, s->p, first, n);
+        st = block_of(j->csr, first, n, s, &rows);
+        if (!st)
+            st = predict_block(model, view, &rows, first, s);
+        if (!st)
+            put(j, s->p, first, n);
     }
     return st;
 }

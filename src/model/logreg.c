@@ -120,6 +120,12 @@ static void burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk
     w->kern->sgd_steps(v, b, m->bias_key, lr, loss);
 }
 
+/* logistic() gives the error: adding the label to it would lose the digits of a small probability. */
+static float sigmoid(float z)
+{
+    return 1.0f / (1.0f + expf(-z));
+}
+
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
@@ -127,7 +133,18 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     if (loss)
         *loss += w->kern->logistic(w->z, &w->rows, w->err);
     for (size_t i = 0; i < b->n; i++)
-        p[i] = 1.0f / (1.0f + expf(-w->z[i])); /* err + label would lose the digits of a small p */
+        p[i] = sigmoid(w->z[i]);
+}
+
+static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_rows *rows,
+                              float *p)
+{
+    if (!w->kern->margins_unchecked(v, rows, w->z))
+        return false;
+    const float bias = m->bias_key != UINT32_MAX ? v->w[m->bias_key] : 0.0f;
+    for (size_t i = 0; i < rows->n; i++)
+        p[i] = sigmoid(w->z[i] + bias);
+    return true;
 }
 
 const yk_model_ops yk_logreg_ops = {.name = "logreg",
@@ -136,4 +153,5 @@ const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .workspace_free = workspace_free,
                                     .grad = grad,
                                     .predict = predict,
+                                    .predict_unchecked = predict_unchecked,
                                     .burst = burst};

@@ -100,6 +100,11 @@ typedef struct {
     void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
+    /* Optional (NULL): the same for all of some sparse rows, in order, which need not have been checked. Returns false, with p
+     * undefined, if an index is not below rows->dim, if a value is not finite, or for other reasons. */
+    bool (*predict_unchecked)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_rows *rows,
+                              float *p);
+
     /* Optional (NULL: 1): how many of shape.threads a worker uses for batches of `max_batch`: as many as improve its speed. */
     int (*threads)(const yk_model *m, size_t max_batch);
 
