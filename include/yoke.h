@@ -286,8 +286,8 @@ YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *da
                                         yoke_error *error);
 
 /* The same for a CSR matrix, which is checked while it is used: faster than yoke_data_from_csr() and yoke_predict_array().
- * Indices may be in any order; labels are ignored. `out` is an array of [rows][columns]: columns is yoke_model_outputs(), or
- * 2 for a model with one output p, which gets 1 - p and p. */
+ * Indices may be in any order; labels are ignored; a model that was trained on fields needs `field`. `out` is an array of
+ * [rows][columns]: columns is yoke_model_outputs(), or 2 for a model with one output p, which gets 1 - p and p. */
 YOKE_API yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *csr, float *out, size_t columns,
                                       yoke_error *error);
 

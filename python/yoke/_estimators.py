@@ -53,12 +53,15 @@ class _Classifier(ClassifierMixin, BaseEstimator):
                 "out": "none", "sample-every": 0}
 
     def _train(self, X, labels, epochs, start=None):
-        data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True))
+        fields = getattr(self, "fields", None)
+        data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True),
+                            fields=fields)
         training = Training(_native.Options(self._options(epochs)), data, start=start)
         finished = training.run()
         if training.interrupted:
             raise KeyboardInterrupt
         self.model_ = finished.model
+        self.model_.fields = fields
         self.summary_ = finished.summary
         return self
 
@@ -127,6 +130,18 @@ _OPTIONS = {"batch", "lr", "optimizer", "l1", "l2", "momentum", "mode", "stalene
             "augment"}
 
 
+class _TwoClasses:
+    def _check_classes(self, y):
+        if len(self.classes_) > 2:
+            raise ValueError("Only binary classification is supported. The type of the target is multiclass; "
+                             "use yoke.SoftmaxRegression")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
 class _Linear(_Classifier):
     def __init__(self, *, epochs=5, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
                  copy=True, random_state=None):
@@ -156,7 +171,7 @@ class _Linear(_Classifier):
         return self.model_.tensors()[name]
 
 
-class LogisticRegression(_Linear):
+class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
     epochs        passes over the data
@@ -176,22 +191,50 @@ class LogisticRegression(_Linear):
     def _model_text(self, classes):
         return "logreg"
 
-    def _check_classes(self, y):
-        if len(self.classes_) > 2:
-            raise ValueError("Only binary classification is supported. The type of the target is multiclass; "
-                             "use yoke.SoftmaxRegression")
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
 
 class SoftmaxRegression(_Linear):
     """Multinomial logistic regression for any number of classes, on dense or sparse data. Parameters: see LogisticRegression."""
 
     def _model_text(self, classes):
         return "softmax"
+
+
+class ClickModel(_TwoClasses, _Classifier):
+    """Factorization machines and deep models for two classes, on sparse data. Dense data becomes sparse: zeros are not stored.
+
+    model         "fm:8" (factorization machine with vectors of 8 numbers), "wide-deep:16", "deepfm:16", or a sum of branches such
+                  as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
+    fields        array of the field number of each column, from 0, for models with `embed`; None: all have the same field
+    optimizer     None: adagrad for the parameters of columns, adam for those of layers
+    epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
+    """
+
+    def __init__(self, model="fm:8", *, fields=None, epochs=5, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
+                 staleness=None, workers=1, copy=True, random_state=None):
+        self.model = model
+        self.fields = fields
+        self.epochs = epochs
+        self.batch = batch
+        self.lr = lr
+        self.optimizer = optimizer
+        self.l1 = l1
+        self.l2 = l2
+        self.mode = mode
+        self.staleness = staleness
+        self.workers = workers
+        self.copy = copy
+        self.random_state = random_state
+
+    def _model_text(self, classes):
+        return self.model
+
+    def _check(self, X, **others):
+        checked = super()._check(X, **others)
+        X, *y = checked if isinstance(checked, tuple) else (checked,)
+        if getattr(X, "format", None) != "csr":
+            from scipy.sparse import csr_matrix
+            X = csr_matrix(X)
+        return (X, *y) if y else X
 
 
 class Network(_Classifier):

@@ -65,7 +65,7 @@ class CDense(Structure):
 class CCsr(Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("start64", c_void_p),
                 ("start32", c_void_p), ("index", c_void_p), ("value", c_void_p), ("labels", c_void_p), ("in_place", c_int),
-                ("classes", c_uint32)]
+                ("classes", c_uint32), ("field", c_void_p)]
 
 
 class CProgress(Structure):
@@ -213,22 +213,34 @@ def _is_csr(x):
     return hasattr(x, "indptr") and getattr(x, "format", None) == "csr"
 
 
-def _csr(x, labels=None, in_place=True, classes=0):
-    """The structure, and the arrays that it points to."""
+def as_fields(fields, columns):
+    """The field number of each column, as the library wants them."""
+    given = np.asarray(fields)
+    if given.shape != (columns,) or given.dtype.kind not in "iu":
+        raise UsageError(f"fields: one integer per column is needed, [{columns}], not {given.dtype} {list(given.shape)}")
+    if given.size and (given.min() < 0 or given.max() > 65535):
+        raise UsageError(f"fields: {given.min()} to {given.max()} are not field numbers from 0 to 65535")
+    return np.ascontiguousarray(given, np.uint16)
+
+
+def _csr(x, labels=None, in_place=True, classes=0, fields=None):
+    """The structure, and the arrays that it points to. fields: the field number of each column."""
     if x.shape[1] >= 2**31 - 1:
         raise UsageError(f"the matrix has {x.shape[1]} columns; at most 2^31 - 2 fit")
     wide = x.indptr.dtype == np.int64
     arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32), np.ascontiguousarray(x.indices, np.int32),
               np.ascontiguousarray(x.data, np.float32))
-    start, index, value = map(_address, arrays)
+    if fields is not None:
+        arrays += (as_fields(fields, x.shape[1]).take(arrays[1], mode="clip"),)  # the library checks column numbers
+    start, index, value, field = map(_address, arrays if len(arrays) == 4 else (*arrays, None))
     return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, index, value, _address(labels),
-                int(in_place), classes), arrays
+                int(in_place), classes, field), arrays
 
 
 class Data:
     """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
 
-    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True):
+    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None):
         self.handle = None
         if isinstance(x, (str, os.PathLike)):
             self.rows = None
@@ -238,7 +250,12 @@ class Data:
         self.rows = x.shape[0]
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError(f"{self.rows} rows have {self.labels.size} labels")
-        self.handle = self._from_csr(x, classes, copy) if _is_csr(x) else self._from_dense(np.asarray(x), image, classes)
+        if _is_csr(x):
+            self.handle = self._from_csr(x, classes, copy, fields)
+        elif fields is not None:
+            raise UsageError("fields: only CSR matrices have fields; use scipy.sparse.csr_matrix(X)")
+        else:
+            self.handle = self._from_dense(np.asarray(x), image, classes)
 
     def _from_dense(self, x, image, classes):
         if x.ndim in (3, 4) and image is None:  # [rows][height][width] or [rows][channels][height][width]
@@ -251,8 +268,8 @@ class Data:
             ctypes.sizeof(CDense), *self.x.shape, None if pixels else _address(self.x), _address(self.x) if pixels else None,
             _address(self.labels), c, h, w, classes)))
 
-    def _from_csr(self, x, classes, copy):
-        csr, self.arrays = _csr(x, self.labels, not copy, classes)
+    def _from_csr(self, x, classes, copy, fields):
+        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields)
         return create("data_from_csr", byref(csr))
 
     def __del__(self):
@@ -263,10 +280,17 @@ class Data:
 # ---- models
 
 class Model:
-    """A trained model: predicts, and has its parameters as arrays with the names and shapes of PyTorch."""
+    """A trained model: predicts, and has its parameters as arrays with the names and shapes of PyTorch.
 
-    def __init__(self, handle):
+    fields      the field number of each column of matrices, for models that use fields; None: all have the same field. Set it
+                after `load`, because files do not contain it
+    """
+
+    fields = None
+
+    def __init__(self, handle, fields=None):
         self._handle = handle
+        self.fields = fields
 
     @classmethod
     def load(cls, path):
@@ -323,7 +347,7 @@ class Model:
 
     def probabilities_of_csr(self, x, columns):
         """[rows][columns]; with two columns and one output p: 1 - p and p."""
-        csr, arrays = _csr(x)
+        csr, arrays = _csr(x, fields=self.fields)
         out = np.empty((x.shape[0], columns), np.float32)
         call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
         del arrays  # the library borrowed them
@@ -346,7 +370,7 @@ class Model:
 
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, or on a data spec."""
-        data, score = Data(x, labels, split=TEST), CScore()
+        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None), CScore()
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}
 
@@ -356,10 +380,11 @@ class Model:
             path = os.path.join(directory, "model.safetensors")
             self.save(path)
             with open(path, "rb") as f:
-                return {"safetensors": f.read()}
+                return {"safetensors": f.read(), "fields": self.fields}
 
     def __setstate__(self, state):
         import tempfile
+        self.fields = state.get("fields")
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "model.safetensors")
             with open(path, "wb") as f:

@@ -81,7 +81,7 @@ def write_report(directories, path=None):
     return done.stdout.strip().splitlines()[-1]
 
 
-def train(model=None, data=None, test=None, *, start=None, callback=None, progress=None, copy=True, **options):
+def train(model=None, data=None, test=None, *, start=None, callback=None, progress=None, copy=True, fields=None, **options):
     """Trains, and returns a yoke.Run.
 
     model, data, test and **options are the options of `yoke train` (`yoke.options()` lists them), with _ for -: batch=100,
@@ -92,14 +92,17 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     callback    callback(metrics) is called with a dict after each evaluation; training ends when it returns True
     progress    True or False: whether to show progress (default: in notebooks and on terminals)
     copy        False: train on a CSR matrix in place, which takes less memory and more time
+    fields      field number of each column of X, for models that use fields (wide-deep, deepfm, branches with embed)
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
     """
     from_memory = {name for name, value in (("data", data), ("test", test)) if not isinstance(value, (str, os.PathLike, type(None)))}
+    if fields is not None and not from_memory:
+        raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     settings = {"model": model, "data": data, "test": test, **options}
     handle = _native.Options({name: value for name, value in settings.items() if name not in from_memory})
-    training = Training(handle, as_data(data, _native.TRAIN, copy) if "data" in from_memory else None,
-                        as_data(test, _native.TEST, copy) if "test" in from_memory else None, start)
+    training = Training(handle, as_data(data, _native.TRAIN, copy, fields) if "data" in from_memory else None,
+                        as_data(test, _native.TEST, copy, fields) if "test" in from_memory else None, start)
     evaluations = []
     view = _notebook.view(progress, options)
 
@@ -115,6 +118,8 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     directory = finished.directory
     if directory:
         evaluations = read_evaluations(directory) or evaluations
+    if finished.model is not None:
+        finished.model.fields = fields
     run = Run(finished.summary, evaluations, directory, finished.text, finished.model)
     view.finish(run)
     return run

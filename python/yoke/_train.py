@@ -120,13 +120,13 @@ class Training:
                 raise
         return finished
 
-def as_data(given, split, copy=True, image=None):
+def as_data(given, split, copy=True, fields=None):
     """None, a spec, (X, y) or X, as Data."""
     if given is None or isinstance(given, _native.Data):
         return given
     if isinstance(given, tuple):
         x, y = given
-        return _native.Data(as_rows(x), y, split, image=image, copy=copy)
+        return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
     return _native.Data(given, split=split)
 
 def as_rows(x):

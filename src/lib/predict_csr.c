@@ -49,9 +49,25 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
                      .start = s->start,
                      .index = (uint32_t *)csr->index + base,
                      .value = csr->value ? (float *)csr->value + base : NULL,
+                     .field = csr->field ? (uint16_t *)csr->field + base : NULL,
                      .label = s->label,
                      .raw_keys = true};
     return YK_OK;
+}
+
+/* A model with one field ignores field numbers. */
+static yk_status check_fields(const yk_rows *rows, uint32_t fields, size_t first)
+{
+    uint32_t largest = 0;
+    if (fields < 2)
+        return YK_OK;
+    for (uint64_t e = 0; e < rows->start[rows->n]; e++)
+        largest = rows->field[e] > largest ? rows->field[e] : largest;
+    return largest < fields ? YK_OK
+                            : yk_fail(YK_EDATA,
+                                      "rows %zu to %zu: an entry has field %u, but the model was trained on "
+                                      "%u fields",
+                                      first, first + rows->n - 1, largest, fields);
 }
 
 /* s->p of a block. */
@@ -61,6 +77,8 @@ static yk_status predict_block(const yk_model *model, const yk_view *view, yk_ro
     if (model->ops->predict_unchecked && model->ops->predict_unchecked(model, s->work, view, rows, s->p))
         return YK_OK;
     yk_status st = yk_memory_check_block(rows, first);
+    if (!st)
+        st = check_fields(rows, model->shape.fields, first);
     if (!st)
         model->ops->predict(model, s->work, view, &(yk_batch){.rows = rows, .pick = s->pick, .n = rows->n},
                             s->p, NULL);
@@ -131,8 +149,8 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
         return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu outputs, not %zu", outputs, columns);
     if (shape->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
-    if (shape->fields > 1)
-        return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model was trained on %u fields; use yoke_predict",
+    if (shape->fields > 1 && !csr->field)
+        return yk_fail(YK_EDATA, "the model was trained on %u fields, but the matrix has no field numbers",
                        shape->fields);
     if (csr->columns != shape->dim)
         return yk_fail(YK_EDATA, "the matrix has %zu columns, but the model was trained on %zu", csr->columns,

@@ -32,7 +32,8 @@ def test_check_estimator():
     from sklearn.utils.estimator_checks import check_estimator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for estimator in (yoke.LogisticRegression(), yoke.SoftmaxRegression(), yoke.Network()):
+        for estimator in (yoke.LogisticRegression(), yoke.SoftmaxRegression(), yoke.ClickModel(),
+                          yoke.Network()):
             check_estimator(estimator)
 
 
@@ -137,6 +138,43 @@ def test_partial_fit_continues():
     assert softmax.predict_proba(Z).shape == (400, 3)
     sparse = yoke.SoftmaxRegression().partial_fit(sp.csr_matrix(Z[labels < 2]), labels[labels < 2], classes=[0, 1, 2])
     assert sparse.predict_proba(sp.csr_matrix(Z)).shape == (400, 3)
+
+
+def test_click_model_with_fields():
+    rng = np.random.default_rng(3)
+    a, b = rng.integers(0, 10, (2, 2000))
+    index = np.stack([a, 10 + b], axis=1)  # two original columns with ten values each
+    X = sp.csr_matrix((np.ones(4000, np.float32), index.ravel(), np.arange(2001) * 2), (2000, 20))
+    y = (a + b) % 2  # no single value tells anything
+    fields = np.arange(20) // 10
+    deep = "embed 4, dense 8, relu, dense 1"
+    model = yoke.ClickModel(deep, fields=fields, lr=0.05, epochs=10).fit(X, y)
+    assert model.score(X, y) > 0.95, model.score(X, y)
+    inputs = {name: t.shape for name, t in model.model_.tensors().items()}
+    assert any(shape[-1] == 8 for shape in inputs.values()), inputs  # two fields of four numbers
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert abs(model.model_.evaluate(X, y)["accuracy"] - model.score(X, y)) < 1e-6
+    assert yoke.ClickModel("fm:4", lr=0.1, epochs=20).fit(X, y).score(X, y) > 0.95  # needs no fields
+    run = yoke.train(deep, (X, y), (X, y), fields=fields, lr=0.05, epochs=10, batch=16, out="none")
+    assert run.summary["test_accuracy"] > 0.95 and (run.predict(X) == y).mean() > 0.95
+    run.model.fields = None
+    for words, act in (("trained on 2 fields, but the matrix has no field numbers", lambda: run.predict(X)),
+                       ("one integer per column is needed", lambda: yoke.ClickModel(deep, fields=fields[:3]).fit(X, y)),
+                       ("not field numbers", lambda: yoke.ClickModel(deep, fields=fields - 1).fit(X, y)),
+                       ("only CSR matrices have fields", lambda: yoke.train(deep, (X.toarray(), y), fields=fields, out="none")),
+                       ("other data has its own", lambda: yoke.train(deep, "synth:ctr", fields=fields, out="none"))):
+        try:
+            act()
+        except ValueError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
+    run.model.fields = fields * 2
+    try:
+        run.predict(X)
+    except yoke.DataError as error:
+        assert "field 2, but the model was trained on 2 fields" in str(error), error
 
 
 def test_network_on_images():
