@@ -43,6 +43,50 @@ setup() {
     [ "$(complete_words yoke train --mode a)" = async ]
 }
 
+@test "zsh completes commands, options and values" {
+    command -v zsh >/dev/null || skip "zsh is not installed"
+    PATH=$BUILD:$PATH
+    # What the completion system of zsh does for a function, as far as this one needs it: the last word is completed.
+    cat >complete.zsh <<'END'
+compadd() {
+    local name
+    local -a found
+    while [[ $1 == -* ]]; do
+        case $1 in
+        -a) name=$2; found=(${(P)name}); shift ;;
+        -S) shift ;;
+        esac
+        shift
+    done
+    print -r -- ${(M)@:#$PREFIX*} ${(M)found:#$PREFIX*}
+}
+_files() { print files }
+file=$1
+shift
+words=("$@") CURRENT=$# PREFIX=$words[-1]
+source $file
+END
+    complete_words() { zsh -f complete.zsh "$ROOT/completions/_yoke" "$@"; }
+    [ "$(complete_words yoke pre)" = predict ]
+    [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
+    [ "$(complete_words yoke data con)" = convert ]
+    [ "$(complete_words yoke data gen --form)" = --format ]
+    [ "$(complete_words yoke train --mode a)" = async ]
+    [[ "$(complete_words yoke train --data cs)" == csv:*files ]]
+}
+
+@test "fish completes commands, options and values" {
+    command -v fish >/dev/null || skip "fish is not installed"
+    PATH=$BUILD:$PATH
+    complete_words() { fish --no-config -c "source $ROOT/completions/yoke.fish; complete -C '$*'"; }
+    [ "$(complete_words yoke pre)" = predict ]
+    [ "$(complete_words yoke train --checkp)" = --checkpoint-every ]
+    [ "$(complete_words yoke data con)" = convert ]
+    [ "$(complete_words yoke data gen --form)" = --format ]
+    [ "$(complete_words yoke train --mode a)" = async ]
+    [[ "$(complete_words yoke train --data cs)" == csv:* ]]
+}
+
 @test "the versions of the program, the change log and CMake agree" {
     version=$("$YOKE" version | sed -n '1s/yoke \([^ ]*\) .*/\1/p')
     grep -q "^project(yoke VERSION $version " "$ROOT/CMakeLists.txt"
