@@ -141,15 +141,63 @@ status=$?
 [ $status -eq 2 ] || fail "one process with --servers: exit status $status, not 2"
 echo "one process with --servers: exit status 2"
 
-# A batch script, as users submit it.
+# Batch scripts, as users submit them. sbatch --wait would look only every ten seconds.
+submit() { # ARGUMENT...: sets $id
+    id=$(YOKE=$yoke timeout -k 2 60 sbatch --parsable --time=5 "$@" 2>err) || fail "sbatch $*: exit status $?"
+}
+becomes() { # STATE
+    for _ in $(seq 600); do
+        state=$(squeue -h -t all -j "$id" -o %T)
+        case $state in
+        "$1") return 0 ;;
+        COMPLETED | FAILED | CANCELLED | TIMEOUT) return 1 ;;
+        esac
+        sleep 0.1
+    done
+    return 1
+}
 options=$(echo "$*" | sed 's/^train //') # no option has a space in it
 cp "$scripts/slurm-train.sh" . || fail "there is no $scripts/slurm-train.sh"
 # shellcheck disable=SC2086  # several words
-YOKE=$yoke timeout -k 2 60 sbatch --wait --time=5 --ntasks=3 --output=batch.out ./slurm-train.sh $options --out batch >out 2>err ||
-    fail "sbatch: exit status $?: $(tail -n 15 batch.out)"
+submit --ntasks=3 --output=batch.out ./slurm-train.sh $options --out batch
+becomes COMPLETED || fail "slurm-train.sh: $state: $(tail -n 15 batch.out)"
 grep -q '"ranks": *3' batch/summary.json || fail "sbatch: $(cat batch/summary.json)"
 cmp batch/checkpoints/step-17/model.safetensors replicas/checkpoints/step-17/model.safetensors || fail "sbatch: other bits than srun"
 echo "deploy/slurm-train.sh by sbatch: ok"
+
+# A sweep; the second one continues the first, which had ended, and trains nothing. The signal that Slurm sends before the time
+# limit ends a sweep and queues it again.
+cat >grid.ini <<'END'
+[sweep]
+repeats = 1
+epochs = 1
+[train]
+model = softmax
+data = synth:digits?examples=200
+[grid]
+batch = 10 20
+END
+sweep() { submit --output=sweep.out "$scripts/slurm-sweep.sh" grid.ini --quiet; }
+written=
+for number in 1 2; do
+    sweep
+    becomes COMPLETED || fail "slurm-sweep.sh: $state: $(tail -n 15 sweep.out)"
+    [ "$(find runs/grid -name summary.json | wc -l)" = 2 ] || fail "slurm-sweep.sh: $(ls runs/grid/*): $(tail -n 15 sweep.out)"
+    before=$written
+    written=$(stat -c %y runs/grid/*/summary.json)
+    [ $number = 1 ] || [ "$written" = "$before" ] || fail "slurm-sweep.sh trained again what was there"
+done
+sed -i 's/epochs = 1/epochs = 100000/' grid.ini
+rm -r runs/grid
+sweep
+for _ in $(seq 200); do
+    ls runs/grid/*/metrics.jsonl >/dev/null 2>&1 && break
+    sleep 0.1
+done
+scancel --signal=USR1 --batch "$id"
+becomes PENDING || fail "slurm-sweep.sh was not queued again: $state: $(tail -n 15 sweep.out)"
+scancel "$id"
+echo "deploy/slurm-sweep.sh by sbatch: ok, also its second run, and queued again by SIGUSR1"
 
 # Slurm ends a job with SIGTERM to all processes, and SIGKILL some time later.
 job 3 "$@" --steps 10000000 --out stopped &
