@@ -27,6 +27,21 @@ setup() {
     YK_MPI_PLUGIN=/nowhere moved/bin/yoke version | grep -q '^MPI        none'
 }
 
+@test "a Debian package has what its policy requires, and runs from another directory" {
+    for program in cpack file dpkg-shlibdeps; do
+        command -v $program >/dev/null || skip "$program is not installed (./dev deb installs it)"
+    done
+    cpack --config "$BUILD/CPackConfig.cmake" -G DEB -B "$PWD" >cpack.log 2>&1 || { cat cpack.log; return 1; }
+    dpkg-deb -x yoke_*.deb root
+    for file in bin/yoke lib/libyoke.so.0 share/doc/yoke/copyright share/doc/yoke/changelog.gz share/man/man1/yoke-train.1.gz \
+        share/zsh/vendor-completions/_yoke; do
+        [ -e "root/usr/$file" ] || { echo "no $file"; return 1; }
+    done
+    root/usr/bin/yoke version | grep -q '^yoke '
+    dpkg-deb -f yoke_*.deb Depends | grep -q 'libc6.*libjansson4'
+    ! dpkg-deb -f yoke_*.deb Depends | grep -q mpi || { echo "MPI is only recommended"; return 1; }
+}
+
 @test "bash completes commands, options and values" {
     PATH=$BUILD:$PATH
     # shellcheck source=/dev/null
