@@ -133,7 +133,7 @@ by_mpirun() { # WORD... ("yoke" is the program)
         words+=("$word")
     done
     status=0
-    timeout -k 2 60 mpirun --oversubscribe --bind-to none -q "${words[@]}" >out 2>err || status=$?
+    timeout -k 2 60 mpirun --oversubscribe --bind-to none "${words[@]}" >out 2>err || status=$?
     [ "$status" -eq 0 ] || FORGIVEN=yes # files that mpirun leaves when a job fails are not yoke's to remove
 }
 

@@ -114,8 +114,10 @@ static int train(yk_config *config)
                                   .end_process = end_process,
                                   .ranked = yk_terminal_rank};
     yk_status st = yk_train(config, &host, &result);
-    if (!st && result.chief)
+    if (!st && result.chief) {
+        yk_job_redirect_results();
         st = print_results(config, &result);
+    }
     return leave(config, &result, st);
 }
 

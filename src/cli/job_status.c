@@ -79,15 +79,47 @@ void yk_job_report_outcome(yk_status status)
     close(fd);
 }
 
-yk_status yk_job_outcome_create(const char *directory, char *path, size_t size)
+void yk_job_redirect_results(void)
 {
-    snprintf(path, size, "%s/ended", directory);
+    const char *path = getenv("YK_RESULTS");
+    const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (fd < 0) /* this may be another host */
+        return;
+    fflush(stdout);
+    dup2(fd, STDOUT_FILENO);
+    close(fd);
+}
+
+static yk_status create_file(const char *path, const char *variable)
+{
     const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return yk_fail(YK_ESYSTEM, "%s: cannot create the file: %s", path, strerror(errno));
     close(fd);
-    setenv("YK_ENDED", path, 1);
+    setenv(variable, path, 1);
     return YK_OK;
+}
+
+yk_status yk_job_outcome_create(const char *directory, char *path, size_t size)
+{
+    snprintf(path, size, "%s/results", directory);
+    yk_status st = create_file(path, "YK_RESULTS");
+    snprintf(path, size, "%s/ended", directory);
+    return st ? st : create_file(path, "YK_ENDED");
+}
+
+FILE *yk_job_results(void)
+{
+    const char *path = getenv("YK_RESULTS");
+    struct stat file;
+    return path && stat(path, &file) == 0 && file.st_size > 0 ? fopen(path, "re") : NULL;
+}
+
+void yk_job_results_clear(void)
+{
+    const char *path = getenv("YK_RESULTS");
+    if (path && truncate(path, 0))
+        yk_warn("%s: %s", path, strerror(errno));
 }
 
 bool yk_job_outcome_read(const char *path, yk_job_outcome *out)

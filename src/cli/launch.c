@@ -125,12 +125,15 @@ static outcome stopped_early(void)
 /* The processes have reported how the job ended. */
 static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome *how)
 {
-    const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
-    if (how->status == YK_EINTERRUPTED)
+    /* when a process dies, mpirun interrupts the others */
+    const bool died = how->status == YK_EINTERRUPTED && *o->died && !yk_cli_stop,
+               lost = how->status == YK_ELOST || how->status == YK_ESTOP || died;
+    if (how->status == YK_EINTERRUPTED && !died)
         return stopped_early();
     if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
-    return (outcome){.restartable = lost, .exit = yk_status_exit(how->status), .why = "a process was lost"};
+    return (outcome){
+        .restartable = lost, .exit = died ? 1 : yk_status_exit(how->status), .why = "a process was lost"};
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
@@ -176,7 +179,7 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
-    if (!*o->died && !o->lost && code > 128) {
+    if (!*o->died && !o->lost && code > 128 && code - 128 < NSIG) {
         snprintf(text, sizeof text, "the job was lost: a process was ended by signal %d (%s)", code - 128,
                  strsignal(code - 128));
         yk_report_error(text);

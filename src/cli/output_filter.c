@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/job_status.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -43,7 +44,9 @@ static void end_block(yk_output_filter *o)
                                         "lost communication with",
                                         "unable to reliably start", /* see yk_output_filter.unreachable */
                                         NULL};
-    o->unreachable |= memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL;
+    o->unreachable |=
+        memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL ||
+        (!o->begun && memmem(o->block, o->nblock, "lost communication with a remote daemon", 39));
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
         save_death_message(o);
     if (!has(o->block, o->nblock, known))
@@ -107,10 +110,30 @@ static void read_results(yk_output_filter *o)
     } while (got > 0);
 }
 
+/* The mpirun of Open MPI 5 may forward lines of stderr to stdout. */
+static void take_messages(yk_output_filter *o)
+{
+    for (size_t at = 0, n; at < o->nresult; at += n) {
+        const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
+        char text[64];
+        if (!end)
+            return;
+        n = (size_t)(end + 1 - line);
+        if (line[0] != '\001')
+            continue;
+        snprintf(text, sizeof text, "%.*s", (int)n, line);
+        handle_line(o, text, strlen(text));
+        o->nresult -= n;
+        memmove(o->result + at, end + 1, o->nresult - at);
+        n = 0;
+    }
+}
+
 void yk_output_filter_read(yk_output_filter *o)
 {
     ssize_t got;
     read_results(o);
+    take_messages(o);
     while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
         o->last_output = yk_now();
         o->n += (size_t)got;
@@ -145,17 +168,32 @@ void yk_output_filter_wait(yk_output_filter *o, double seconds)
     }
 }
 
-/* Prints the results. mpirun may have written messages to stdout, too. */
+static bool copy_results(FILE *from)
+{
+    char text[4096];
+    bool ok = true;
+    for (size_t n; (n = fread(text, 1, sizeof text, from));)
+        ok &= fwrite(text, 1, n, stdout) == n;
+    return fclose(from) == 0 && ok;
+}
+
+/* Prints the results. mpirun may have written messages to stdout, too; if the results are in a file, everything else is a
+ * message. */
 static bool forward_results(yk_output_filter *o)
 {
+    FILE *file = yk_job_results();
     bool ok = true;
     for (size_t at = 0, n; at < o->nresult; at += n) {
         const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
         n = end ? (size_t)(end + 1 - line) : o->nresult - at;
-        if (o->in_block || is_dashes(line, n))
+        if (file || o->in_block || is_dashes(line, n))
             handle_line(o, line, n);
         else
             ok &= fwrite(line, 1, n, stdout) == n;
+    }
+    if (file) {
+        ok &= copy_results(file);
+        yk_job_results_clear();
     }
     return fflush(stdout) == 0 && ok;
 }

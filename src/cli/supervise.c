@@ -50,7 +50,10 @@ static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 /* Seconds for mpirun to end after its ranks have ended, with this status. */
 static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_status status)
 {
-    const bool complete = o->nresult && o->result[o->nresult - 1] == '\n';
+    FILE *file = yk_job_results();
+    const bool complete = file || (o->nresult && o->result[o->nresult - 1] == '\n');
+    if (file)
+        fclose(file);
     return v->results && !status && !complete ? result_grace : grace;
 }
 
