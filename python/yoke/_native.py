@@ -237,6 +237,14 @@ def _csr(x, labels=None, in_place=True, classes=0, fields=None):
                 int(in_place), classes, field), arrays
 
 
+def _as_labels(labels):
+    given = np.asarray(labels)
+    if given.dtype != np.int32 and (given.dtype.kind not in "biuf" or not np.array_equal(given, given.astype(np.int32))):
+        raise UsageError(f"the labels must be class numbers 0, 1, 2, ..., not {given.dtype}"
+                         + (f": {given.flat[0]!r}" if given.size else "") + "; the estimators accept other labels")
+    return np.ascontiguousarray(given, np.int32)
+
+
 class Data:
     """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
 
@@ -246,7 +254,7 @@ class Data:
             self.rows = None
             self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
             return
-        self.labels = None if labels is None else np.ascontiguousarray(labels, np.int32)
+        self.labels = None if labels is None else _as_labels(labels)
         self.rows = x.shape[0]
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError(f"{self.rows} rows have {self.labels.size} labels")

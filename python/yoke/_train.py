@@ -121,13 +121,11 @@ class Training:
         return finished
 
 def as_data(given, split, copy=True, fields=None):
-    """None, a spec, (X, y) or X, as Data."""
-    if given is None or isinstance(given, _native.Data):
-        return given
-    if isinstance(given, tuple):
-        x, y = given
-        return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
-    return _native.Data(given, split=split)
+    """(X, y) as Data."""
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise _native.UsageError(f"data and test: a spec or a pair (X, y) is needed, not {type(given).__name__}")
+    x, y = given
+    return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
 
 def as_rows(x):
     """Arrays, CSR matrices and anything that NumPy or SciPy can make one of: DataFrames, other sparse formats."""

@@ -60,6 +60,10 @@ def test_exceptions_have_the_text_of_the_program():
     assert isinstance(error, ValueError) and error.status == 2
     raises(yoke.UsageError, "--model is missing", None, DIGITS, out="none")
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
+    rows = np.zeros((4, 2), np.float32)
+    raises(yoke.UsageError, "a spec or a pair (X, y) is needed, not ndarray", "softmax", rows, out="none")
+    raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
+    raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
     error = raises(yoke.TrainingError, "", "softmax", DIGITS, lr=1e9, out="none")
     assert error.summary["state"] == "failed"
     try:
