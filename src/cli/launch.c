@@ -125,15 +125,12 @@ static outcome stopped_early(void)
 /* The processes have reported how the job ended. */
 static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome *how)
 {
-    /* when a process dies, mpirun interrupts the others */
-    const bool died = how->status == YK_EINTERRUPTED && *o->died && !yk_cli_stop,
-               lost = how->status == YK_ELOST || how->status == YK_ESTOP || died;
-    if (how->status == YK_EINTERRUPTED && !died)
+    const bool lost = how->status == YK_ELOST || how->status == YK_ESTOP;
+    if (how->status == YK_EINTERRUPTED)
         return stopped_early();
     if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
-    return (outcome){
-        .restartable = lost, .exit = died ? 1 : yk_status_exit(how->status), .why = "a process was lost"};
+    return (outcome){.restartable = lost, .exit = yk_status_exit(how->status), .why = "a process was lost"};
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
@@ -204,6 +201,14 @@ static void save_lost(const job *j, time_t since, const yk_output_filter *o, int
         yk_summary_save_lost(j->config, &lost);
 }
 
+/* Whether the processes were interrupted by mpirun, because one of them died or because the launcher ended it: the reason is
+ * not in their report. */
+static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, const yk_job_outcome *how)
+{
+    return how->status == YK_EINTERRUPTED && !yk_cli_stop &&
+           (*o->died || v->lost > 0.0 || v->gone > 0.0 || v->hangs);
+}
+
 /* Runs the job once. */
 static outcome attempt(const job *j, int64_t number, bool *begun)
 {
@@ -234,8 +239,9 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
     yk_job_outcome how = {.error = ""};
-    outcome o = yk_has_ended(&filter, j->ended, &how) ? classify_reported(&filter, &how)
-                                                      : classify_unreported(status, &filter, &v, *begun);
+    const bool reported = yk_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
+    outcome o =
+        reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *begun);
     if (o.exit && *filter.died) {
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
