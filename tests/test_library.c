@@ -281,6 +281,55 @@ static void arrays_of(const yoke_model *m, const yoke_data *data, const taken *e
     free(p);
 }
 
+/* A model with fields predicts a CSR matrix with field numbers, and names what is wrong with them. */
+static void a_matrix_with_fields_is_predicted(void **state)
+{
+    (void)state;
+    enum { N = 600, WIDTH = 2, WIDE = 20 };
+    static int32_t index[N * WIDTH], label[N], start[N + 1];
+    static uint16_t field[N * WIDTH];
+    static float p[N], same[N];
+    yoke_error error;
+    for (int i = 0; i < N; i++) {
+        start[i + 1] = (i + 1) * WIDTH;
+        label[i] = (i % 10 + i / 10) % 2;
+        index[2 * i] = i % 10;
+        index[2 * i + 1] = 10 + i / 10 % 10;
+        field[2 * i + 1] = 1;
+    }
+    yoke_csr csr = YOKE_CSR_INIT;
+    csr.rows = N;
+    csr.columns = WIDE;
+    csr.start32 = start;
+    csr.index = index;
+    csr.labels = label;
+    csr.field = field;
+    yoke_training t = YOKE_TRAINING_INIT;
+    yoke_options *o = OPTIONS({"model", "embed 2, dense 4, relu, dense 1"}, {"epochs", "1"}, {"out", "none"},
+                              {"test", "none"});
+    t.options = o;
+    yoke_data *data;
+    assert_int_equal(yoke_data_from_csr(&csr, &data, &error), YOKE_OK);
+    t.data = data;
+    yoke_run *run = train(&t);
+    yoke_model *m;
+    assert_int_equal(yoke_run_model(run, &m, &error), YOKE_OK);
+    assert_int_equal(yoke_predict_array(m, data, p, N, &error), YOKE_OK);
+    assert_int_equal(yoke_predict_csr(m, &csr, same, 1, &error), YOKE_OK);
+    for (int i = 0; i < N; i++)
+        assert_true(fabsf(p[i] - same[i]) < 1e-6f);
+    field[N] = 2;
+    assert_int_equal(yoke_predict_csr(m, &csr, same, 1, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "an entry has field 2, but the model was trained on 2 fields"));
+    csr.field = NULL;
+    assert_int_equal(yoke_predict_csr(m, &csr, same, 1, &error), YOKE_BAD_DATA);
+    assert_non_null(strstr(error.message, "the matrix has no field numbers"));
+    yoke_model_free(m);
+    yoke_run_free(run);
+    yoke_data_free(data);
+    yoke_options_free(o);
+}
+
 /* The probabilities of the rows of a CSR matrix are those of yoke_predict_array(), in any order of indices, with one or two
  * columns; bad rows are named. */
 static void a_matrix_is_predicted_while_it_is_checked(void **state)
@@ -601,6 +650,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_test_directory,
                                         remove_test_directory),
         cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_test_directory, remove_test_directory),
+        cmocka_unit_test(a_matrix_with_fields_is_predicted),
         cmocka_unit_test(a_matrix_is_predicted_while_it_is_checked),
         cmocka_unit_test_setup_teardown(models_predict_the_same, make_test_directory, remove_test_directory),
         cmocka_unit_test(callbacks_observe_and_can_cancel),

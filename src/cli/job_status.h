@@ -11,6 +11,8 @@
  *
  *     yk_job_redirect_results()  stdout, a file              yk_job_results()
  *
+ *     yk_job_redirect_results()  stdout, a file              yk_job_results()
+ *
  * The exit status of mpirun is not reliable: it may be 0 after a failure, or mpirun may hang. Lines on stderr arrive from
  * every host, after the process's other output (output_filter.h hides them from the user). But mpirun may end before it
  * has forwarded them. So the outcome is also written to a file, which processes on the launcher's host can reach. The

@@ -217,6 +217,14 @@ static void save_lost(const job *j, time_t since, const yk_output_filter *o, int
         yk_summary_save_lost(j->config, &lost);
 }
 
+/* Whether the processes were interrupted by mpirun, because one of them died or because the launcher ended it: the reason is
+ * not in their report. */
+static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, const yk_job_outcome *how)
+{
+    return how->status == YK_EINTERRUPTED && !yk_cli_stop &&
+           (*o->died || o->init_failed || v->lost > 0.0 || v->gone > 0.0 || v->hangs);
+}
+
 /* Runs the job once. */
 static outcome attempt(const job *j, int64_t number, bool *begun)
 {
@@ -249,9 +257,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
     const yk_status written = yk_output_filter_end(&filter);
     *begun |= filter.begun;
     yk_job_outcome how = {.error = ""};
-    bool reported = yk_has_ended(&filter, j->ended, &how);
-    if (how.status == YK_EINTERRUPTED && !yk_cli_stop && (filter.init_failed || *filter.died))
-        reported = false; /* mpirun ended the others with a signal, because a process had failed */
+    const bool reported = yk_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
     outcome o =
         reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *begun);
     if (o.exit && *filter.died) {
