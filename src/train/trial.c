@@ -16,6 +16,7 @@
  */
 #include "train/trainer.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -140,7 +141,8 @@ static bool is_possible(const yk__trainer *t)
         keyed |= t->model->group[g].keyed;
     }
     return (single || !keyed) && t->cluster.role != YK__SERVER && t->train.rows && t->train.rows->n &&
-           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) && !yk__thread_clock;
+           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
+           4.0 * (double)bytes < yk_memory_available("/proc", "/sys") && !yk__thread_clock;
 }
 
 static bool is_tried(const yk__trainer *t, int change)
