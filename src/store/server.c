@@ -130,8 +130,11 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
         return YK_OK;
     yk_status st = yk_inbox_receive(s->config.comm, &c->in, c->peer, YK__TAG_UP, YK_PURPOSE_PUSH, &done);
     *busy |= done || c->in.op.active != receiving;
-    if (!st && done)
+    if (!st && done) { /* it may have begun in an earlier turn */
+        wait_ends(s, yk_now_ns());
+        yk_phase_to(s->config.phases, YK_PHASE_RECEIVING);
         st = yk__handle_message(s, c);
+    }
     if (!st && done && s->config.quorum) /* a step uses exactly that many gradients */
         st = yk__close_round_if_all(s);
     return st;
@@ -274,12 +277,32 @@ static bool ended(const yk_server *s)
     return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
 }
 
-/* A turn of the loop ends. MPI may give the core to another process in the next call, so the wait begins now. A turn without
- * a message may still have moved parts of a large one, which takes longer than polling. */
+/* Whether a message is being received or sent in parts. */
+static bool is_moving(const yk_server *s)
+{
+    for (int i = 0; i < s->nclients; i++) {
+        const yk__client *c = &s->client[i];
+        if (c->in.op.active)
+            return true;
+        for (int p = 0; p < s->npulls; p++)
+            if (c->pull[p].op.active)
+                return true;
+    }
+    return false;
+}
+
+/* A turn of the loop ends. A turn that began while the server waited may have sent or received for the workers of this process,
+ * or moved parts of a large message, which takes longer than polling: that is not waiting. MPI may give the core to another
+ * process in the next call, so the next wait begins now. */
 static void turn_ends(yk_server *s, bool busy, uint64_t began)
 {
-    if (!busy && yk_now_ns() - began > polling_ns)
+    yk_phases *p = s->config.phases;
+    const uint64_t now = yk_now_ns();
+    if (s->idle && (busy || (now - began > polling_ns && is_moving(s)))) {
         wait_ends(s, began);
+        yk_phase_to(p, YK_PHASE_OTHER);
+        yk_phase_move(p, YK_PHASE_WAITING, YK_PHASE_OTHER, now - began);
+    }
     wait_begins(s);
 }
 

@@ -16,6 +16,7 @@
  */
 #include "train/trainer.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -140,7 +141,8 @@ static bool is_possible(const yk__trainer *t)
         keyed |= t->model->group[g].keyed;
     }
     return (single || !keyed) && t->cluster.role != YK__SERVER && t->train.rows && t->train.rows->n &&
-           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) && !yk__thread_clock;
+           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
+           4.0 * (double)bytes < yk_memory_available("/proc", "/sys") && !yk__thread_clock;
 }
 
 static bool is_tried(const yk__trainer *t, int change)
@@ -185,10 +187,12 @@ static double cpu_seconds(const struct rusage *u)
 static yk_status run_trials(const yk__trainer *t, int rounds, double each, yk_trials *out)
 {
     double speedup[YK_CHANGES][MAX_ROUNDS], longer[MAX_ROUNDS]; /* longer: seconds of a step */
-    const double examples = (double)t->plan->batch * t->local_workers;
+    const double examples = (double)t->plan->batch * t->local_workers,
+                 deadline = yk_now() + 2.0 * max_seconds;
     double unused;
     yk_status st = try_change(t, SAME, each, &unused); /* later trials get the memory that this one frees */
-    for (int i = 0; !st && i < rounds; i++) {
+    int i = 0;
+    for (; !st && i < rounds && yk_now() < deadline; i++) { /* it takes longer on a busy host */
         double rate[TRIALS] = {0.0};
         for (int k = 0; !st && k < TRIALS; k++) {
             const int change = (k + i) % TRIALS; /* a different one first in each round */
@@ -200,10 +204,12 @@ static yk_status run_trials(const yk__trainer *t, int rounds, double each, yk_tr
                         ? 2.0 * examples / rate[YK_CHANGE_BATCH] - examples / rate[SAME]
                         : 0.0;
     }
-    for (int k = 0; !st && k < YK_CHANGES && t->cluster.role == YK__SINGLE; k++)
-        out->speedup[k] = median(speedup[k], rounds);
-    out->longer = st ? 0.0 : median(longer, rounds);
-    return st;
+    if (st || i < MIN_ROUNDS)
+        return st;
+    for (int k = 0; k < YK_CHANGES && t->cluster.role == YK__SINGLE; k++)
+        out->speedup[k] = median(speedup[k], i);
+    out->longer = median(longer, i);
+    return YK_OK;
 }
 
 void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
@@ -216,8 +222,9 @@ void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
         return;
     const int rounds = plan_rounds(t, trained, &each);
     getrusage(RUSAGE_SELF, &before);
-    if (rounds < MIN_ROUNDS || run_trials(t, rounds, each, out))
+    if (rounds < MIN_ROUNDS)
         return;
+    run_trials(t, rounds, each, out); /* an error means: no estimates */
     getrusage(RUSAGE_SELF, &after);
     out->peak_rss = (double)before.ru_maxrss * 1024.0;
     out->cpu_seconds = cpu_seconds(&after) - cpu_seconds(&before);
