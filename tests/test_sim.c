@@ -162,6 +162,38 @@ static void test_sum(void **state)
         simulate(RANKS, seed, sum, NULL);
 }
 
+/* ---- after an error ---- */
+
+/* Rank 0 gives up a long message, and frees its buffer. No one reads it any more. */
+static yk_status gives_up(void *context, int rank)
+{
+    yk_comm *c;
+    yk_op op;
+    char *buf = calloc(LONG, 1);
+    WANT(buf);
+    (void)context;
+    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
+    if (rank == 0) {
+        TRY(yk_comm_send(c, 1, 20, YK_PURPOSE_PUSH, buf, LONG, &op));
+        yk_comm_abandon(c);
+        free(buf);
+        yk_sleep_ns(3000000000u);
+    } else {
+        yk_sleep_ns(1000000000u);
+        WANT(yk_comm_recv_wait(c, 0, 20, YK_PURPOSE_PUSH, buf, LONG, 1.0, "a long message") == YK_ELOST);
+        yk_comm_abandon(c);
+        free(buf);
+    }
+    yk_comm_stop(c, false);
+    return YK_OK;
+}
+
+static void test_abandon(void **state)
+{
+    (void)state;
+    simulate(2, 1, gives_up, NULL);
+}
+
 /* ---- missing heartbeats ---- */
 
 /* Before training: rank 1 hangs for 1000 s, or is in time; context: which of them. */
@@ -529,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_same_seed_same_run),
         cmocka_unit_test(test_the_host_is_not_sampled),
+        cmocka_unit_test(test_abandon),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_sum),
         cmocka_unit_test(test_heartbeats),

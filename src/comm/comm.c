@@ -136,6 +136,12 @@ void yk_comm_stop(yk_comm *c, bool clean)
     free(c);
 }
 
+void yk_comm_abandon(yk_comm *c)
+{
+    if (c && c->ops->abandon)
+        c->ops->abandon(c->self);
+}
+
 void yk_comm_abort(yk_comm *c, int status)
 {
     fflush(NULL);

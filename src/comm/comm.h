@@ -77,6 +77,10 @@ yk_status yk_comm_ready(yk_comm *c);
 /* `clean` is false if a process is lost: then MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
 void yk_comm_stop(yk_comm *c, bool clean);
 
+/* After an error, before the buffers of unfinished operations are freed: drops these operations. MPI cannot do that, but the
+ * process makes no more progress with them. NULL is fine. */
+void yk_comm_abandon(yk_comm *c);
+
 /* Ends all processes of the job. If it returns, the caller must exit. */
 void yk_comm_abort(yk_comm *c, int status);
 

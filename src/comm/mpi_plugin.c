@@ -1,5 +1,5 @@
 /* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake builds a shared object
- * from it for each MPI. The object exports only yk_mpi_plugin_v1(), and comm/plugin.c loads it if a launcher started
+ * from it for each MPI. The object exports only yk_mpi_plugin_v2(), and comm/plugin.c loads it if a launcher started
  * the process.
  *
  * It calls no function of yoke, so the program needs to export none. */
@@ -219,9 +219,9 @@ static int mpi_connect(void *self, const char *name, void **handle_out)
     return code;
 }
 
-__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v1;
+__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v2;
 
-const yk_transport_ops *yk_mpi_plugin_v1(void)
+const yk_transport_ops *yk_mpi_plugin_v2(void)
 {
     static const yk_transport_ops ops = {
 #ifdef OPEN_MPI

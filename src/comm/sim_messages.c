@@ -253,6 +253,14 @@ static int sim_recv_matched(void *self, int peer, int tag, void *buf, size_t byt
     return m ? receive(self, m, buf, bytes, &got) : TRUNCATED;
 }
 
+static void sim_abandon(void *self)
+{
+    yk__rank *me = self;
+    me->posted = NULL;
+    for (int i = 0; i < me->sim->config.ranks; i++)
+        drop(&me->sim->rank[i], me->number);
+}
+
 const yk_transport_ops yk__sim_transport = {.start = sim_start,
                                             .stop = sim_stop,
                                             .abort = sim_abort,
@@ -261,4 +269,5 @@ const yk_transport_ops yk__sim_transport = {.start = sim_start,
                                             .recv = sim_recv,
                                             .test = sim_test,
                                             .probe = sim_probe,
-                                            .recv_matched = sim_recv_matched};
+                                            .recv_matched = sim_recv_matched,
+                                            .abandon = sim_abandon};

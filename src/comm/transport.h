@@ -54,6 +54,8 @@ typedef struct {
     int (*probe)(void *self, int peer, int tag, bool *found_out, yk_arrival *out);
     /* Receives a message that probe() found. */
     int (*recv_matched)(void *self, int peer, int tag, void *buf, size_t bytes);
+    /* Ends all requests that are not done: their buffers can be freed. NULL: not supported, the process must end soon. */
+    void (*abandon)(void *self);
 
     /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
      * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer. */
@@ -73,8 +75,8 @@ void yk_transport_set(const yk_transport *t, int rank, int size);
 
 /* ---- the interface between a plug-in and its loader ---- */
 
-/* const yk_transport_ops *yk_mpi_plugin_v1(void); its functions ignore `self` */
-#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v1"
+/* const yk_transport_ops *yk_mpi_plugin_v2(void); its functions ignore `self` */
+#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v2"
 typedef const yk_transport_ops *yk_mpi_plugin(void);
 
 #endif

@@ -190,6 +190,8 @@ static yk_status probe_all(yk_observer *o)
         st = probe_hosts(o, host, buf);
     const yk_bytes all = yk__bytes_total(o->c.comm);
     o->self.probe_bytes = all.sent + all.received;
+    if (st)
+        yk_comm_abandon(o->c.comm);
     yk_free(host);
     free(buf);
     return st;

@@ -451,8 +451,8 @@ static yk_status end_chief(chief *c)
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
         c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
-    if (!st)
-        st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
+    if (!st && (st = yk_server_end(t->cluster.server))) /* the other servers are not needed any more */
+        release(&c->snapshot);
     if (!st)
         st = start_thread(c);
     return st ? st : poll_snapshot(c, true);

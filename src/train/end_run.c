@@ -253,6 +253,7 @@ static void end_failure(yk__trainer *t, yk_status st)
     r->status = st;
     if (t->cluster.comm)
         yk_comm_explain(t->cluster.comm, st);
+    yk_comm_abandon(t->cluster.comm); /* buffers are freed soon */
     r->error = strdup(*yk_error() ? yk_error() : yk_status_text(st));
     yk_observer_stop(t->observer, t->step, t->observer && was_done(t), st);
     yk_observer_close(t->observer);
