@@ -23,7 +23,7 @@ static void read_some(yk_source *s)
     yk_rows rows;
     yk_reader *r;
     size_t got;
-    if (s->dim > MAX_VALUES || !s->nblocks || yk_source_read(s, 0, &r))
+    if ((s->kind != YK_ROWS_SPARSE && s->dim > MAX_VALUES) || !s->nblocks || yk_source_read(s, 0, &r))
         return;
     yk_rows_init(&rows, s->kind, s->dim);
     if (!yk_reader_next(r, &rows, MAX_EXAMPLES, &got) && (got > MAX_EXAMPLES || rows.n != got))
