@@ -2,6 +2,7 @@
 import json
 import logging
 import queue
+import sys
 import threading
 import warnings
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
@@ -10,6 +11,13 @@ from . import _native
 from ._native import lib
 
 log = logging.getLogger("yoke")
+
+def _callers_level():
+    """The stack level of the code that called this package, for a warning in the function that calls this one."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__package__") == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
 
 def _fields(structure):
     values = {name: getattr(structure, name) for name, _ in structure._fields_}
@@ -81,7 +89,7 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
-                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=5)}
+                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())}
         while not self._handle_one(handlers):
             pass
         thread.join()

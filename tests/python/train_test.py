@@ -198,7 +198,14 @@ def test_warnings():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yoke.train("softmax", DIGITS, steps=3, batch=900, workers=2, out="none")
+        x = np.random.default_rng(1).normal(size=(1000, 3))
+        leaks = x[:, 0] > 0
+        x[:, 0] = leaks  # one column predicts the label
+        yoke.train("logreg", (x, leaks), out="none")
+        yoke.LogisticRegression().fit(x, leaks)
     assert all(issubclass(w.category, yoke.YokeWarning) for w in caught if "yoke" in str(w.category))
+    leak = [w for w in caught if "alone predicts the label" in str(w.message)]
+    assert len(leak) == 2 and all(w.filename == __file__ for w in leak), [str(w) for w in caught]
 
 
 if __name__ == "__main__":
