@@ -5,8 +5,9 @@
 
 bool yk_mpi_error_in_init(const char *text, size_t n)
 {
-    static const char *const known[] = {"MPI_INIT failed", "MPI_INIT has failed",
-                                        "An error occurred in MPI_Init"};
+    static const char *const known[] = {
+        "MPI_INIT failed", "MPI_INIT has failed", "An error occurred in MPI_Init",
+        "MPI job is now going to abort"}; /* no transport; others may be lost */
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (memmem(text, n, known[i], strlen(known[i])))
             return true;
