@@ -5,7 +5,7 @@
     run.curves["test_accuracy"], run.verdict, run.report()
     run = yoke.load("runs/clicks")                                 # any run directory
 
-https://scikit-learn.org is needed by the estimators only, and imported when the first one is used.
+Only the estimators need scikit-learn, which is imported when the first of them is used.
 """
 from ._native import DataError, Error, Model, ResourceError, TrainingError, UsageError, YokeWarning, lib as _lib
 from ._run import Run, load, options, train, write_report as report

@@ -17,7 +17,7 @@ except ImportError as missing:
 
 
 def _classes_of(y):
-    """The classes in ascending order, and the class number of each label. For integers in a small range without sorting."""
+    """The classes in ascending order, and the class number of each label. Integers in a small range are not sorted."""
     if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 65536:
         least = y.min()
         offset = (y - least if least else y).astype(np.intp, copy=False)
@@ -204,7 +204,7 @@ class ClickModel(_TwoClasses, _Classifier):
 
     model         "fm:8" (factorization machine with vectors of 8 numbers), "wide-deep:16", "deepfm:16", or a sum of branches such
                   as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
-    fields        array of the field number of each column, from 0, for models with `embed`; None: all have the same field
+    fields        array with the field number of each column, from 0, for models with `embed`; None: all have the same field
     optimizer     None: adagrad for the parameters of columns, adam for those of layers
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """

@@ -1,4 +1,4 @@
-"""libyoke by ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
+"""libyoke through ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
 import ctypes
 import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t,
@@ -11,7 +11,7 @@ PROGRAM = os.environ.get("YOKE_PROGRAM") or os.path.join(HERE, "bin", "yoke")
 
 
 class Error(Exception):
-    """What yoke reports. The text is that of the program; `status` is its exit status."""
+    """An error in yoke. The text is what the program would print; `status` is its exit status."""
 
     status = 0
 
@@ -44,7 +44,7 @@ ERRORS = {e.status: e for e in (TrainingError, UsageError, DataError, ResourceEr
 
 
 class YokeWarning(UserWarning):
-    """A warning that the program prints on stderr."""
+    """A warning that the program would print to stderr."""
 
 
 # ---- structures of yoke.h
@@ -150,14 +150,14 @@ def raise_error(error):
 
 
 def call(name, *arguments):
-    """A function that returns a yoke_status and takes a yoke_error. Raises what it reports."""
+    """Calls a function that returns a yoke_status and takes a yoke_error. Raises the error that it reports."""
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
         raise_error(error)
 
 
 def create(name, *arguments):
-    """The same for one that creates an object."""
+    """Calls a function that creates an object, and returns the object."""
     out = c_void_p()
     call(name, *arguments, byref(out))
     return out
@@ -214,7 +214,7 @@ def _is_csr(x):
 
 
 def as_fields(fields, columns):
-    """The field number of each column, as the library wants them."""
+    """The field number of each column, in the type that the library expects."""
     given = np.asarray(fields)
     if given.shape != (columns,) or given.dtype.kind not in "iu":
         raise UsageError(f"fields: one integer per column is needed, [{columns}], not {given.dtype} {list(given.shape)}")
@@ -288,7 +288,7 @@ class Data:
 # ---- models
 
 class Model:
-    """A trained model: predicts, and has its parameters as arrays with the names and shapes of PyTorch.
+    """A trained model. It makes predictions and returns its parameters as arrays with the names and shapes of PyTorch.
 
     fields      the field number of each column of matrices, for models that use fields; None: all have the same field. Set it
                 after `load`, because files do not contain it
@@ -302,7 +302,7 @@ class Model:
 
     @classmethod
     def load(cls, path):
-        """From a run directory, a checkpoint directory, or a model.safetensors file."""
+        """Loads a model from a run directory, a checkpoint directory, or a model.safetensors file."""
         return cls(create("model_load", os.fspath(path).encode()))
 
     def save(self, path):
@@ -323,7 +323,7 @@ class Model:
 
     @property
     def outputs(self):
-        """Probabilities per example: 1 (of class 1), or one per class."""
+        """The number of probabilities per example: 1 (that of class 1), or one per class."""
         return lib.yoke_model_outputs(self._handle)
 
     def tensors(self):
@@ -343,7 +343,7 @@ class Model:
         return found
 
     def probabilities(self, x):
-        """[rows][outputs] for a matrix, an array of images, or a data spec."""
+        """Probabilities, [rows][outputs], for a matrix, an array of images, or a data spec."""
         if isinstance(x, (str, os.PathLike)):
             return self._probabilities_of_spec(Data(x, split=TEST))
         if _is_csr(x):
@@ -354,7 +354,7 @@ class Model:
         return out
 
     def probabilities_of_csr(self, x, columns):
-        """[rows][columns]; with two columns and one output p: 1 - p and p."""
+        """Probabilities, [rows][columns]; with two columns and one output p: 1 - p and p."""
         csr, arrays = _csr(x, fields=self.fields)
         out = np.empty((x.shape[0], columns), np.float32)
         call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)

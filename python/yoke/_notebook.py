@@ -10,7 +10,7 @@ LABELS = {"train_loss": "training loss", "test_loss": "test loss", "test_accurac
 
 
 def in_notebook():
-    """Whether Python runs in a Jupyter kernel. IPython is not imported if it is not there already."""
+    """Whether Python runs in a Jupyter kernel. Does not import IPython."""
     if "IPython" not in sys.modules:
         return False
     shell = sys.modules["IPython"].get_ipython()

@@ -44,7 +44,7 @@ class Run:
         return self._model
 
     def predict_proba(self, x):
-        """Probabilities, [rows][classes], of a matrix, of an array of images, or of a data spec."""
+        """Probabilities, [rows][classes], for a matrix, an array of images, or a data spec."""
         p = self.model.probabilities(as_rows(x))
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
@@ -72,7 +72,7 @@ class Run:
 
 
 def write_report(directories, path=None):
-    """`yoke report`: one HTML page about some run directories. Returns its path."""
+    """`yoke report`: writes one HTML page about run directories. Returns its path."""
     words = [_native.PROGRAM, "report", "--quiet", *map(os.fspath, directories)]
     done = subprocess.run(words + (["--out", os.fspath(path)] if path else []), capture_output=True, text=True)
     if done.returncode:
@@ -91,7 +91,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     start       a yoke.Model: initial parameters
     callback    callback(metrics) is called with a dict after each evaluation; training ends when it returns True
     progress    True or False: whether to show progress (default: in notebooks and on terminals)
-    copy        False: train on a CSR matrix in place, which takes less memory and more time
+    copy        False: train on a CSR matrix in place, which takes less memory and may take longer
     fields      field number of each column of X, for models that use fields (wide-deep, deepfm, branches with embed)
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.

@@ -96,7 +96,7 @@ class Training:
         return self._judge(result)
 
     def _handle_one(self, handlers):
-        """Waits for one event; True: training has ended."""
+        """Waits for one event and handles it. Returns True if training has ended."""
         answered = None
         try:
             kind, value, answered = self.events.get()
@@ -136,5 +136,5 @@ def as_data(given, split, copy=True, fields=None):
     return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
 
 def as_rows(x):
-    """Arrays, CSR matrices and anything that NumPy or SciPy can make one of: DataFrames, other sparse formats."""
+    """x is an array, a CSR matrix, or anything that can be converted to one: a DataFrame, another sparse format."""
     return x.tocsr() if hasattr(x, "tocsr") else x
