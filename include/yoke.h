@@ -147,8 +147,9 @@ YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **o
  * The indices of a row need not be sorted. If an index is repeated, its values are summed. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
- * By default, training makes a copy with a faster layout if that is worth the cost: if the rows are not shuffled, or for several
- * workers. With `in_place`, it always uses the arrays themselves; indices must then ascend within each row. */
+ * By default, training makes a copy with a faster layout. It uses the arrays themselves where a copy would not pay off:
+ * for a single worker, if there are many rows, in random order, with ascending indices. With `in_place`, it always uses
+ * the arrays themselves; indices must then ascend within each row. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_csr) */
     size_t rows, columns;
@@ -159,7 +160,7 @@ typedef struct {
     const int32_t *labels; /* as above */
     int in_place;
     uint32_t classes;      /* as above */
-    const uint16_t *field; /* field number of each entry, for models that use them; NULL: all have the same field */
+    const uint16_t *field; /* field of each entry, for models that use fields; NULL: all have the same one */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
@@ -207,7 +208,7 @@ typedef struct {
     /* May be NULL. Training is canceled when it becomes non-zero. A signal handler may assign to it; another thread must
      * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
-    int discard_model; /* yoke_run_model() will not be called: saves a copy of the parameters */
+    int discard_model; /* yoke_run_model() will not be called: avoids copying the parameters */
 } yoke_training;
 
 #define YOKE_TRAINING_INIT                                                                                   \
@@ -287,7 +288,7 @@ YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *da
 
 /* The same for a CSR matrix, which is checked while it is used: faster than yoke_data_from_csr() and yoke_predict_array().
  * Indices may be in any order; labels are ignored; a model that was trained on fields needs `field`. `out` is an array of
- * [rows][columns]: columns is yoke_model_outputs(), or 2 for a model with one output p, which gets 1 - p and p. */
+ * [rows][columns]: columns is yoke_model_outputs(). For a model with one output p it may also be 2: 1 - p and p. */
 YOKE_API yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *csr, float *out, size_t columns,
                                       yoke_error *error);
 

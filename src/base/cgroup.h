@@ -17,7 +17,8 @@
  *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200" is a line of it
  *     4:memory:/user/run      version 1    SYS/fs/cgroup/memory/user/run/memory.limit_in_bytes, memory.usage_in_bytes,
  *                                          memory.oom_control
- *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us, cpu.stat ("throttled_time", ns)
+ *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us,
+ *                                          cpu.stat ("throttled_time", ns)
  *
  * Any thread may call these. A file that cannot be read means no limit.
  */
@@ -39,7 +40,7 @@ typedef struct {
 
 void yk_cgroup_limits(const char *proc, const char *sys, yk_limits *out);
 
-/* Whether the kernel has killed processes since `before`, for want of memory; `text`: says so, and what to do. */
+/* Whether the kernel has killed processes since `before` because memory ran out. `text` then says so, and what to do. */
 bool yk_cgroup_killed(const yk_limits *before, const yk_limits *now, char *text, size_t size);
 
 /* Bytes that this process can still allocate: the memory available on the host, or less if a cgroup allows less. */

@@ -25,8 +25,8 @@ yk_status yk_dir_make_in(const char *dir, const char *name);
 yk_status yk_dir_sync(const char *path);
 yk_status yk_dir_sync_of(const char *file); /* the directory that contains the file */
 
-/* Opens the directory DIR/NAME (NULL: DIR itself); the directory that contains the last component of NAME; one component
- * below an open directory. */
+/* These open, in this order: the directory DIR/NAME (NULL: DIR itself); the directory that contains the last component of
+ * NAME; a directory in an open directory. */
 int yk_dir_open(const char *dir, const char *name);
 int yk_dir_open_parent(const char *dir, const char *name, const char **last_out);
 int yk_dir_open_at(int parent, const char *part);
@@ -34,7 +34,7 @@ int yk_dir_open_at(int parent, const char *part);
 /* Opens the file DIR/NAME; a new file gets mode 0666 minus the umask. */
 int yk_open_in(const char *dir, const char *name, int flags);
 
-/* Removes a file. A missing file is not an error; anything but a regular file is, and stays. */
+/* Removes a file. A missing file is not an error; anything but a regular file is an error and is not removed. */
 yk_status yk_remove_in(const char *dir, const char *name);
 
 /* Removes the regular files of an open directory that match a pattern of the NULL-terminated list, and their temporary

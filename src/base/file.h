@@ -8,7 +8,7 @@
  *     st = yk_file_write(f, data, size); // as often as needed; buffered
  *     st = yk_file_close(f, st);         // if st is YK_OK: fsync, rename, fsync the directory
  *
- * yk_file_close() takes the file in any case. If it is passed an error it removes the temporary file, leaves an existing
+ * yk_file_close() frees f in any case. If it is passed an error, it removes the temporary file, leaves an existing
  * file unchanged, and returns that error. So one line ends both the success and the failure path.
  *
  *     run/model.safetensors.4711-0.tmp  --close-->  run/model.safetensors     replaces the old file atomically
@@ -44,7 +44,7 @@ yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((form
 yk_status yk_file_flush(yk_file *f);        /* writes the buffer out: other processes see it */
 uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle */
 
-/* Completes the file (`so_far` is YK_OK) or discards it; returns the first error. f is taken; NULL returns so_far. */
+/* Completes the file (`so_far` is YK_OK) or discards it; returns the first error. Frees f; NULL returns so_far. */
 yk_status yk_file_close(yk_file *f, yk_status so_far);
 
 /* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data

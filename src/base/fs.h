@@ -33,7 +33,7 @@ typedef struct {
     void (*unmap)(void *self, void *at, size_t size);
     /* The names in an open directory except . and .., in any order, terminated by NULL. */
     char **(*list)(void *self, int dir);
-    /* Locks (base/lock.h): 0, or an errno value; EAGAIN: another description of the file has the lock. */
+    /* Locks (base/lock.h): 0, or an errno value; EAGAIN: another open file description has the lock. */
     int (*lock)(void *self, int fd, bool take); /* fcntl() with F_OFD_SETLK, or F_OFD_GETLK */
     ssize_t (*read_at)(void *self, int fd, void *buf, size_t n, off_t at); /* pread() */
     int (*truncate)(void *self, int fd, off_t size);                       /* ftruncate() */

@@ -1,4 +1,4 @@
-/* A gradient as a model passes it to a store: sums over the examples of one batch. The store divides.
+/* A gradient as a model passes it to a store: sums over the examples of one batch. The store computes the mean.
  *
  *     dense group               one float per parameter
  *     keyed, one float per key  the rows of the batch, each with a factor: the gradient of a linear model

@@ -25,7 +25,7 @@ typedef struct {
     /* Open addressing. A slot is key << 32 | stamp + index in key[]. It is free unless it has the current stamp. */
     uint64_t *slot;
     size_t cap, slots; /* cap: a power of two */
-    int shift;         /* of a hash to a slot */
+    int shift;         /* hash >> shift: a slot */
     uint32_t stamp;    /* a multiple of cap, not 0 */
 } yk_merger;
 
@@ -39,7 +39,7 @@ void yk_merger_clear(yk_merger *m);
 
 #define YK__MERGER_FACTOR 0xd1b54a32d192ed03u
 
-/* The first slot to look at. Fibonacci hashing: consecutive keys are spread evenly. */
+/* The first slot to look at. Multiplicative hashing: consecutive keys are spread evenly. */
 static inline size_t yk__merger_hash(uint32_t key, int shift)
 {
     return (size_t)(key * YK__MERGER_FACTOR >> shift);
@@ -74,12 +74,12 @@ static inline void yk_merger_add(yk_merger *m, uint32_t key, float value)
     m->value[yk_merger_slot(m, key)] += value;
 }
 
-/* The same as n times yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If the keys of a
- * call are distinct, kern/linear.h has an even faster version. */
+/* The same as n calls to yk_merger_add() with scale * value[i] (with `scale` if value is NULL), but faster. If the keys of
+ * a call are distinct, kern/linear.h has an even faster version. */
 void yk_merger_add_all(yk_merger *m, const uint32_t *key, const float *value, float scale, size_t n);
 
-/* slot_out[i]: the index of key[i] in m->key[]. New keys get the value 0. One float per key. Until it is cleared, no other
- * function may look up keys of this merger. */
+/* slot_out[i]: the index of key[i] in m->key[]. New keys get the value 0. One float per key. Until the merger is
+ * cleared, no other function may look up its keys. */
 void yk_merger_slots(yk_merger *m, const uint32_t *key, size_t n, uint32_t *slot_out);
 
 /* `width` floats per key. */

@@ -20,8 +20,8 @@
  *
  * After a release the file stays, empty: if it were removed, two processes could lock two files of the same name.
  *
- * Some file systems have no locks (ENOLCK, ENOSYS, ...; Lustre mounted without flock). There, the text decides: an
- * owner on this host is gone if its process has ended or the host was rebooted. Whether an owner on another host is
+ * Some file systems have no locks (ENOLCK, ENOSYS, ...; Lustre mounted without flock). There, the contents of the file decide:
+ * an owner on this host is gone if its process has ended or the host was rebooted. Whether an owner on another host is
  * alive is unknown; the error message says which file to remove. If two processes start at almost the same time, each
  * reads the file again after a moment, and the last writer wins.
  *

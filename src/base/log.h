@@ -6,9 +6,9 @@
  *     yk_note("loaded %zu examples", n);
  *     yk_progress("step %ld  loss %.4f", step, loss);    // nothing: the log shows no progress
  *
- * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h), that of the library calls the
- * functions of yoke.h. Control characters in a text are replaced by '?': a message may quote an untrusted file, and a
- * terminal would interpret them.
+ * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h); that of the library calls
+ * the `log` function of yoke.h. Control characters in a text are replaced by '?': a message may quote an untrusted file,
+ * and a terminal would interpret them.
  */
 #ifndef YK_BASE_LOG_H
 #define YK_BASE_LOG_H

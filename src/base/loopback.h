@@ -8,7 +8,7 @@
  *     into the program                        for its ranks
  *     as a library embedded in the program    the launcher preloads it into mpirun and ompi-server (cli/network.h)
  *
- * To bind to an address that the user chose, suspend it in this thread.
+ * To bind to an address that the user chose, suspend the override in this thread.
  *
  * Example:
  *     yk_loopback_suspend(true);

@@ -27,10 +27,10 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: batches that a worker trains on one copy; 0: no copies. Increased once the
+    /* Asynchronous, keyed parameters on shards: batches that a worker trains with one copy; 0: no copies. Increased once the
      * size of the data is known (train/cluster_data.c). */
     uint64_t copy_lifetime;
-    int depth; /* on shards: requests for parameters (for copies) that a worker has in flight; 1: no prefetching */
+    int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
@@ -48,7 +48,7 @@ typedef struct {
     uint64_t global_batch;       /* per step: of all workers, or of the quorum; asynchronous: one batch */
     uint64_t gradients_per_step; /* asynchronous: 1 */
     uint64_t steps, epochs;      /* UINT64_MAX: no limit; at least one of them is limited */
-    uint64_t eval_every, checkpoint_every; /* steps; 0: at the end of each epoch; by time */
+    uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */

@@ -40,7 +40,7 @@ typedef uint64_t yk_key;
 /* How keys become internal ids. */
 typedef struct {
     uint64_t features; /* exclusive upper bound of ids; 0: that of the format. Required with `hash` */
-    bool hash;         /* keys are hashed; otherwise a key is its own id, and a larger key is an error */
+    bool hash;         /* keys are hashed; otherwise a key is its own id, and must be below that */
 } yk_key_space;
 
 /* The id of a hash (yk_mix64() of a key), below `features` <= 2^32. */

@@ -6,8 +6,8 @@
  *     yk_text_add(&t, "</td>");
  *     char *s = yk_text_take(&t); // the caller frees it; NULL: out of memory
  *
- * The first error is kept: later calls do nothing, so only the end has to be checked (yk_text_take or .status). The text is
- * owned, and ends with a zero byte that n does not count. One thread at a time.
+ * The first error is kept: later calls do nothing, so one check at the end is enough (yk_text_take or .status). The text is
+ * owned, and ends with a zero byte that n does not include. One thread at a time.
  */
 #ifndef YK_BASE_TEXT_H
 #define YK_BASE_TEXT_H

@@ -36,8 +36,8 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
 
 yk_status yk_team_barrier(yk_team *team, int me);
 
-/* The last barrier of this worker, for its own thread: whether it arrived last, and the nanoseconds that it waited after
- * spinning. */
+/* About the last barrier of this worker: whether it arrived last, and the nanoseconds that it waited after spinning. Call
+ * these in the worker's own thread. */
 bool yk_team_was_last(const yk_team *team, int me);
 uint64_t yk_team_waited(const yk_team *team, int me);
 void yk_team_stop(yk_team *team);

@@ -19,7 +19,7 @@
 typedef enum {
     YK_WAIT_THREADS, /* threads of one process with a core for each: spins for 10 us, yields for a few ms */
     YK_WAIT_OVERSUBSCRIBED, /* more threads than cores: another thread needs the core */
-    YK_WAIT_RANKS, /* messages, which must be polled: yields for about 1 ms, when most answers have arrived */
+    YK_WAIT_RANKS, /* messages, which must be polled: yields for about 1 ms; most answers arrive by then */
     YK_WAIT_MEMORY /* processes with shared memory and a core for each */
 } yk_wait_kind;
 

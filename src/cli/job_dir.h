@@ -1,4 +1,5 @@
-/* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left behind.
+/* The directory of a launcher: temporary files of its job on this host, such as shared memory that killed processes left
+ * behind.
  *
  * Example:
  *     yk_job_directory f;
@@ -7,9 +8,9 @@
  *         yk_job_dir_remove(&f);
  *
  * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that and removes it. If
- * all are killed, the next launcher does. Each directory has a lock file, which its launcher keeps locked. The kernel
- * releases the lock when the process ends, so a directory that can be locked is stale. (A process id would not do: it may be
- * reused, or belong to another container.) Main thread only.
+ * the cleaner is killed, too, the next launcher removes it. Each directory has a lock file, which its launcher keeps locked.
+ * The kernel releases the lock when the process ends, so a directory that can be locked is stale. (A process id would not
+ * do: it may be reused, or belong to another container.) Main thread only.
  */
 #ifndef YK_CLI_JOB_DIR_H
 #define YK_CLI_JOB_DIR_H

@@ -9,16 +9,14 @@
  *     yk_job_report_outcome(st)  \001ended 2\n    on stderr     .ended
  *                                "2 rank 3 has died\n", a file  yk_job_outcome_read()
  *
- *     yk_job_redirect_results()  stdout, a file              yk_job_results()
- *
- *     yk_job_redirect_results()  stdout, a file              yk_job_results()
+ *     yk_job_redirect_results()  stdout, a file                 yk_job_results()
  *
  * The exit status of mpirun is not reliable: it may be 0 after a failure, or mpirun may hang. Lines on stderr arrive from
  * every host, after the process's other output (output_filter.h hides them from the user). But mpirun may end before it
  * has forwarded them. So the outcome is also written to a file, which processes on the launcher's host can reach. The
  * environment variable YK_ENDED names it; without YK_ENDED there is no launcher, and nothing is sent. Results are longer than
- * mpirun forwards at once, and that of Open MPI 5 may forward parts of them to stderr: a process on the launcher's host
- * writes them to a file, which YK_RESULTS names. Any thread may call the reporting functions.
+ * what mpirun forwards at once, and Open MPI 5's mpirun may forward parts of them to stderr. So a process on the launcher's
+ * host writes them to a file, which YK_RESULTS names. Any thread may call the reporting functions.
  */
 #ifndef YK_CLI_JOB_STATUS_H
 #define YK_CLI_JOB_STATUS_H
@@ -56,7 +54,8 @@ typedef struct {
 /* Reads the first report; false: there is none yet. */
 bool yk_job_outcome_read(const char *path, yk_job_outcome *out);
 
-/* In the launcher: opens the file with the results of an attempt. NULL: it is empty, as processes on another host leave it. */
+/* In the launcher: opens the file with the results of an attempt. NULL: it is empty; a process on another host cannot write
+ * to it. */
 FILE *yk_job_results(void);
 void yk_job_results_clear(void); /* before the next attempt */
 

@@ -7,8 +7,8 @@
  *         code = yk_launch(&config, argc, argv); // exit status of the job
  *
  * mpirun gets a process group of its own, so that Ctrl-C reaches only the launcher. The first signal makes all processes
- * save and end; a second one ends the job immediately. The output of the processes is forwarded (cli/output_filter.h). The
- * launcher removes all temporary files and processes of the job at its end.
+ * save and end; a second one ends the job immediately. The output of the processes is forwarded (cli/output_filter.h). At the
+ * end of the job, the launcher ends its remaining processes and removes its temporary files.
  *
  * With --restarts R, a job that was lost (a process died or hangs, or a link is down) is restarted from its last
  * checkpoint, up to R times. A job with a usage error or bad data, or one that diverged, is not restarted: it would fail

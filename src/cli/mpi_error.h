@@ -16,7 +16,7 @@
 /* Whether a line or a message says that MPI_Init failed. */
 bool yk_mpi_error_in_init(const char *text, size_t n);
 
-/* The reason, from all messages of a job; "": they have none that is known. */
+/* The reason, from all messages of a job; "": no known reason was found. */
 void yk_mpi_error_reason(const char *text, size_t n, char *out, size_t size);
 
 #endif

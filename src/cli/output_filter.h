@@ -10,8 +10,9 @@
  *
  * Lines from ranks pass unchanged. mpirun writes its messages between two lines of dashes. The message that a process died is
  * kept for the launcher. Messages that only repeat that the job ends (a rank called abort, or did not finalize) are
- * dropped. Before all processes are connected, other messages wait: if MPI_Init fails, the launcher says why in fewer words, and
- * they are dropped. All other messages pass. With YK_MPI_MESSAGES=1 in the environment, nothing is dropped. Lines that begin with \001 are for the launcher (job_status.h). Not thread-safe.
+ * dropped. Until all processes are connected, the remaining messages are held: if MPI_Init fails, they are dropped, and the
+ * launcher says why in fewer words; otherwise they pass. With YK_MPI_MESSAGES=1 in the environment, nothing is dropped. Lines
+ * that begin with \001 are for the launcher (job_status.h). Not thread-safe.
  */
 #ifndef YK_CLI_OUTPUT_FILTER_H
 #define YK_CLI_OUTPUT_FILTER_H
@@ -29,7 +30,7 @@ typedef struct {
     bool in_block; /* between two lines of dashes */
     char block[8192];
     size_t nblock;
-    char held[16384]; /* messages that wait */
+    char held[16384]; /* messages that are held */
     size_t nheld;
     bool init_failed; /* MPI_Init failed */
     char died[256];

@@ -6,10 +6,10 @@
  *     if (yk_ranks_missing(&r, mpirun))     // now and then: whether there are fewer than 4
  *         printf("%s has died\n", r.missing); // "rank 2"; "a process": it had not started this program yet
  *
- * If workers may be lost, mpirun says nothing when a process dies. During start-up the others cannot notice either: they wait
- * inside MPI for the start-up limit. The processes are the children of mpirun, as soon as one of them executes this program.
- * For a job on other hosts, mpirun has other children. Where the kernel does not list children, nothing is missing. Main
- * thread only.
+ * If workers may be lost, mpirun says nothing when a process dies. During start-up, the others do not notice either: they
+ * wait inside MPI until the start-up limit. As soon as one child of mpirun executes this program, all its children count as
+ * processes of the job; for a job on other hosts, the children are other programs. Nothing is reported as missing before
+ * that, or where the kernel does not list children. Main thread only.
  */
 #ifndef YK_CLI_RANKS_H
 #define YK_CLI_RANKS_H

@@ -66,9 +66,9 @@ int yk_comm_expected_rank(void); /* 0 without a launcher */
 
 /* Fails if the MPI world has one process but the environment specifies more: then the launcher belongs to a different MPI.
  *
- * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. A wait
- * then fails when its peer misses the heartbeat timeout, however long the wait takes, or when a signal arrives
- * (YK_EINTERRUPTED). */
+ * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. Waits
+ * then ignore their own deadlines: a wait fails when its peer misses the heartbeat timeout or has died, or when a signal
+ * arrives (YK_EINTERRUPTED). */
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
 
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
@@ -77,8 +77,8 @@ yk_status yk_comm_ready(yk_comm *c);
 /* `clean` is false if a process is lost: then MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
 void yk_comm_stop(yk_comm *c, bool clean);
 
-/* After an error, before the buffers of unfinished operations are freed: drops these operations. MPI cannot do that, but the
- * process makes no more progress with them. NULL is fine. */
+/* After an error, before the buffers of unfinished operations are freed: drops these operations. MPI cannot cancel them, but
+ * the process makes no more progress on them. NULL is fine. */
 void yk_comm_abandon(yk_comm *c);
 
 /* Ends all processes of the job. If it returns, the caller must exit. */
@@ -112,7 +112,7 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 /* Whether a message from `peer` (YK_ANY: any rank of the job) can be received, and its length. */
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out);
 
-/* Whether all processes of the job are on this host, unless the user configured MPI to use the network anyway. */
+/* Whether all processes of the job are on this host, and the user did not configure MPI to use the network anyway. */
 bool yk_comm_on_one_host(const yk_comm *c);
 int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its host */
 

@@ -15,7 +15,7 @@
  *
  * - Computing takes no simulated time. Each reading of the clock takes 20 ns, so that a loop that waits for a time ends.
  * - yk_yield() advances the time to the next message or to the next event in the rank, by at most 1 us, then 4, 16 ... up to
- *   50 ms. An event: a message is received, or a thread has slept or was woken.
+ *   50 ms. An event: a message is received, or a thread wakes up.
  * - A task that waits for a mutex, a condition or a thread runs again within 20 us after it is woken.
  * - A message takes a random time within the limits below. Messages between two ranks with the same tag stay in order;
  *   others may not, as in MPI.
@@ -58,7 +58,7 @@ typedef struct {
     uint64_t seed;
     double min_delay, max_delay; /* latency of a message in seconds; both 0: 10 us to 1 ms */
     size_t eager;                /* bytes; 0: 4096 */
-    double max_seconds;          /* simulated; ranks that still run then are killed; 0: a day */
+    double max_seconds;          /* simulated; ranks still running then are killed; 0: a day */
     const yk_sim_event *event;   /* [events], in the order of their times; borrowed */
     int events;
     /* Messages, events and ends of ranks as text; NULL: none. */

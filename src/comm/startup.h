@@ -37,7 +37,7 @@ typedef enum { YK_STARTUP_WAITING, YK_STARTUP_BLOCKED, YK_STARTUP_BUSY } yk_star
 typedef struct {
     double limit;                      /* seconds */
     const volatile sig_atomic_t *stop; /* non-zero: a signal was received */
-    void (*alive)(void *context);      /* called once a second to tell the launcher; NULL: no launcher */
+    void (*alive)(void *context);      /* heartbeat to the launcher, once a second; NULL: no launcher */
     void *context;
     /* Ends the process and never returns; yk_error() has the reason. NULL: the limit is not enforced. */
     void (*end_process)(yk_status status);

@@ -8,7 +8,7 @@
  *
  * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start(),
  * stop(), open(), accept() and connect(). A peer is a rank, or, from `size` on, a worker that joined. Between two
- * peers, messages with the same tag arrive in the order in which they were sent, as in MPI; there is no other order.
+ * peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other order is guaranteed.
  *
  * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
  */

@@ -34,8 +34,8 @@ double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise);
 
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
 
-/* The word for keyed or dense groups in "WORD" or "keyed=WORD,dense=WORD"; out: "": none is given. YK_EUSAGE if the list is
- * malformed. */
+/* The word for keyed or dense groups in "WORD" or "keyed=WORD,dense=WORD"; `out` is "" if none is given. YK_EUSAGE if the
+ * list is malformed. */
 yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size);
 
 #endif

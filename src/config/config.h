@@ -32,14 +32,14 @@ typedef struct {
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
-    yk_by_group staleness;                           /* negative, or not given: given by the mode */
+    yk_by_group staleness;                           /* negative, or not given: set by the mode */
     int64_t workers, threads, batch;
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *bind;                                          /* auto, none, numa; NULL: auto */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
     int64_t servers; /* -1: chosen by config/plan.h; YK_ALL: every process owns a shard */
-    int64_t quorum, local_steps, restarts; /* 0: all processes; none; none */
+    int64_t quorum, local_steps, restarts; /* 0: all processes, off, none */
     int64_t prefetch;                      /* batches; YK_AUTO: chosen by config/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
@@ -47,7 +47,7 @@ typedef struct {
     double l1, l2, momentum, lr_decay;     /* negative: the optimizer's default */
     int64_t lr_decay_every;
     int64_t seed;
-    int64_t eval_every, checkpoint_every; /* 0: at the end of each epoch; by time */
+    int64_t eval_every, checkpoint_every; /* 0: eval each epoch, checkpoint by time */
     int64_t log_every, test_examples;     /* 0: not given */
     int64_t features, hash_bits, skip_bad, shuffle_mb;
     char *http;          /* [ADDR:]PORT; NULL: no live page */

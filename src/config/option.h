@@ -20,7 +20,7 @@
  *     SAVED               Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
- *                         else, so it cannot set such an option. With SAVED it is a comment in config.ini.
+ *                         else, so it cannot set such an option. With SAVED, it is written to config.ini as a comment.
  */
 #ifndef YK_CONFIG_OPTION_H
 #define YK_CONFIG_OPTION_H
@@ -71,6 +71,6 @@ const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 yk_status yk_option_require(const char *name, const yk_option **out);
 
 bool yk_option_is_number(const yk_option *o);
-const char *yk_option_word(const yk_option *o); /* a number that may also be this word; NULL: it may not */
+const char *yk_option_word(const yk_option *o); /* accepted instead of a number; NULL: none */
 
 #endif

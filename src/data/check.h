@@ -1,4 +1,4 @@
-/* Checks a data set for mistakes that do not show in the results: a single class, equal features, leaked labels, hash
+/* Checks a data set for mistakes that do not show in the results: a single class, identical rows, leaked labels, hash
  * collisions, and a test set that contains training examples.
  *
  * Example:

@@ -20,9 +20,9 @@
  *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous
  *
  * Streamed data: block number j of the epoch's random order of blocks belongs to worker j mod N. If there are too few
- * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. These are the N
- * streams; a worker may continue with the stream of a lost worker. One thread per worker reads ahead into windows of bounded
- * size and shuffles each window.
+ * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. Either way, there
+ * are N streams, and a worker may continue with the stream of a lost worker. One thread per worker reads ahead into windows
+ * of bounded size and shuffles each window.
  *
  * The feed borrows the data set and owns its threads. Each worker calls yk_feed_next() and yk_feed_epoch() from its own
  * thread. Cursors are saved and restored while no worker is in either function.
@@ -43,12 +43,12 @@ typedef struct {
     bool synchronous;
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* Asynchronous, data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where
-     * workers of several processes share one assignment. An empty range: there are no examples, or none for now (then
+     * workers of several processes share one assignment. An empty range: no examples are left, or none for now (then
      * next() may be called again). */
     yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-    /* Asynchronous, streams: called at the end of each epoch of a stream, so that other workers can continue with the stream of a
-     * lost worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor; number -1:
-     * none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
+    /* Asynchronous, streams: called at the end of each epoch of a stream, so that other workers can continue with the stream
+     * of a lost worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor;
+     * number -1: none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
     yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
                              uint64_t cursor[5]);
     void *lease_context;

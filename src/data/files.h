@@ -12,8 +12,8 @@
  *
  * Plain files are divided at any byte. A record belongs to the block that holds its first byte; a reader that starts in the
  * middle of a file searches for the first record that begins at or after `begin`. A compressed file is one block. A pattern
- * without matches, a directory without files and an unreadable file are YK_EDATA. The list is owned by the caller; any thread may
- * read it.
+ * without matches, a directory without files and an unreadable file are YK_EDATA. The list is owned by the caller; any thread
+ * may read it.
  */
 #ifndef YK_DATA_FILES_H
 #define YK_DATA_FILES_H
@@ -53,8 +53,8 @@ typedef struct {
     char **name; /* owned */
 } yk__names;
 
-/* Lists the subdirectories (`directories`) or the regular files of a directory that are not hidden and that `wanted` (NULL: all)
- * accepts; at most `max`, sorted. */
+/* Lists the subdirectories (`directories`) or the regular files of a directory that are not hidden and that `wanted` (NULL:
+ * all) accepts; at most `max`, sorted. */
 yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out);
 void yk__names_fini(yk__names *names);

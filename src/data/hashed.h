@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out[i] = base + the index of a hash below `features`. Returns the number of distinct indices. */
+/* Writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number. */
 size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A directory of class directories with images (the layout of PyTorch's ImageFolder), listed: the class of each file.
+/* Lists the images in a directory of class directories (the layout of PyTorch's ImageFolder), with the class of each file.
  *
  *     DIRECTORY/cat/1.jpg  DIRECTORY/cat/2.png  DIRECTORY/dog/x.JPEG          a data set without splits
  *     DIRECTORY/train/cat/1.jpg ...  DIRECTORY/test/dog/x.JPEG                with splits; val/ is the same as test/
@@ -39,7 +39,7 @@ typedef struct {
 yk_status yk_image_folder_list(const char *directory, yk_split split, yk_image_folder *out);
 void yk_image_folder_fini(yk_image_folder *f);
 
-/* Whether a directory in `directory`, or in its train/, has an image. Stops at the first one. */
+/* Whether a subdirectory of `directory`, or of its train/, contains an image. Stops at the first one. */
 bool yk__has_image_folders(const char *directory);
 
 /* Truncates the path if `size` is too small. */

@@ -10,7 +10,7 @@
  * is verified first (checksums, finite values, order), which loading it for training skips. Bad records are skipped as by
  * any reader (--skip-bad). A data set without examples is YK_EDATA.
  *
- * The inspection owns everything it points to except `format`, and does not need the source any more. Not thread-safe.
+ * The inspection owns everything it points to except `format`, and no longer needs the source. Not thread-safe.
  */
 #ifndef YK_DATA_INSPECT_H
 #define YK_DATA_INSPECT_H

@@ -10,7 +10,8 @@
  *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
  *
  * line[length] and the 7 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
- * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or compressed.
+ * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or
+ * compressed.
  *
  * A format's source embeds yk_text_source as its first member. A reader is used by one thread.
  */

@@ -6,9 +6,9 @@
  *     tfrecord:GLOB?size=224&fit=crop&channels=3&classes=1000&base=1
  *
  * base: the number of the first class in the files; 1 for ImageNet, 0 by default. classes: the number of classes; a label
- * out of range is a bad record; by default, classes are counted when the data is loaded. label and image: names of the features.
- * form=image or form=sparse sets the kind of the records; by default, the first good record decides. The other options are
- * those of image_options.h.
+ * out of range is a bad record; by default, classes are counted when the data is loaded. label and image: names of the
+ * features. form=image or form=sparse sets the kind of the records; by default, the first good record decides. The other
+ * options are those of image_options.h.
  *
  * Used by tfrecord.c, which reads files, blocks and frames. Stateless except for the decoder; each reader has its own.
  */

@@ -7,9 +7,9 @@
  *         yk_resampler_row(&r, row);                   // [width] of 1 or 4 bytes, see image_internal.h
  *     yk_resampler_fini(&r);                           // once; begin may be called for many images before
  *
- * The filter is a triangle as wide as a pixel of the coarser side: bilinear when enlarging, an average over all covered pixels
- * when shrinking (Pillow's BILINEAR, PyTorch's "bilinear" with antialias). It uses floats with + - * / in a fixed order: the
- * same bytes on every platform.
+ * The filter is a triangle that extends one pixel of the coarser image (input or output) to each side: bilinear when
+ * enlarging, a weighted average over all covered pixels when shrinking (Pillow's BILINEAR, PyTorch's "bilinear" with
+ * antialias). It uses floats with + - * / in a fixed order: the same bytes on every platform.
  *
  *     the decoded image                    the output, planes of [height][width]
  *     +---------------------+                +-----------------+
@@ -40,7 +40,7 @@ typedef struct yk__axis {
     size_t n;
     struct yk__taps {
         uint32_t first, count; /* source pixels */
-        size_t at;             /* their weights */
+        size_t at;             /* index of the first weight */
     } * taps;                  /* [n] */
     float *weight;
     size_t taps_cap, weight_cap;

@@ -1,7 +1,7 @@
 /* Private to input.c: standard input, which a process can read once.
  *
- * An input that was only peeked at is kept for the next reader, because detecting the format and reading the data use two readers.
- * This state is global to the process, like standard input itself. Any thread may call these functions.
+ * An input that was only peeked at is kept for the next reader, because detecting the format and reading the data use two
+ * readers. This state is global to the process, like standard input itself. Any thread may call these functions.
  */
 #ifndef YK_FORMAT_STANDARD_INPUT_H
 #define YK_FORMAT_STANDARD_INPUT_H

@@ -1,5 +1,5 @@
-/* Internal to format/: fast decoding of packed protobuf varints into indices. The ends of the varints in 64 bytes are marked in a
- * 64-bit mask. Then each varint is loaded as a whole and compacted without branches, independently of the previous one.
+/* Internal to format/: fast decoding of packed protobuf varints into indices. The ends of the varints in 64 bytes are marked
+ * in a 64-bit mask. Then each varint is loaded as a whole and compacted without branches, independently of the previous one.
  * Stateless.
  */
 #ifndef YK_FORMAT_VARINTS_H

@@ -16,9 +16,9 @@
  *     avx512     F, VL, BW and DQ
  *     sve                                SVE with vectors of 256 or of 512 bits
  *
- * The width of SVE vectors depends on the processor. Register tiles need to know it at compile time, so there
- * are two tables, _sve256 and _sve512. 128-bit SVE is no wider and no faster than NEON, so those processors use base, as do
- * processors with vectors wider than 512 bits. Any thread may call these functions.
+ * The width of SVE vectors depends on the processor, but the size of register tiles must be known at compile time, so there
+ * are two tables, _sve256 and _sve512. 128-bit SVE is no wider and no faster than NEON, so processors with it use base, as
+ * do processors with vectors wider than 512 bits. Any thread may call these functions.
  */
 #ifndef YK_KERN_ISA_H
 #define YK_KERN_ISA_H

@@ -22,8 +22,9 @@ typedef struct {
     /* z[i] = sum over row i of value * w[key]. */
     void (*margins)(const yk_view *v, const yk_batch *b, float *z);
 
-    /* The same for all rows, in order, which need not have been checked: reads them once. v->hot is 0. Returns false, with z
-     * undefined, if an index is not below rows->dim, or if a z is infinite or NaN, as it is if a value is. */
+    /* The same for all rows of a block, in order, which need not have been checked: reads them once. v->hot is 0. Returns
+     * false, with z undefined, if an index is not below rows->dim, or if any z is infinite or NaN, which it is whenever a
+     * value of its row is. */
     bool (*margins_unchecked)(const yk_view *v, const yk_rows *rows, float *z);
 
     /* w[key] += coef[i] * value, for every entry of every row i. */

@@ -1,14 +1,14 @@
 /* Divides the pixels of a convolution into groups that use the same filter taps.
  *
- * A pixel near the edge does not need all taps: some of them would multiply zeros. In the backward pass with a stride, a pixel
+ * A pixel near the edge does not need all taps: some of them would multiply zeros. In the backward pass with stride n, a pixel
  * needs only every n-th tap. In the backward pass of a 5 x 5 filter with `valid` padding, from 10 x 10 to 14 x 14 pixels, half
  * of all taps are not needed:
  *
  *     taps for each row         1 2 3 4 5 5 5 5 5 5 4 3 2 1      and the same for columns
  *
- * Rows with the same taps form a row kind, columns a column kind; a row kind with a column kind is a group. Adjacent kinds that
- * are too small are merged and use the taps of both: the additional ones read the border of zeros (net.h). The terms that are
- * left out are zero, so results are bit-identical.
+ * Rows with the same taps form a row kind, columns a column kind; each pair of a row kind and a column kind is a group.
+ * Adjacent kinds that are too small are merged and use the taps of both: the additional ones read the border of zeros
+ * (net.h). The terms that are left out are zero, so results are bit-identical.
  *
  * Example:
  *     yk__conv_groups groups;
@@ -29,7 +29,7 @@ enum { YK__CONV_TILE = 4 }; /* maximum number of pixels that a kernel computes t
 
 /* Tables for yk_block_mul, or for yk_block_outer (x_k = b_k, x_p = b_p, y_p = c_p). */
 typedef struct {
-    size_t terms, pixels, work; /* pixels * (terms + 1) */
+    size_t terms, pixels, work; /* work: pixels * (terms + 1) */
     int32_t *a_k, *b_k;         /* [terms] */
     int32_t *b_p, *c_p;         /* [pixels] */
 } yk__conv_group;

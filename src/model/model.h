@@ -12,8 +12,8 @@
  *
  * A model declares parameter groups (base/group.h); grad and predict get a view of each, in an array [ngroups]. The layout of
  * the parameters within a group is private to the model. Checkpoints use tensors with the names and shapes of PyTorch instead:
- * yk_model_export() and yk_model_import() convert. A model is read-only after its creation and shared by all workers. The workspace
- * (yk_workspace) belongs to one worker and is used by one thread at a time. grad and predict allocate nothing.
+ * yk_model_export() and yk_model_import() convert. A model is read-only after its creation and shared by all workers. A
+ * workspace (yk_workspace) belongs to one worker and is used by one thread at a time. grad and predict allocate nothing.
  */
 #ifndef YK_MODEL_MODEL_H
 #define YK_MODEL_MODEL_H
@@ -100,8 +100,8 @@ typedef struct {
     void (*predict)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss);
 
-    /* Optional (NULL): the same for all of some sparse rows, in order, which need not have been checked. Returns false, with p
-     * undefined, if an index is not below rows->dim, if a value is not finite, or for other reasons. */
+    /* Optional (NULL): the same for all rows of a sparse block, in order, which need not have been checked. Returns false, with
+     * p undefined, if an index is not below rows->dim, if a value is not finite, or for other reasons. */
     bool (*predict_unchecked)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_rows *rows,
                               float *p);
 

@@ -116,7 +116,7 @@ struct yk__layer {
     const yk__layer_ops *ops;
     char text[64]; /* as written */
     int number;
-    int stream; /* of random numbers; also its number in files of yoke 0.1.0, which named networks count without flatten */
+    int stream; /* of random numbers; also its number in files of yoke 0.1.0 (in named networks, without flatten) */
     int in, out;                          /* edges; equal for layers that work in place */
     bool no_input_gradient;               /* no layer before this one has parameters */
     size_t weights, biases;               /* numbers of parameters */
@@ -237,7 +237,7 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
     return 2 + net->nlayers + layer;
 }
 
-/* Adds the time since `since` and one call with `blocks` blocks to a slot; if it is 0, only the time. Returns the current time. */
+/* Adds the time since `since` to a slot and, unless `blocks` is 0, one call with that many blocks. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
 int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);
@@ -262,7 +262,7 @@ yk_status yk__list_error(const char *list, size_t at, const char *why);
 typedef struct {
     void (*load)(void *context, const yk__pass *ctx, size_t first);   /* fills edge 0 */
     double (*loss)(void *context, const yk__pass *ctx, size_t first); /* and the gradient of the last edge */
-    void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* takes that of edge 0 */
+    void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* uses that of edge 0 */
     void *context;
 } yk__branch_hooks;
 

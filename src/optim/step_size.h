@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     }
 }
 
-/* The share of a change that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way. */
+/* The share of a delta that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way. */
 static inline __attribute__((always_inline)) float yk__merged_share(float x, float others)
 {
     return 1.0f / (1.0f + others * x / (1.0f + x));
