@@ -127,9 +127,9 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 
 /* ---- during training ---- */
 
-/* One worker at a time, after a step of the run: writes a point of the training curves if one is due (--log-every). Cheap: reads
- * the clock only for a point, and about every 20 ms. Does nothing on ranks other than the chief. `shows`: this is worker 0,
- * which also updates the progress line. */
+/* One worker at a time, after a step of the run: writes a point of the training curves if one is due (--log-every). Cheap:
+ * reads the clock only for a point, and about every 20 ms. Does nothing on ranks other than the chief. `shows`: this is
+ * worker 0, which also updates the progress line. */
 void yk_observer_progress(yk_observer *o, uint64_t step, bool shows);
 
 /* The number of steps from one point to the next; any thread. */

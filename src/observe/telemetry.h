@@ -7,10 +7,10 @@
  *                                 \ verdict, progress line, live page, metrics
  *
  * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 KB, with
- * its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the cost
- * per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief receives
- * the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message replaces the
- * report. The last message of a lost rank is kept, and the rank is marked as lost.
+ * its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
+ * cost per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief
+ * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message
+ * replaces the report. The last message of a lost rank is kept, and the rank is marked as lost.
  *
  * The thread that may use MPI calls these functions; any thread may call yk__telemetry_copy().
  */

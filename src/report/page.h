@@ -3,7 +3,7 @@
  *     verdict            the bottleneck of a run, or the main results of several; the main numbers
  *     warnings
  *     runs               the table of all runs, if there are several
- *     curves             loss, accuracy, speed by step, epoch, examples or seconds: one drawing for each, one of which is visible
+ *     curves             loss, accuracy, speed by step, epoch, examples or seconds: one drawing for each; one is visible
  *     comparisons        batch sizes, workers, modes, with their plots
  *     time, resources    phases, staleness; CPU, memory, network, disk
  *     each run           its processes, alerts and options, and the command to run it again

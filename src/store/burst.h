@@ -1,4 +1,4 @@
-/* Many steps of one example each at once: the store's side of model/burst.h, instead of pull, push and clock.
+/* Bursts: many steps of one example each, without pull, push and clock for each of them. The store's side of model/burst.h.
  *
  * Example:
  *     yk_view view;
@@ -17,7 +17,7 @@
 
 #include "store/local.h"
 
-enum { YK_MAX_BURST = 64 }; /* steps: ten microseconds, after which a barrier may be due */
+enum { YK_MAX_BURST = 64 }; /* steps; about 10 us, for which a barrier has to wait */
 
 bool yk_local_bursts(const yk_local *s);
 size_t yk_local_burst_max(const yk_local *s, int me); /* 1 .. YK_MAX_BURST */

@@ -4,9 +4,9 @@
  *     index[] of a chunk    before: keys;  after: indices into the chunk's own list of keys, each key once
  *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers, ascending
  *
- * The keys of a chunk are found once, before training or when it is first used. Then no epoch hashes a key again: a request is the list
- * itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages. Servers remember
- * the lists of a client, so that later requests are only the number of a chunk (messages.h).
+ * The keys of a chunk are found once, before training or when it is first used. Then no epoch hashes a key again: a request is
+ * the list itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages. Servers
+ * remember the lists of a client, so that later requests contain only the number of a chunk (messages.h).
  *
  * Example:
  *     yk_chunks *c;

@@ -50,20 +50,20 @@ int yk_delta_arrays(const yk_local *s, int group); /* the weights, and the optim
 /* The first `arrays` arrays of some keys, or of a dense group (key NULL, n floats), with pending decay applied. */
 void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out);
 
-/* Creates *copy again if it is NULL or has fewer keys. config: of all parameters. */
+/* Creates *copy, or replaces it if it has too little memory for `keys` keys. config: of all parameters. */
 yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
 
 /* Sets keys 0 .. n - 1 of a copy to `values`, which are the result of `steps` steps. After all groups, call
  * yk_local_restore(copy, steps). */
 void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps);
 
-/* Replaces the old values of these keys (NULL: keys 0 .. n - 1) by their deltas, and restores the old values in the store.
+/* Replaces the old values of these keys (NULL: keys 0 .. n - 1) with their deltas, and restores the old values in the store.
  * since[i]: the step up to which the old value of key i was decayed; NULL: the first step of the copy. */
 void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
                       float *values);
 
 /* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. `stride`:
- * keys from one array of `deltas` to the next. After all groups, call yk_local_restore(s, now). */
+ * the distance between the arrays of `deltas`, in keys. After all groups, call yk_local_restore(s, now). */
 void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
                   int workers, uint64_t now);
 

@@ -54,8 +54,8 @@ int yk_exchange_ranks(const yk_exchange *x);
 /* Records sums in a timeline. Borrowed; NULL: stops recording. */
 void yk_exchange_trace(yk_exchange *x, yk_trace_track *track);
 
-/* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It must
- * outlive x. Only without keyed groups. */
+/* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It
+ * must outlive x. Only without keyed groups. */
 size_t yk_exchange_shared_memory_bytes(size_t nparams);
 void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
 
@@ -73,7 +73,7 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
 yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double seconds,
                           const char **data_out, size_t *bytes_out);
 
-/* Replaces an array of any size by its mean over the ranks. */
+/* Replaces an array of any size with its mean over the ranks. */
 yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n, double seconds);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     yk_op gather_in, gather_out;       /* its gradient of our piece; our gradient of its piece */
     yk_op broadcast_in, broadcast_out; /* the sum of its piece; the sum of ours */
-    bool posted;                       /* broadcast_in is, into the buffer that gather_out was sent from */
+    bool posted;                       /* broadcast_in was posted, into the buffer that gather_out sent */
     float *in;                         /* its gradient of our piece */
 } yk__transfer;
 
@@ -27,7 +27,7 @@ typedef struct {
     bool used, summed;
     size_t begin, end; /* parameters */
     int tag;
-    yk__transfer *transfer; /* [size], its own is unused */
+    yk__transfer *transfer; /* [size] by rank; that of this rank is unused */
 } yk__slot;
 
 struct yk_exchange {

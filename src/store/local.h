@@ -23,7 +23,7 @@
  * and the other groups are updated immediately within these steps.
  *
  * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own
- * thread, except create and free. Once it has seen the largest batch, a step allocates no memory.
+ * thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
  */
 #ifndef YK_STORE_LOCAL_H
 #define YK_STORE_LOCAL_H

@@ -21,7 +21,7 @@ typedef struct {
     _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
     yk_view copies;                  /* shared table and copies, for merging */
     yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
-    /* synchronous: this worker's gradient, ordered by the worker that applies a pair; what it applies itself */
+    /* synchronous: this worker's gradient, ordered by the worker that applies each pair */
     _Alignas(YK_ALIGN) struct yk__parts {
         size_t cap_keys, cap_values;
         size_t *begin; /* [workers + 1] */
@@ -30,7 +30,7 @@ typedef struct {
     } parts; /* read by others */
     float *
         sum_of_frequent; /* [frequent] synchronous: this worker's gradient of the frequent keys; read by others */
-    _Alignas(YK_ALIGN) yk_merger sum;
+    _Alignas(YK_ALIGN) yk_merger sum; /* synchronous: the sum of the pairs that this worker applies */
     yk_optim_step optim;
 
     /* hot.c: merge intervals in examples */

@@ -1,6 +1,7 @@
-/* Rounds of local SGD on shards. The copy is a store of one process. It has all parameters of a dense group, and the keys of the
- * round's batches of keyed groups; these batches are announced before the round begins. Without keyed groups, only the first
- * batch is announced in advance, to know that there is one; each of the others is announced when it is needed. */
+/* Rounds of local SGD on shards. The copy is a store of one process. It has all parameters of a dense group, but only those
+ * keys of a keyed group that the batches of the round use; these batches are announced before the round begins. Without keyed
+ * groups, only the first batch is announced in advance, to know that there is one; each of the others is announced when it is
+ * needed. */
 #include "store/local_sgd_internal.h"
 
 #include <stdlib.h>

@@ -8,9 +8,9 @@
  * (1) no keys with REMEMBERS
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + depth, and the answer
- * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and for dense groups by default. It is
- * larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with --prefetch,
- * and by default for keyed groups.
+ * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and for dense groups by default. It
+ * is larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with
+ * --prefetch, and by default for keyed groups.
  *
  *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1        depth 1
  *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2
@@ -80,8 +80,8 @@ typedef struct {
     double loss;
     uint64_t identity; /* UP_JOIN: a digest of program, options, data and model */
     uint64_t steps;    /* in the gradient, or in the deltas; 0: there were no examples */
-    /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without the
-     * last number; its next epoch */
+    /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without
+     * the last number; its next epoch */
     uint64_t stream, last[YK_CURSOR_SIZE - 1], next_epoch;
     uint64_t chunk; /* a pull: the number of the chunk, from 1; 0: other keys */
 } yk__up;

@@ -84,8 +84,8 @@ void yk_remote_free(yk_remote *r); /* NULL is fine */
 yk_status yk_remote_join(yk_remote *r, uint64_t identity);
 
 /* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: its
- * rows have keys. whole: the request is for all keys of the chunk. Otherwise it is for those of its batches: they are found, and
- * a sparse batch is copied. */
+ * rows contain keys, not indices into a chunk. whole: the request is for all keys of the chunk. Otherwise it is only for the
+ * keys of its batches, and sparse batches are copied. */
 yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
                         bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out);
 /* Without keyed groups: counts one more batch of this thread in the current gradient of the lane. */

@@ -126,7 +126,7 @@ static inline int yk__leaseholder(const yk_server *s, const yk__client *c, uint3
     return (c->peer - s->config.first_client) * s->config.threads + (int)thread;
 }
 
-/* Server 0: whether examples are left, or used by workers that may return them. */
+/* Server 0: whether examples are left, or leased to workers that may return them. */
 static inline bool yk__has_examples(const yk_server *s)
 {
     return s->config.streams ? !yk_streams_done(s->config.streams)

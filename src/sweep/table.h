@@ -35,7 +35,7 @@ typedef struct {
     char *problem;   /* the error of a failed run. Owned */
 } yk_sweep_result;
 
-/* Sets the state to done or stopped, by the summary, which is taken. */
+/* Takes ownership of the summary, and sets the state to done or stopped according to it. */
 void yk_sweep_result_take(yk_sweep_result *r, json_t *summary);
 void yk_sweep_result_fini(yk_sweep_result *r);
 

@@ -90,8 +90,8 @@ typedef struct {
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out);
 
-/* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: those keep
- * their values. */
+/* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: the
+ * additional ones keep their values. */
 yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap);
 
 #endif

@@ -4,9 +4,10 @@
  *     server loop          update  update [due: snapshot]  update  update  update [evaluated: metrics]  update ...
  *     background thread                  \ evaluate the snapshot, save it /
  *
- * Workers do not stop for that. A snapshot is taken after exactly the step that it is due at: if the previous one is still
- * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode the
- * server receives no more gradients. A push of several steps (local SGD, copies) may end a few steps later.
+ * Workers do not stop for that. A snapshot is taken exactly after the step at which it is due: if the previous one is still
+ * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode
+ * the server receives no more gradients. If a push contains several steps (local SGD, copies), the snapshot may be a few steps
+ * late.
  */
 #include "train/trainer.h"
 

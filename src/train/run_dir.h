@@ -26,8 +26,8 @@ yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_acquire(const char *dir, yk_lock **out);
 
-/* Creates the default directory, without --out: runs/MODEL-TIME-PID; a second one in the same second gets one more number.
- * The caller frees the name; NULL: out of memory. An error is reported when the first file is written. */
+/* Creates the default directory, without --out: runs/MODEL-TIME-PID; if it exists, a number is appended. The caller
+ * frees the name; NULL: out of memory. An error is reported when the first file is written. */
 char *yk_run_dir_name(const char *model);
 
 /* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and

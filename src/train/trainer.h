@@ -103,7 +103,7 @@ typedef struct yk__trainer {
 
     /* times (base/clock.h) */
     double process_started, training_started;
-    double training_ended; /* the chief of servers: end of the last step; 0: on other ranks */
+    double training_ended; /* the chief of servers: end of the last step; 0 on other ranks */
     double ended;          /* the loop; 0: not yet */
     double saved_at;       /* the last checkpoint */
     double save_cost;      /* seconds of training that a checkpoint costs; estimated before the first one */
@@ -121,7 +121,7 @@ typedef struct yk__trainer {
     yk__due due;                      /* decided by worker 0 */
     bool end;                         /* also decided by worker 0 */
     atomic_flag checking;             /* asynchronous: a worker checks what is due */
-    atomic_uint_fast64_t quota; /* asynchronous: steps until something is due that no worker has taken yet */
+    atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
     uint64_t step, epoch;       /* at the last barrier */
     uint64_t late_examples;     /* of the whole run */
     uint64_t
@@ -223,8 +223,8 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* begin.c. May worker `worker` of this process take its first step? Waits a little if not. UINT32_MAX steps: no examples are left,
- * and the others need not wait. */
+/* begin.c: whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: no
+ * examples are left, and the others need not wait. */
 bool yk__begins_gradually(const yk__trainer *t);
 bool yk__may_begin(yk__trainer *t, int worker);
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
@@ -238,7 +238,7 @@ void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
 /* trial.c: after `trained` seconds of training, tries some changes */
 void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out);
 
-/* train.c: of a single process: workers, with parameters and a feed of their own */
+/* train.c: the workers of a single process, with their own parameters, feed and store */
 yk_status yk__create_workers(yk__trainer *t);
 void yk__free_workers(yk__trainer *t); /* also those that were created only in part */
 

@@ -11,7 +11,7 @@
  * up. All trials together take a small part of the training time.
  *
  * Processes of a job try only twice the batch, each on its own, to measure how much longer computing takes. There are no
- * trials on streamed data, of keyed parameters in a job, and if steps are too long: then estimates follow from measured times
+ * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
  * (watch/verdict_estimate.c).
  */
 #include "train/trainer.h"

@@ -16,8 +16,8 @@
  * on all addresses; port 0 chooses a free port. There is no authentication: do not expose it to untrusted networks.
  *
  * make() runs on the server thread and must not wait for training. The thread serves all connections without blocking. A
- * request, with its reply, has 10 s, however slowly a client sends or reads. There are at most 64 connections, and 16 of one
- * address: one more replaces the oldest. So slow clients cannot lock out others.
+ * request, with its reply, has 10 s, however slowly a client sends or reads. There are at most 64 connections, and 16 from
+ * one address: one more replaces the oldest. So slow clients cannot lock out others.
  */
 #ifndef YK_WATCH_HTTP_H
 #define YK_WATCH_HTTP_H

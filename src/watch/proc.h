@@ -61,8 +61,8 @@ yk_status yk_proc_open(const char *proc, const char *sys, yk_proc **out); /* the
 void yk_proc_read(yk_proc *p, yk_proc_sample *out);
 void yk_proc_close(yk_proc *p); /* NULL is fine */
 
-/* Identifies the network interfaces that this process sees: by the booted system and its network namespace. Processes with
- * the same number share them. At most 53 bits; 0: not known. */
+/* Identifies the network interfaces that this process sees: by boot ID and network namespace. Processes with the same
+ * number share them. At most 53 bits; 0: not known. */
 uint64_t yk_network_id(const char *proc);
 
 #endif

@@ -18,8 +18,9 @@
  *     {"kind":"sample","seconds":1.25,"cpu_user":1.02,...,"steps":N,"phases":{"input":s,...}}        rates are per second
  *     {"kind":"alert","what":"cpu","begin":s,"seconds":s,"level":0.97}
  *
- * There is a line for each sample of the first 3,600. Then the gaps grow with the run: they are 1/3,600 of its time so far, and
- * the rates of a line are means since the line before. A week takes 27,000 lines, about 20 MB. Shorter alerts than a gap have no line.
+ * There is a line for each of the first 3,600 samples. Then the gaps grow with the run: they are 1/3,600 of its time so far,
+ * and the rates of a line are means since the line before. A week takes 27,000 lines, about 20 MB. An alert that is shorter
+ * than a gap has no line.
  *
  * The network traffic of the program itself comes from its own counters (yk_resources_config.bytes). The counters of the
  * host's interfaces include other programs, and exclude loopback and shared memory.

@@ -15,17 +15,19 @@
  *     workers without a core:
  *         other programs use the cores              cpu (competition), unless more time is lost waiting for data, messages
  *                                                   or a much slower worker
- *         this run has more threads than cores      cpu (oversubscribed), unless a server or a slow worker explains it
- *     the largest of these, if at least 20 % of the time:
+ *         this run has more threads than cores      cpu (oversubscribed), unless data, the network, a server or a much
+ *                                                   slower worker explains it
+ *     the largest of these, if at least 20 % of the time (a slow asynchronous worker: 10 %):
  *         waiting for input                         disk if a disk is always busy, else input pipeline
  *         waiting for parameters, sending           parameter server, if one handles messages for most of that time;
  *                                                   network bandwidth or latency, if bytes or round trips explain it;
  *                                                   else synchronisation. On one host, there is no network
  *         waiting for other workers                 straggler if it is always the same one, else synchronisation
  *         checkpoints                               disk
- *     asynchronous: one worker is much slower       straggler
- *     asynchronous: computing takes much longer
- *         than with one worker alone                contention
+ *         asynchronous: one worker is much slower   straggler
+ *         asynchronous: computing takes much        contention
+ *         longer than with one worker alone, or
+ *         applying takes longer than computing
  *     more than half of the time computing          cpu
  *     otherwise                                     none
  *
