@@ -95,7 +95,7 @@ END
     rm -rf run
     serve --epochs 100000000 --batch 10 --launch 4 --servers 2 --mode async
     wait_for_status "s['verdict'] and [p['role'] for p in s['processes']] == ['server', 'server', 'worker', 'worker']"
-    wait_for_status "s['processes'][1]['bytes_sent'] > 0 and s['processes'][1]['rss'] > 1e6"
+    wait_for_status "s['processes'][1]['bytes_sent'] > 0 and (s['processes'][1]['rss'] or 0) > 1e6"
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
