@@ -6,8 +6,7 @@
  *
  * Workers do not stop for that. A snapshot is taken exactly after the step at which it is due: if the previous one is still
  * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode
- * the server receives no more gradients. If a push contains several steps (local SGD, copies), the snapshot may be a few steps
- * late.
+ * the server receives no more gradients. After a push of several steps (local SGD, copies), it may be a few steps late.
  */
 #include "train/trainer.h"
 
