@@ -411,9 +411,9 @@ static yk_status train(loop *w)
             return st;
         if (w->remote && !t->cluster.driven)
             yk_observer_traffic(t->observer);
+        yk__count_first_steps(t, r.over || r.pending ? UINT32_MAX : r.steps);
         if (r.pending)
             continue;
-        yk__count_first_steps(t, r.over ? UINT32_MAX : r.steps);
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
         w->loss = 0.0;
         if (lockstep)

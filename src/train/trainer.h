@@ -223,8 +223,8 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* begin.c: whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: no
- * examples are left, and the others need not wait. */
+/* begin.c: whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: a worker has
+ * no examples left, or waits for those of others, so the others need not wait. */
 bool yk__begins_gradually(const yk__trainer *t);
 bool yk__may_begin(yk__trainer *t, int worker);
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
