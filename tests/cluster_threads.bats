@@ -37,6 +37,20 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
 }
 
+@test "servers: the number of serving threads does not change the results" {
+    for job in "logreg --data synth:ctr?features=20000&examples=6000 --batch 1000 --optimizer adagrad --l2 1e-3" \
+        "logreg --data synth:ctr?features=20000&examples=6000 --batch 1000 --optimizer ftrl --l1 1e-3 --mode async" \
+        "fm:8 --data synth:ctr?features=5000&examples=2000 --batch 500 --lr 0.05" \
+        "lenet5 --data synth:digits?examples=200 --batch 50 --lr 0.02 --local-steps 2"; do
+        for threads in 1 3; do
+            YK_SERVING_THREADS=$threads in_time 60 train --model $job --epochs 2 --launch 2 --servers 1 --out run-$threads
+            expect 0 "a parameter server with $threads thread"
+        done
+        cmp run-1/checkpoints/*/model.safetensors run-3/checkpoints/*/model.safetensors
+        rm -r run-1 run-3
+    done
+}
+
 @test "every example once per epoch: bounded, asynchronous, with a quorum, with local steps, streamed, resumed" {
     for way in "--mode async" "--staleness 4" "--mode async --servers 1" "--staleness 4 --servers 2" "--mode async --stream always" \
         "--local-steps 3" "--local-steps 3 --mode async" "--local-steps 3 --servers all" "--local-steps 3 --servers 1 --stream always" \

@@ -73,6 +73,16 @@ static size_t draw(yk_rng *r, uint32_t *key)
     return n;
 }
 
+/* As several threads would. */
+static void read_in_parts(yk_local *table, const yk_delta_keys *all, int arrays, float *values)
+{
+    for (int me = 0; me < 3; me++) {
+        yk_delta_keys part = *all;
+        yk_part_of_range(&part.begin, &part.end, 1, me, 3);
+        yk_delta_read(table, 0, &part, arrays, values);
+    }
+}
+
 /* A round of `workers`: on the table by deltas, and on a separate store per worker for comparison. */
 static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind kind, bool sparse, double l2,
                      yk_rng *r)
@@ -90,7 +100,8 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
         const size_t n = sparse ? draw(r, key) : PARAMS;
         yk_local *copy = store_of(kind, sparse, l2, n);
         copy_all(table, own[w]);
-        yk_delta_read(table, 0, sparse ? key : NULL, n, arrays, values);
+        const yk_delta_keys keys = {sparse ? key : NULL, 0, n, n};
+        read_in_parts(table, &keys, arrays, values);
         memcpy(before, values, sizeof before);
         yk_delta_begin(copy, 0, n, values, began);
         yk_local_restore(copy, began);
@@ -113,8 +124,11 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
             dense[k] += values[k];
         yk_local_free(copy);
     }
-    yk_delta_add(table, 0, sparse ? sums.keys.key : NULL, sparse ? sums.keys.n : PARAMS,
-                 sparse ? sums.group[0].sum : dense, sparse ? sums.capacity : PARAMS, workers, began + STEPS);
+    const yk_delta_keys first = {sparse ? sums.keys.key : NULL, 0, 3, sparse ? sums.capacity : PARAMS},
+                        rest = {first.key, 3, sparse ? sums.keys.n : PARAMS, first.stride};
+    const float *deltas = sparse ? sums.group[0].sum : dense;
+    yk_delta_add(table, 0, &first, deltas, workers, began + STEPS);
+    yk_delta_add(table, 0, &rest, deltas, workers, began + STEPS);
     yk_local_restore(table, began + STEPS);
     assert_int_equal(yk_local_steps(table), began + STEPS);
     yk_delta_sums_fini(&sums);

@@ -2,11 +2,11 @@
 #include "scratch.h"
 
 #include "base/clock.h"
-#include "base/thread.h"
+#include "base/thread_pool.h"
 #include <stdatomic.h>
 #include <time.h>
 
-enum { MAX = 24 };
+enum { MAX = 24, ITEMS = 1000 };
 
 typedef struct {
     yk_team *team;
@@ -18,6 +18,7 @@ typedef struct {
     int bad_round;
     atomic_int released, ran;
     pid_t main_thread;
+    int item[ITEMS]; /* plain memory, too */
 } team_test;
 
 static void run_with(team_test *r, int workers, yk_status (*work)(void *, int), yk_status expected)
@@ -92,6 +93,39 @@ static void a_team_can_be_reused(void **state)
     for (int i = 0; i < 50; i++)
         assert_int_equal(yk_team_run(r.team, write_and_read, &r), YK_OK);
     yk_team_free(r.team);
+}
+
+/* ---- a pool */
+
+static void count_items(void *context, int me, int all)
+{
+    team_test *r = context;
+    size_t begin = 0, end = ITEMS;
+    yk_part_of_range(&begin, &end, 16, me, all);
+    assert_true(begin % 16 == 0 && (end % 16 == 0 || end == ITEMS));
+    for (size_t i = begin; i < end; i++)
+        r->item[i]++;
+}
+
+static void each_part_of_a_pool_runs_once(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 5; threads++) {
+        team_test r = {0};
+        yk_thread_pool *pool;
+        assert_int_equal(yk_thread_pool_create(threads, &pool), YK_OK);
+        assert_int_equal(yk_thread_pool_threads(pool), threads);
+        for (int i = 0; i < 100; i++) {
+            yk_thread_pool_run(pool, count_items, &r);
+            if (i == 50)
+                usleep(20000); /* the threads sleep by now */
+        }
+        yk_thread_pool_run(NULL, count_items, &r);
+        for (int i = 0; i < ITEMS; i++)
+            assert_int_equal(r.item[i], 101);
+        yk_thread_pool_free(pool);
+    }
+    yk_thread_pool_free(NULL);
 }
 
 /* ---- errors */
@@ -280,6 +314,7 @@ int main(void)
         cmocka_unit_test(each_worker_runs_once),
         cmocka_unit_test(barriers_order_memory_accesses),
         cmocka_unit_test(a_team_can_be_reused),
+        cmocka_unit_test(each_part_of_a_pool_runs_once),
         cmocka_unit_test(an_error_releases_the_others),
         cmocka_unit_test(the_real_error_wins),
         cmocka_unit_test(the_first_error_wins),

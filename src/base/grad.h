@@ -13,12 +13,7 @@
 #include "base/group.h"
 #include "base/keys.h"
 #include "base/rows.h"
-
-/* The threads of one worker. run() calls part() on each of them, as number `me` of `all`. */
-typedef struct {
-    void (*run)(void *threads, void (*part)(void *context, int me, int all), void *context);
-    void *threads;
-} yk_worker_threads;
+#include "base/thread_pool.h"
 
 /* The gradient of one parameter group (group.h). */
 typedef struct {
@@ -32,10 +27,9 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    double loss;      /* summed over the examples */
-    yk_status status; /* not YK_OK: there is no gradient (out of memory) */
-    const yk_worker_threads
-        *worker_threads; /* the threads that computed it, which can help to apply it; NULL: one thread */
+    double loss;          /* summed over the examples */
+    yk_status status;     /* not YK_OK: there is no gradient (out of memory) */
+    yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;
 

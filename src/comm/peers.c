@@ -66,6 +66,14 @@ int yk_comm_local_rank(const yk_comm *c, int *processes_out)
     return before;
 }
 
+int yk_comm_ranks_here(const yk_comm *c, int first, int count)
+{
+    int n = 0;
+    for (int r = first; c->processes && r < first + count; r++)
+        n += c->address[r].host == c->address[c->rank].host;
+    return n;
+}
+
 int64_t yk_comm_pid(const yk_comm *c, int peer)
 {
     return c->address[peer].pid;

@@ -160,7 +160,7 @@ yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_mo
 
 static void workspace_free(yk_workspace *w)
 {
-    yk__stop_threads(w);
+    yk_thread_pool_free(w->pool);
     for (int i = 0; i < w->net->nlayers; i++)
         if (w->layer[i].ops->free)
             w->layer[i].ops->free(&w->layer[i]);
@@ -169,8 +169,6 @@ static void workspace_free(yk_workspace *w)
     for (int g = 0; w->group && g < w->division.groups; g++)
         yk_team_free(w->group[g].team);
     yk_free(w->group);
-    yk_team_free(w->team);
-    free(w->others);
     yk_free(w);
 }
 
@@ -355,10 +353,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     if (b->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__net_pass(w);
-    *out = (yk_grad){.examples = b->n,
-                     .loss = w->loss,
-                     .group = {{.dense = w->grad}},
-                     .worker_threads = w->started ? &w->worker_threads : NULL};
+    *out = (yk_grad){.examples = b->n, .loss = w->loss, .group = {{.dense = w->grad}}, .pool = w->pool};
 }
 
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,

@@ -9,7 +9,6 @@
 #include "model/net_workspace.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,7 +143,7 @@ static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n
     yk__pass all = *ctx;
     all.thread = me;
     all.threads = w->threads;
-    all.team = w->team;
+    all.team = yk_thread_pool_team(w->pool);
     all.blocks = n;
     all.in_chunk = all.in_wave = 0;
     for (int i = w->net->nlayers - 1; i >= 0; i--) {
@@ -161,6 +160,7 @@ static void pass(yk_workspace *w, int me)
 {
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const yk__division *d = &w->division;
+    yk_team *team = yk_thread_pool_team(w->pool);
     yk__pass ctx = context_of(w, me);
     timer c = {0};
     if (me == 0 && w->training) {
@@ -172,16 +172,16 @@ static void pass(yk_workspace *w, int me)
         const bool last = at + n == blocks;
         ctx.first_chunk = at == 0;
         run_stages(w, me, &ctx, at, n, last, &c);
-        if (d->by_blocks)
-            yk_team_barrier(w->team, me);
+        if (d->by_blocks && team)
+            yk_team_barrier(team, me);
         if (d->by_blocks && w->training)
             finish_layers(w, me, &ctx, n, &c);
         for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         if (me == 0 && w->training)
             add_lap(&c, &w->backward_ns);
-        if (d->by_blocks && !last)
-            yk_team_barrier(w->team, me);
+        if (d->by_blocks && !last && team)
+            yk_team_barrier(team, me);
     }
 }
 
@@ -194,80 +194,25 @@ static void all_ready(yk_workspace *w)
     }
 }
 
+static void pass_part(void *workspace, int me, int all)
+{
+    (void)all;
+    pass(workspace, me);
+}
+
 void yk__net_pass(yk_workspace *w)
 {
     w->loss = 0.0;
-    if (w->threads > 1)
-        yk_team_barrier(w->team, 0);
-    pass(w, 0);
-    if (w->threads > 1)
-        yk_team_barrier(w->team, 0);
+    yk_thread_pool_run(w->pool, pass_part, w);
     if (w->division.by_blocks && w->training && w->batch->n)
         all_ready(w);
 }
 
-/* ---- threads of the worker ---- */
-
-static void *thread_main(void *arg)
-{
-    yk__net_thread *h = arg;
-    yk_workspace *w = h->work;
-    for (;;) {
-        if (yk_team_barrier(w->team, h->me) || w->quit)
-            return NULL;
-        if (w->job)
-            w->job(w->job_context, h->me, w->threads);
-        else
-            pass(w, h->me);
-        if (yk_team_barrier(w->team, h->me))
-            return NULL;
-    }
-}
-
-static void run_job(void *threads, void (*part)(void *context, int me, int all), void *context)
-{
-    yk_workspace *w = threads;
-    w->job = part;
-    w->job_context = context;
-    yk_team_barrier(w->team, 0);
-    part(context, 0, w->threads);
-    yk_team_barrier(w->team, 0);
-    w->job = NULL;
-}
-
 yk_status yk__start_threads(yk_workspace *w)
 {
-    yk_status st = yk_team_create(w->threads, &w->team);
+    yk_status st = YK_OK;
     for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
         if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
             yk_team_disable_timeout(w->group[g].team);
-    if (st)
-        return st;
-    yk_team_disable_timeout(w->team);
-    w->others = calloc((size_t)w->threads, sizeof *w->others);
-    if (!w->others)
-        return yk_fail_memory((size_t)w->threads * sizeof *w->others, "threads");
-    for (int i = 1; i < w->threads; i++) {
-        w->others[i] = (yk__net_thread){.work = w, .me = i};
-        int e = yk_thread_start(&w->others[i].thread, thread_main, &w->others[i]);
-        if (e) {
-            yk_team_stop(w->team);
-            for (int k = 1; k < i; k++)
-                yk_thread_join(&w->others[k].thread);
-            return yk_fail(YK_ESYSTEM, "cannot start thread %d of a worker: %s", i, strerror(e));
-        }
-    }
-    w->started = w->threads - 1;
-    w->worker_threads = (yk_worker_threads){run_job, w};
-    return YK_OK;
-}
-
-void yk__stop_threads(yk_workspace *w)
-{
-    if (!w->started)
-        return;
-    w->quit = true;
-    yk_team_barrier(w->team, 0);
-    for (int i = 1; i <= w->started; i++)
-        yk_thread_join(&w->others[i].thread);
+    return st ? st : yk_thread_pool_create(w->threads, &w->pool);
 }

@@ -5,16 +5,9 @@
 #define YK_MODEL_NET_WORKSPACE_H
 
 #include "base/mem.h"
-#include "base/sync.h"
 #include "model/net.h"
 
 enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
-
-typedef struct {
-    yk_workspace *work;
-    int me;
-    yk_thread thread;
-} yk__net_thread;
 
 /* How the threads share the work (net.h). */
 typedef struct {
@@ -45,18 +38,13 @@ struct yk_workspace {
     yk__profile *profile;                      /* NULL: not measured */
     uint64_t npasses, forward_ns, backward_ns; /* of one training pass in eight */
     int threads;                               /* groups * size */
-    yk_team *team;                             /* all threads */
-    yk__net_thread *others;                    /* owned; 1 .. threads; the worker itself is thread 0 */
-    int started;
-    yk_worker_threads worker_threads;            /* lends the threads to others (base/grad.h) */
-    void (*job)(void *context, int me, int all); /* NULL: a pass */
-    void *job_context;
+    yk_thread_pool *pool;                      /* owned: these threads; NULL: one */
     /* the current pass */
     const yk__branch_hooks *hooks; /* NULL: the network is the whole model */
     const yk_batch *batch;
     const float *params;
     float *p; /* output: probabilities; may be NULL */
-    bool training, quit;
+    bool training;
     uint64_t noise;
     double loss, block_loss[YK__MAX_BLOCKS];
     yk_ready_hook *ready; /* may be NULL */
@@ -64,8 +52,7 @@ struct yk_workspace {
 };
 
 yk__division yk__divide(const yk__net *net, size_t max_batch);
-yk_status yk__start_threads(yk_workspace *w); /* starts w->threads - 1 threads */
-void yk__stop_threads(yk_workspace *w);
+yk_status yk__start_threads(yk_workspace *w);
 void yk__net_pass(yk_workspace *w); /* over w->batch */
 
 #endif

@@ -159,9 +159,9 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
 }
 
 void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
-                        size_t n, size_t width)
+                        size_t begin, size_t end, size_t width)
 {
-    for (size_t i = 0; kind == YK_FTRL && i < n; i++)
+    for (size_t i = begin; kind == YK_FTRL && i < end; i++)
         for (size_t j = 0; j < width; j++) {
             const size_t at = (key ? key[i] : i) * width + j;
             v->s[0][at] = yk__ftrl_z(v->w[at], v->s[0][at], v->s[1][at], o);

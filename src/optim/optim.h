@@ -140,10 +140,10 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
 void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
                     float *delta);
 
-/* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z). key NULL: keys
- * 0 .. n - 1. */
+/* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z). Of keys
+ * key[begin] .. key[end - 1]; key NULL: begin .. end - 1. */
 void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
-                        size_t n, size_t width);
+                        size_t begin, size_t end, size_t width);
 
 /* The sum of the learning rates of steps from .. to - 1. */
 double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to);

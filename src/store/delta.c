@@ -21,22 +21,24 @@ static inline size_t key_at(const uint32_t *key, size_t i)
     return key ? key[i] : i;
 }
 
-void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out)
+void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, float *out)
 {
     yk__table *t = &s->table[group];
+    const uint32_t *key = k->key;
     const size_t width = t->width;
     if (t->touched)
-        yk__decay_read(t, key, n);
-    for (int a = 0; a < arrays; a++, out += n * width) {
+        yk__decay_read(t, key + k->begin, k->end - k->begin);
+    for (int a = 0; a < arrays; a++, out += k->stride * width) {
         const float *from = array_of(t, a);
         if (!key)
-            memcpy(out, from, n * width * sizeof *out);
-        for (size_t i = 0; key && width == 1 && i < n; i++) {
-            if (i + AHEAD < n)
+            memcpy(out + k->begin * width, from + k->begin * width,
+                   (k->end - k->begin) * width * sizeof *out);
+        for (size_t i = k->begin; key && width == 1 && i < k->end; i++) {
+            if (i + AHEAD < k->end)
                 __builtin_prefetch(from + key[i + AHEAD]);
             out[i] = from[key[i]];
         }
-        for (size_t i = 0; key && width > 1 && i < n; i++)
+        for (size_t i = k->begin; key && width > 1 && i < k->end; i++)
             memcpy(out + i * width, from + key[i] * width, width * sizeof *out);
     }
 }
@@ -112,35 +114,36 @@ void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, con
     }
 }
 
-void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
-                  int workers, uint64_t now)
+void yk_delta_add(yk_local *s, int group, const yk_delta_keys *k, const float *deltas, int workers,
+                  uint64_t now)
 {
     yk__table *t = &s->table[group];
+    const uint32_t *key = k->key;
     const float share = 1.0f / (float)workers;
     const size_t width = t->width;
-    for (size_t i = 0; t->touched && i < n; i++) {
+    for (size_t i = k->begin; t->touched && i < k->end; i++) {
         float *w = &t->shared.w[key_at(key, i)];
         *w = yk__decayed(t, *w, t->touched[key_at(key, i)], (uint32_t)now);
         t->touched[key_at(key, i)] = (uint32_t)now;
     }
-    for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += stride * width) {
+    for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += k->stride * width) {
         float *array = array_of(t, a);
-        for (size_t i = 0; width == 1 && i < n; i++) {
-            if (key && i + AHEAD < n)
+        for (size_t i = k->begin; width == 1 && i < k->end; i++) {
+            if (key && i + AHEAD < k->end)
                 __builtin_prefetch(array + key[i + AHEAD], 1);
             array[key_at(key, i)] += share * deltas[i];
         }
-        for (size_t i = 0; width > 1 && i < n; i++)
+        for (size_t i = k->begin; width > 1 && i < k->end; i++)
             for (size_t j = 0; j < width; j++)
                 array[key_at(key, i) * width + j] += share * deltas[i * width + j];
     }
 }
 
-void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n)
+void yk_delta_reconcile(yk_local *s, int group, const yk_delta_keys *k)
 {
     yk__table *t = &s->table[group];
     const yk_optim_step o = yk_optim_at(&t->config.optim, yk_local_steps(s));
-    yk_optim_reconcile(t->config.optim.kind, &o, &t->shared, key, n, t->width);
+    yk_optim_reconcile(t->config.optim.kind, &o, &t->shared, k->key, k->begin, k->end, t->width);
 }
 
 /* ---- sums ---- */

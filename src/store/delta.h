@@ -4,9 +4,9 @@
  * parameters (a server), or to all other workers (replicas).
  *
  *     owner of the parameters: a table                 worker: a copy of these parameters
- *     yk_delta_read(table, g, key, n, .., v)   ---->   yk_delta_begin(copy, g, n, v, steps)
+ *     yk_delta_read(table, g, &keys, .., v)    ---->   yk_delta_begin(copy, g, n, v, steps)
  *                                                      pull, grad, push, clock;  pull, grad, push, clock; ...
- *     yk_delta_add(table, g, key, n, v, ..)    <----   yk_delta_extract(copy, g, NULL, n, NULL, v)     v now holds deltas
+ *     yk_delta_add(table, g, &keys, v, ..)     <----   yk_delta_extract(copy, g, NULL, n, NULL, v)     v now holds deltas
  *
  * Both are stores of one process (local.h); g is a parameter group. A copy of a keyed group has just the keys of these steps,
  * numbered 0 .. n - 1. The optimizer's state is sent too, so that the table is all there is to save.
@@ -37,7 +37,8 @@
  * With lazy decay (decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
  * It is added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
  *
- * One thread calls these functions, while no worker is in a call of the store.
+ * One thread calls these functions, while no worker is in a call of the store. Several threads may read, add and reconcile at
+ * the same time if their keys are different.
  */
 #ifndef YK_STORE_DELTA_H
 #define YK_STORE_DELTA_H
@@ -47,8 +48,15 @@
 
 int yk_delta_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
 
-/* The first `arrays` arrays of some keys, or of a dense group (key NULL, n floats), with pending decay applied. */
-void yk_delta_read(yk_local *s, int group, const uint32_t *key, size_t n, int arrays, float *out);
+/* Keys begin .. end - 1 of a list of keys, each once (NULL: of 0, 1, ..., for a dense group). `stride`: the distance between
+ * the arrays of their values, in keys, at least the length of the list. */
+typedef struct {
+    const uint32_t *key;
+    size_t begin, end, stride;
+} yk_delta_keys;
+
+/* The first `arrays` arrays of these keys, with pending decay applied. */
+void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, float *out);
 
 /* Creates *copy, or replaces it if it has too little memory for `keys` keys. config: of all parameters. */
 yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
@@ -62,13 +70,13 @@ void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, ui
 void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
                       float *values);
 
-/* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. `stride`:
- * the distance between the arrays of `deltas`, in keys. After all groups, call yk_local_restore(s, now). */
-void yk_delta_add(yk_local *s, int group, const uint32_t *key, size_t n, const float *deltas, size_t stride,
-                  int workers, uint64_t now);
+/* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. After all
+ * groups, call yk_local_restore(s, now). */
+void yk_delta_add(yk_local *s, int group, const yk_delta_keys *k, const float *deltas, int workers,
+                  uint64_t now);
 
 /* After scaled deltas (copies.h) were added: makes the optimizer's state consistent with the weights. */
-void yk_delta_reconcile(yk_local *s, int group, const uint32_t *key, size_t n);
+void yk_delta_reconcile(yk_local *s, int group, const yk_delta_keys *k);
 
 /* ---- the sum of several deltas or gradients, each key once, in the order in which they are added ---- */
 

@@ -152,10 +152,10 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
         }
         yk_delta_sums_add(&s->sums, key, n, block);
     }
+    const yk_delta_keys keys = {s->sums.keys.key, 0, s->sums.keys.n, s->sums.capacity};
     for (int g = 0; g < yk_local_groups(local); g++)
         if (yk_local_group_of(local, g)->keyed)
-            yk_delta_add(local, g, s->sums.keys.key, s->sums.keys.n, s->sums.group[g].sum, s->sums.capacity,
-                         ranks, s->step + steps);
+            yk_delta_add(local, g, &keys, s->sums.group[g].sum, ranks, s->step + steps);
     return YK_OK;
 }
 

@@ -56,6 +56,8 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
         if (!config->group[g].keyed &&
             !(s->sum = yk_alloc(yk__layout_floats(&s->layout, g, 0), sizeof *s->sum, "the gradients")))
             st = YK_ESYSTEM;
+    if (!st && config->serving_threads > 1)
+        st = yk_thread_pool_create(config->serving_threads, &s->pool);
     if (!st && config->synchronous)
         st = yk_delta_sums_init(&s->sums, config->table, config->local_steps > 0);
     for (int i = 0; !st && i < config->clients; i++) {
@@ -74,6 +76,7 @@ void yk_server_free(yk_server *s)
 {
     if (!s)
         return;
+    yk_thread_pool_free(s->pool);
     for (int i = 0; s->client && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         for (int p = 0; c->pull && p < s->npulls; p++) {

@@ -24,7 +24,8 @@
  * that is an error that names its rank; otherwise its leases go to others, and it is active again with its next message.
  * Workers may join while the server runs (yk_server_open): a thread accepts them, and the serving thread adopts them.
  *
- * One thread calls these functions, except where noted.
+ * One thread calls these functions, except where noted. It sends and receives; if there are several serving threads, all of
+ * them look up and apply the parameters of a large message, each a part of them. That does not change the results.
  */
 #ifndef YK_STORE_SERVER_H
 #define YK_STORE_SERVER_H
@@ -57,6 +58,7 @@ typedef struct {
     int servers;
     int first_client, clients; /* their ranks: after those of the servers, or the same */
     int threads, lanes;        /* of each client (messages.h) */
+    int serving_threads;       /* that look up and apply parameters; 0 or 1: only the calling one */
     int ngroups;
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */

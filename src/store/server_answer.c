@@ -35,14 +35,22 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
     return min >= UINT64_MAX - k || min + k >= clock;
 }
 
+typedef struct {
+    const yk_server *s;
+    const yk__pull *p;
+    float *values;
+} lookup;
+
 /* The values of a pull; with local SGD, also the optimizer's state. */
-static void fill(yk_server *s, const yk__pull *p, float *values)
+static void look_up_part(void *context, int me, int all)
 {
-    for (int g = 0; g < s->layout.ngroups; g++) {
-        const bool keyed = s->layout.group[g].keyed;
-        yk_delta_read(s->config.table, g, keyed ? p->key : NULL, keyed ? p->n : s->layout.group[g].each,
-                      s->layout.group[g].arrays, values);
-        values += yk__layout_floats(&s->layout, g, p->n);
+    const lookup *l = context;
+    const yk__layout *y = &l->s->layout;
+    float *values = l->values;
+    for (int g = 0; g < y->ngroups; g++) {
+        const yk_delta_keys k = yk__part_of_group(l->s, g, l->p->key, l->p->n, l->p->n, me, all);
+        yk_delta_read(l->s->config.table, g, &k, y->group[g].arrays, values);
+        values += yk__layout_floats(y, g, l->p->n);
     }
 }
 
@@ -72,7 +80,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                    .end = yk_local_steps(s->config.table)};
     yk_phase_to(s->config.phases, YK_PHASE_LOOKUP);
     if (n)
-        fill(s, p, (float *)(void *)(down + 1));
+        yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
     p->updates_then = s->updates;
     p->own_then = c->thread[p->number % (uint32_t)s->config.lanes].pushes;

@@ -76,9 +76,10 @@ struct yk_server {
     double over_at; /* when server 0 ended the job */
     double
         control_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
-    uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
-    yk__layout layout; /* of values in messages */
-    int npulls;        /* of each client */
+    uint64_t idle;        /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
+    yk__layout layout;    /* of values in messages */
+    int npulls;           /* of each client */
+    yk_thread_pool *pool; /* the serving threads; NULL: one */
     yk__client *client;
     int nclients, active;
     uint64_t round, updates, late, late_examples, returned;
@@ -118,6 +119,25 @@ static inline float *yk__values_of(const yk__client *c)
 static inline yk__pull *yk__pull_of(const yk_server *s, const yk__client *c, uint32_t number)
 {
     return &c->pull[number % (uint32_t)s->npulls];
+}
+
+enum { YK__MIN_PARALLEL = 1 << 13 }; /* floats: with fewer, a thread is done before the others begin */
+
+/* The threads for work on this many floats. */
+static inline yk_thread_pool *yk__pool_for(const yk_server *s, size_t floats)
+{
+    return floats >= YK__MIN_PARALLEL ? s->pool : NULL;
+}
+
+/* A part of the keys of a group in a message or in a sum: part `me` of `all`. */
+static inline yk_delta_keys yk__part_of_group(const yk_server *s, int group, const uint32_t *key, size_t n,
+                                              size_t stride, int me, int all)
+{
+    const bool keyed = s->layout.group[group].keyed;
+    yk_delta_keys k = {keyed ? key : NULL, 0, keyed ? n : s->layout.group[group].each, 0};
+    k.stride = keyed ? stride : k.end;
+    yk_part_of_range(&k.begin, &k.end, 16, me, all);
+    return k;
 }
 
 /* The number of a worker in the assignment of examples or streams. */

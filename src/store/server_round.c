@@ -17,11 +17,39 @@ static void blocks_of(const yk_server *s, const yk__client *c, float **out)
     }
 }
 
+/* Deltas of one client, or the sum of those of `workers` clients. */
+typedef struct {
+    const yk_server *s;
+    uint64_t now; /* the step after them */
+    const uint32_t *key;
+    size_t n, stride;
+    float *const *block; /* [groups] */
+    int workers;
+} deltas;
+
+static void add_part(void *context, int me, int all)
+{
+    const deltas *d = context;
+    yk_local *table = d->s->config.table;
+    for (int g = 0; g < d->s->layout.ngroups; g++) {
+        const yk_delta_keys k = yk__part_of_group(d->s, g, d->key, d->n, d->stride, me, all);
+        yk_delta_add(table, g, &k, d->block[g], d->workers, d->now);
+        if (d->s->config.scaled)
+            yk_delta_reconcile(table, g, &k);
+    }
+}
+
+static void add_deltas(const yk_server *s, deltas *d)
+{
+    yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, d->n)), add_part, d);
+    yk_local_restore(s->config.table, d->now);
+}
+
 /* Pushes a gradient to the store. */
 static yk_status push(yk_server *s, const yk__up *sum, const yk_merger *pairs, float *const *dense,
                       bool ends_step)
 {
-    yk_grad g = {.examples = (size_t)sum->examples, .loss = sum->loss};
+    yk_grad g = {.examples = (size_t)sum->examples, .loss = sum->loss, .pool = s->pool};
     yk_step_result result;
     for (int i = 0; i < s->layout.ngroups; i++) {
         if (s->layout.group[i].keyed)
@@ -95,18 +123,15 @@ yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
     if (!s->config.local_steps) {
         st = push_one(s, c, false, true);
     } else {
-        const uint64_t now = yk_local_steps(s->config.table) + up->steps;
         float *block[YK_MAX_GROUPS];
         blocks_of(s, c, block);
-        for (int g = 0; g < s->layout.ngroups; g++) {
-            const bool keyed = s->layout.group[g].keyed;
-            const size_t n = keyed ? p->n : s->layout.group[g].each;
-            yk_delta_add(s->config.table, g, keyed ? p->key : NULL, n, block[g], n,
-                         s->config.scaled ? 1 : s->active, now);
-            if (s->config.scaled)
-                yk_delta_reconcile(s->config.table, g, keyed ? p->key : NULL, n);
-        }
-        yk_local_restore(s->config.table, now);
+        add_deltas(s, &(deltas){.s = s,
+                                .now = yk_local_steps(s->config.table) + up->steps,
+                                .key = p->key,
+                                .n = p->n,
+                                .stride = p->n,
+                                .block = block,
+                                .workers = s->config.scaled ? 1 : s->active});
     }
     return st ? st : updated(s, up);
 }
@@ -149,6 +174,21 @@ static yk_status begin_sum(yk_server *s)
     return yk_delta_sums_reserve(&s->sums, max);
 }
 
+typedef struct {
+    float *sum;
+    const float *values;
+    size_t n;
+} dense_sum;
+
+static void add_dense_part(void *context, int me, int all)
+{
+    const dense_sum *d = context;
+    size_t begin = 0, end = d->n;
+    yk_part_of_range(&begin, &end, 16, me, all);
+    for (size_t i = begin; i < end; i++)
+        d->sum[i] += d->values[i];
+}
+
 static void add_to_sum(yk_server *s, yk__client *c)
 {
     const yk__pull *p = yk__pull_of(s, c, yk__header_of(c)->push_of);
@@ -156,8 +196,8 @@ static void add_to_sum(yk_server *s, yk__client *c)
     blocks_of(s, c, block);
     for (int g = 0; g < s->layout.ngroups; g++) {
         const size_t n = yk__layout_floats(&s->layout, g, 0);
-        for (size_t k = 0; !s->layout.group[g].keyed && k < n; k++)
-            s->sum[k] += block[g][k];
+        if (!s->layout.group[g].keyed)
+            yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, block[g], n});
     }
     yk_delta_sums_add(&s->sums, p->key, p->n, (const float *const *)block);
 }
@@ -166,26 +206,27 @@ static void add_to_sum(yk_server *s, yk__client *c)
 static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
 {
     yk_delta_sums *d = &s->sums;
-    const uint64_t now = yk_local_steps(s->config.table) + sum->steps;
-    float *dense[YK_MAX_GROUPS] = {0};
+    float *block[YK_MAX_GROUPS], *dense[YK_MAX_GROUPS] = {0};
     yk_merger pairs[YK_MAX_GROUPS] = {0};
     for (int g = 0; g < s->layout.ngroups; g++) {
         const bool keyed = s->layout.group[g].keyed;
-        if (s->config.local_steps) {
-            const size_t n = keyed ? d->keys.n : s->layout.group[g].each;
-            yk_delta_add(s->config.table, g, keyed ? d->keys.key : NULL, n, keyed ? d->group[g].sum : s->sum,
-                         keyed ? d->capacity : n, clients, now);
-        } else if (s->config.immediate[g]) {
+        block[g] = keyed ? d->group[g].sum : s->sum;
+        if (s->config.immediate[g])
             continue;
-        } else if (keyed) {
-            pairs[g] = (yk_merger){.n = d->keys.n, .key = d->keys.key, .value = d->group[g].sum};
-        } else {
-            dense[g] = s->sum;
-        }
+        if (keyed)
+            pairs[g] = (yk_merger){.n = d->keys.n, .key = d->keys.key, .value = block[g]};
+        else
+            dense[g] = block[g];
     }
     if (!s->config.local_steps)
         return push(s, sum, pairs, dense, true);
-    yk_local_restore(s->config.table, now);
+    add_deltas(s, &(deltas){.s = s,
+                            .now = yk_local_steps(s->config.table) + sum->steps,
+                            .key = d->keys.key,
+                            .n = d->keys.n,
+                            .stride = d->capacity,
+                            .block = block,
+                            .workers = clients});
     return YK_OK;
 }
 

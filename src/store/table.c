@@ -97,22 +97,9 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
 /* Divides work among the threads of a worker, if there are enough parameters to be worth a barrier. */
 enum { MIN_PARALLEL = 1 << 15 };
 
-static void run_parts(const yk_worker_threads *worker_threads, size_t n, void (*part)(void *, int, int),
-                      void *context)
+static void run_parts(yk_thread_pool *pool, size_t n, void (*part)(void *, int, int), void *context)
 {
-    if (worker_threads && n >= MIN_PARALLEL)
-        worker_threads->run(worker_threads->threads, part, context);
-    else
-        part(context, 0, 1);
-}
-
-/* Part `me` of `all` of begin .. end, rounded to cache lines. */
-static void part_of_range(size_t *begin, size_t *end, int me, int all)
-{
-    const size_t piece = YK_ROUND_UP((*end - *begin + (size_t)all - 1) / (size_t)all, 16),
-                 from = *begin + piece * (size_t)me;
-    *end = from + piece < *end ? from + piece : *end;
-    *begin = from < *end ? from : *end;
+    yk_thread_pool_run(n >= MIN_PARALLEL ? pool : NULL, part, context);
 }
 
 /* The arguments of apply_own_part() and apply_sum_part(). */
@@ -127,7 +114,7 @@ static YK_RACY void apply_own_part(void *update, int me, int all)
 {
     dense_update u = *(const dense_update *)update;
     const yk__table_worker *w = &u.t->worker[u.me];
-    part_of_range(&u.begin, &u.end, me, all);
+    yk_part_of_range(&u.begin, &u.end, 16, me, all);
     apply_dense(u.t, &w->view, u.begin, u.end - u.begin, grad_of(u.t, u.me)->dense + u.begin, u.scale,
                 &w->optim);
 }
@@ -144,7 +131,7 @@ static void apply_sum_part(void *update, int me, int all)
     enum { MAX = 1024 };
     dense_update u = *(const dense_update *)update;
     const yk_local *s = u.t->store;
-    part_of_range(&u.begin, &u.end, me, all);
+    yk_part_of_range(&u.begin, &u.end, 16, me, all);
     for (size_t at = u.begin; at < u.end; at += MAX) {
         const size_t count = u.end - at < MAX ? u.end - at : MAX;
         float sum[MAX] = {0};
@@ -304,6 +291,28 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
         w->view.w[yk_view_at(&w->view, g->bias_key)] += bias;
 }
 
+/* The arguments of apply_pairs_part(). */
+typedef struct {
+    yk__table *t;
+    int me;
+    const yk_merger *pairs;
+    float scale;
+} pairs_update;
+
+static void apply_pairs_part(void *update, int me, int all)
+{
+    const pairs_update *u = update;
+    const yk__table_worker *w = &u->t->worker[u->me];
+    size_t begin = 0, end = u->pairs->n;
+    yk_part_of_range(&begin, &end, 16, me, all);
+    const yk_merger part = {
+        .n = end - begin, .key = u->pairs->key + begin, .value = u->pairs->value + begin * u->t->width};
+    if (u->t->touched)
+        yk__decay_read(u->t, part.key, part.n);
+    apply_pairs(u->t, &w->view, &part, u->scale, &w->optim);
+    mark_touched(u->t, u->me, &part);
+}
+
 YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
@@ -314,14 +323,12 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         return YK_OK;
     if (g->dense) {
         dense_update u = {t, me, 0, t->floats, scale};
-        run_parts(all->worker_threads, u.end, apply_own_part, &u);
+        run_parts(all->pool, u.end, apply_own_part, &u);
         return YK_OK;
     }
     if (g->pairs) { /* merged already, from several processes */
-        if (t->touched)
-            yk__decay_read(t, g->pairs->key, g->pairs->n);
-        apply_pairs(t, &w->view, g->pairs, scale, &w->optim);
-        mark_touched(t, me, g->pairs);
+        run_parts(all->pool, g->pairs->n * t->width, apply_pairs_part,
+                  &(pairs_update){t, me, g->pairs, scale});
         return YK_OK;
     }
     if (t->config.optim.kind == YK_SGD && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
@@ -409,8 +416,8 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     const float scale = 1.0f / (float)examples;
     if (!t->config.shape.keyed || t->frequent) {
         dense_update u = {t, me, 0, t->frequent ? t->frequent : t->floats, scale};
-        part_of_range(&u.begin, &u.end, me, workers);
-        run_parts(s->worker[me].grad.worker_threads, u.end - u.begin, apply_sum_part, &u);
+        yk_part_of_range(&u.begin, &u.end, 16, me, workers);
+        run_parts(s->worker[me].grad.pool, u.end - u.begin, apply_sum_part, &u);
     }
     if (!t->config.shape.keyed)
         return YK_OK;

@@ -271,6 +271,25 @@ static uint64_t longest_copy(const yk_plan *p)
     return p->copy_lifetime * (p->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
 }
 
+enum { MAX_SERVING_THREADS = 16 };
+
+/* A dedicated server uses the cores of its host that the workers there leave free, shared with the other servers there. */
+static int serving_threads_of(const yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    if (k->role != YK__SERVER)
+        return 1;
+    const int servers = yk_comm_ranks_here(k->comm, 0, k->servers),
+              clients = yk_comm_ranks_here(k->comm, k->first_client, k->clients),
+              busy = clients * t->plan->workers_per_process * t->plan->threads;
+    const char *given = getenv("YK_SERVING_THREADS"); /* set by tests */
+    const int n = given                   ? atoi(given)
+                  : t->result->numa_nodes ? yk_cores() / yk_comm_sharing(k->comm)
+                  : servers > 0           ? (yk_cores() - busy) / servers
+                                          : 1;
+    return n < 1 ? 1 : n > MAX_SERVING_THREADS ? MAX_SERVING_THREADS : n;
+}
+
 static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
@@ -281,6 +300,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .first_client = k->first_client,
         .clients = k->clients,
         .threads = t->plan->workers_per_process,
+        .serving_threads = k->serving_threads = serving_threads_of(t),
         .lanes = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,

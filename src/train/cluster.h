@@ -53,6 +53,7 @@ typedef struct {
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
+    int serving_threads;                  /* of a dedicated server */
     yk_assignment assignment;             /* server 0, data in memory */
     yk_streams streams;                   /* server 0, streamed data */
     yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */

@@ -48,10 +48,14 @@ static void print_processes(const yk__trainer *t)
                 t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
+    else if (k->role == YK__SERVER && k->servers == 1)
+        yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
+                k->ranks, library, k->serving_threads, plural(k->serving_threads), keys, deltas);
     else if (k->role == YK__SERVER)
-        yk_note("%d processes (%s): %d parameter server%s (rank%s 0%s), the others train%s%s", k->ranks,
-                library, k->servers, plural(k->servers), plural(k->servers),
-                k->servers > 1 ? " and following" : "", keys, deltas);
+        yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
+                "train%s%s",
+                k->ranks, library, k->servers, k->servers - 1, k->serving_threads, plural(k->serving_threads),
+                keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);

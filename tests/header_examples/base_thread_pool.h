@@ -1,0 +1,2 @@
+extern void part(void *context, int me, int all);
+extern void *context;
