@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", "control"};
@@ -93,6 +94,8 @@ static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *star
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
 {
     const int expected = yk_comm_expected();
+    prctl(PR_SET_TIMERSLACK,
+          1000); /* ns, for this thread and those it starts: short sleeps end on time (wait.h) */
     const yk_threads wanted = threads_of(kind, startup);
     yk_transport t = own.transport;
     yk_status st = t.ops ? YK_OK : yk_mpi_load(&t.ops);

@@ -253,7 +253,7 @@ yk_status yk_remote_progress(yk_remote *r)
 yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic_bool *pending,
                           const char *what)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL); /* each server has its own deadline */
+    yk_wait w = yk_wait_begin(r->config.wait, HUGE_VAL); /* each server has its own deadline */
     bool began = false;
     while (request ? atomic_load_explicit(&request->missing, memory_order_acquire) > 0
                    : atomic_load_explicit(pending, memory_order_acquire)) {

@@ -13,7 +13,7 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity)
     const yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_JOIN, .identity = identity};
     yk_status st = YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
-        yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
+        yk_wait w = yk_wait_begin(r->config.wait, r->config.timeout);
         st = yk_comm_send_wait(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &up,
                                sizeof up, r->config.timeout, "a server to receive the join request");
         for (r->join_replies = 0; !st && !r->join_replies;) {

@@ -38,7 +38,7 @@ yk_status yk__remote_send_queued(yk_remote *r)
 /* Waits until at most `max` messages are queued. */
 static yk_status drain(yk_remote *r, yk__queue *queue, unsigned max, int server)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, r->config.timeout);
+    yk_wait w = yk_wait_begin(r->config.wait, r->config.timeout);
     while (atomic_load(&queue->queued) - atomic_load_explicit(&queue->done, memory_order_acquire) > max) {
         bool busy;
         yk_status st = r->config.driven ? YK_OK : yk_remote_pump(r, &busy);

@@ -312,7 +312,7 @@ static void turn_ends(yk_server *s, bool busy, uint64_t began)
 yk_status yk_server_run(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    yk_wait w = yk_wait_begin(s->config.wait, HUGE_VAL);
     double ticked = s->control_at = yk_now();
     yk_status st = YK_OK;
     for (int i = 0; i < s->nclients; i++)

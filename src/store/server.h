@@ -73,6 +73,7 @@ typedef struct {
     double first_timeout;      /* the same until its second message */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */
+    yk_wait_kind wait;         /* for messages */
     yk_phases *phases;         /* of the serving thread; NULL: not measured */
     yk_server_hooks hooks;     /* server 0 */
 } yk_server_config;

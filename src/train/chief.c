@@ -418,7 +418,7 @@ static yk_status join_workers(chief *c, yk_status st)
 /* Until all workers of this process have left. */
 static yk_status drive_workers(chief *c)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
+    yk_wait w = yk_wait_begin(c->t->cluster.wait, HUGE_VAL);
     yk_status st = YK_OK;
     while (!st && !atomic_load(&c->workers_over)) {
         bool busy = false;

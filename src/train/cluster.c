@@ -46,6 +46,7 @@ static yk_status join(yk__trainer *t)
     k->servers = k->first_client = t->plan->servers;
     k->clients = 1;
     k->driven = t->plan->workers_per_process > 1;
+    k->wait = YK_WAIT_RANKS;
     if (!st && !t->plan->joinable)
         return yk_fail(
             YK_EUSAGE,
@@ -141,6 +142,16 @@ static void set_role(yk__trainer *t)
     k->first_worker = k->role == YK__SERVER ? 0 : (k->rank - k->first_client) * p->workers_per_process;
 }
 
+/* If the threads of an asynchronous job share cores, those that wait sleep soon, so that the others can compute, and send what
+ * they wait for. Synchronous steps are often shorter than such a sleep. */
+static yk_wait_kind wait_of(const yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    const int own = t->plan->workers_per_process * t->plan->threads + k->driven;
+    const bool shared = own * yk_comm_sharing(k->comm) > yk_cores();
+    return shared && !t->plan->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
+}
+
 yk_status yk__cluster_start(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -180,6 +191,7 @@ yk_status yk__cluster_start(yk__trainer *t)
         return YK_OK;
     set_role(t);
     t->result->numa_nodes = bind_to_nodes(t);
+    k->wait = wait_of(t);
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
     if (!st)
         yk__report_stage(t, YK_STAGE_CONNECTED);
@@ -254,6 +266,7 @@ static yk_status make_client(yk__trainer *t)
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
                           .alive = t->plan->heartbeat_every,
+                          .wait = k->wait,
                           .phases = t->phases,
                           .leave = k->joined ? t->stop : NULL};
     for (int g = 0; g < c.ngroups; g++) {
@@ -312,6 +325,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
+        .wait = k->wait,
         .phases = yk__serving_phases(t),
         .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR ? &k->streams : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;

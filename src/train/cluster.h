@@ -46,6 +46,7 @@ typedef struct {
     int first_client, clients; /* ranks that train: the first one, and how many */
     int first_worker;          /* of this process, in the job */
     bool driven;               /* the main thread sends and receives for the others (store/remote.h) */
+    yk_wait_kind wait;         /* for messages of servers and clients */
     bool joined;               /* this process joined a running job; it has its own MPI world */
     int *server_peer;
     yk_exchange *exchange;
