@@ -9,9 +9,12 @@ more that serves a shard, sends and receives. A worker trains on a copy of the p
 per example. The rate of all machines together is the least of
 
     compute    P t / (work + k copy)
-    serving    P / (k h serve + 4 P message / E)      h: keys of the hottest shard / keys of a mean shard
-    cores      M cores / (work + k (copy + serve) + 4 P message / E)
+    serving    P / (k h s + 4 P message / E)          h: keys of the hottest shard / keys of a mean shard
+    cores      M cores busy / (work + k (copy + s) + 4 P message / E)
     network    M link / (bytes that a machine sends for each of its examples)
+
+s is the mean cost of serving a key: OWN serve for those of the process itself, serve for those of other processes of its machine,
+serve_tcp for those of other machines. busy: how much of its work a hardware thread does while all of them are busy.
 
 Python's standard library only.
 """
@@ -29,6 +32,7 @@ UP, DOWN = 4 + 4, 4  # bytes per key: the key and its delta to the server; its v
 HEADERS = 128 + 64   # bytes: of a message to a server, and of its answer (src/store/messages.h)
 DELIVERED = 0.94     # of a link's rate: what TCP leaves of Ethernet frames of 1,500 bytes
 COPY = 0.56          # copy / serve, measured with dedicated servers (docs/performance-model.md)
+OWN = 0.3            # of `serve`: what looking up and applying take; the rest are messages, which a process's own keys do not need
 MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/performance.md: 4.3 us from one to the other)
 MACHINES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 GIGABITS = (10, 25, 100)
@@ -49,17 +53,24 @@ def limits(costs, job):
     link (bits/s; 0: no network)."""
     shards, keys, copy = job["machines"] * job["processes"], costs["keys"], costs["copy_examples"]
     if shards == 1:
-        return {"compute": job["threads"] / costs["work"]}
-    hot = hottest(keys * copy, shards)
+        return {"compute": job["threads"] / costs["alone"]}
+    hot, serve = hottest(keys * copy, shards), serving(costs, job)
     messages = 4 * shards * costs["message"] / copy  # per example: to all shards and back, each sent and received
     found = {"compute": shards * job["threads"] / (costs["work"] + keys * costs["copy"]),
-             "serving": shards / (keys * hot * costs["serve"] + messages),
-             "cores": job["machines"] * job["cores"] / (costs["work"] + keys * (costs["copy"] + costs["serve"]) + messages)}
+             "serving": shards / (keys * hot * serve + messages),
+             "cores": job["machines"] * job["cores"] * costs["busy"] / (costs["work"] + keys * (costs["copy"] + serve) + messages)}
     if job["link"] and job["machines"] > 1:
         away = (job["machines"] - 1) / job["machines"]
         sent = away * (keys * (UP + DOWN * hot) + shards * HEADERS / copy)
         found["network"] = job["machines"] * DELIVERED * job["link"] / 8 / sent
     return found
+
+
+def serving(costs, job):
+    """The mean cost of serving a key: of this process, of others on its machine, of other machines."""
+    shards, here = job["machines"] * job["processes"], job["processes"] - 1
+    near = costs["serve_tcp"] if job.get("tcp") else costs["serve"]
+    return (OWN * costs["serve"] + here * near + (shards - 1 - here) * costs["serve_tcp"]) / shards
 
 
 def predict(costs, job):
@@ -70,34 +81,36 @@ def predict(costs, job):
 
 
 def one_machine(run):
-    return {"machines": 1, "processes": run["processes"], "threads": run["threads"], "cores": run["cores"], "link": 0}
+    return {"machines": 1, "processes": run["processes"], "threads": run["threads"], "cores": run["cores"], "link": 0,
+            "tcp": run.get("transport") == "tcp"}
 
 
 def costs_of(costs, run):
-    """The costs that apply to a run: some have their own work per example, keys or transport."""
-    own = {key: run[key] for key in ("work", "keys", "copy_examples") if run.get(key)}
-    serve = costs["serve_tcp"] if run.get("transport") == "tcp" else costs["serve"]
-    return {**costs, "serve": serve, **own}
+    """The costs that apply to a run: its own keys and copies."""
+    return {**costs, **{key: run[key] for key in ("keys", "copy_examples") if run.get(key)}}
 
 
-def fit(costs, run, copy=None):
-    """The cost of serving a key with which the model predicts the rate of that run."""
+def solve(costs, run, name, limit):
+    """The value of this cost with which that limit is the rate of that run."""
     low, high = 0.0, 1e-6
     for _ in range(60):
         middle = (low + high) / 2
-        trial = {**costs_of(costs, run), "serve": middle, "copy": COPY * middle if copy is None else copy}
-        low, high = (middle, high) if predict(trial, one_machine(run))[0] > run["rate"] else (low, middle)
+        trial = {**costs_of(costs, run), **{name: middle}}
+        low, high = (middle, high) if limits(trial, one_machine(run))[limit] > run["rate"] else (low, middle)
     return low
 
 
 def calibrate(runs, message=MESSAGE):
-    """Costs from the run of one process (work), that of two (serve, copy), and that over TCP. Other runs only check the model."""
-    one, two, tcp = (next(run for run in runs if run["use"] == use) for use in ("work", "serve", "tcp"))
-    costs = {"work": one["threads"] / one["rate"], "message": message, "keys": two["keys"],
-             "copy_examples": two["copy_examples"], "serve": 0.0, "serve_tcp": 0.0, "copy": 0.0}
-    costs["serve"] = fit(costs, two)
+    """Costs from the runs that are not checks. Each is limited by what it measures."""
+    use = {run["use"]: run for run in runs}
+    work, serve, busy = use["work"], use["serve"], use["busy"]
+    costs = {"alone": use["alone"]["threads"] / use["alone"]["rate"], "message": message, "keys": work["keys"],
+             "copy_examples": work["copy_examples"], "work": 1e-9, "copy": 0.0, "serve": 0.0, "serve_tcp": 0.0, "busy": 1.0}
+    costs["serve"] = solve(costs, serve, "serve", "serving")
     costs["copy"] = COPY * costs["serve"]
-    costs["serve_tcp"] = fit(costs, tcp, costs["copy"])
+    costs["work"] = solve(costs, work, "work", "compute")
+    costs["busy"] = min(1.0, busy["rate"] / limits(costs_of(costs, busy), one_machine(busy))["cores"])
+    costs["serve_tcp"] = solve(costs, use["tcp"], "serve_tcp", "serving")
     return {**costs, "runs": runs}
 
 
@@ -114,9 +127,10 @@ def check(costs):
 
 def measure(b):
     """Examples/s of 1, 2, 4 and 8 processes on the cores of this machine, in turns."""
-    many = max(1, CORES // 4)
-    setups = [("work", 1, many, ()), ("serve", 2, many, ()), ("check", 4, many, ()), ("check", 8, max(1, many // 2), ()),
-              ("tcp", 4, many, TCP)]
+    many, half = max(1, CORES // 4), max(1, CORES // 2)
+    setups = [("alone", 1, many, ()), ("work", 2, 1, ()), ("serve", 2, many, ()), ("busy", half, 1, ()),
+              ("check", 4, max(1, many - 1), ()), ("check", 4, many, ()), ("check", 8, max(1, many // 2), ()), ("tcp", 4, many, TCP),
+              ("check", half, 1, TCP)]
     found = [[] for _ in setups]
     for _ in range(3):
         for (_, processes, threads, more), runs in zip(setups, found):
@@ -152,8 +166,6 @@ def check_table(costs):
 
 
 def cluster_table(costs, processes, threads, cores):
-    """On machines, the serving thread uses TCP."""
-    costs = {**costs, "serve": costs["serve_tcp"]}
     lines = ["| machines | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " | hottest shard | time for messages |",
              "|---|" + "---|" * (len(GIGABITS) + 2)]
     for n in MACHINES:
@@ -164,13 +176,14 @@ def cluster_table(costs, processes, threads, cores):
             cells.append(f"{rate / 1e6:,.0f} M, {limit}")
         shards, keys = n * processes, costs["keys"]
         hot, messages = hottest(keys * costs["copy_examples"], shards), 4 * shards * costs["message"] / costs["copy_examples"]
-        lines.append(f"| {n} | " + " | ".join(cells) + f" | {hot:.2f} x | {100 * messages / (messages + keys * hot * costs['serve']):.0f} % |")
+        lines.append(f"| {n} | " + " | ".join(cells) + f" | {hot:.2f} x | {100 * messages / (messages + keys * hot * serving(costs, job)):.0f} % |")
     return lines
 
 
 def report(costs, processes, threads, cores):
-    yield f"costs: work {1e9 * costs['work']:.0f} ns per example; copy {1e9 * costs['copy']:.1f} ns per key; serve " \
+    yield f"costs: work {1e9 * costs['work']:.0f} ns per example ({1e9 * costs['alone']:.0f} in one process); copy {1e9 * costs['copy']:.1f} ns per key; serve " \
           f"{1e9 * costs['serve']:.1f} ns per key, {1e9 * costs['serve_tcp']:.1f} ns over TCP; message {1e6 * costs['message']:.2f} us; " \
+          f"busy {costs['busy']:.2f}; " \
           f"{costs['keys']:.2f} keys per example in copies of {costs['copy_examples']} examples"
     yield ""
     yield from check_table(costs)
@@ -203,7 +216,7 @@ def main():
     print("\n".join(report(costs, options.processes, options.threads, options.cores)))
     if any(run.get("busy") for run in costs["runs"]):
         print("other programs used the cores during the measurement: measure again on an idle machine")
-    worst = max(abs(error) for run, _, _, error in check(costs) if run["use"] != "older program")
+    worst = max(abs(error) for run, _, _, error in check(costs) if run["use"] == "check")
     print(f"largest error {100 * worst:.0f} %" + ("" if worst <= 0.15 else ": more than 15 %"))
     return 0 if worst <= 0.15 else 1
 
