@@ -34,7 +34,7 @@ static const struct {
         {"Worse than chance", "The labels or the columns of the test set do not mean the same as in the "
                               "training set. Check both files."},
     [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
-                                     "The test results are too good. Use different data for testing."},
+                                     "The test results are too optimistic. Use different data for testing."},
     [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",
                                "Check that this column is not derived from the label."},
     [YK_WARNING_HASH_COLLISIONS] = {"Many hash collisions",
@@ -171,7 +171,7 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
             }
     }
     if (f->diverged)
-        add(w, YK_WARNING_DIVERGED, run, "the last losses are not numbers");
+        add(w, YK_WARNING_DIVERGED, run, "the last losses are NaN or infinite");
     else if (last > first * 1.02)
         add(w, YK_WARNING_LOSS_ROSE, run, "the training loss rose from %.4f at the beginning to %.4f", first,
             last);

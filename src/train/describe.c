@@ -49,14 +49,15 @@ static void print_processes(const yk__trainer *t)
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
     else if (k->role == YK__SERVER)
-        yk_note("%d processes (%s): %d parameter server%s (rank%s 0%s), the others train%s%s", k->ranks,
-                library, k->servers, plural(k->servers), plural(k->servers),
-                k->servers > 1 ? " and following" : "", keys, deltas);
+        yk_note(k->servers > 1
+                    ? "%d processes (%s): %d parameter servers (ranks 0 to %d), the others train%s%s"
+                    : "%d processes (%s): %d parameter server (rank %d), the others train%s%s",
+                k->ranks, library, k->servers, k->servers - 1, keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
     if (t->result->numa_nodes)
-        yk_note("each process is bound to a part of the %d NUMA nodes of its host", t->result->numa_nodes);
+        yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);
 }
 
