@@ -119,7 +119,7 @@ typedef struct yoke_data yoke_data;
 
 typedef enum { YOKE_TRAIN_SPLIT, YOKE_TEST_SPLIT } yoke_split;
 
-/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` selects the training or
+/* Data from a spec: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` selects the training or
  * the test set if the data has both. `options`, if not NULL, supplies features, hash-bits and skip-bad. Reads no data yet. */
 YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
                                          yoke_data **out, yoke_error *error);
