@@ -179,7 +179,7 @@ typedef struct yoke_run yoke_run;
 
 typedef enum { YOKE_NOTE, YOKE_WARNING } yoke_log_level;
 
-/* Passed to `progress` about ten times a second. Unknown numbers are NaN. */
+/* Passed to `progress` about five times a second. Unknown numbers are NaN. */
 typedef struct {
     uint64_t step, examples; /* since the start of the run, including those before it was resumed */
     double epoch;            /* with a fraction */
