@@ -32,7 +32,7 @@ static int value_of(const char *text, size_t n, const char *label, const char **
     return (int)(end - first);
 }
 
-/* The line before this place: "  mca_pml_base_open() failed". */
+/* The line before this position: "  mca_pml_base_open() failed". */
 static int line_before(const char *text, const char *at, const char **out)
 {
     while (at > text && at[-1] != '\n')
