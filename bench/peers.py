@@ -5,7 +5,7 @@
     peers.py embedding CACHE BATCH THREADS            PyTorch: EmbeddingBag(sparse) + SGD
     peers.py net lenet5|alexnet BATCH THREADS         PyTorch: the same layers + SGD with momentum, data in memory
     peers.py ddp BATCH [PROCESSES]                    PyTorch: lenet5, DistributedDataParallel over gloo
-    peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularised logistic regression
+    peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularized logistic regression
 
 Each prints one JSON object: {"rate": best, "unit": ..., "of": repetitions, "version": ...}.
 Every peer gets its best case: no loader, no copies, batches are slices of a tensor that is already in order.

@@ -81,7 +81,7 @@ def main():
     weights, matrix = 4 * COLUMNS, found["sklearn"]["matrix"]
     base = found["sklearn"]
     print(f"{rows:,} rows, {COLUMNS:,} columns, {ENTRIES} entries per row; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':34} {'seconds of CPU (wall)':>22} {'speed-up':>9} {'must':>6}")
+    print(f"{'':34} {'seconds of CPU (wall)':>22} {'speedup':>9} {'must':>6}")
 
     def line(name, cpu, wall, ratio=None, must=""):
         print(f"{name:34} {cpu:13.3f} ({wall:6.3f}) {'' if ratio is None else f'{ratio:8.1f}x':>9} {must:>6}")

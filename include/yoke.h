@@ -119,7 +119,7 @@ typedef struct yoke_data yoke_data;
 
 typedef enum { YOKE_TRAIN_SPLIT, YOKE_TEST_SPLIT } yoke_split;
 
-/* Data by its specification: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` selects the training or
+/* Data from a spec: "idx:mnist", "libsvm:clicks.txt", "synth:ctr?examples=1000". `split` selects the training or
  * the test set if the data has both. `options`, if not NULL, supplies features, hash-bits and skip-bad. Reads no data yet. */
 YOKE_API yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
                                          yoke_data **out, yoke_error *error);
@@ -179,7 +179,7 @@ typedef struct yoke_run yoke_run;
 
 typedef enum { YOKE_NOTE, YOKE_WARNING } yoke_log_level;
 
-/* Passed to `progress` about ten times a second. Unknown numbers are NaN. */
+/* Passed to `progress` about five times a second. Unknown numbers are NaN. */
 typedef struct {
     uint64_t step, examples; /* since the start of the run, including those before it was resumed */
     double epoch;            /* with a fraction */

@@ -62,14 +62,14 @@ def build(into):
 
 
 def bundle(into):
-    """Copies the shared libraries that program and library need, and their licences."""
+    """Copies the shared libraries that program and library need, and their licenses."""
     private = os.path.join(into, "lib", "yoke")
     os.makedirs(private, exist_ok=True)
     needed = {}
     for file in (os.path.join(into, "bin", "yoke"), os.path.join(into, "lib", "libyoke.so.0")):
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", file), re.M):
             needed[name] = path
-    licences = {}
+    licenses = {}
     for name, path in sorted(needed.items()):
         if SYSTEM_LIBRARIES.match(name):
             continue
@@ -80,9 +80,9 @@ def bundle(into):
             found = subprocess.run(["dpkg", "-S", owned], capture_output=True, text=True) if shutil.which("dpkg") else None
             if found and found.returncode == 0:
                 package = found.stdout.split(":")[0]
-                licences[package] = f"/usr/share/doc/{package}/copyright"
+                licenses[package] = f"/usr/share/doc/{package}/copyright"
                 break
-    return {package: path for package, path in licences.items() if os.path.exists(path)}
+    return {package: path for package, path in licenses.items() if os.path.exists(path)}
 
 
 def files_below(directory):
@@ -146,7 +146,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     base, info = f"yoke-{version()}", f"yoke-{version()}.dist-info"
     with tempfile.TemporaryDirectory() as native:
         build(native)
-        licences = bundle(native)
+        licenses = bundle(native)
         tag = f"py3-none-{platform_tag(native)}"
         entries = [(f"yoke/{name}", path, False) for name, path in files_below(os.path.join(HERE, "yoke"))
                    if name.endswith(".py")]
@@ -154,7 +154,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
             entries.append((f"yoke/_native/{name}", path, True))
         entries.append((f"{base}.data/scripts/yoke", SCRIPT.encode(), True))
         entries.append((f"{info}/licenses/LICENSE", os.path.join(SOURCE, "LICENSE"), False))
-        for package, path in sorted(licences.items()):
+        for package, path in sorted(licenses.items()):
             entries.append((f"{info}/licenses/{package}", path, False))
         entries.append((f"{info}/METADATA", metadata(), False))
         entries.append((f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: yoke\nRoot-Is-Purelib: false\n"

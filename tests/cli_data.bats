@@ -274,7 +274,7 @@ END
     [ "$status" -eq 0 ]
     [[ "$output" == *"format          libsvm, 1 file, "*" bytes on disk"* ]]
     [[ "$output" == *"examples        4"* ]]
-    [[ "$output" == *"always guessing class 0: accuracy 75.00 %"* ]]
+    [[ "$output" == *"always predicting class 0: accuracy 75.00 %"* ]]
     [[ "$output" == *"columns         1000"* ]]
     [[ "$output" == *"entries         6; per example: minimum 0, mean 1.50, maximum 3; 1 examples have no entries"* ]]
     [[ "$output" == *"indices from 0 to 999, 4 distinct"* ]]

@@ -41,7 +41,7 @@ embed() { # OPTION...
     embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=adam --out run
     expect 0
     try eval --checkpoint run --data more.ffm
-    expect 3 "more.ffm: near example 0: field 7 does not fit the model, which has 5 fields"
+    expect 3 "more.ffm: near example 0: field 7 is out of range for the model, which has 5 fields"
     try eval --checkpoint run --data 'libsvm:none.libsvm?base=0'
     expect 3 "the rows have no field numbers, but the model was trained on 5 fields"
     embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=sgd --warm-start run --out other

@@ -56,7 +56,7 @@ short='--model softmax --data synth:digits?examples=100 --batch 10 --test none'
     PATH=$PWD/bin in_time 60 train $short --launch 2 --mode async --servers 1 --out other
     expect 0 "workers cannot join this job: the name server of Open MPI v4"
     in_time 60 train --join other
-    expect 2 "a job says at its start whether workers can join"
+    expect 2 "a job prints whether workers can join"
     in_time 60 train $short --launch 2 --servers 1 --out none
     expect 0 "a lost process ends the job: synchronous steps need all workers"
 }

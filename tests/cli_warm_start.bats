@@ -106,13 +106,13 @@ END
         try train --batch 40 --warm-start first --out second "$@"
         expect "$wanted" "--warm-start" "$words"
     }
-    refused 2 "has the model 'logreg', this run trains 'softmax': use the same --model" --model softmax --data a.libsvm
+    refused 2 "has the model 'logreg', but this run trains 'softmax': use the same --model" --model softmax --data a.libsvm
     refused 2 "has no bias: add --no-bias" --model logreg --optimizer adam --data a.libsvm
     refused 2 "the state of the optimizer adam, not of sgd: use --optimizer adam" --model logreg --no-bias --data a.libsvm
     rows 20 >b.libsvm
     refused 2 "first has 80 features; --features 50 is too small" --model logreg --no-bias --optimizer adam \
         --data b.libsvm --features 50
-    refused 2 "hashed into 64 features, those of first into 80" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
+    refused 2 "hashed into 64 features, but those of first into 80" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
     refused 2 "nowhere: no complete checkpoint" --model logreg --no-bias --warm-start nowhere --data a.libsvm
     linear second --optimizer adam --warm-start first # nothing is left of the errors
 }

@@ -230,7 +230,7 @@ equals_serial() { # BATCH OPTION...
     expect 2 "none-such"
     status=0
     YK_MPIRUN=./none-such "$YOKE" $one --launch 2 >out 2>err || status=$?
-    expect 4 "./none-such: cannot run it"
+    expect 4 "cannot run ./none-such"
     in_time 60 train --model softmax --data none-such --launch 3 --out none
     expect 3 "none-such"
 }

@@ -106,10 +106,10 @@ joiner_pid() {
     begin_async 100 --launch 3
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
-    wait_for_message "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined; 3 are training now"
     "$YOKE" train --join run >/dev/null 2>&1 3>&- 4>&- &
     second=$!
-    wait_for_message "a worker has joined: 4 train now"
+    wait_for_message "a worker has joined; 4 are training now"
     kill -KILL "$(joiner_pid)"
     finish 60
     all_examples 100

@@ -244,7 +244,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     remember_job
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
-    wait_for_message "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined; 3 are training now"
     sleep 0.5
     kill -INT "$BACKGROUND"
     finish 20

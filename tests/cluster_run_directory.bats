@@ -41,7 +41,7 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     LATER=$!
     mv live err
-    wait_for_message "a worker has joined: 3 train now"
+    wait_for_message "a worker has joined; 3 are training now"
     kill -TERM "$BACKGROUND"
     finish 20
     expect 0 "stopped at step"

@@ -158,10 +158,10 @@ END
         wait_for_step 400
         env --default-signal=INT "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
         joined=$!
-        wait_for_message "a worker has joined: 3 train now"
+        wait_for_message "a worker has joined; 3 are training now"
         sleep 0.3
         kill -TERM $joined
-        wait_for_message "a worker that had joined has left: 2 train now"
+        wait_for_message "a worker that had joined has left; 2 are training now"
         left=0
         wait $joined || left=$?
         equal "status of the worker" $left 0

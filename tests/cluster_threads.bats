@@ -109,7 +109,7 @@ clicks='synth:ctr?features=5000&examples=2003'
     done
     signal_rank TERM 0
     finish 20
-    expect 0 "bound to a part of the 2 NUMA nodes"
+    expect 0 "bound to its share of the 2 NUMA nodes"
     equal numa_nodes "$(result_of numa_nodes)" 2
     in_time 20 train --model softmax --data "$digits" --launch 2 --bind none --json --quiet --out none
     expect 0

@@ -42,5 +42,5 @@ printf "%s\nPRTE has lost communication with a remote daemon.\n%s\n" "$dashes" "
 exit 255'
     job --hosts nohost.invalid:2
     expect 4 "cannot start the job on every host"
-    ! grep -q "signal" err
+    [ -z "$(grep "signal" err)" ]
 }

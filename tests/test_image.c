@@ -218,7 +218,7 @@ static void images_are_resized(void **state)
         assert_int_equal(planes[10000 + 87 * 100 + x], 0);
     }
     assert_int_equal(decode(n, 100, 100, 3, YK_FIT_EXACT), YK_EUSAGE);
-    assert_message("an image of 375 x 500 pixels among images of 100 x 100: choose one size");
+    assert_message("the image has 375 x 500 pixels, but the others have 100 x 100: choose one size");
     /* portrait images, and extreme shapes */
     n = encode_png(10, 400, &(png_kind){PNG_COLOR_TYPE_RGB, 8, false}, bytes, sizeof bytes);
     for (yk_fit fit = YK_FIT_CROP; fit <= YK_FIT_RESIZE; fit++) {
@@ -309,10 +309,10 @@ static void huge_images_are_refused(void **state)
         at++;
     memset(bytes + at + 5, 0xf0, 4); /* 61680 x 61680 */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
-    assert_message("61680 x 61680 pixels is too large");
+    assert_message("the image is too large: 61680 x 61680 pixels");
     memset(bytes + at + 5, 0x3f, 4); /* each side is within the limit, the area is not */
     assert_int_equal(decode(n, 32, 32, 3, YK_FIT_CROP), YK_EDATA);
-    assert_message("16191 x 16191 pixels is too large");
+    assert_message("the image is too large: 16191 x 16191 pixels");
     n = encode_png(20000, 1, &(png_kind){PNG_COLOR_TYPE_GRAY, 8, false}, bytes, sizeof bytes);
     assert_int_equal(decode(n, 32, 32, 1, YK_FIT_CROP), YK_EDATA);
     /* a progressive image whose last scan is repeated many times */

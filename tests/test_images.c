@@ -179,7 +179,7 @@ static void directories_are_classes(void **state)
     /* another size has to be requested */
     put_jpeg("pets/dog/large.jpeg", 100, 50);
     assert_error(read_all(spec, NULL, 9, &rows, NULL), YK_EUSAGE,
-                 "large.jpeg: an image of 50 x 100 pixels among");
+                 "large.jpeg: the image has 50 x 100 pixels, but the others have");
     yk_rows_fini(&rows);
     snprintf(spec, sizeof spec, "images:%s?size=12x10&fit=pad&channels=1", in_directory("pets"));
     assert_int_equal(read_all(spec, NULL, 9, &rows, NULL), YK_OK);
@@ -389,7 +389,7 @@ static void image_records_are_read(void **state)
     yk_rows_fini(&cut);
     /* the shape is detected or given; without a size, all images must have that of the first */
     assert_error(read_all(path, NULL, 7, &whole, NULL), YK_EUSAGE,
-                 "an image of 20 x 31 pixels among images of 20 x 30");
+                 "the image has 20 x 31 pixels, but the others have 20 x 30");
     yk_rows_fini(&whole);
     snprintf(spec, sizeof spec, "tfrecord:%s?form=sparse", path);
     assert_error(read_all(spec, NULL, 7, &whole, NULL), YK_EDATA, "the feature 'index' is missing");

@@ -511,9 +511,9 @@ static void callbacks_observe_and_can_cancel(void **state)
 {
     (void)state;
     for (int async = 0; async < 2; async++) {
-        yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=2000"},
+        yoke_options *o = OPTIONS({"model", "softmax"}, {"data", "synth:digits?examples=500&test=100"},
                                   {"epochs", "100000"}, {"out", "none"}, {"mode", async ? "async" : "sync"},
-                                  {"workers", "2"}, {"eval-every", "200"});
+                                  {"workers", "2"}, {"eval-every", "20"});
         watcher w = {.cancel_after = 5};
         const yoke_training t = watched(o, &w);
         yoke_run *run = train(&t);
@@ -571,7 +571,7 @@ static void *train_one(void *context)
     snprintf(seed, sizeof seed, "%d", 1 + me->number % 3);
     yoke_options *o = OPTIONS(
         {"model", me->number % 2 ? "softmax" : "logreg"},
-        {"data", me->number % 2 ? "synth:digits?examples=1000" : "synth:ctr?features=3000&examples=3000"},
+        {"data", me->number % 2 ? "synth:digits?examples=500" : "synth:ctr?features=1000&examples=1000"},
         {"epochs", "2"}, {"workers", "2"}, {"out", "none"}, {"seed", seed});
     const yoke_training t = watched(o, &me->w);
     yoke_run *run;

@@ -123,12 +123,12 @@ static void workers_make_a_table_with_speed_up(void **state)
     const yk_table *t = table(k, "workers");
     assert_non_null(t);
     assert_int_equal(t->rows, 5);
-    assert_float_equal(cell(t, 1, "speed-up")->number, 1.5, 1e-4);
-    assert_float_equal(cell(t, 2, "speed-up")->number, 3.0, 1e-4);
+    assert_float_equal(cell(t, 1, "speedup")->number, 1.5, 1e-4);
+    assert_float_equal(cell(t, 2, "speedup")->number, 3.0, 1e-4);
     assert_float_equal(cell(t, 2, "efficiency")->number, 0.75, 1e-4);
     /* one worker is the same in both modes: it is also the baseline for async */
     assert_string_equal(cell(t, 4, "mode")->text, "async");
-    assert_float_equal(cell(t, 4, "speed-up")->number, 4.0, 1e-4);
+    assert_float_equal(cell(t, 4, "speedup")->number, 4.0, 1e-4);
     assert_float_equal(cell(t, 4, "efficiency")->number, 1.0, 1e-4);
 
     t = table(k, "modes");
@@ -139,7 +139,7 @@ static void workers_make_a_table_with_speed_up(void **state)
     assert_true(cell(t, 1, "staleness")->number == 1.5);
     bool speed = false, modes = false;
     for (size_t i = 0; i < k->c.highlights; i++) {
-        speed |= !strcmp(k->c.highlight[i].title, "Best speed-up") &&
+        speed |= !strcmp(k->c.highlight[i].title, "Best speedup") &&
                  !strcmp(k->c.highlight[i].value, "4.00 \u00d7");
         modes |= !strcmp(k->c.highlight[i].title, "Async compared with sync") &&
                  !strcmp(k->c.highlight[i].value, "1.33 \u00d7");

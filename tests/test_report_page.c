@@ -96,7 +96,7 @@ static void one_run_makes_a_page(void **state)
     made m = made_run("one");
     m.ranks = m.workers = 2;
     m.more_summary =
-        ",\"verdict\":\"input pipeline: 83 % of the time the workers waited for "
+        ",\"verdict\":\"input pipeline: the workers spent 83 % of the time waiting for "
         "data\",\"bottleneck\":{\"kind\":\"input "
         "pipeline\",\"share\":0.83,\"text\":\"t\",\"advice\":\"read a "
         "cache\",\"numbers\":{},\"estimates\":[{\"change\":\"one more "
@@ -119,7 +119,7 @@ static void one_run_makes_a_page(void **state)
     assert_int_equal(r.bytes, strlen(page));
     assert_self_contained(page);
     assert_points(page);
-    const char *verdict = strstr(page, "Input pipeline: 83 % of the time"),
+    const char *verdict = strstr(page, "Input pipeline: the workers spent 83 % of the time"),
                *curves = strstr(page, "id=\"curves\"");
     assert_true(verdict && curves && verdict < curves);
     assert_non_null(strstr(page, "one more worker: about <b>1.04"));

@@ -107,7 +107,7 @@ static void version_1_of_cgroups(void **state)
     assert_true(limits().cores == 0.0 && limits().memory == 0.0);
 }
 
-static void kills_for_want_of_memory(void **state)
+static void out_of_memory_kills(void **state)
 {
     (void)state;
     char text[400];
@@ -122,7 +122,8 @@ static void kills_for_want_of_memory(void **state)
     assert_int_equal(three.oom_kills, 3);
     assert_true(yk_cgroup_killed(&none, &three, text, sizeof text) &&
                 !yk_cgroup_killed(&three, &three, text, 0));
-    assert_non_null(strstr(text, "the kernel killed 3 processes of this cgroup"));
+    assert_non_null(
+        strstr(text, "the kernel killed 3 processes because the cgroup reached its memory limit"));
     assert_non_null(strstr(text, "(limit: 512 MB); raise the limit"));
 }
 
@@ -490,7 +491,7 @@ int main(void)
         cmocka_unit_test_setup(version_2_of_cgroups, clear),
         cmocka_unit_test_setup(version_1_of_cgroups, clear),
         cmocka_unit_test_setup(available_memory, clear),
-        cmocka_unit_test_setup(kills_for_want_of_memory, clear),
+        cmocka_unit_test_setup(out_of_memory_kills, clear),
         cmocka_unit_test_setup(every_file_is_parsed, clear),
         cmocka_unit_test_setup(missing_values_are_nan, clear),
         cmocka_unit_test_setup(samples_agree_with_proc, clear),

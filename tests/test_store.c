@@ -178,7 +178,7 @@ static void workers_equal_a_larger_batch(void **state)
                 float *a = train(&one, &n), *b = train(&three, &n), *c = train(&three, &n);
                 double apart = difference(a, b, n);
                 if (!(apart < 1e-5))
-                    fail_msg("%s, %s, regularisation %d: %g apart", one.model,
+                    fail_msg("%s, %s, regularization %d: %g apart", one.model,
                              yk_optim_rule_of((yk_optim_kind)kind)->name, regular, apart);
                 assert_memory_equal(b, c, n * sizeof *b); /* and results are reproducible */
                 yk_free(a);

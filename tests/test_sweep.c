@@ -257,7 +257,7 @@ static void quick_and_set_replace(void **state)
     yk_sweep_plan_fini(&p);
     static const char *const bad[] = {"workers=2"};
     assert_error(plan_with(text, false, bad, 1, &p), YK_EUSAGE,
-                 "--set 'workers=2': workers is tied to mode in line 15");
+                 "--set 'workers=2': workers varies together with mode in line 15");
     yk_sweep_plan_fini(&p);
     /* they also replace the length given in [train] */
     static const char train[] = HEAD "epochs = 9\n[quick]\nsteps = 3\n";
@@ -280,7 +280,7 @@ static void errors_are_reported_with_their_line(void **state)
         {"[train]\nbatch = many\n", ":2: --batch many: not a whole number"},
         {"[train]\nout = x\n", ":2: out cannot be set here"},
         {"[train]\nmodel = \"softmax\n", ":2: missing double quote"},
-        {"[train]\nmode, workers = sync 1\n", ":2: options can be tied only in [grid]"},
+        {"[train]\nmode, workers = sync 1\n", ":2: options can vary together only in [grid]"},
         {HEAD "[grid]\nmodel = softmax\n", ":5: model is already set in line 2"},
         {HEAD "[grid]\nbatch = 5 x\n", ":5: --batch x: not a whole number"},
         {HEAD "[grid]\nbatch = 0\n", ":5: --batch 0: must be between 1 and"},
@@ -313,7 +313,7 @@ static void errors_are_reported_with_their_line(void **state)
         expect_refusal(bad[i].text, false, bad[i].words);
     expect_refusal(HEAD, true, "no section [quick]");
     expect_refusal(HEAD "[grid]\nmode, workers = sync 1 | sync 2\n[quick]\nworkers = 1\n", true,
-                   ":7: workers is tied to mode in line 5");
+                   ":7: workers varies together with mode in line 5");
     expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
     yk_sweep_plan p;
     assert_error(yk_sweep_plan_make(in_directory("none.ini"), false, NULL, 0, &p), YK_EUSAGE,

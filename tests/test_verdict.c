@@ -222,7 +222,7 @@ static void a_slow_reader(void **state)
     t.usage.cpu_host.mean = 0.4;
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_INPUT, 0.83);
-    assert_words(v->text, "83 % of the time the workers waited for data");
+    assert_words(v->text, "the workers spent 83 % of the time waiting for data");
     assert_words(v->advice, "yoke data convert");
     assert_true(fabs(numbered(v, "waiting_for_input") - 0.83) < 1e-9);
 
@@ -253,7 +253,7 @@ static void tiny_synchronous_steps(void **state)
     give_all(&t, YK_PHASE_WORKERS, 0.6);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_SYNC, 0.6);
-    assert_words(v->text, "steps of 10 us");
+    assert_words(v->text, "each step (10 us)");
     assert_words(v->advice, "larger --batch (now 1)");
     assert_true(estimated(v, "twice the batch") > 1.3);
     assert_true(estimated(v, "asynchronous") > 2.0);
@@ -261,7 +261,7 @@ static void tiny_synchronous_steps(void **state)
     give_all(&t, YK_PHASE_APPLY, 0.5);
     v = judge(&t);
     assert_kind(v, YK_VERDICT_SYNC, 0.65);
-    assert_words(v->text, "synchronization takes 65 %");
+    assert_words(v->text, "65 % of the time synchronizing");
     for (int i = 0; i < 2; i++)
         t.measured[i].phases.steps = 1000; /* the same with long steps counts as work */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.85);
@@ -434,7 +434,7 @@ static void one_slow_link(void **state)
     give(&t, 1, YK_PHASE_WORKERS, 0.2);
     const yk_verdict *v = judge(&t);
     assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
-    assert_words(v->text, "the link of host h2 has 6 MB/s, the others 110 MB/s");
+    assert_words(v->text, "the link of host h2 runs at 6 MB/s, the others at 110 MB/s");
     assert_string_equal(v->host, "h2");
     t.measured[1].link_rate = 6e6; /* both links to the chief are slow, but not the one between the others */
     t.measured[2].peer_rate = 110e6;

@@ -142,11 +142,9 @@ bool yk_cgroup_killed(const yk_limits *before, const yk_limits *now, char *text,
     if (now->memory > 0.0)
         snprintf(limit, sizeof limit, " (limit: %.0f MB)", now->memory * 1e-6);
     snprintf(text, size,
-             "out of memory: the kernel killed %llu process%s of this cgroup, because its memory was used "
-             "up%s; raise the "
-             "limit of the container or batch job, or use less memory: a smaller --batch, fewer --workers or "
-             "processes, "
-             "--stream always",
+             "out of memory: the kernel killed %llu process%s because the cgroup reached its memory limit%s; "
+             "raise the limit of the container or batch job, or use less memory: a smaller --batch, fewer "
+             "--workers or processes, --stream always",
              (unsigned long long)n, n == 1 ? "" : "es", limit);
     return true;
 }

@@ -39,7 +39,7 @@ static const char *remedy(int error)
     case ENFILE:
         return "too many files are open (ulimit -n); raise the limit";
     case ENOMEM:
-        return "out of memory; end other programs";
+        return "out of memory; close other programs";
     case ENAMETOOLONG:
         return "choose a shorter name";
     case EIO:

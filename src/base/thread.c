@@ -110,7 +110,7 @@ static yk_status missing(const yk_team *team, unsigned round)
     for (int i = 0; i < team->n; i++)
         if (atomic_load(&team->worker[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
             snprintf(names + strlen(names), sizeof names - strlen(names), " %d", i);
-    return yk_fail(YK_ELOST, "no answer from worker%s within %d s", names, YK_TEAM_TIMEOUT);
+    return yk_fail(YK_ELOST, "no response from worker%s within %d s", names, YK_TEAM_TIMEOUT);
 }
 
 yk_status yk_team_barrier(yk_team *team, int me)

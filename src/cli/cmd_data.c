@@ -248,8 +248,8 @@ static const char help[] = "yoke data generates, converts and inspects data sets
                            "  yoke data convert SPEC --out FILE  write data in another format\n"
                            "  yoke data inspect SPEC             print statistics and the first records\n"
                            "\n"
-                           "A SPEC is FORMAT:PATH?KEY=VALUE&KEY=VALUE, or a path; yoke then recognizes the\n"
-                           "format by the content.\n"
+                           "A SPEC is FORMAT:PATH?NAME=VALUE&NAME=VALUE, or a path; yoke then detects the\n"
+                           "format from the content.\n"
                            "Formats: idx, tfrecord, libsvm, libffm, criteo, csv, cifar10, images, cache,\n"
                            "synth.\n"
                            "\n"
@@ -309,7 +309,7 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
           "output file; it appears under this name when it is complete"}},
         {WRITES,
          {"format", 0, "FORMAT", yk_argument_text, &a->format, "tfrecord, libsvm, libffm or cache",
-          "by the extension of FILE"}},
+          "from the extension of FILE"}},
         {INSPECTS, {"first", 0, "N", yk_argument_int, &a->first, "number of records to print", "3", 0, 1e6}},
         {0,
          {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both",
@@ -319,7 +319,7 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
           "the largest index in the data + 1", 1, INT32_MAX - 1}},
         {READS_FILES,
          {"hash-bits", 0, "B", yk_argument_int, &a->hash_bits, "hash sparse keys into 2^B columns",
-          "24 for Criteo text, else not hashed", 1, 30}},
+          "24 for Criteo text and CSV, else not hashed", 1, 30}},
         {READS_FILES,
          {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
           1e15}},

@@ -43,7 +43,7 @@ static const char notes[] =
     "  [grid]\n"
     "  batch = 5 50 500\n"
     "  mode, workers = sync 1 | sync 3 | async 3\n"
-    "  [quick]               ; replaces lines with --quick\n"
+    "  [quick]               ; with --quick, replaces lines above\n"
     "  examples = 60k\n"
     "\n"
     "Examples:\n"
@@ -59,7 +59,7 @@ static void parse(int argc, char **argv, arguments *a)
         {"out", 'o', "DIR", yk_argument_text, &a->out, "directory of the sweep",
          "runs/NAME; with --quick runs/NAME-quick"},
         {"quick", 0, NULL, yk_argument_flag, &a->quick,
-         "run the small version: lines of [quick] replace others"},
+         "train the small version of the sweep, with the lines of [quick]"},
         {"set", 0, "NAME=VALUES", add_setting, a,
          "add this line to the end of the file, as in --set data=idx:mnist; may be repeated. Options that a "
          "file cannot set, such as hosts, must be given this way"},

@@ -72,10 +72,9 @@ static void exec_mpirun(const yk_argv *w, const char *directory, int out, int er
     for (int s = 1; s < NSIG; s++)
         signal(s, SIG_DFL);
     execvp(w->arg[0], w->arg);
-    fprintf(
-        stderr,
-        "yoke: error: %s: cannot run it: %s; install openmpi-bin, or set YK_MPIRUN to the path of mpirun\n",
-        w->arg[0], strerror(errno));
+    fprintf(stderr,
+            "yoke: error: cannot run %s: %s; install openmpi-bin, or set YK_MPIRUN to the path of mpirun\n",
+            w->arg[0], strerror(errno));
     _exit(127);
 }
 
@@ -149,11 +148,11 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
     if (o->init_failed) {
         char reason[240];
         yk_mpi_error_reason(o->held, o->nheld, reason, sizeof reason);
-        snprintf(text, sizeof text,
-                 "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the parameters of MPI "
-                 "in the environment "
-                 "(OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows the messages of MPI",
-                 *reason ? ": " : "", reason);
+        snprintf(
+            text, sizeof text,
+            "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the MPI parameters in "
+            "the environment (OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows MPI's own messages",
+            *reason ? ": " : "", reason);
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
@@ -193,7 +192,7 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
         return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
     if (!*o->died && !o->lost && code > 128 && code - 128 < NSIG) {
-        snprintf(text, sizeof text, "the job was lost: a process was ended by signal %d (%s)", code - 128,
+        snprintf(text, sizeof text, "the job was lost: a process was killed by signal %d (%s)", code - 128,
                  strsignal(code - 128));
         yk_report_error(text);
     } else if (!*o->died && !o->lost) {

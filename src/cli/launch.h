@@ -10,7 +10,7 @@
  * save and end; a second one ends the job immediately. The output of the processes is forwarded (cli/output_filter.h). At the
  * end of the job, the launcher ends its remaining processes and removes its temporary files.
  *
- * With --restarts R, a job that was lost (a process died or hangs, or a link is down) is restarted from its last
+ * With --restarts R, a job that was lost (a process died or is hung, or a link is down) is restarted from its last
  * checkpoint, up to R times. A job with a usage error or bad data, or one that diverged, is not restarted: it would fail
  * again. The processes report how the job ended (job_status.h), because mpirun may return 0 after a failure. Main thread
  * only.

@@ -32,7 +32,7 @@ static int value_of(const char *text, size_t n, const char *label, const char **
     return (int)(end - first);
 }
 
-/* The line before this place: "  mca_pml_base_open() failed". */
+/* The line before this position: "  mca_pml_base_open() failed". */
 static int line_before(const char *text, const char *at, const char **out)
 {
     while (at > text && at[-1] != '\n')
@@ -54,8 +54,7 @@ void yk_mpi_error_reason(const char *text, size_t n, char *out, size_t size)
     if ((x = value_of(text, n, "Framework:", &a)) && (y = value_of(text, n, "Component:", &b))) {
         snprintf(out, size, "the component '%.*s' of the framework '%.*s' was not found", y, b, x, a);
     } else if ((x = value_of(text, n, "BTLs attempted:", &a))) {
-        snprintf(out, size, "processes cannot reach each other by the transports that are allowed (%.*s)", x,
-                 a);
+        snprintf(out, size, "processes cannot reach each other over the allowed transports (%.*s)", x, a);
     } else if ((x = value_of(text, n, "--> Returned", &a))) {
         const char *arrow = memmem(text, n, "--> Returned", 12);
         y = line_before(text, arrow, &b);

@@ -1,4 +1,4 @@
-/* Why MPI could not start, from the messages of MPI: they have dozens of lines, and the reason is in one or two.
+/* Why MPI could not start, from MPI's own messages: they have dozens of lines, and the reason is in one or two.
  *
  * Example:
  *     const char text[] = "Framework: pml\nComponent: x\n";

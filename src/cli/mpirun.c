@@ -214,7 +214,7 @@ static yk_status add_this_program(yk_argv *w)
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     if (n < 0)
-        return yk_fail(YK_ESYSTEM, "cannot find the file of this program: %s", strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot determine the path of this program: %s", strerror(errno));
     path[n] = '\0';
     add_two(w, path, "train");
     return YK_OK;

@@ -127,11 +127,11 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
     out[n > 0 ? n : 0] = '\0';
     out[strcspn(out, "\r\n")] = '\0';
     if (!*out)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: no asynchronous job that can be joined is running in this run directory; a job says at its "
-            "start whether workers can join, and if not, why",
-            path);
+        return yk_fail(YK_EUSAGE,
+                       "%s: no asynchronous job that can be joined is running in this run directory; at its "
+                       "start, a job "
+                       "prints whether workers can join it, and if not, why",
+                       path);
     for (const char *s = out; *s; s++)
         if (!isalnum((unsigned char)*s) && !strchr(".,;:/[]", *s))
             return yk_fail(YK_EDATA, "%s: not the address of a name server", path);
@@ -157,13 +157,12 @@ void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, 
     if (!has_run_dir)
         snprintf(out, size, "it has no run directory (--out)");
     else if (strncmp(library, "Open MPI", 8))
-        snprintf(out, size, "%s cannot connect jobs, Open MPI 4 can", library);
+        snprintf(out, size, "%s cannot connect jobs; Open MPI 4 can", library);
     else if (sscanf(library, "Open MPI v%d", &version) == 1 && version >= 5)
-        snprintf(
-            out, size,
-            "%s has no name server (ompi-server), which Open MPI 4 has. To add workers, stop the job and "
-            "resume it with more processes",
-            library);
+        snprintf(out, size,
+                 "unlike Open MPI 4, %s has no name server (ompi-server). To add workers, stop the job and "
+                 "resume it with more processes",
+                 library);
     else
         snprintf(out, size,
                  "the name server of %s (ompi-server) did not start: it is in the package openmpi-bin",

@@ -64,7 +64,7 @@ static void print_classes(const yk_inspection *i)
     }
     if (i->classes > CLASSES_SHOWN)
         printf("  and %zu more classes\n", i->classes - CLASSES_SHOWN);
-    printf("always guessing class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
+    printf("always predicting class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
 }
 
 static void print_dense(const yk_inspection *i)

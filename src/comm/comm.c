@@ -299,7 +299,7 @@ static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double 
                      op[i].peer);
     return !*ranks ? YK_OK
                    : yk_fail(YK_ELOST,
-                             "waited %.0f s for %s: no message from rank %s; it has died, hangs, or cannot "
+                             "waited %.0f s for %s: no message from rank %s; it has died, is hung, or cannot "
                              "be reached",
                              now - began, what, ranks);
 }

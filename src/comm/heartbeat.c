@@ -93,7 +93,7 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now)
     for (int i = 0; c->limit > 0.0 && i < c->size; i++)
         if (exchanges(c, i) && now - yk__last_heartbeat(c, i, began) > c->limit + (c->rank != 0))
             return yk_fail(YK_ELOST,
-                           "no heartbeat from rank %d for %.0f s: it has died, hangs, or cannot be reached",
+                           "no heartbeat from rank %d for %.0f s: it has died, is hung, or cannot be reached",
                            i, c->limit);
     return YK_OK;
 }

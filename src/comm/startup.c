@@ -30,7 +30,7 @@ static yk_status must_end(const yk_startup *s, double now)
     if (s->state == YK_STARTUP_BLOCKED && now - s->entered > s->config.limit)
         return yk_fail(
             YK_ELOST,
-            "%s did not return within %.0f s: another process of the job has died, hangs, or cannot "
+            "%s did not return within %.0f s: another process of the job has died, is hung, or cannot "
             "be reached; for a job that starts slowly, raise --deadline (the limit is 8 times that)",
             s->what, s->config.limit);
     return YK_OK;
@@ -74,7 +74,7 @@ yk_status yk_startup_begin(const yk_startup_config *config, yk_startup **out)
     const int e = yk_thread_start(&s->thread, watch, s);
     if (e) {
         free(s);
-        return yk_fail(YK_ESYSTEM, "cannot start a thread for the start-up: %s", strerror(e));
+        return yk_fail(YK_ESYSTEM, "cannot start the start-up thread: %s", strerror(e));
     }
     *out = s;
     return YK_OK;

@@ -96,7 +96,7 @@ const yk_option yk_options[] = {
     {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
     {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
-     "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for the parameters of keys and for "
+     "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for keyed parameters and for "
      "networks; if one is 0, all workers take the same steps, and gradients of the other are applied "
      "immediately"},
     {"workers", "N|auto", INTEGER_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
@@ -107,7 +107,7 @@ const yk_option yk_options[] = {
 
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
-     "srun; 0: a single process, to resume the run of a job in it"},
+     "srun; 0: a single process, for example to resume the run of a job without MPI"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
@@ -153,11 +153,11 @@ const yk_option yk_options[] = {
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
-     "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares for the vector of a key), ftrl or adam; "
-     "keyed=NAME,dense=NAME: separate optimizers for the parameters of keys and for networks"},
+     "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
+     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
-     "learning rate; keyed=X,dense=X: separate rates for the parameters of keys and for networks"},
+     "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",

@@ -196,9 +196,10 @@ static yk_status fit(fitting *f, const yk_files *files)
         st = read_file(f, files->path[i]);
     yk_progress_end();
     if (!st && !f->rows)
-        st = yk_fail(YK_EDATA,
-                     "%s: no valid line to find values and means from; the columns must be those of the data",
-                     files->path[0]);
+        st = yk_fail(
+            YK_EDATA,
+            "%s: no valid line from which to compute values and means; the columns must be those of the data",
+            files->path[0]);
     if (!st && f->s->categories && f->s->encode != YK__CSV_HASH)
         st = f->s->values.slots
                  ? number_values(f)

@@ -340,8 +340,9 @@ yk_status yk_dataset_check(const yk_dataset *d, const yk_rows *rows)
             d->source->spec, rows->dim - 1, d->dim);
     const uint32_t fields = yk_rows_count_fields(rows);
     if (rows->field && fields > d->fields)
-        return yk_fail(YK_EDATA,
-                       "%s: field %u does not fit %u fields: the file has changed since it was first read",
-                       d->source->spec, fields - 1, d->fields);
+        return yk_fail(
+            YK_EDATA,
+            "%s: field %u is out of range for %u fields: the file has changed since it was first read",
+            d->source->spec, fields - 1, d->fields);
     return YK_OK;
 }

@@ -285,7 +285,7 @@ static void cursor_save(const yk_feed *feed, uint64_t *out)
         cursor_of(feed, i, out + EACH * i);
 }
 
-/* The cursor was saved with other workers or windows: blocks that were used up are skipped, and the examples of partly used
+/* The cursor was saved with other workers or windows: blocks that were fully used are skipped, and the examples of partly used
  * windows are used again. */
 static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t workers)
 {

@@ -47,7 +47,7 @@ static yk_status check_row(const yk_rows *rows, size_t r, size_t number)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
     if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
-        return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %llu", number,
+        return yk_fail(YK_EDATA, "row %zu starts at entry %llu but ends at entry %llu", number,
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {
         if (rows->index[e] >= rows->dim) /* a negative one is large here */

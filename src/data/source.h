@@ -17,7 +17,7 @@
  * or a range of generated examples. The blocks in order contain every example exactly once. Several readers of a source may
  * work at the same time, each in one thread.
  *
- * A spec is `format:where?key=value&key=value`; the format of a bare path is detected from its content.
+ * A spec is `format:where?name=value&name=value`; the format of a bare path is detected from its content.
  */
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
@@ -56,7 +56,7 @@ typedef struct {
  * marked with * may be NULL. free() and reader_close() are also called after a failed open. */
 typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
-    const char *options;             /* * keys of a spec: "bits features"; NULL: open() checks them */
+    const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
     bool has_test;                   /* every data set of this format has a test split */
     size_t source_size, reader_size; /* bytes */

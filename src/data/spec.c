@@ -53,7 +53,7 @@ static yk_status parse_options(yk_spec *spec, char *list)
         if (next)
             *next++ = 0;
         if (!begins_option(list))
-            return yk_fail(YK_EUSAGE, "%s: '%s' is not an option: write key=value, separated by '&'",
+            return yk_fail(YK_EUSAGE, "%s: '%s' is not an option: write name=value, separated by '&'",
                            spec->text, list);
         char *value = strchr(list, '=');
         *value++ = 0;

@@ -1,14 +1,14 @@
-/* Parses a data spec: `format:where?key=value&key=value`.
+/* Parses a data spec: `format:where?name=value&name=value`.
  *
  * Example:
  *     yk_spec spec;
  *     st = yk_spec_parse("synth:ctr?features=1000&seed=1", &spec);
- *     st = yk_spec_check(&spec, "features examples seed");                             // any other key is an error
+ *     st = yk_spec_check(&spec, "features examples seed");                             // any other option is an error
  *     uint64_t features = yk_spec_u64(&spec, "features", 33762578, 1, UINT32_MAX);     // default, minimum, maximum
  *     st = spec.status;                                                                // the first bad option
  *     yk_spec_fini(&spec);
  *
- * A bare path has an empty format. A '?' in a path is part of the path unless key= follows it. Errors are YK_EUSAGE;
+ * A bare path has an empty format. A '?' in a path is part of the path unless name= follows it. Errors are YK_EUSAGE;
  * they name the invalid option and what is accepted. The spec owns its strings. One thread at a time.
  */
 #ifndef YK_DATA_SPEC_H

@@ -108,18 +108,18 @@ static unsigned shrink_of(const yk_image_shape *p, const yk_image_form *form)
 static yk_status check_shape(const yk_image_shape *p, const yk_image_form *form)
 {
     if (p->width == 0 || p->height == 0)
-        return yk_fail(YK_EDATA, "an image of %zu x %zu pixels", p->height, p->width);
+        return yk_fail(YK_EDATA, "the image is empty (%zu x %zu pixels)", p->height, p->width);
     if (p->width > YK_IMAGE_SIDE || p->height > YK_IMAGE_SIDE ||
         (uint64_t)p->width * p->height > YK_IMAGE_PIXELS)
         return yk_fail(YK_EDATA,
-                       "an image of %zu x %zu pixels is too large (at most %d per side, %llu in total)",
+                       "the image is too large: %zu x %zu pixels (at most %d per side, %llu in total)",
                        p->height, p->width, YK_IMAGE_SIDE, (unsigned long long)YK_IMAGE_PIXELS);
     if (form && form->fit == YK_FIT_EXACT && (p->width != form->width || p->height != form->height))
-        return yk_fail(
-            YK_EUSAGE,
-            "an image of %zu x %zu pixels among images of %zu x %zu: choose one size for all, for example "
-            "?size=%zu",
-            p->height, p->width, form->height, form->width, form->height);
+        return yk_fail(YK_EUSAGE,
+                       "the image has %zu x %zu pixels, but the others have %zu x %zu: choose one size for "
+                       "all images, for "
+                       "example ?size=%zu",
+                       p->height, p->width, form->height, form->width, form->height);
     return YK_OK;
 }
 

@@ -60,7 +60,7 @@ static void limit_scans(j_common_ptr common)
     yk_jpeg *j = common->client_data;
     uint64_t scans = (uint64_t)j->z.input_scan_number;
     if (scans > MAX_SCANS || scans * j->z.image_width * j->z.image_height > MAX_WORK) {
-        snprintf(j->text, sizeof j->text, "a progressive JPEG of this size with more than %llu scans",
+        snprintf(j->text, sizeof j->text, "too many scans for a progressive JPEG of this size (at most %llu)",
                  (unsigned long long)scans - 1);
         longjmp(j->out, 1);
     }

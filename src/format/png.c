@@ -72,8 +72,8 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
                             lanes == 4 ? 3 : 1};
     size_t stride = png_get_rowbytes(read, info);
     if (stride != shape.width * lanes)
-        return yk_fail(YK_EDATA, "a PNG of %d channels in rows of %zu bytes", png_get_channels(read, info),
-                       stride);
+        return yk_fail(YK_EDATA, "unsupported PNG layout: %d channels, %zu bytes per row",
+                       png_get_channels(read, info), stride);
     size_t rows = passes > 1 ? shape.height : 1;
     if (YK_RESERVE(png->rows, png->rows_cap, rows * stride, "the rows of a PNG"))
         return YK_ESYSTEM;

@@ -103,8 +103,9 @@ static yk_status parse_range(const yk_safetensors *s, const char *name, const js
         return bad(s, "tensor \"%s\" has data_offsets [%lld, %lld), but there are %llu bytes of data", name,
                    (long long)begin, (long long)end, (unsigned long long)s->data_size);
     if ((uint64_t)(end - begin) != t->bytes)
-        return bad(s, "tensor \"%s\" has %llu bytes by its shape, but %llu by its data_offsets", name,
-                   (unsigned long long)t->bytes, (unsigned long long)(end - begin));
+        return bad(
+            s, "tensor \"%s\" has %llu bytes according to its shape, but %llu according to its data_offsets",
+            name, (unsigned long long)t->bytes, (unsigned long long)(end - begin));
     t->data = s->data + begin;
     return YK_OK;
 }

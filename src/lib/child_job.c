@@ -177,7 +177,7 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
     close(err[1]);
     j->out.fd = out[0];
     j->err.fd = err[0];
-    return e ? yk_fail(YK_ESYSTEM, "%s: cannot start it: %s", program, strerror(e)) : YK_OK;
+    return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
 /* ---- output of the child ---- */

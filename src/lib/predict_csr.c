@@ -38,7 +38,7 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
     for (size_t r = 0; r <= n; r++) {
         const uint64_t at = start_of(csr, first + r);
         if (at > entries || (r && at < base + s->start[r - 1])) /* a negative start is large here */
-            return yk_fail(YK_EDATA, "row %zu: it starts at entry %llu and ends at entry %lld",
+            return yk_fail(YK_EDATA, "row %zu starts at entry %llu but ends at entry %lld",
                            first + r - (r > 0), (unsigned long long)(r ? base + s->start[r - 1] : base),
                            (long long)at);
         s->start[r] = at - base;
@@ -155,7 +155,7 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
     if (csr->columns != shape->dim)
         return yk_fail(YK_EDATA, "the matrix has %zu columns, but the model was trained on %zu", csr->columns,
                        shape->dim);
-    return start_of(csr, 0) ? yk_fail(YK_EDATA, "row 0: it does not start at entry 0") : YK_OK;
+    return start_of(csr, 0) ? yk_fail(YK_EDATA, "row 0 does not start at entry 0") : YK_OK;
 }
 
 yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *out, size_t columns,

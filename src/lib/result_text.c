@@ -46,7 +46,7 @@ static void print_traffic(FILE *f, const yk_result *r)
                 "dropped\n",
                 (unsigned long long)r->late, (unsigned long long)r->late_examples);
     if (r->lost || r->joined)
-        fprintf(f, "workers        %d lost (%llu examples assigned again), %d joined\n", r->lost,
+        fprintf(f, "workers        %d lost (%llu examples reassigned), %d joined\n", r->lost,
                 (unsigned long long)r->returned, r->joined);
 }
 

@@ -367,9 +367,9 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     yk_mutex_unlock(&o->lock);
     if (*stop || timeout <= 0.0)
         return;
-    yk_note(
-        "live page: %s shows the result for up to %.0f s, until it has been fetched (Ctrl-C ends the wait)",
-        yk_http_url(o->http), timeout);
+    yk_note("live page: %s serves the result until a browser has fetched it, for at most %.0f s (Ctrl-C to "
+            "stop waiting)",
+            yk_http_url(o->http), timeout);
     for (double waited = 0.0; waited < timeout && !*stop && !atomic_load(&o->end_seen); waited += step)
         yk_sleep(step);
     if (atomic_load(&o->end_seen))

@@ -387,8 +387,8 @@ static void read_verdict(const char *line, yk_verdict *v)
     if (v->kind == YK_VERDICT_NONE)
         return;
     v->share = yk_line_number(line, "share");
-    snprintf(v->text, sizeof v->text, "%s: %.0f %% of the time, by the last lines of metrics.jsonl", kind,
-             100.0 * v->share);
+    snprintf(v->text, sizeof v->text, "%s: %.0f %% of the time, according to the last lines of metrics.jsonl",
+             kind, 100.0 * v->share);
 }
 
 void yk_metrics_read_end(const char *run_dir, yk_metrics_end *out)

@@ -6,7 +6,7 @@
  *     rank 0   serving ....... [receive] ................... [receive] ......... receives the last messages
  *                                 \ verdict, progress line, live page, metrics
  *
- * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 KB, with
+ * A message is a yk__telemetry: phases, steps, examples, bytes by purpose, resources and the latest sample; about 4 kB, with
  * its own tag, once a second, counted as YK_PURPOSE_CONTROL. The sampling thread decides when to send; between messages, the
  * cost per step is one atomic load. No process waits: a rank whose last message is still in transit skips one, and the chief
  * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message

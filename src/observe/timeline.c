@@ -42,8 +42,8 @@ void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress 
     yk_trace_counter(o->counters, "sent MB/s", now, s->sent * 1e-6);
     yk_trace_counter(o->counters, "received MB/s", now, s->received * 1e-6);
     if (o->first_of_host) {
-        yk_trace_counter(o->counters, "host interfaces in MB/s", now, s->net_in * 1e-6);
-        yk_trace_counter(o->counters, "host interfaces out MB/s", now, s->net_out * 1e-6);
+        yk_trace_counter(o->counters, "host interfaces received MB/s", now, s->net_in * 1e-6);
+        yk_trace_counter(o->counters, "host interfaces sent MB/s", now, s->net_out * 1e-6);
     }
     yk_trace_counter(o->counters, "disk MB/s", now, (s->disk_read + s->disk_written) * 1e-6);
 }

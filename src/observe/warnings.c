@@ -220,9 +220,10 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
         return;
     if (ranks || ignorant || unchanged || slow)
         warn(w, YK_WARNING_LR_TOO_SMALL,
-             "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model "
-             "that has learned nothing%s: the learning rate %g is too small; try --lr %g",
-             p->epoch, steps, loss, begin, slow ? ", and still falls steadily" : "", r->lr, 10.0 * r->lr);
+             "after %.3g epochs and %.0f steps the training loss is %.4f, barely below %.4f, the loss of an "
+             "untrained model%s: the learning rate %g is too small; try --lr %g",
+             p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
+             10.0 * r->lr);
 }
 
 /* The accuracy goes up and down by several points in the second half of the run. */
@@ -296,7 +297,8 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              (unsigned long long)r->examples, (unsigned long long)r->global_batch);
     if (d->overlap >= 0.02)
         warn(w, YK_WARNING_TEST_IN_TRAINING,
-             "about %.0f %% of the test examples are also training examples: the test results are too good; "
+             "about %.0f %% of the test examples are also training examples: the test results are too "
+             "optimistic; "
              "use different data for --test",
              100.0 * d->overlap);
     if (d->examples && d->column >= 0)

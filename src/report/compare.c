@@ -103,11 +103,11 @@ static const struct {
     {{"repeats", "runs that differ only in the seed", YK_UNIT_INTEGER}, REPEATS, SAME},
     {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), SAME},
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
-    {{"speed-up", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
+    {{"speedup", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
     {{"efficiency", NULL, YK_UNIT_PART}, EFFICIENCY, WORKERS},
     {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, FASTER, MODES},
     {{"accuracy", "on the test data, at the end", YK_UNIT_SHARE, .best = 1}, FACT(test_accuracy), ALL},
-    {{"error", "share of the test data that is classified wrongly", YK_UNIT_SHARE, .best = -1},
+    {{"error", "share of the test data that is misclassified", YK_UNIT_SHARE, .best = -1},
      FACT(test_error),
      SAME},
     {{"accuracy gain", "compared with sync, in percentage points", YK_UNIT_POINTS}, GAIN, MODES},
@@ -337,8 +337,8 @@ static void table_of_workers(const yk_compare *c, yk_table *t, position *at)
     *t = (yk_table){
         .id = "workers",
         .title = "Workers",
-        .note = "Speed-up compares examples per second with one worker in either mode, or else with the "
-                "fewest workers of the same configuration. Efficiency is the speed-up per worker."};
+        .note = "Speedup is relative to the examples per second of one worker in either mode, or else of the "
+                "fewest workers of the same configuration. Efficiency is the speedup per worker."};
     size_t n = find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at);
     option_columns o = add_options(c, t, except);
     add_results(c, t, WORKERS);

@@ -6,10 +6,10 @@
  *     runs       all runs: results
  *     resources  all runs: use of CPU, memory, network and disk, and the bottleneck
  *     batch      batch size: time, accuracy, CPU, memory, network
- *     workers    number of workers: speed-up and efficiency, compared with one worker or the fewest
+ *     workers    number of workers: speedup and efficiency, compared with one worker or the fewest
  *     modes      synchronous and asynchronous (or bounded staleness)
  *
- * Speed is examples per second. A speed-up says nothing about the time to reach an accuracy, which has its own column.
+ * Speed is examples per second. A speedup says nothing about the time to reach an accuracy, which has its own column.
  *
  * Example:
  *     yk_compare c;

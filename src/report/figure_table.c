@@ -1,4 +1,4 @@
-/* Columns of the tables as curves: speed-up by workers, accuracy by batch size. */
+/* Columns of the tables as curves: speedup by workers, accuracy by batch size. */
 #include "report/figure.h"
 
 #include <math.h>
@@ -171,7 +171,7 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
 {
     static const plot plots[] = {
-        {"workers", "workers", "speed-up", "Speed-up by workers", YK_UNIT_TIMES},
+        {"workers", "workers", "speedup", "Speedup by workers", YK_UNIT_TIMES},
         {"batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_SHARE},
         {"batch", "batch", "error", "Test error by batch size", YK_UNIT_SHARE},
         {"batch", "batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},

@@ -88,7 +88,7 @@ static double number(const yk_table *t, size_t row, size_t column)
 
 static void add_workers(yk_compare *c, const yk_table *t)
 {
-    size_t times = yk_table_find(t, "speed-up"), part = yk_table_find(t, "efficiency"), best = SIZE_MAX;
+    size_t times = yk_table_find(t, "speedup"), part = yk_table_find(t, "efficiency"), best = SIZE_MAX;
     char a[YK_UNIT_SIZE];
     for (size_t r = 0; r < t->rows; r++)
         if (isfinite(number(t, r, times)) &&
@@ -98,10 +98,10 @@ static void add_workers(yk_compare *c, const yk_table *t)
         return;
     yk_unit_text(YK_UNIT_TIMES, number(t, best, times), a);
     if (number(t, best, times) > 1.0)
-        add(c, "Best speed-up", a, "%.0f workers, efficiency %.0f %%; %.100s", c->facts[t->run[best]].workers,
+        add(c, "Best speedup", a, "%.0f workers, efficiency %.0f %%; %.100s", c->facts[t->run[best]].workers,
             100.0 * number(t, best, part), c->group[c->group_of[t->run[best]]].label);
     else
-        add(c, "Best speed-up", "none", "more workers were not faster");
+        add(c, "Best speedup", "none", "more workers were not faster");
 }
 
 static void add_modes(yk_compare *c, const yk_table *t)

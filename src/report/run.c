@@ -25,7 +25,7 @@ const yk_stacked_phase yk_stacked[YK_PHASES] = {
     {YK_PHASE_OTHER, "other"},
     {YK_PHASE_WAITING, "server: waiting"},
     {YK_PHASE_RECEIVING, "server: receiving"},
-    {YK_PHASE_LOOKUP, "server: looking up"},
+    {YK_PHASE_LOOKUP, "server: looking up parameters"},
 };
 
 void yk_run_fini(yk_run *r)

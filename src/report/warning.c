@@ -34,11 +34,11 @@ static const struct {
         {"Worse than chance", "The labels or the columns of the test set do not mean the same as in the "
                               "training set. Check both files."},
     [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
-                                     "The test results are too good. Use different data for testing."},
+                                     "The test results are too optimistic. Use different data for testing."},
     [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",
                                "Check that this column is not derived from the label."},
     [YK_WARNING_HASH_COLLISIONS] = {"Many hash collisions",
-                                    "Different keys share a weight. Use more --hash-bits."},
+                                    "Different keys share a weight. Use a larger --hash-bits."},
     [YK_WARNING_BATCH_TOO_LARGE] = {"Fewer examples than one global batch",
                                     "Some workers have no examples. Use a smaller batch or fewer workers."},
     [YK_WARNING_FEWER_UPDATES] = {"Fewer updates because of a larger batch",
@@ -48,7 +48,7 @@ static const struct {
     [YK_WARNING_BUSY_HOST] = {"Host busy with other programs",
                               "The run would be faster on an idle host. Measure again."},
     [YK_WARNING_TOO_SHORT] = {"Too short to compare",
-                              "Startup and warm-up take much of the time. Compare speeds of runs that take "
+                              "Start-up and warm-up take much of the time. Compare speeds of runs that take "
                               "at least a few seconds, and accuracies after at least one epoch."},
     [YK_WARNING_DIFFERENT_DATA] = {"Different data",
                                    "Losses and accuracies on different data cannot be compared."},
@@ -171,7 +171,7 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
             }
     }
     if (f->diverged)
-        add(w, YK_WARNING_DIVERGED, run, "the last losses are not numbers");
+        add(w, YK_WARNING_DIVERGED, run, "the last losses are NaN or infinite");
     else if (last > first * 1.02)
         add(w, YK_WARNING_LOSS_ROSE, run, "the training loss rose from %.4f at the beginning to %.4f", first,
             last);

@@ -244,11 +244,11 @@ yk_status yk__timed_out(const yk_exchange *x, double seconds)
         if (is_missing(x, r) && strlen(ranks) < sizeof ranks - 16)
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "", r);
     }
-    return yk_fail(
-        YK_ELOST,
-        "rank %s did not send its gradient within %.0f s: it has died, hangs, or cannot be reached (rank %d "
-        "waited for it)",
-        *ranks ? ranks : "?", seconds, x->rank);
+    return yk_fail(YK_ELOST,
+                   "rank %s did not send its gradient within %.0f s: it has died, is hung, or cannot be "
+                   "reached (rank %d "
+                   "waited for it)",
+                   *ranks ? ranks : "?", seconds, x->rank);
 }
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)
@@ -299,8 +299,8 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk
                 continue;
             if (x->head[r].round != x->round)
                 st = yk_fail(YK_ELOST,
-                             "rank %d is in round %u, but rank %d is in round %u: the ranks do not run the "
-                             "same training",
+                             "rank %d is in round %u, but rank %d is in round %u: the ranks are not "
+                             "running the same job",
                              r, x->head[r].round, x->rank, x->round);
             if (!st && gradients && x->keyed)
                 st = yk__pairs_receive(x, r, yk__pairs_bytes(x, &x->head[r]));

@@ -114,7 +114,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     const size_t n = a->batches ? yk__layout_all(&layout, keys_on(a, k)) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
-        return yk_fail(YK_ELOST, "server %d sent an answer to a request that does not exist", k);
+        return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
     float *values[YK_MAX_GROUPS];
     values_of(r, a, values);
     if (n)
@@ -234,7 +234,7 @@ yk_status yk_remote_alive(yk_remote *r)
             return yk_fail(
                 YK_ELOST,
                 "server %d (rank %d) sent nothing for %.1f s while rank %d waited for it: it has died, "
-                "hangs, or cannot be reached",
+                "is hung, or cannot be reached",
                 k, l->peer, now - l->last_message, yk_comm_rank(r->config.comm));
     }
     return now - r->heartbeat_at > r->config.alive && (waits || made_progress(r)) ? send_heartbeats(r, now)

@@ -184,12 +184,13 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
 {
     uint64_t back = 0;
     if (!s->config.survives_loss)
-        return yk_fail(YK_ELOST,
-                       "worker of rank %d sent no heartbeat for %.1f s: it has died, hangs, or cannot be "
-                       "reached; %s cannot "
-                       "continue without it (--restarts restarts from the last checkpoint)",
-                       c->peer, seconds,
-                       s->config.synchronous ? "synchronous training" : "training without dedicated servers");
+        return yk_fail(
+            YK_ELOST,
+            "the worker of rank %d sent no heartbeat for %.1f s: it has died, is hung, or cannot be "
+            "reached; %s cannot "
+            "continue without it (--restarts restarts from the last checkpoint)",
+            c->peer, seconds,
+            s->config.synchronous ? "synchronous training" : "training without dedicated servers");
     c->active = false;
     c->lost = true;
     c->pushed = c->counts = false;
@@ -197,13 +198,12 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     yk_status st = yk__return_leases(s, c, &back);
     s->returned += back;
     if (s->config.streams)
-        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; the %d remaining workers "
-                "read the rest of "
-                "its part of the data",
+        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; the remaining workers "
+                "(%d) read the rest of its part of the data",
                 c->peer, seconds, s->active);
     else if (s->chief)
         yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; its %llu examples go to "
-                "the %d remaining workers",
+                "the remaining workers (%d)",
                 c->peer, seconds, (unsigned long long)back, s->active);
     return st;
 }
@@ -224,9 +224,9 @@ static yk_status check_chief(yk_server *s, double now)
     if (!waits || s->over)
         s->control_at = now;
     if (now - s->control_at > 2.0 * s->config.timeout + 5.0)
-        return yk_fail(YK_ELOST,
-                       "server 0 (rank 0) sent nothing for %.1f s: it has died, hangs, or cannot be reached",
-                       now - s->control_at);
+        return yk_fail(
+            YK_ELOST, "server 0 (rank 0) sent nothing for %.1f s: it has died, is hung, or cannot be reached",
+            now - s->control_at);
     return YK_OK;
 }
 

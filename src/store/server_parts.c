@@ -158,7 +158,7 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
             st = h->on_tick(h->context);
         if (!st && yk_now() - began > s->config.timeout)
             st = yk_fail(YK_ELOST,
-                         "rank %d sent no snapshot within %.1f s: it has died, hangs, or cannot be reached",
+                         "rank %d sent no snapshot within %.1f s: it has died, is hung, or cannot be reached",
                          op[1].peer, s->config.timeout);
     }
     return st;

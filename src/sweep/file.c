@@ -78,7 +78,8 @@ static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new,
     if (where != QUICK && where != SET)
         return yk_fail(YK_EUSAGE, "%s is already set in line %d", shared, old->line);
     if (other)
-        return yk_fail(YK_EUSAGE, "%s is tied to %s in line %d: set both here", shared, other, old->line);
+        return yk_fail(YK_EUSAGE, "%s varies together with %s in line %d: set both here", shared, other,
+                       old->line);
     return YK_OK;
 }
 
@@ -202,7 +203,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
     yk_status st = YK_OK;
     for (char *rest = left, *part; (part = strsep(&rest, ","));) {
         if (nnames == MAX_TIED)
-            return yk_fail(YK_EUSAGE, "more than %d options are tied; use several lines", MAX_TIED);
+            return yk_fail(YK_EUSAGE, "more than %d options vary together; use several lines", MAX_TIED);
         name[nnames] = yk_trim(part);
         if ((st = option_of(where, name[nnames], &option[nnames])))
             return st;
@@ -218,7 +219,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
         value[0] = yk__unquote(right);
         if (nnames > 1)
             st = yk_fail(YK_EUSAGE,
-                         "options can be tied only in [grid]; in [train], write one option per line");
+                         "options can vary together only in [grid]; in [train], write one option per line");
     } else {
         nchoices = yk__split_choices(right, MAX_CHOICES, choice);
         if (nchoices)

@@ -12,7 +12,7 @@
  *     data = synth:digits
  *     [grid]
  *     batch = 5 10 50                       ; every combination of these lines is a run
- *     mode, workers = sync 1 | sync 3 | async 3            ; tied: these three, not all six
+ *     mode, workers = sync 1 | sync 3 | async 3            ; varied together: these three, not all six
  *     model = lenet5 | "conv 8 3x3, relu, dense 10"        ; model, data and test may have spaces: only | separates them
  *     [quick]
  *     examples = 20k                        ; with --quick, these lines replace those above with the same names

@@ -140,7 +140,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
         max.streams |= all[i].streams;
         max.ordered |= all[i].ordered;
         if (i >= k->first_client && all[i].examples != all[k->first_client].examples)
-            st = yk_fail(YK_EDATA, "rank %d has different data: %llu examples, rank %d has %llu", i,
+            st = yk_fail(YK_EDATA, "rank %d has different data: %llu examples, but rank %d has %llu", i,
                          (unsigned long long)all[i].examples, k->first_client,
                          (unsigned long long)all[k->first_client].examples);
     }

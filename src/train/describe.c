@@ -60,7 +60,7 @@ static void print_processes(const yk__trainer *t)
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
     if (t->result->numa_nodes)
-        yk_note("each process is bound to a part of the %d NUMA nodes of its host", t->result->numa_nodes);
+        yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);
 }
 

@@ -196,7 +196,7 @@ static yk_status end_success(yk__trainer *t)
 
 /* ---- failure ---- */
 
-/* The progress and the bottleneck of the run by the last lines of the chief's metrics. */
+/* The progress and the bottleneck of the run according to the last lines of the chief's metrics. */
 static void read_progress(const char *run_dir, yk_result *r)
 {
     yk_metrics_end end;

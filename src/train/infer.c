@@ -82,7 +82,7 @@ static yk_status check(void *context, yk_rows *rows)
     const uint32_t fields = yk_rows_count_fields(rows);
     if (rows->field && fields > c->shape->fields)
         return yk_fail(YK_EDATA,
-                       "%s: near example %llu: field %u does not fit the model, which has %u field%s",
+                       "%s: near example %llu: field %u is out of range for the model, which has %u field%s",
                        c->source->spec, (unsigned long long)c->seen, fields - 1, c->shape->fields,
                        c->shape->fields == 1 ? "" : "s");
     for (size_t i = 0; i < rows->n; i++, c->seen++)

@@ -51,7 +51,7 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
     else if (!st && !t->cluster.joined && lease.begin < lease.end && unit != own)
         return yk_fail(
             YK_EUSAGE,
-            "the job was resumed from a checkpoint with a different order of the examples (units of %llu, "
+            "the job was resumed from a checkpoint with a different order of the examples (groups of %llu, "
             "not %llu): it cannot be joined",
             (unsigned long long)unit, (unsigned long long)own);
     *epoch = lease.epoch;

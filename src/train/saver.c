@@ -34,9 +34,10 @@ static bool allocate(yk__saver *s)
         s->memory = yk_alloc(floats, sizeof *s->memory, "a copy of the parameters for checkpoints");
     s->refused = !s->memory;
     if (s->refused)
-        yk_warn("no memory for a copy of the parameters (%.0f MB): training stops while a checkpoint is "
-                "written",
-                bytes * 1e-6);
+        yk_warn(
+            "not enough memory for a copy of the parameters (%.0f MB): training pauses while a checkpoint "
+            "is written",
+            bytes * 1e-6);
     return s->memory != NULL;
 }
 

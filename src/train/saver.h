@@ -1,4 +1,4 @@
-/* Checkpoints are written while training continues: workers stop only to copy the parameters and the optimizer's state.
+/* Checkpoints are written while training continues: workers pause only to copy the parameters and the optimizer's state.
  *
  * At a barrier:
  *

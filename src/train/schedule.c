@@ -35,10 +35,10 @@ static uint64_t default_interval(const yk__trainer *t)
                    per_epoch = (t->train.examples + per_step - 1) / per_step,
                    epochs = per_epoch ? (p->local_steps + per_epoch - 1) / per_epoch : 0;
     if (epochs > 1 && t->cluster.rank == 0 && t->tested)
-        yk_note("an epoch has only %llu steps, and --local-steps %llu arrive together: evaluating every %llu "
-                "epochs",
-                (unsigned long long)per_epoch, (unsigned long long)p->local_steps,
-                (unsigned long long)epochs);
+        yk_note(
+            "an epoch has only %llu steps, and the %llu steps of a round (--local-steps) arrive together: "
+            "evaluating every %llu epochs",
+            (unsigned long long)per_epoch, (unsigned long long)p->local_steps, (unsigned long long)epochs);
     return epochs > 1 ? epochs * per_epoch : per_epoch;
 }
 

@@ -52,8 +52,8 @@ typedef struct {
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks */
     double cpu_seconds;              /* the same */
-    uint64_t late, late_examples;    /* gradients that were dropped; their examples, unless assigned again */
-    uint64_t returned;               /* examples of lost workers that were assigned again */
+    uint64_t late, late_examples;    /* gradients that were dropped; their examples, unless reassigned */
+    uint64_t returned;               /* examples of lost workers that were reassigned */
     int lost, joined;                /* workers */
     yk_comm *comm;                   /* the caller stops it after its last message; NULL: one process */
     bool dispensable;                /* the job can continue without this process */

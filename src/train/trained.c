@@ -86,7 +86,7 @@ yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
     if (version > YK__MODEL_FORMAT)
         return yk_fail(YK_EDATA,
                        "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
-                       "up to %d: use the yoke that wrote it, or a newer one",
+                       "up to %d: use that version of yoke, or a newer one",
                        path, version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
     return YK_OK;
 }

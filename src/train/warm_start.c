@@ -25,7 +25,7 @@ static yk_status check_model(const yk__trainer *t, const char *path, const char 
     const yk_config *c = t->config;
     if (strcmp(name, c->model))
         return yk_fail(YK_EUSAGE,
-                       "--warm-start: %s has the model '%s', this run trains '%s': use the same --model",
+                       "--warm-start: %s has the model '%s', but this run trains '%s': use the same --model",
                        path, name, c->model);
     if (shape->bias == c->no_bias)
         return yk_fail(YK_EUSAGE, "--warm-start: the model in %s has %s bias: %s --no-bias", path,
@@ -91,11 +91,11 @@ yk_status yk__warm_start_check(yk__trainer *t)
             spec, sparse ? "sparse" : "dense", d->dim, t->config->warm_start,
             run->kind == YK_ROWS_SPARSE ? "sparse" : "dense", run->dim);
     if (d->source->hashed_into && d->source->dim != run->dim)
-        return yk_fail(
-            YK_EUSAGE,
-            "--warm-start: the keys of %s are hashed into %zu features, those of %s into %zu: use the same "
-            "--hash-bits or --features",
-            spec, d->source->dim, t->config->warm_start, run->dim);
+        return yk_fail(YK_EUSAGE,
+                       "--warm-start: the keys of %s are hashed into %zu features, but those of %s into %zu: "
+                       "use the same "
+                       "--hash-bits or --features",
+                       spec, d->source->dim, t->config->warm_start, run->dim);
     if (t->config->features && (uint64_t)t->config->features < run->dim)
         return yk_fail(YK_EUSAGE, "--warm-start: %s has %zu features; --features %lld is too small",
                        t->config->warm_start, run->dim, (long long)t->config->features);

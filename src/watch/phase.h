@@ -49,7 +49,7 @@
     X(OTHER, "other")         /* the loop itself, progress, logs */                                          \
     X(WAITING, "waiting")     /* a server: for messages */                                                   \
     X(RECEIVING, "receiving") /* a server: a message from a worker */                                        \
-    X(LOOKUP, "lookup")       /* a server: copying parameters into an answer; then APPLY and SENDING */
+    X(LOOKUP, "lookup")       /* a server: copying parameters into a reply; then APPLY and SENDING */
 
 typedef enum {
 #define YK_PHASE_ENUM(name, text) YK_PHASE_##name,

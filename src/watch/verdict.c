@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 static const double min_seconds = 0.1; /* shorter runs have no verdict */
-static const double much_slower = 2.0; /* slower than competition for cores makes one of several workers */
+static const double much_slower = 2.0; /* competition for cores alone slows down no single worker this much */
 enum { MIN_STEPS = 4 };
 
 const char *yk_verdict_name(yk_verdict_kind kind)

@@ -4,7 +4,7 @@
  *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
- *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: 41 % of the time ..."; "use a larger --batch ..."
+ *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: the workers ..."; "use a larger --batch ..."
  *
  * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it, and in the
  * tests, which replay recorded evidence (yk_evidence_json). It checks these conditions in order; the first that holds gives
@@ -26,7 +26,7 @@
  *         checkpoints                               disk
  *         asynchronous: one worker is much slower   straggler
  *         asynchronous: computing takes much        contention
- *         longer than with one worker alone, or
+ *         longer than with a single worker, or
  *         applying takes longer than computing
  *     more than half of the time computing          cpu
  *     otherwise                                     none

@@ -33,10 +33,10 @@ static void worker_name(const yk_worker_evidence *w, const yk_evidence *e, char 
         snprintf(out, 128, "worker %d", w->worker);
 }
 
-/* "--local-steps", or "more --local-steps" if it is already on. */
+/* "--local-steps", or "a larger --local-steps" if it is already on. */
 static const char *local_steps(const yk_evidence *e)
 {
-    return e->local_steps > 1 ? "more --local-steps" : "--local-steps";
+    return e->local_steps > 1 ? "a larger --local-steps" : "--local-steps";
 }
 
 static void describe_cpu(const yk__facts *f, yk_verdict *v)
@@ -58,7 +58,7 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
         advise(v, "%.1f cores are idle: use --threads %d or --workers %d", f->free,
                (e->threads > 1 ? e->threads : 1) + (int)(f->free + 0.2), e->workers + (int)(f->free + 0.2));
     else if (f->free >= 0.8 && e->ranks > 1)
-        advise(v, "%.1f cores of this host are idle: use more processes (--launch), or more --threads",
+        advise(v, "%.1f cores of this host are idle: use more processes (--launch), or a larger --threads",
                f->free);
     else if (f->free >= 0.8)
         advise(v, "%.1f cores are idle: use --workers %d", f->free, e->workers + (int)(f->free + 0.2));
@@ -84,19 +84,19 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
         say(v, "this run uses all of the %.3g cores that the CPU limit of its cgroup allows", cores);
     else if (e->ranks > 1)
         say(v,
-            "%.0f threads of %d processes share %.3g cores%s; %.0f %% of the time they wait for a core or "
-            "for each other",
+            "%.0f threads of %d processes share %.3g cores%s; they wait for a core or for each "
+            "other %.0f %% of the time",
             f->threads, e->ranks, cores, e->hosts > 1 ? " of a host" : "", 100.0 * v->share);
     else
-        say(v, "%.0f threads share %.3g cores; %.0f %% of the time they wait for a core or for each other",
+        say(v, "%.0f threads share %.3g cores; they wait for a core or for each other %.0f %% of the time",
             f->threads, cores, 100.0 * v->share);
     if (f->threads < 1.5)
         advise(v, "raise the CPU limit of the container or the job");
     else if (e->ranks > 1)
-        advise(v, "use fewer processes on this host (workers and servers together at most %d), or more hosts",
+        advise(v, "use fewer processes on this host (workers plus servers at most %d), or more hosts",
                (int)cores);
     else if (e->threads > 1)
-        advise(v, "use fewer --workers or --threads: at most %d together", (int)cores);
+        advise(v, "use a smaller --workers or --threads: workers times threads at most %d", (int)cores);
     else
         advise(v, "use --workers %d", (int)fmax(cores, 1.0));
 }
@@ -104,7 +104,7 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
 static void describe_input(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    say(v, "%.0f %% of the time the workers waited for data, %.0f %% they computed", 100.0 * v->share,
+    say(v, "the workers spent %.0f %% of the time waiting for data and %.0f %% computing", 100.0 * v->share,
         100.0 * f->share[YK_PHASE_COMPUTE]);
     if (v->kind == YK_VERDICT_DISK)
         advise(v,
@@ -135,13 +135,15 @@ static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
     const yk__slow_link *l = &f->slow_link;
     if (l->host)
         say(v,
-            "%.0f %% of the time the workers transferred %.3g MB per step and worker; the link of host %s "
-            "has "
-            "%.3g MB/s, the others %.3g MB/s",
+            "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker); the link "
+            "of "
+            "host %s runs at %.3g MB/s, the others at %.3g MB/s",
             100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->rate * 1e-6, l->others * 1e-6);
     else
         say(v,
-            "%.0f %% of the time the workers transferred %.3g MB per step and worker over links of %.3g MB/s",
+            "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker) over "
+            "links "
+            "of %.3g MB/s",
             100.0 * v->share, f->bytes_per_step * 1e-6, f->link_rate * 1e-6);
     if (l->host)
         advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
@@ -158,13 +160,15 @@ static void describe_latency(const yk__facts *f, yk_verdict *v)
     duration(e->round_trip, trip);
     if (e->round_trips < 1.0)
         say(v,
-            "%.0f %% of the time the workers waited for answers: a round trip of %s every %.0f steps of "
-            "%.3g KB",
+            "the workers spent %.0f %% of the time waiting for replies: one round trip of %s every %.0f "
+            "steps, "
+            "%.3g kB per step",
             100.0 * v->share, trip, 1.0 / e->round_trips, f->bytes_per_step * 1e-3);
     else
         say(v,
-            "%.0f %% of the time the workers waited for answers: %.1f round trips of %s in each step of "
-            "%.3g KB",
+            "the workers spent %.0f %% of the time waiting for replies: %.1f round trips of %s and %.3g kB "
+            "per "
+            "step",
             100.0 * v->share, e->round_trips, trip, f->bytes_per_step * 1e-3);
     advise(v, e->synchronous ? "use a larger --batch, %s, or --mode async" : "use a larger --batch or %s",
            local_steps(e));
@@ -178,8 +182,9 @@ static void describe_server(const yk__facts *f, yk_verdict *v)
     if (s->host)
         snprintf(at, sizeof at, " (%s)", s->host);
     say(v,
-        "%.0f %% of the time the workers waited for parameter servers; rank %d%s handles messages %.0f %% of "
-        "the time",
+        "the workers spent %.0f %% of the time waiting for parameter servers; rank %d%s handles messages "
+        "%.0f "
+        "%% of the time",
         100.0 * v->share, s->rank, at, 100.0 * fmin(s->busy, 1.0));
     advise(v, "use more --servers (now %d), a larger --batch (now %llu), or %s", e->nservers,
            (unsigned long long)e->batch, local_steps(e));
@@ -209,11 +214,11 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
             e->synchronous ? "; the others waited for it" : "");
     else if (e->synchronous)
         say(v,
-            "%s takes %.1f times as long for a step as the others (%s), and was last at %.0f %% of the "
+            "%s takes %.1f times as long per step as the others (%s), and was last at %.0f %% of the "
             "barriers; the workers waited %.0f %% of the time",
             name, f->slowest_factor, slow, 100.0 * f->slowest_last, 100.0 * v->share);
     else
-        say(v, "%s takes %.1f times as long for a step as the others; %.0f %% of the speed is lost", name,
+        say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
             f->slowest_factor, 100.0 * v->share);
     advise(v, "check what %s %s%s%s",
            w->stopped > 0.2 ? "stops (a CPU limit, a debugger) or slows down" : "slows down the host of",
@@ -226,7 +231,9 @@ static void describe_exchange(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     char step[24];
-    say(v, "%.0f %% of the time the processes exchanged parameters and waited for each other, in steps of %s",
+    say(v,
+        "the processes spent %.0f %% of the time exchanging parameters and waiting for each other (a step "
+        "takes %s)",
         100.0 * v->share, duration(f->step, step));
     if (e->hosts <= 1)
         advise(v,
@@ -246,21 +253,21 @@ static void describe_sync(const yk__facts *f, yk_verdict *v)
         return;
     }
     if (f->tiny)
-        say(v, "synchronization takes %.0f %% of the time, computing %.0f %%, in steps of %s",
+        say(v, "the workers spent %.0f %% of the time synchronizing and %.0f %% computing (a step takes %s)",
             100.0 * v->share, 100.0 * f->share[YK_PHASE_COMPUTE], duration(f->step, step));
     else
-        say(v, "%.0f %% of the time the workers waited for each other, at the end of steps of %s",
+        say(v, "the workers spent %.0f %% of the time waiting for each other at the end of each step (%s)",
             100.0 * v->share, duration(f->step, step));
     if (!e->synchronous)
-        advise(v, "no single worker is slow: use a larger --staleness or a larger --batch (now %llu)",
+        advise(v, "no single worker is slow: use a larger --staleness bound or a larger --batch (now %llu)",
                (unsigned long long)e->batch);
     else if (f->step < 1e-3)
         advise(v,
-               "the steps are too short for a barrier after each: use a larger --batch (now %llu), or --mode "
-               "async",
+               "the steps are too short to synchronize after each one: use a larger --batch (now %llu), or "
+               "--mode async",
                (unsigned long long)e->batch);
     else
-        advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that they need not wait");
+        advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that workers wait less");
 }
 
 static void describe_contention(const yk__facts *f, yk_verdict *v)
@@ -273,19 +280,18 @@ static void describe_contention(const yk__facts *f, yk_verdict *v)
             e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
     else
         say(v,
-            "%d workers change the same parameters, and computing takes %.1f times as long as with one "
-            "worker "
-            "alone; %.0f %% of the time is lost",
+            "%d workers change the same parameters, and computing takes %.1f times as long as with a single "
+            "worker; %.0f %% of the time is lost",
             e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
             100.0 * v->share);
-    advise(v, "use a larger --batch (now %llu), a larger --staleness if it is bounded, or fewer --workers",
+    advise(v, "use a larger --batch (now %llu), a larger --staleness bound if one is set, or fewer --workers",
            (unsigned long long)e->batch);
 }
 
 static void describe_memory(const yk__facts *f, yk_verdict *v)
 {
     const yk_usage *u = f->e->usage;
-    say(v, "%.0f %% of the time processes waited for memory; this run uses %.3g of %.3g GB", 100.0 * v->share,
+    say(v, "processes waited for memory %.0f %% of the time; this run uses %.3g of %.3g GB", 100.0 * v->share,
         u->memory.peak * 1e-9, u->memory_limit * 1e-9);
     advise(v, "use less memory (--stream always, a smaller --shuffle-mb or --batch), or a host with more");
 }

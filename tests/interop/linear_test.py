@@ -125,11 +125,11 @@ def logreg(directory):
 
 def write_images(directory):
     rng = np.random.default_rng(2)
-    centres = rng.integers(0, 200, (4, 36))
+    centers = rng.integers(0, 200, (4, 36))
     os.mkdir(directory)
     for prefix, n in (("t10k", 400), ("train", 1000)):
         labels = rng.integers(0, 4, n).astype(np.uint8)
-        images = np.clip(centres[labels] + rng.normal(scale=150, size=(n, 36)), 0, 255).astype(np.uint8)
+        images = np.clip(centers[labels] + rng.normal(scale=150, size=(n, 36)), 0, 255).astype(np.uint8)
         for name, array in (("images-idx3", images.reshape(n, 6, 6)), ("labels-idx1", labels)):
             with open(os.path.join(directory, f"{prefix}-{name}-ubyte"), "wb") as f:
                 f.write(bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes())

@@ -78,12 +78,12 @@ def write_idx(path, array):
 
 def softmax_is_as_reported(directory):
     rng = np.random.default_rng(2)
-    centres = rng.integers(0, 200, (4, 36))
+    centers = rng.integers(0, 200, (4, 36))
     data = os.path.join(directory, "idx")
     os.mkdir(data)
     for prefix, n in (("train", 1000), ("t10k", 500)):
         labels = rng.integers(0, 4, n).astype(np.uint8)
-        images = np.clip(centres[labels] + rng.normal(scale=120, size=(n, 36)), 0, 255).astype(np.uint8)
+        images = np.clip(centers[labels] + rng.normal(scale=120, size=(n, 36)), 0, 255).astype(np.uint8)
         write_idx(os.path.join(data, f"{prefix}-images-idx3-ubyte"), images.reshape(n, 6, 6))
         write_idx(os.path.join(data, f"{prefix}-labels-idx1-ubyte"), labels)
     summary, tensors = train(os.path.join(directory, "softmax"), "--model", "softmax", "--data", f"idx:{data}", "--batch",
