@@ -32,6 +32,10 @@ def _classes_of(y):
     return classes, labels.astype(np.int32)
 
 
+def _is_sparse(X):
+    return getattr(X, "format", None) == "csr"
+
+
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
@@ -56,17 +60,19 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         fields = getattr(self, "fields", None)
         data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True),
                             fields=fields)
-        training = Training(_native.Options(self._options(epochs)), data, start=start)
+        # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
+        training = Training(_native.Options(self._options(epochs)), data, start=start, ignored=("busy_host",))
         finished = training.run()
         if training.interrupted:
             raise KeyboardInterrupt
         self.model_ = finished.model
         self.model_.fields = fields
         self.summary_ = finished.summary
+        self._sparse_rows = _is_sparse(X)
         return self
 
     def _check(self, X, **others):
-        if getattr(X, "format", None) == "csr":
+        if _is_sparse(X):
             others["ensure_all_finite"] = False  # the library checks its rows
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
@@ -94,7 +100,16 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         known = labels < len(self.classes_)
         if not known.all() or not np.array_equal(self.classes_[labels], y):
             raise ValueError("y has labels that are not in classes")
-        return self._train(X, labels, 1, None if first else self.model_)
+        return self._train(X if first else self._as_trained(X), labels, 1, None if first else self.model_)
+
+    def _as_trained(self, X):
+        """X as an array or a CSR matrix, whichever the model was trained on."""
+        if _is_sparse(X) and not self._sparse_rows:
+            return X.toarray()
+        if self._sparse_rows and not _is_sparse(X):
+            from scipy.sparse import csr_matrix
+            return csr_matrix(X)
+        return X
 
     def _check_classes(self, y):
         pass
@@ -105,7 +120,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """Probabilities, [rows][classes]; the columns are in the order of classes_."""
         check_is_fitted(self)
         X = self._check(X, reset=False)
-        if getattr(X, "format", None) == "csr":
+        if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
+            block = max(1, 2**22 // X.shape[1])
+            return np.concatenate([self.predict_proba(X[i:i + block].toarray()) for i in range(0, X.shape[0], block)])
+        X = self._as_trained(X)
+        if _is_sparse(X):
             return self.model_.probabilities_of_csr(X, len(self.classes_))
         p = self.model_.probabilities(X)
         if p.shape[1] > 1:
@@ -115,7 +134,12 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         np.subtract(1, p[:, 0], out=both[:, 0])
         return both
 
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities, [rows][classes]."""
+        return np.log(self.predict_proba(X))
+
     def predict(self, X):
+        """The most probable class of each row."""
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
 
@@ -156,6 +180,14 @@ class _Linear(_Classifier):
         self.workers = workers
         self.copy = copy
         self.random_state = random_state
+
+    def decision_function(self, X):
+        """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
+        check_is_fitted(self)
+        scores = self._check(X, reset=False) @ self.coef_.T + self.intercept_
+        if scores.shape[1] > 2:
+            return scores
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
 
     @property
     def coef_(self):
@@ -231,7 +263,7 @@ class ClickModel(_TwoClasses, _Classifier):
     def _check(self, X, **others):
         checked = super()._check(X, **others)
         X, *y = checked if isinstance(checked, tuple) else (checked,)
-        if getattr(X, "format", None) != "csr":
+        if not _is_sparse(X):
             from scipy.sparse import csr_matrix
             X = csr_matrix(X)
         return (X, *y) if y else X
@@ -274,6 +306,8 @@ class Network(_Classifier):
         self.random_state = random_state
 
     def _model_text(self, classes):
+        if not isinstance(self.layers, str) and not all(isinstance(layer, str) for layer in self.layers):
+            raise _native.UsageError(f"layers={self.layers!r}: text is needed, such as \"dense 100, relu\" or [\"dense 100\", \"relu\"]")
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
         if "," not in text and " " not in text.strip():
             return text  # a network with a name

@@ -7,6 +7,8 @@ import threading
 import warnings
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
+import numpy as np
+
 from . import _native
 from ._native import lib
 
@@ -18,6 +20,9 @@ def _callers_level():
     while frame.f_back and frame.f_globals.get("__package__") == __package__:
         frame, level = frame.f_back, level + 1
     return level
+
+def _warn(text):
+    warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())
 
 def _fields(structure):
     values = {name: getattr(structure, name) for name, _ in structure._fields_}
@@ -43,8 +48,10 @@ class Finished:
 class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
-    def __init__(self, options, data=None, test=None, start=None):
-        self.options, self.data, self.test, self.start = options, data, test, start
+    def __init__(self, options, data=None, test=None, start=None, ignored=None):
+        """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended."""
+        self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
+        self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
         self.interrupted = False  # by Ctrl-C
@@ -89,7 +96,7 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
-                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())}
+                    "warning": _warn if self.ignored is None else self.warned.append}
         while not self._handle_one(handlers):
             pass
         thread.join()
@@ -118,6 +125,7 @@ class Training:
     def _judge(self, result):
         run, error = result["run"], result["error"]
         finished = Finished(run) if run else None
+        self._warn_late(finished.summary if finished else {})
         if self.failure:
             raise self.failure
         if error.status:
@@ -128,6 +136,12 @@ class Training:
                 raise
         return finished
 
+    def _warn_late(self, summary):
+        drop = {w["text"] for w in summary.get("warnings") or () if w["kind"] in (self.ignored or ())}
+        for text in self.warned:
+            if text not in drop:
+                _warn(text)
+
 def as_data(given, split, copy=True, fields=None):
     """(X, y) as Data."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
@@ -136,5 +150,5 @@ def as_data(given, split, copy=True, fields=None):
     return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
 
 def as_rows(x):
-    """x is an array, a CSR matrix, or anything that can be converted to one: a DataFrame, another sparse format."""
-    return x.tocsr() if hasattr(x, "tocsr") else x
+    """x is an array, a CSR matrix, or anything that can be converted to one: a list, a DataFrame, another sparse format."""
+    return x.tocsr() if hasattr(x, "tocsr") else np.asarray(x) if isinstance(x, (list, tuple)) else x

@@ -135,6 +135,8 @@ def test_arrays():
     y = (X[:, 0] > 0).astype(int)
     run = yoke.train("logreg", (X, y), (X, y), epochs=20, lr=1.0, out="none")
     assert run.summary["test_accuracy"] > 0.9 and (run.predict(X) == y).mean() == run.summary["test_accuracy"]
+    lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
+    assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
     assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
 
