@@ -113,6 +113,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
 
     try:
         finished = training.run(on_metrics, view.progress if view.wanted else None)
+    except BaseException:
+        view.fail()
+        raise
     finally:
         view.close()
     directory = finished.directory

@@ -185,6 +185,8 @@ def test_notebook_view():
     run = yoke.train("softmax", DIGITS, epochs=3, out="none", callback=lambda m: view.metrics(m))
     view.finish(run)
     assert "<progress" in shown[0] and "<svg" in shown[-1] and "test accuracy" in shown[-1]
+    view.fail()
+    assert "failed" in shown[-1] and "<progress" not in shown[-1]
 
 
 def test_import_is_quick():
