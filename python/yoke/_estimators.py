@@ -32,6 +32,9 @@ def _classes_of(y):
     return classes, labels.astype(np.int32)
 
 
+_STEPS = 1000  # at least, by default
+
+
 def _is_sparse(X):
     return getattr(X, "format", None) == "csr"
 
@@ -39,6 +42,7 @@ def _is_sparse(X):
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
+    _epochs = 5  # the default, at least
 
     def _model_text(self, classes):
         raise NotImplementedError
@@ -84,7 +88,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but the data has only one class: "
                              f"{self.classes_[0]!r}")
         self._check_classes(y)
-        return self._train(X, labels, self.epochs)
+        return self._train(X, labels, self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+
+    def _default_epochs(self, rows):
+        batch = self.batch if isinstance(self.batch, numbers.Integral) else 1
+        return max(self._epochs, -(-_STEPS * int(batch) // rows))
 
     def partial_fit(self, X, y, classes=None):
         """Trains for one more epoch, on these rows. The first call needs all classes."""
@@ -167,7 +175,7 @@ class _TwoClasses:
 
 
 class _Linear(_Classifier):
-    def __init__(self, *, epochs=5, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
+    def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
                  copy=True, random_state=None):
         self.epochs = epochs
         self.batch = batch
@@ -206,7 +214,7 @@ class _Linear(_Classifier):
 class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
-    epochs        passes over the data
+    epochs        passes over the data; None: 5, or as many as make 1000 steps (small data needs more)
     batch         examples per worker and step
     lr            learning rate (default: 0.1 for sgd)
     optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
@@ -241,7 +249,7 @@ class ClickModel(_TwoClasses, _Classifier):
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """
 
-    def __init__(self, model="fm:8", *, fields=None, epochs=5, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
+    def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
                  staleness=None, workers=1, copy=True, random_state=None):
         self.model = model
         self.fields = fields
@@ -276,6 +284,7 @@ class Network(_Classifier):
                   same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
+    epochs        passes over the data; None: 10, or as many as make 1000 steps
     batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
     init, standardize, augment, threads                                    see `yoke train --help`
 
@@ -284,8 +293,9 @@ class Network(_Classifier):
 
     _sparse = False
     _types = [np.float32, np.uint8]
+    _epochs = 10
 
-    def __init__(self, layers="dense 100, relu", *, image=None, epochs=10, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
+    def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
                  random_state=None):
         self.layers = layers

@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 
 from . import _native, _notebook
-from ._train import Training, as_data, as_rows
+from ._train import Training, as_data
 
 CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy")
 
@@ -45,7 +45,7 @@ class Run:
 
     def predict_proba(self, x):
         """Probabilities, [rows][classes], for a matrix, an array of images, or a data spec."""
-        p = self.model.probabilities(as_rows(x))
+        p = self.model.probabilities(x)
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
     def predict(self, x):
@@ -96,7 +96,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
     """
-    from_memory = {name for name, value in (("data", data), ("test", test)) if not isinstance(value, (str, os.PathLike, type(None)))}
+    from_memory = {name for name, value in (("data", data), ("test", test)) if value is not None and not _native.is_spec(value)}
     if fields is not None and not from_memory:
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     settings = {"model": model, "data": data, "test": test, **options}

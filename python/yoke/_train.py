@@ -7,8 +7,6 @@ import threading
 import warnings
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
-import numpy as np
-
 from . import _native
 from ._native import lib
 
@@ -147,8 +145,4 @@ def as_data(given, split, copy=True, fields=None):
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test: a spec or a pair (X, y) is needed, not {type(given).__name__}")
     x, y = given
-    return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
-
-def as_rows(x):
-    """x is an array, a CSR matrix, or anything that can be converted to one: a list, a DataFrame, another sparse format."""
-    return x.tocsr() if hasattr(x, "tocsr") else np.asarray(x) if isinstance(x, (list, tuple)) else x
+    return _native.Data(x, y, split, copy=copy, fields=fields)

@@ -192,6 +192,17 @@ def test_dense_and_sparse_rows_mix():
                 expected = model.predict_proba(rows if model is sparse else rows.toarray())
 
 
+def test_defaults_fit_small_data():
+    """150 rows of iris need more than a few passes."""
+    from sklearn.datasets import load_iris
+    from sklearn.preprocessing import scale
+    X, y = load_iris(return_X_y=True)
+    for estimator in (yoke.SoftmaxRegression(), yoke.Network()):
+        assert estimator.fit(scale(X), y).score(scale(X), y) > 0.94
+        assert estimator.summary_["steps"] >= 1000
+    assert yoke.SoftmaxRegression(epochs=2).fit(X, y).summary_["epochs"] == 2
+
+
 def test_decision_function():
     X, y = blobs()
     Z, z = blobs(classes=3)

@@ -14,6 +14,7 @@ import time
 import warnings
 
 import numpy as np
+import scipy.sparse
 
 import yoke
 from program import main
@@ -137,6 +138,11 @@ def test_arrays():
     assert run.summary["test_accuracy"] > 0.9 and (run.predict(X) == y).mean() == run.summary["test_accuracy"]
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
+    assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
+    raises(yoke.UsageError, "one label per row is needed, [500], not [500, 1]", "logreg", (X, y[:, None]), out="none")
+    raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
+    raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
+           (scipy.sparse.csc_matrix(X), y), out="none")
     more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
     assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
 
