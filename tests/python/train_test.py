@@ -92,6 +92,7 @@ def test_callback_stops():
 
 
 def test_interrupt_saves_and_returns():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT in background processes
     with tempfile.TemporaryDirectory() as directory:
         out = os.path.join(directory, "run")
         once = []
