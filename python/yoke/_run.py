@@ -64,6 +64,7 @@ class Run:
     def __repr__(self):
         accuracy = self.summary.get("test_accuracy")
         return (f"<yoke.Run {self.summary.get('model')} on {self.summary.get('data')}: {self.summary.get('steps')} steps"
+                + (", unfinished" if self.summary.get("state") == "unfinished" else "")
                 + (f", test accuracy {accuracy:.4f}" if accuracy is not None else "")
                 + (f", {self.directory}" if self.directory else "") + ">")
 
@@ -112,7 +113,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
         return callback is not None and bool(callback(dict(metrics)))
 
     try:
-        finished = training.run(on_metrics, view.progress if view.wanted else None)
+        finished = training.run(on_metrics, view.progress if view.wanted else None, view.close)
     except BaseException:
         view.fail()
         raise
@@ -143,17 +144,21 @@ def read_evaluations(directory):
 
 
 def load(directory):
-    """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress."""
+    """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress, which have the
+    state "unfinished"."""
     directory = os.fspath(directory)
     if not os.path.exists(os.path.join(directory, "config.ini")):
         raise _native.UsageError(f"{directory}: this is not a run directory: it has no config.ini")
-    summary = {}
+    evaluations = read_evaluations(directory)
     try:
         with open(os.path.join(directory, "summary.json")) as f:
             summary = json.load(f)
-    except FileNotFoundError:
-        pass
-    return Run(summary, read_evaluations(directory), directory)
+    except FileNotFoundError:  # in progress, or killed
+        with open(os.path.join(directory, "config.ini")) as f:
+            config = dict(line.strip().split(" = ", 1) for line in f if " = " in line)
+        summary = {"state": "unfinished", "model": config.get("model"), "data": config.get("data"),
+                   "steps": evaluations[-1]["step"] if evaluations else 0}
+    return Run(summary, evaluations, directory)
 
 
 def options():

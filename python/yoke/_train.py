@@ -82,8 +82,12 @@ class Training:
     def cancel(self):
         self.canceled.value = 1
 
-    def run(self, on_metrics=None, on_progress=None):
+    def run(self, on_metrics=None, on_progress=None, before_warning=lambda: None):
         """Returns a Finished. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
+        def warn(text):
+            before_warning()
+            _warn(text)
+
         functions = (_native.LOG(self._on_log),
                      _native.PROGRESS(self._on_progress) if on_progress else _native.PROGRESS(),
                      _native.METRICS(self._on_metrics) if on_metrics else _native.METRICS())
@@ -94,7 +98,7 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
-                    "warning": _warn if self.ignored is None else self.warned.append}
+                    "warning": warn if self.ignored is None else self.warned.append}
         while not self._handle_one(handlers):
             pass
         thread.join()

@@ -47,6 +47,10 @@ def test_run():
         assert again["test_loss"] == run["test_loss"] and np.array_equal(again.predict_proba(DIGITS), run.predict_proba(DIGITS))
         assert all(np.array_equal(again.curves[k], run.curves[k], equal_nan=True) for k in run.curves)
         assert "<svg" in run._repr_html_() and "softmax" in repr(run)
+        os.remove(os.path.join(out, "summary.json"))  # as if the run was killed
+        killed = yoke.load(out)
+        assert killed["state"] == "unfinished" and killed["steps"] == 60 and killed.predict(DIGITS).shape == (300,)
+        assert "softmax on synth:digits" in repr(killed) and "unfinished" in killed._repr_html_()
         more = yoke.train(out=out, resume=True, epochs=4)
         assert more.curves["epoch"].tolist() == [0, 1, 2, 3, 4]
         more.model.save(os.path.join(directory, "m.safetensors"))
