@@ -127,6 +127,7 @@ sweep_refused() { # OPTION
 }
 
 @test "--join: the options of a foreign run directory are ignored, with one warning" {
+    needs_joining
     begin train --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 2000 --mode async --servers 1 --launch 2 --out r
     wait_for_step 1
     printf 'agent = %s\nhosts = -oProxyCommand=x\nhttp = 0\n' "$TEST_DIR/evil" >>r/config.ini

@@ -103,6 +103,7 @@ joiner_pid() {
 }
 
 @test "async: a new worker joins a running job and trains; a joined worker may be killed" {
+    needs_joining
     begin_async 100 --launch 3
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
@@ -332,6 +333,7 @@ END
 }
 
 @test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {
+    needs_joining
     begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 200 --launch 3 \
         --servers 1 --out run --json
     wait_for_message "train loss"

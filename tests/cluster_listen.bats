@@ -72,6 +72,7 @@ end_job() {
 @test "--launch, async, with a joining worker: all processes listen on loopback only" {
     begin $one --launch 2 --servers 1 --mode async --out run
     wait_for_step 1
+    can_join || { confined; end_job; return; }
     "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
     local joiner=$!
     for _ in $(seq 200); do
@@ -91,6 +92,7 @@ end_job() {
     wait_for_step 1
     open_sockets >found
     grep -q '^yoke' found
+    can_join || { end_job; return; }
     grep -q server found
     # on a host with no network interface except loopback, "any" is loopback
     if grep -q 'tcp://127\|tcp6://\[::1' run/join; then skip "this host has no network"; fi

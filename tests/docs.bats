@@ -48,7 +48,7 @@ same() { # FILE NEW
     local page
     [ "$(ls "$ROOT"/doc/man)" = "$(cd "$ROOT/doc" && ls ./*.scd | sed 's/^..//; s/\.scd$//')" ]
     for page in "$ROOT"/doc/*.scd; do
-        SOURCE_DATE_EPOCH=0 scdoc <"$page" >"$BATS_TEST_TMPDIR/page"
+        "$ROOT/tools/man_page" "$page" >"$BATS_TEST_TMPDIR/page"
         same "$ROOT/doc/man/$(basename "$page" .scd)" "$BATS_TEST_TMPDIR/page"
     done
 }

@@ -83,6 +83,11 @@ NodeName=$machine NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
 PartitionName=all Nodes=$machine Default=YES MaxTime=5 State=UP OverSubscribe=FORCE:4
 END
 export SLURM_CONF="$directory/slurm.conf"
+# Newer versions of slurmd do not start without control groups, unless they are disabled; 22.05 cannot disable them.
+case $(slurmd -V) in
+*" 2"[01].* | *" 22."*) ;;
+*) echo CgroupPlugin=disabled >cgroup.conf ;;
+esac
 
 srun --mpi=list 2>&1 | grep -q pmix || { echo "Slurm was built without PMIx"; exit 77; }
 

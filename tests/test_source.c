@@ -316,7 +316,6 @@ static void several_files_and_patterns(void **state)
     assert_error(yk_files_find(where, &f), YK_EDATA, "list/nothing*: no file matches this pattern");
     snprintf(where, sizeof where, "%s/list/d1,", directory);
     assert_error(yk_files_find(where, &f), YK_EUSAGE, "a name is missing");
-    assert_error(yk_files_find("-", &f), YK_EUSAGE, "standard input (-) is for csv");
 }
 
 /* The source may look at standard input before it is read, but only one reader can read it. */
@@ -349,6 +348,12 @@ static void standard_input_is_read_once(void **state)
     }
     dup2(saved, 0);
     close(saved);
+    static const char *const others[] = {"idx:-", "cifar10:-", "images:-", "tfrecord:-", "cache:-"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        yk_source *s;
+        assert_error(yk_source_open(others[i], YK_SPLIT_TRAIN, NULL, &s), YK_EUSAGE,
+                     "standard input (-) is for csv, libsvm, libffm and criteo");
+    }
 }
 
 /* ---- real data, if available */

@@ -32,9 +32,17 @@ def _classes_of(y):
     return classes, labels.astype(np.int32)
 
 
+_STEPS = 1000  # at least, by default
+
+
+def _is_sparse(X):
+    return getattr(X, "format", None) == "csr"
+
+
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
+    _epochs = 5  # the default, at least
 
     def _model_text(self, classes):
         raise NotImplementedError
@@ -56,17 +64,19 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         fields = getattr(self, "fields", None)
         data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True),
                             fields=fields)
-        training = Training(_native.Options(self._options(epochs)), data, start=start)
+        # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
+        training = Training(_native.Options(self._options(epochs)), data, start=start, ignored=("busy_host",))
         finished = training.run()
         if training.interrupted:
             raise KeyboardInterrupt
         self.model_ = finished.model
         self.model_.fields = fields
         self.summary_ = finished.summary
+        self._sparse_rows = _is_sparse(X)
         return self
 
     def _check(self, X, **others):
-        if getattr(X, "format", None) == "csr":
+        if _is_sparse(X):
             others["ensure_all_finite"] = False  # the library checks its rows
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
@@ -78,7 +88,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but the data has only one class: "
                              f"{self.classes_[0]!r}")
         self._check_classes(y)
-        return self._train(X, labels, self.epochs)
+        return self._train(X, labels, self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+
+    def _default_epochs(self, rows):
+        batch = self.batch if isinstance(self.batch, numbers.Integral) else 1
+        return max(self._epochs, -(-_STEPS * int(batch) // rows))
 
     def partial_fit(self, X, y, classes=None):
         """Trains for one more epoch, on these rows. The first call needs all classes."""
@@ -94,7 +108,16 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         known = labels < len(self.classes_)
         if not known.all() or not np.array_equal(self.classes_[labels], y):
             raise ValueError("y has labels that are not in classes")
-        return self._train(X, labels, 1, None if first else self.model_)
+        return self._train(X if first else self._as_trained(X), labels, 1, None if first else self.model_)
+
+    def _as_trained(self, X):
+        """X as an array or a CSR matrix, whichever the model was trained on."""
+        if _is_sparse(X) and not self._sparse_rows:
+            return X.toarray()
+        if self._sparse_rows and not _is_sparse(X):
+            from scipy.sparse import csr_matrix
+            return csr_matrix(X)
+        return X
 
     def _check_classes(self, y):
         pass
@@ -105,7 +128,11 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """Probabilities, [rows][classes]; the columns are in the order of classes_."""
         check_is_fitted(self)
         X = self._check(X, reset=False)
-        if getattr(X, "format", None) == "csr":
+        if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
+            block = max(1, 2**22 // X.shape[1])
+            return np.concatenate([self.predict_proba(X[i:i + block].toarray()) for i in range(0, X.shape[0], block)])
+        X = self._as_trained(X)
+        if _is_sparse(X):
             return self.model_.probabilities_of_csr(X, len(self.classes_))
         p = self.model_.probabilities(X)
         if p.shape[1] > 1:
@@ -115,7 +142,12 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         np.subtract(1, p[:, 0], out=both[:, 0])
         return both
 
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities, [rows][classes]."""
+        return np.log(self.predict_proba(X))
+
     def predict(self, X):
+        """The most probable class of each row."""
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
 
@@ -143,7 +175,7 @@ class _TwoClasses:
 
 
 class _Linear(_Classifier):
-    def __init__(self, *, epochs=5, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
+    def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
                  copy=True, random_state=None):
         self.epochs = epochs
         self.batch = batch
@@ -156,6 +188,14 @@ class _Linear(_Classifier):
         self.workers = workers
         self.copy = copy
         self.random_state = random_state
+
+    def decision_function(self, X):
+        """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
+        check_is_fitted(self)
+        scores = self._check(X, reset=False) @ self.coef_.T + self.intercept_
+        if scores.shape[1] > 2:
+            return scores
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
 
     @property
     def coef_(self):
@@ -174,7 +214,7 @@ class _Linear(_Classifier):
 class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
-    epochs        passes over the data
+    epochs        passes over the data; None: 5, or as many as make 1000 steps (small data needs more)
     batch         examples per worker and step
     lr            learning rate (default: 0.1 for sgd)
     optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
@@ -209,7 +249,7 @@ class ClickModel(_TwoClasses, _Classifier):
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """
 
-    def __init__(self, model="fm:8", *, fields=None, epochs=5, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
+    def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
                  staleness=None, workers=1, copy=True, random_state=None):
         self.model = model
         self.fields = fields
@@ -231,7 +271,7 @@ class ClickModel(_TwoClasses, _Classifier):
     def _check(self, X, **others):
         checked = super()._check(X, **others)
         X, *y = checked if isinstance(checked, tuple) else (checked,)
-        if getattr(X, "format", None) != "csr":
+        if not _is_sparse(X):
             from scipy.sparse import csr_matrix
             X = csr_matrix(X)
         return (X, *y) if y else X
@@ -244,6 +284,7 @@ class Network(_Classifier):
                   same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
+    epochs        passes over the data; None: 10, or as many as make 1000 steps
     batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
     init, standardize, augment, threads                                    see `yoke train --help`
 
@@ -252,8 +293,9 @@ class Network(_Classifier):
 
     _sparse = False
     _types = [np.float32, np.uint8]
+    _epochs = 10
 
-    def __init__(self, layers="dense 100, relu", *, image=None, epochs=10, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
+    def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
                  random_state=None):
         self.layers = layers
@@ -274,6 +316,8 @@ class Network(_Classifier):
         self.random_state = random_state
 
     def _model_text(self, classes):
+        if not isinstance(self.layers, str) and not all(isinstance(layer, str) for layer in self.layers):
+            raise _native.UsageError(f"layers={self.layers!r}: text is needed, such as \"dense 100, relu\" or [\"dense 100\", \"relu\"]")
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
         if "," not in text and " " not in text.strip():
             return text  # a network with a name

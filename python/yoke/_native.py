@@ -213,6 +213,15 @@ def _is_csr(x):
     return hasattr(x, "indptr") and getattr(x, "format", None) == "csr"
 
 
+def is_spec(x):
+    return isinstance(x, (str, os.PathLike))
+
+
+def as_rows(x):
+    """x as an array, a CSR matrix or a spec: also lists, DataFrames and other sparse formats."""
+    return x if is_spec(x) else x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
+
+
 def as_fields(fields, columns):
     """The field number of each column, in the type that the library expects."""
     given = np.asarray(fields)
@@ -250,25 +259,26 @@ class Data:
 
     def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None):
         self.handle = None
-        if isinstance(x, (str, os.PathLike)):
+        x = as_rows(x)
+        if is_spec(x):
             self.rows = None
             self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
             return
         self.labels = None if labels is None else _as_labels(labels)
         self.rows = x.shape[0]
         if self.labels is not None and self.labels.shape != (self.rows,):
-            raise UsageError(f"{self.rows} rows have {self.labels.size} labels")
+            raise UsageError(f"one label per row is needed, [{self.rows}], not {list(self.labels.shape)}")
         if _is_csr(x):
             self.handle = self._from_csr(x, classes, copy, fields)
         elif fields is not None:
             raise UsageError("fields: only CSR matrices have fields; use scipy.sparse.csr_matrix(X)")
         else:
-            self.handle = self._from_dense(np.asarray(x), image, classes)
+            self.handle = self._from_dense(x, image, classes)
 
     def _from_dense(self, x, image, classes):
         if x.ndim in (3, 4) and image is None:  # [rows][height][width] or [rows][channels][height][width]
             image = (1,) * (4 - x.ndim) + x.shape[1:]
-        x = x.reshape(x.shape[0], -1)
+        x = x.reshape(x.shape[0], int(np.prod(x.shape[1:])))
         self.x = np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
         pixels = self.x.dtype == np.uint8
         c, h, w = image or (0, 0, 0)
@@ -344,7 +354,8 @@ class Model:
 
     def probabilities(self, x):
         """Probabilities, [rows][outputs], for a matrix, an array of images, or a data spec."""
-        if isinstance(x, (str, os.PathLike)):
+        x = as_rows(x)
+        if is_spec(x):
             return self._probabilities_of_spec(Data(x, split=TEST))
         if _is_csr(x):
             return self.probabilities_of_csr(x, self.outputs)
@@ -378,6 +389,7 @@ class Model:
 
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, or on a data spec."""
+        x = as_rows(x)
         data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None), CScore()
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}

@@ -37,6 +37,9 @@ class Nothing:
     def close(self):
         pass
 
+    def fail(self):
+        pass
+
     def finish(self, run):
         pass
 
@@ -90,6 +93,10 @@ class Notebook(Nothing):
 
     def finish(self, run):
         self.handle.update(self.html(html_of_run(run)))
+
+    def fail(self):
+        """Replaces the progress bar; the traceback has the error."""
+        self.handle.update(self.html("<code>failed</code>" + plots(self.curves)))
 
 
 def html_of_run(run):

@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 
 from . import _native, _notebook
-from ._train import Training, as_data, as_rows
+from ._train import Training, as_data
 
 CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy")
 
@@ -45,7 +45,7 @@ class Run:
 
     def predict_proba(self, x):
         """Probabilities, [rows][classes], for a matrix, an array of images, or a data spec."""
-        p = self.model.probabilities(as_rows(x))
+        p = self.model.probabilities(x)
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
     def predict(self, x):
@@ -64,6 +64,7 @@ class Run:
     def __repr__(self):
         accuracy = self.summary.get("test_accuracy")
         return (f"<yoke.Run {self.summary.get('model')} on {self.summary.get('data')}: {self.summary.get('steps')} steps"
+                + (", unfinished" if self.summary.get("state") == "unfinished" else "")
                 + (f", test accuracy {accuracy:.4f}" if accuracy is not None else "")
                 + (f", {self.directory}" if self.directory else "") + ">")
 
@@ -96,7 +97,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
     """
-    from_memory = {name for name, value in (("data", data), ("test", test)) if not isinstance(value, (str, os.PathLike, type(None)))}
+    from_memory = {name for name, value in (("data", data), ("test", test)) if value is not None and not _native.is_spec(value)}
     if fields is not None and not from_memory:
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     settings = {"model": model, "data": data, "test": test, **options}
@@ -112,7 +113,10 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
         return callback is not None and bool(callback(dict(metrics)))
 
     try:
-        finished = training.run(on_metrics, view.progress if view.wanted else None)
+        finished = training.run(on_metrics, view.progress if view.wanted else None, view.close)
+    except BaseException:
+        view.fail()
+        raise
     finally:
         view.close()
     directory = finished.directory
@@ -140,17 +144,21 @@ def read_evaluations(directory):
 
 
 def load(directory):
-    """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress."""
+    """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress, which have the
+    state "unfinished"."""
     directory = os.fspath(directory)
     if not os.path.exists(os.path.join(directory, "config.ini")):
         raise _native.UsageError(f"{directory}: this is not a run directory: it has no config.ini")
-    summary = {}
+    evaluations = read_evaluations(directory)
     try:
         with open(os.path.join(directory, "summary.json")) as f:
             summary = json.load(f)
-    except FileNotFoundError:
-        pass
-    return Run(summary, read_evaluations(directory), directory)
+    except FileNotFoundError:  # in progress, or killed
+        with open(os.path.join(directory, "config.ini")) as f:
+            config = dict(line.strip().split(" = ", 1) for line in f if " = " in line)
+        summary = {"state": "unfinished", "model": config.get("model"), "data": config.get("data"),
+                   "steps": evaluations[-1]["step"] if evaluations else 0}
+    return Run(summary, evaluations, directory)
 
 
 def options():

@@ -19,6 +19,9 @@ def _callers_level():
         frame, level = frame.f_back, level + 1
     return level
 
+def _warn(text):
+    warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())
+
 def _fields(structure):
     values = {name: getattr(structure, name) for name, _ in structure._fields_}
     if "text" in values:
@@ -43,8 +46,10 @@ class Finished:
 class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
-    def __init__(self, options, data=None, test=None, start=None):
-        self.options, self.data, self.test, self.start = options, data, test, start
+    def __init__(self, options, data=None, test=None, start=None, ignored=None):
+        """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended."""
+        self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
+        self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
         self.interrupted = False  # by Ctrl-C
@@ -77,8 +82,12 @@ class Training:
     def cancel(self):
         self.canceled.value = 1
 
-    def run(self, on_metrics=None, on_progress=None):
+    def run(self, on_metrics=None, on_progress=None, before_warning=lambda: None):
         """Returns a Finished. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
+        def warn(text):
+            before_warning()
+            _warn(text)
+
         functions = (_native.LOG(self._on_log),
                      _native.PROGRESS(self._on_progress) if on_progress else _native.PROGRESS(),
                      _native.METRICS(self._on_metrics) if on_metrics else _native.METRICS())
@@ -89,7 +98,7 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
-                    "warning": lambda text: warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())}
+                    "warning": warn if self.ignored is None else self.warned.append}
         while not self._handle_one(handlers):
             pass
         thread.join()
@@ -118,6 +127,7 @@ class Training:
     def _judge(self, result):
         run, error = result["run"], result["error"]
         finished = Finished(run) if run else None
+        self._warn_late(finished.summary if finished else {})
         if self.failure:
             raise self.failure
         if error.status:
@@ -128,13 +138,15 @@ class Training:
                 raise
         return finished
 
+    def _warn_late(self, summary):
+        drop = {w["text"] for w in summary.get("warnings") or () if w["kind"] in (self.ignored or ())}
+        for text in self.warned:
+            if text not in drop:
+                _warn(text)
+
 def as_data(given, split, copy=True, fields=None):
     """(X, y) as Data."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test: a spec or a pair (X, y) is needed, not {type(given).__name__}")
     x, y = given
-    return _native.Data(as_rows(x), y, split, copy=copy, fields=fields)
-
-def as_rows(x):
-    """x is an array, a CSR matrix, or anything that can be converted to one: a DataFrame, another sparse format."""
-    return x.tocsr() if hasattr(x, "tocsr") else x
+    return _native.Data(x, y, split, copy=copy, fields=fields)

@@ -25,8 +25,9 @@ extern const unsigned long yk_embedded_loopback_so_size;
 static bool chose_interfaces(const yk_config *c)
 {
     static const char *const names[] = {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude",
-                                        "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_oob_tcp_if_exclude"};
-    bool chosen = c->mpi_options && strstr(c->mpi_options, "tcp_if_");
+                                        "OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_oob_tcp_if_exclude",
+                                        "PRTE_MCA_prte_if_include",    "PRTE_MCA_prte_if_exclude"};
+    bool chosen = c->mpi_options && (strstr(c->mpi_options, "tcp_if_") || strstr(c->mpi_options, "prte_if_"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         chosen |= getenv(names[i]) != NULL;
     return chosen;
@@ -67,6 +68,9 @@ void yk_network_confine(const yk_config *c, bool joinable)
     unsetenv("OMPI_MCA_btl_tcp_if_exclude"); /* Open MPI accepts only one of the two */
     unsetenv("OMPI_MCA_oob_tcp_if_exclude");
     setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
+    /* The mpirun of Open MPI 5 also listens for PMIx, on the address of one interface. */
+    unsetenv("PMIX_MCA_ptl_base_if_exclude");
+    setenv("PMIX_MCA_ptl_base_if_include", "lo", 1);
     if (joinable)
         setenv("OMPI_MCA_oob_tcp_if_include", "lo", 1);
     setenv("UCX_NET_DEVICES", "lo", 0); /* for MPICH: UCX listens on the address of each interface */

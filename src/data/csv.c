@@ -448,6 +448,7 @@ const yk_source_ops yk__csv_source = {
     .usage = "csv:FILES",
     .options = YK__CSV_KEYS,
     .record = "line",
+    .is_text = true,
     .source_size = sizeof(yk__csv),
     .reader_size = sizeof(yk__csv_reader),
     .open = csv_open,

@@ -283,9 +283,6 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     if (!*pattern)
         return yk_fail(YK_EUSAGE,
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
-    if (!strcmp(pattern, YK_STDIN))
-        return yk_fail(YK_EUSAGE,
-                       "standard input (-) is for csv, libsvm, libffm and criteo; a file named - is ./-");
     bool found;
     yk_status st = find_one(pattern, out, &found);
     if (!st && !found)

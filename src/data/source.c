@@ -153,6 +153,10 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     if (i == NFORMATS)
         return yk_fail(YK_EUSAGE, "%s: unknown data format %s; use one of: %s", spec->text, name,
                        known_formats(known, sizeof known));
+    if (!formats[i]->is_text && !strcmp(spec->where, YK_STDIN))
+        return yk_fail(YK_EUSAGE,
+                       "%s: standard input (-) is for csv, libsvm, libffm and criteo; a file named - is ./-",
+                       spec->text);
     yk_source *s = calloc(1, formats[i]->source_size);
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");

@@ -18,6 +18,11 @@ static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split sp
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 
+static const char *layout(const yk_dataset *d)
+{
+    return d->kind == YK_ROWS_SPARSE ? "sparse" : "dense";
+}
+
 static yk_status open_data(yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -56,8 +61,8 @@ static yk_status open_data(yk__trainer *t)
         t->train.dim = d->dim;
     if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
         (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
-        return yk_fail(YK_EDATA, "%s: the rows (%zu columns) do not match those of %s (%zu columns)", test,
-                       d->dim, c->data, t->train.dim);
+        return yk_fail(YK_EDATA, "%s: the rows (%s, %zu columns) do not match those of %s (%s, %zu columns)",
+                       test, layout(d), d->dim, c->data, layout(&t->train), t->train.dim);
     if ((st = yk_source_same_columns(t->train.source, d->source)))
         return st;
     if (d->classes > t->train.classes)

@@ -133,17 +133,19 @@ static void on_connection(void *context, struct MHD_Connection *c, void **entry,
             *(connection *)*entry = (connection){0};
         return;
     }
-    const union MHD_ConnectionInfo *fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD),
-                                   *from = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    /* libmicrohttpd 1.0 returns the same union each time: copy the value before the next call */
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const int fd = info ? info->connect_fd : -1;
+    info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct in6_addr client = address_of(info ? info->client_addr : NULL);
     while (at < h->connection + MAX_CONNECTIONS + MAX_CLOSING && at->connection)
         at++;
-    if (!fd || at == h->connection + MAX_CONNECTIONS + MAX_CLOSING)
+    if (fd < 0 || at == h->connection + MAX_CONNECTIONS + MAX_CLOSING)
         return;
-    const struct in6_addr client = address_of(from ? from->client_addr : NULL);
     close_overdue(h);
     make_room(h, &client, MAX_OF_CLIENT);
     make_room(h, NULL, MAX_CONNECTIONS);
-    *at = (connection){.connection = c, .fd = fd->connect_fd, .since = yk_now(), .client = client};
+    *at = (connection){.connection = c, .fd = fd, .since = yk_now(), .client = client};
     *entry = at;
 }
 

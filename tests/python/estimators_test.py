@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import yoke
 from program import main
@@ -177,6 +178,55 @@ def test_click_model_with_fields():
         assert "field 2, but the model was trained on 2 fields" in str(error), error
 
 
+def test_dense_and_sparse_rows_mix():
+    """A model that was trained on an array takes CSR matrices, and the other way round."""
+    X, y = clicks(2000, 100)
+    Z, z = X.toarray()[:, :30], np.arange(2000) % 3
+    for estimator, rows, labels in ((yoke.LogisticRegression(lr=1.0), X, y), (yoke.SoftmaxRegression(), sp.csr_matrix(Z), z)):
+        sparse, dense = estimator.fit(rows, labels), clone(estimator).fit(rows.toarray(), labels)
+        for model in (sparse, dense):
+            expected = model.predict_proba(rows if model is sparse else rows.toarray())
+            for other in (rows, rows.toarray()):
+                assert np.allclose(model.predict_proba(other), expected, atol=1e-6)
+                model.partial_fit(other[:16], labels[:16], classes=np.unique(labels))
+                expected = model.predict_proba(rows if model is sparse else rows.toarray())
+
+
+def test_defaults_fit_small_data():
+    """150 rows of iris need more than a few passes."""
+    from sklearn.datasets import load_iris
+    from sklearn.preprocessing import scale
+    X, y = load_iris(return_X_y=True)
+    for estimator in (yoke.SoftmaxRegression(), yoke.Network()):
+        assert estimator.fit(scale(X), y).score(scale(X), y) > 0.94
+        assert estimator.summary_["steps"] >= 1000
+    assert yoke.SoftmaxRegression(epochs=2).fit(X, y).summary_["epochs"] == 2
+
+
+def test_decision_function():
+    X, y = blobs()
+    Z, z = blobs(classes=3)
+    binary = (yoke.LogisticRegression().fit(X, y), yoke.SoftmaxRegression().fit(sp.csr_matrix(X), y))
+    for model, rows in zip(binary, (X, sp.csr_matrix(X))):
+        odds = model.decision_function(rows)
+        assert odds.shape == y.shape and np.allclose(1 / (1 + np.exp(-odds)), model.predict_proba(rows)[:, 1], atol=1e-5)
+    scores = yoke.SoftmaxRegression().fit(Z, z).decision_function(Z)
+    assert scores.shape == (400, 3) and (scores.argmax(axis=1) == z).mean() > 0.8
+    assert np.allclose(np.exp(binary[0].predict_log_proba(X)), binary[0].predict_proba(X), atol=1e-6)
+
+
+def test_fit_does_not_warn_that_the_host_is_busy():
+    """Each fit of GridSearchCV would; yoke.train warns."""
+    from yoke._train import Training
+    summary = {"warnings": [{"kind": "busy_host", "text": "busy"}, {"kind": "label_leak", "text": "leak"}]}
+    training = Training(None, ignored=("busy_host",))
+    training.warned = ["busy", "leak", "other"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        training._warn_late(summary)
+    assert [str(w.message) for w in caught] == ["leak", "other"]
+
+
 def test_network_on_images():
     """[rows][height][width] and [rows][channels][height][width]; bytes are pixels; layers as text and as a list."""
     rng = np.random.default_rng(3)
@@ -187,6 +237,10 @@ def test_network_on_images():
         for X in (images, images[:, None], (images / 255).astype(np.float32)):
             network = yoke.Network(layers, epochs=4, lr=0.01).fit(X, y)
             assert network.score(X, y) > 0.95, (layers, X.shape, network.score(X, y))
+    try:
+        yoke.Network((100,)).fit(images, y)
+    except ValueError as error:
+        assert "text is needed" in str(error)
     flat = images.reshape(300, -1)
     assert yoke.Network("conv 4 3x3, relu", image=(1, 8, 8), epochs=4, lr=0.01).fit(flat, y).score(flat, y) > 0.95
 

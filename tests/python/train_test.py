@@ -14,6 +14,7 @@ import time
 import warnings
 
 import numpy as np
+import scipy.sparse
 
 import yoke
 from program import main
@@ -46,6 +47,10 @@ def test_run():
         assert again["test_loss"] == run["test_loss"] and np.array_equal(again.predict_proba(DIGITS), run.predict_proba(DIGITS))
         assert all(np.array_equal(again.curves[k], run.curves[k], equal_nan=True) for k in run.curves)
         assert "<svg" in run._repr_html_() and "softmax" in repr(run)
+        os.remove(os.path.join(out, "summary.json"))  # as if the run was killed
+        killed = yoke.load(out)
+        assert killed["state"] == "unfinished" and killed["steps"] == 60 and killed.predict(DIGITS).shape == (300,)
+        assert "softmax on synth:digits" in repr(killed) and "unfinished" in killed._repr_html_()
         more = yoke.train(out=out, resume=True, epochs=4)
         assert more.curves["epoch"].tolist() == [0, 1, 2, 3, 4]
         more.model.save(os.path.join(directory, "m.safetensors"))
@@ -91,6 +96,7 @@ def test_callback_stops():
 
 
 def test_interrupt_saves_and_returns():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT in background processes
     with tempfile.TemporaryDirectory() as directory:
         out = os.path.join(directory, "run")
         once = []
@@ -135,6 +141,13 @@ def test_arrays():
     y = (X[:, 0] > 0).astype(int)
     run = yoke.train("logreg", (X, y), (X, y), epochs=20, lr=1.0, out="none")
     assert run.summary["test_accuracy"] > 0.9 and (run.predict(X) == y).mean() == run.summary["test_accuracy"]
+    lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
+    assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
+    assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
+    raises(yoke.UsageError, "one label per row is needed, [500], not [500, 1]", "logreg", (X, y[:, None]), out="none")
+    raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
+    raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
+           (scipy.sparse.csc_matrix(X), y), out="none")
     more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
     assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
 
@@ -183,6 +196,8 @@ def test_notebook_view():
     run = yoke.train("softmax", DIGITS, epochs=3, out="none", callback=lambda m: view.metrics(m))
     view.finish(run)
     assert "<progress" in shown[0] and "<svg" in shown[-1] and "test accuracy" in shown[-1]
+    view.fail()
+    assert "failed" in shown[-1] and "<progress" not in shown[-1]
 
 
 def test_import_is_quick():
