@@ -80,6 +80,7 @@ yk_status yk_cli_flush(void)
 static void on_signal(int signal)
 {
     static double first;
+    const int error = errno; /* of the code that is interrupted */
     if (!yk_cli_stop)
         first = yk_now();
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
@@ -87,6 +88,7 @@ static void on_signal(int signal)
     else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
         if (yk_cli_launcher) { /* it has to end the job first */
             yk_cli_stop_again = signal;
+            errno = error;
             return;
         }
         struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -94,6 +96,7 @@ static void on_signal(int signal)
         raise(signal);
     }
     yk_cli_stop = signal;
+    errno = error;
 }
 
 static void catch_signals(void)
