@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cli/failure.h"
+#include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "config/suggest.h"
 #include <errno.h>
@@ -75,6 +76,12 @@ yk_status yk_cli_flush(void)
     return fflush(stdout) || ferror(stdout)
                ? yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(errno))
                : YK_OK;
+}
+
+/* Instead of that of the C library, in MPI, too: cli/mpi_exit.h. */
+__attribute__((visibility("default"))) void _exit(int status)
+{
+    yk_mpi_exit(status);
 }
 
 static void on_signal(int signal)

@@ -40,7 +40,7 @@ void yk_mpi_exit_expect(bool on)
     atomic_store(&expected, on);
 }
 
-__attribute__((visibility("default"))) void _exit(int status)
+void yk_mpi_exit(int status)
 {
     report();
     end(status);
