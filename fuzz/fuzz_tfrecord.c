@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         size_t whole = read_file(path, 1 << 20, UINT64_MAX, 3);
         size_t cut = read_file(path, (unsigned)(n / MAX_BLOCKS) + 16 + place % 499, UINT64_MAX, 100);
-        /* Reading in blocks may find additional records inside a payload, but never loses an example. */
+        /* Reading in blocks may find additional records inside a payload, but does not lose an example. */
         if (how > 0 && (whole == SIZE_MAX ? cut != SIZE_MAX : cut < whole))
             abort();
     }
