@@ -36,8 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     if (how & 1) {
         n = size * REPEATED < MAX_BYTES ? size * REPEATED : MAX_BYTES;
-        for (size_t i = 0; i < n; i++)
-            file[i] = data[i / REPEATED];
+        for (size_t i = 0; i < n; i += REPEATED)
+            memset(file + i, data[i / REPEATED], REPEATED);
     } else {
         memcpy(file, data, n);
     }

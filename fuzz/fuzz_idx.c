@@ -13,10 +13,10 @@ static void read_set(uint64_t skip_bad)
     if (!s)
         return;
     if (read_all(s, 5, &rows) || rows.n != s->examples)
-        __builtin_trap();
+        abort();
     for (size_t i = 0; i < rows.n; i++)
         if (rows.label[i] < 0 || (uint32_t)rows.label[i] >= s->classes)
-            __builtin_trap();
+            abort();
     for (size_t i = 0; i < rows.n * rows.dim; i++)
         sum += rows.u8 ? rows.u8[i] : rows.f32[i];
     yk_rows_fini(&rows);

@@ -26,14 +26,14 @@ static void decode(const uint8_t *p, size_t n, uint8_t how)
     if (yk_image_measure(d, copy, n, &own))
         goto done;
     if (own.fit != YK_FIT_EXACT || !own.height || !own.width || (own.channels != 1 && own.channels != 3))
-        __builtin_trap();
+        abort();
     if (own.height * own.width > MAX_PIXELS)
         goto done;
     yk_status st = yk_image_decode(d, copy, n, &form, planes);
     if (st != YK_OK && st != YK_EDATA && (st != YK_EUSAGE || form.fit != YK_FIT_EXACT))
-        __builtin_trap();
+        abort();
     if (yk_image_offset(d) > n)
-        __builtin_trap();
+        abort();
 done:
     free(planes);
     free(copy);
@@ -41,7 +41,7 @@ done:
 
 /* ---- images to be damaged: 1 to 64 pixels per side, gray or color, one scan or several */
 
-static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
+__attribute__((noinline)) static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
 {
     struct jpeg_compress_struct z;
     struct jpeg_error_mgr errors;
@@ -62,7 +62,7 @@ static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
         jpeg_simple_progression(&z);
     jpeg_start_compress(&z, TRUE);
     for (size_t y = 0; y < h; y++) {
-        for (size_t i = 0; i < sizeof row; i++)
+        for (size_t i = 0; i < 4 * w; i++)
             row[i] = (uint8_t)(i * 5 + y * i);
         jpeg_write_scanlines(&z, (JSAMPROW[]){row}, 1);
     }
@@ -71,7 +71,7 @@ static size_t make_jpeg(size_t w, size_t h, uint8_t how, uint8_t **out)
     return n;
 }
 
-static size_t make_png(size_t w, size_t h, uint8_t how, uint8_t **out)
+__attribute__((noinline)) static size_t make_png(size_t w, size_t h, uint8_t how, uint8_t **out)
 {
     static const png_uint_32 formats[] = {PNG_FORMAT_GRAY,           PNG_FORMAT_RGB,
                                           PNG_FORMAT_RGBA,           PNG_FORMAT_LINEAR_RGB,
@@ -81,7 +81,7 @@ static size_t make_png(size_t w, size_t h, uint8_t how, uint8_t **out)
                        .height = (png_uint_32)h,
                        .format = formats[how % 6]};
     uint8_t pixels[64 * 64 * 8];
-    for (size_t i = 0; i < sizeof pixels; i++)
+    for (size_t i = 0; i < w * h * 8; i++)
         pixels[i] = (uint8_t)(i * 7 + i / 50);
     png_alloc_size_t n = 1 << 17;
     *out = malloc(n);
@@ -117,7 +117,7 @@ static void read_source(const char *spec, uint64_t skip_bad)
     read_all(s, 3, &rows);
     for (size_t i = 0; i < rows.n; i++)
         if (rows.label[i] < 0 || (s->classes && (uint32_t)rows.label[i] >= s->classes))
-            __builtin_trap();
+            abort();
     yk_rows_fini(&rows);
     yk_source_free(s);
 }

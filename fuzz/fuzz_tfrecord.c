@@ -42,7 +42,7 @@ static size_t read_file(const char *path, unsigned block, uint64_t skip_bad, siz
     yk_status st = read_all(s, step, &rows);
     for (size_t i = 0; i < rows.n; i++)
         if (rows.start[i] > rows.start[i + 1] || rows.label[i] < 0)
-            __builtin_trap();
+            abort();
     size_t n = rows.n;
     yk_rows_fini(&rows);
     yk_source_free(s);
@@ -71,9 +71,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         size_t whole = read_file(path, 1 << 20, UINT64_MAX, 3);
         size_t cut = read_file(path, (unsigned)(n / MAX_BLOCKS) + 16 + place % 499, UINT64_MAX, 100);
-        /* Reading in blocks may find additional records inside a payload, but never loses an example. */
+        /* Reading in blocks may find additional records inside a payload, but does not lose an example. */
         if (how > 0 && (whole == SIZE_MAX ? cut != SIZE_MAX : cut < whole))
-            __builtin_trap();
+            abort();
     }
     memory_end();
     free(file);

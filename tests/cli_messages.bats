@@ -85,6 +85,14 @@ teardown() {
     [ "$(wc -l <err)" -gt 2 ]
 }
 
+@test "MPI_Init fails under mpirun: each process that fails reports it" {
+    command -v mpirun.openmpi >/dev/null || skip "no Open MPI"
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    run mpirun.openmpi --oversubscribe -n 2 --mca btl tcp "$YOKE" train --model softmax --data 'synth:digits?examples=20' --out none
+    [ "$status" -ne 0 ]
+    grep -qE "yoke: error: process [01]: MPI could not start .* yoke train --launch 2" <<<"$output"
+}
+
 @test "several processes on a host without ssh" {
     command -v mpirun >/dev/null || skip "no mpirun"
     mkdir bin

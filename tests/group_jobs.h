@@ -22,7 +22,9 @@ typedef struct {
     bool copies; /* store/copies.h, with a lifetime of `local_steps` */
     bool lockstep, counts, immediate[GROUPS];
     yk_team *team;
-    yk_local *result; /* all parameters of rank 0 at the end */
+    yk_local *result;              /* all parameters of rank 0 at the end */
+    bool (*paused)(void *context); /* of server 0; NULL: never */
+    uint64_t sent, received;       /* bytes of all ranks */
     uint64_t ahead; /* asynchronous: the most steps that a worker was ahead of another whose updates it saw */
 } job;
 

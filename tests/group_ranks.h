@@ -118,7 +118,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .local_steps = j->local_steps,
                                .scaled = j->copies,
                                .timeout = 20.0,
-                               .first_timeout = 60.0};
+                               .first_timeout = 60.0,
+                               .hooks = {.context = j, .paused = j->paused}};
     memcpy(config.immediate, j->immediate, sizeof j->immediate);
     yk_server *s = NULL;
     yk_status st = rank == 0 ? yk_local_create(&c, &j->result) : YK_OK;
@@ -161,6 +162,8 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     yk_status st = yk_team_create(j->threads, &team);
     if (st)
         return st;
+    if (!j->epochs)
+        yk_sleep_ns(2500000000); /* it leaves late, without a step */
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
                                .joint = j->lockstep,
@@ -199,7 +202,12 @@ static inline yk_status server_or_client(void *context, int rank)
     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &comm);
     if (st)
         return st;
-    st = rank < SERVERS ? serve(context, comm, rank) : be_client(context, comm, rank - SERVERS);
+    job *j = context;
+    st = rank < SERVERS ? serve(j, comm, rank) : be_client(j, comm, rank - SERVERS);
+    for (int i = 0; i < YK_PURPOSES; i++) {
+        j->sent += yk_comm_traffic(comm)[i].sent;
+        j->received += yk_comm_traffic(comm)[i].received;
+    }
     yk_comm_stop(comm, !st);
     return st;
 }

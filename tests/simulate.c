@@ -15,7 +15,7 @@
 enum { SECONDS = 300, CPU_SECONDS = 20 }; /* real time and CPU time for a schedule */
 enum { TWICE = 16 };                      /* one schedule of this many is run twice */
 
-static char directory[] = "/tmp/yoke-simulate-XXXXXX";
+static char directory[128]; /* temporary, on the real disk */
 static const char *program;
 static bool print_digests;
 
@@ -254,6 +254,21 @@ static int remove_one(const char *p, const struct stat *s, int kind, struct FTW 
     return remove(p);
 }
 
+/* Creates it in TMPDIR, with the data of all schedules. */
+static bool make_directory(void)
+{
+    const char *parent = getenv("TMPDIR");
+    parent = parent && *parent ? parent : "/tmp";
+    const int n = snprintf(directory, sizeof directory, "%s/yoke-simulate-XXXXXX", parent);
+    errno = EINVAL;
+    if (*parent == '/' && n < (int)sizeof directory && mkdtemp(directory) && !write_data(directory))
+        return true;
+    fprintf(stderr,
+            "%s: cannot write to %s: %s; set TMPDIR to the absolute, short path of a writable directory\n",
+            program, parent, strerror(errno));
+    return false;
+}
+
 /* The working directory of all schedules stays empty: they write only to the simulated disk. */
 static bool is_empty(const char *dir)
 {
@@ -309,8 +324,10 @@ int main(int argc, char **argv)
             return usage();
         one |= c == 's';
     }
-    if (optind < argc || jobs < 1 || !mkdtemp(directory) || write_data(directory))
+    if (optind < argc || jobs < 1)
         return usage();
+    if (!make_directory())
+        return 1;
     char cwd[sizeof directory + 8];
     snprintf(cwd, sizeof cwd, "%s/cwd", directory);
     setenv("YK_START_LIMIT", "10", 1);  /* a short simulated time, to be faster */

@@ -1,7 +1,7 @@
 /* Seeded simulation of whole jobs: the trainer runs unchanged on a simulated network, clock and disk (comm/sim.h,
  * fs_memory.h), a seed decides what the job is and what goes wrong, and invariants are checked at the end.
  *
- *     simulate --count 1000 --first 1      # seeds 1 to 1000; a failure prints its seed and how to replay it
+ *     simulate --count 1000 --first 1      # seeds 1 to 1000, on all cores; a failure prints its seed and how to replay it
  *     simulate --seed 4711 --trace         # one schedule, with every message and event
  *     simulate --count 200 --digests       # a digest of each schedule: when each thread ran, and the messages
  *
@@ -56,7 +56,7 @@ typedef struct {
     uint64_t seed;
     int ranks;
     data_kind data;
-    char options[640];
+    char options[1024];
     yk_plan plan;
     uint64_t epochs, examples; /* examples: in the data set */
     bool streamed;

@@ -279,6 +279,24 @@ static void test_directory_of_a_killed_process(void **state)
     }
 }
 
+/* Each change fails once: creating a directory, and syncing its parent. */
+static void test_directory_that_is_not_synced(void **state)
+{
+    (void)state;
+    use_disk(4);
+    assert_int_equal(yk_dir_make("a/b"), YK_OK);
+    const uint64_t changes = yk_fs_memory_changes(disk);
+    drop_disk();
+    assert_true(changes >= 4);
+    for (uint64_t at = 1; at <= changes; at++) {
+        use_disk(4);
+        yk_fs_memory_fail_at(disk, at, EIO);
+        assert_int_equal(yk_dir_make("a/b"), YK_ESYSTEM);
+        assert_non_null(strstr(yk_error(), strerror(EIO)));
+        drop_disk();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_power_cut_while_saving),
         cmocka_unit_test(test_directory_of_a_killed_process),
+        cmocka_unit_test(test_directory_that_is_not_synced),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

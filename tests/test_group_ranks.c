@@ -81,6 +81,29 @@ static void servers_train_asynchronously(void **state)
     }
 }
 
+static bool is_paused(void *context)
+{
+    (void)context;
+    return yk_sim_now() < 4.0;
+}
+
+/* While server 0 is paused, it sends heartbeats to all clients. One that leaves in the meantime has received them. */
+static void heartbeats_are_received(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        job j;
+        job_begin(&j, YK_SGD, CLIENTS);
+        j.lockstep = false;
+        j.staleness = YK_ASYNC;
+        j.epochs = 0;
+        j.paused = is_paused;
+        simulate(SERVERS + CLIENTS, seed, server_or_client, &j);
+        assert_int_equal(j.sent, j.received);
+        job_end(&j);
+    }
+}
+
 /* A gradient computed at clock c includes all updates of all workers up to clock c - K - 1, on all servers. Returns how far a
  * worker is ahead of another at most. */
 static uint64_t max_ahead(uint64_t bound, uint64_t local_steps, int depth, bool copies, uint64_t seed)
@@ -203,7 +226,7 @@ int main(void)
         cmocka_unit_test(replicas_equal_serial),     cmocka_unit_test(servers_equal_serial),
         cmocka_unit_test(servers_mix_staleness),     cmocka_unit_test(servers_train_asynchronously),
         cmocka_unit_test(servers_bound_staleness),   cmocka_unit_test(copies_bound_staleness),
-        cmocka_unit_test(local_sgd_averages_copies),
+        cmocka_unit_test(local_sgd_averages_copies), cmocka_unit_test(heartbeats_are_received),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }

@@ -89,10 +89,11 @@ static int opened(int parent, int fd)
     return fd;
 }
 
-/* Some network file systems cannot sync a directory and return EINVAL, which is not an error here. */
+/* Some network file systems cannot sync a directory and return EINVAL, and a read-only one has nothing to sync: these are not
+ * errors here. */
 static int sync_dir(int fd)
 {
-    return yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF ? -1 : 0;
+    return yk_fs_sync(fd) && errno != EINVAL && errno != ENOTSUP && errno != EBADF && errno != EROFS ? -1 : 0;
 }
 
 /* Creates a directory, which then survives a power failure. Not an error if it exists. */
@@ -152,22 +153,6 @@ static bool is_dir(const char *path)
     return !yk_fs_stat(AT_FDCWD, path, &there, 0) && S_ISDIR(there.st_mode);
 }
 
-/* A new directory survives a power failure once its parent is synced. A parent that cannot be read cannot be synced, which is
- * not an error. */
-static void sync_parent(const char *path)
-{
-    char *parent = strdup(path), *slash = parent ? strrchr(parent, '/') : NULL;
-    if (slash)
-        slash[slash == parent] = '\0';
-    const int fd =
-        parent ? yk_fs_open(AT_FDCWD, slash ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : -1;
-    if (fd >= 0) {
-        yk_fs_sync(fd);
-        yk_fs_close(fd);
-    }
-    free(parent);
-}
-
 yk_status yk_dir_make(const char *path)
 {
     char *at = strdup(path);
@@ -187,15 +172,15 @@ yk_status yk_dir_make(const char *path)
         const int error = errno;
         if (!made && !is_dir(at))
             st = yk_fail_path(at, "cannot create the directory", error);
-        if (made)
-            sync_parent(at);
+        else if (made) /* it survives a power failure once its parent is synced */
+            st = yk_dir_sync_of(at);
         else
             known = i;
         at[i] = cut;
     }
-    if (known) { /* the process that created it may have been killed before it synced the parent */
+    if (known && !st) { /* the process that created it may have been killed before it synced the parent */
         at[known] = '\0';
-        sync_parent(at);
+        st = yk_dir_sync_of(at);
     }
     free(at);
     return st;

@@ -6,6 +6,7 @@
 #include "cli/failure.h"
 #include "cli/job_status.h"
 #include "cli/launch.h"
+#include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "lib/internal.h"
@@ -97,10 +98,18 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 /* Called by another thread if the main thread is stuck or busy before training (comm/startup.h). */
 static void end_process(yk_status st)
 {
+    yk_mpi_exit_expect(false);
     const int code = yk_cli_exit(st);
     yk_job_report_outcome(st);
     fflush(NULL);
     _exit(code);
+}
+
+/* MPI has started. */
+static void ranked(int rank)
+{
+    yk_mpi_exit_expect(false);
+    yk_terminal_rank(rank);
 }
 
 static int train(yk_config *config)
@@ -112,8 +121,10 @@ static int train(yk_config *config)
                                   .started = yk_cli_started,
                                   .stage = yk_job_report_stage,
                                   .end_process = end_process,
-                                  .ranked = yk_terminal_rank};
+                                  .ranked = ranked};
+    yk_mpi_exit_expect(!getenv("YK_ENDED")); /* otherwise the launcher explains it */
     yk_status st = yk_train(config, &host, &result);
+    yk_mpi_exit_expect(false);
     if (!st && result.chief) {
         yk_job_redirect_results();
         st = print_results(config, &result);

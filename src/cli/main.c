@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cli/failure.h"
+#include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "config/suggest.h"
 #include <errno.h>
@@ -77,9 +78,16 @@ yk_status yk_cli_flush(void)
                : YK_OK;
 }
 
+/* Instead of that of the C library, in MPI, too: cli/mpi_exit.h. */
+__attribute__((visibility("default"))) void _exit(int status)
+{
+    yk_mpi_exit(status);
+}
+
 static void on_signal(int signal)
 {
     static double first;
+    const int error = errno; /* of the code that is interrupted */
     if (!yk_cli_stop)
         first = yk_now();
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
@@ -87,6 +95,7 @@ static void on_signal(int signal)
     else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
         if (yk_cli_launcher) { /* it has to end the job first */
             yk_cli_stop_again = signal;
+            errno = error;
             return;
         }
         struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -94,6 +103,7 @@ static void on_signal(int signal)
         raise(signal);
     }
     yk_cli_stop = signal;
+    errno = error;
 }
 
 static void catch_signals(void)

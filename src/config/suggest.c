@@ -32,7 +32,10 @@ static size_t distance(const char *a, const char *b)
 
 void yk_suggestion_try(yk_suggestion *s, const char *name)
 {
-    const size_t d = distance(s->word, name), limit = (strlen(s->word) + 2) / 3;
+    const size_t m = strlen(s->word), n = strlen(name), limit = (m + 2) / 3;
+    if (m > n + limit || n > m + limit) /* the distance is at least that */
+        return;
+    const size_t d = distance(s->word, name);
     if (d > limit || (s->name && d >= s->distance))
         return;
     s->name = name;

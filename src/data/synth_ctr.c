@@ -34,9 +34,13 @@
 #define OCTAVES      32
 #define SMALLEST     3.0 /* categories in the smallest field, if there are enough columns */
 #define LOGIT_SPREAD 1.38
-#define SAMPLE       8192
-#define RANK         4
-#define SAMPLE_AT    ((uint64_t)1 << 62) /* streams of the sample: in neither split */
+#ifdef YK_FUZZING
+#define SAMPLE 64
+#else
+#define SAMPLE 8192
+#endif
+#define RANK      4
+#define SAMPLE_AT ((uint64_t)1 << 62) /* streams of the sample: in neither split */
 
 typedef struct {
     uint32_t first;      /* column */

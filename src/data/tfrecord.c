@@ -65,21 +65,27 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
     return st == YK_EDATA ? bad_record(r, yk_input_offset(r->base.in), yk_input_reason(r->base.in)) : st;
 }
 
-/* At the end of the block: reports damage that the reader of the next block cannot see. */
+/* At the end of the block: reports damage up to the next record, which the reader of the next block skips. */
 static yk_status check_block_end(tfr_reader *r)
 {
-    bool here;
-    yk_tfr rec;
-    yk_status st = yk_tfr_is_record(r->base.in, &here);
+    yk_tfr rec = {.kind = YK_TFR_BAD_DATA};
+    yk_status st = YK_OK;
     r->ended = true;
-    if (!st && !here)
-        st = yk_tfr_next(r->base.in, &rec);
-    if (st)
-        return broken_input(r, st);
-    if (here || rec.kind == YK_TFR_END)
-        return YK_OK;
-    r->records++;
-    return bad_record(r, rec.offset, rec.reason);
+    while (!st && rec.kind == YK_TFR_BAD_DATA) { /* its length is correct, so the next record is known */
+        bool here;
+        yk_status broken = yk_tfr_is_record(r->base.in, &here);
+        if (!broken && here)
+            return YK_OK;
+        if (!broken)
+            broken = yk_tfr_next(r->base.in, &rec);
+        if (broken)
+            return broken_input(r, broken);
+        if (rec.kind == YK_TFR_END)
+            return YK_OK;
+        r->records++;
+        st = bad_record(r, rec.offset, rec.reason);
+    }
+    return st;
 }
 
 /* The end of the file, or a damaged frame. */

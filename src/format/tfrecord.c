@@ -86,28 +86,21 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
     return YK_OK;
 }
 
-/* By chance, one offset in 2^32 has a correct checksum of a length, so a second checksum confirms it. A record with damaged
- * data must be found too, or it would not be reported: then the next header confirms it. */
+/* By chance, one offset in 2^32 has a correct checksum of a length, and data may contain headers: the second checksum confirms
+ * it. */
 yk_status yk_tfr_is_record(yk_input *in, bool *here_out)
 {
     const uint8_t *p;
     size_t have;
-    uint64_t length, after;
+    uint64_t length;
     *here_out = false;
     yk_status st = yk_input_peek(in, YK_TFR_HEADER, &p, &have);
     if (st || have < YK_TFR_HEADER || !yk_tfr_header(p, &length))
         return st;
-    size_t whole = (size_t)length + YK_TFR_FRAME;
-    if ((st = yk_input_peek(in, whole, &p, &have)) || have < whole)
-        return st;
-    if (load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length)) {
-        *here_out = true;
-        return YK_OK;
-    }
-    if ((st = yk_input_peek(in, whole + YK_TFR_HEADER, &p, &have)))
-        return st;
-    *here_out = have == whole || (have >= whole + YK_TFR_HEADER && yk_tfr_header(p + whole, &after));
-    return YK_OK;
+    const size_t whole = (size_t)length + YK_TFR_FRAME;
+    if (!(st = yk_input_peek(in, whole, &p, &have)) && have >= whole)
+        *here_out = load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length);
+    return st;
 }
 
 yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out)

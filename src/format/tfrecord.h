@@ -44,8 +44,7 @@ typedef struct {
 /* Fails only if the input fails; rec->offset is set even then. */
 yk_status yk_tfr_next(yk_input *in, yk_tfr *rec);
 
-/* Skips to the first record that begins before `limit`: a header with a correct checksum, confirmed by the checksum of the
- * data or, if the data is damaged, by the next header. */
+/* Skips to the first record that begins before `limit` and whose two checksums are correct. Damaged records are skipped. */
 yk_status yk_tfr_resync(yk_input *in, uint64_t limit, bool *found_out);
 
 /* Whether a record, in the sense of yk_tfr_resync(), begins at the current offset. */

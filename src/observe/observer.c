@@ -308,7 +308,8 @@ yk_status yk_observer_start(yk_observer *o, double began)
 void yk__observer_self(yk_observer *o, yk_process *out)
 {
     const yk_observer_config *c = &o->c;
-    *out = o->self; /* has the rate of its link */
+    if (out != &o->self)
+        *out = o->self; /* has the rate of its link */
     out->rank = o->number;
     out->workers = c->server ? 0 : c->workers;
     snprintf(out->role, sizeof out->role, "%s", yk__observer_role(o));

@@ -51,7 +51,7 @@ enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a lane: more than the 
 typedef enum {
     YK__UP_STEP = 1, /* push, pull, or both */
     YK__UP_LEASE,    /* to server 0: requests examples */
-    YK__UP_LEAVE,    /* a leave message: this lane sends nothing more */
+    YK__UP_LEAVE,    /* a leave message: this lane sends nothing more; server 0 answers with an empty lease */
     YK__UP_SNAPSHOT, /* from server 0 to the others: requests all parameters */
     YK__UP_END,      /* from server 0 to the others: the job is over */
     YK__UP_ALIVE,    /* a heartbeat; with YK__IDLE: the thread has no examples for now */

@@ -44,19 +44,24 @@ static yk_status send_control(yk_remote *r, int lane, int first, int end, const 
     return st;
 }
 
+/* Server 0 will answer the next message with a lease for this thread. */
+static void expect_lease(yk_remote *r, int thread)
+{
+    r->leases[thread].ready = false;
+    atomic_store(&r->leases[thread].pending, true);
+    if (atomic_fetch_add(&r->server[0].pending_answers, 1) == 0 && !r->config.driven)
+        r->server[0].last_message = 0.0; /* the timeout starts with the next check */
+}
+
 /* `up`: the rest of the request. */
 static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
 {
     const int lane = r->config.lanes > 1 ? thread : 0;
-    yk__leases *t = &r->leases[thread];
     up.kind = YK__UP_LEASE;
     up.flags = idle ? YK__IDLE : 0;
     up.thread = (uint32_t)thread;
     yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
-    t->ready = false;
-    atomic_store(&t->pending, true);
-    if (atomic_fetch_add(&r->server[0].pending_answers, 1) == 0 && !r->config.driven)
-        r->server[0].last_message = 0.0; /* the timeout starts with the next check */
+    expect_lease(r, thread);
     yk_status st = send_control(r, lane, 0, 1, &up);
     up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
     if (!st && idle)
@@ -173,9 +178,13 @@ yk_status yk_remote_leave(yk_remote *r, int lane)
     /* a lease that was requested in advance is answered, too */
     for (int i = first; !st && i < end; i++)
         st = yk__remote_wait(r, NULL, &r->leases[i].pending, "examples");
-    if (!st)
+    if (!st) {
+        expect_lease(r, first);
         st = send_control(r, lane, 0, r->config.servers, &up);
+    }
     for (int k = 0; !st && k < r->config.servers; k++)
         st = yk__remote_drain(r, lane, k);
-    return st;
+    /* heartbeats of server 0 may be in flight: its answer comes after them */
+    return st ? st
+              : yk__remote_wait(r, NULL, &r->leases[first].pending, "server 0 to receive the leave message");
 }

@@ -40,10 +40,11 @@ static void lease_stream(yk_server *s, yk__client *c, const yk__up *up, yk__down
     out->end = cursor[3];
 }
 
-static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
+/* Begins the answer to a thread that requests examples, or leaves. */
+static yk_status begin_lease(yk_server *s, yk__client *c, const yk__up *up)
 {
     yk__client_thread *t = &c->thread[up->thread];
-    bool done, none;
+    bool done;
     yk_status st = yk_comm_test(s->config.comm, &t->lease_op, &done);
     if (st)
         return st;
@@ -51,6 +52,23 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
         return yk_fail(YK_ELOST, "rank %d sent two requests for examples at the same time", c->peer);
     t->lease = (yk__down){
         .magic = YK__MAGIC, .incarnation = c->incarnation, .kind = YK__DOWN_LEASE, .pull = up->thread};
+    return YK_OK;
+}
+
+static yk_status send_lease(yk_server *s, yk__client *c, const yk__up *up)
+{
+    yk__client_thread *t = &c->thread[up->thread];
+    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &t->lease, sizeof t->lease,
+                        &t->lease_op);
+}
+
+static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
+{
+    yk__client_thread *t = &c->thread[up->thread];
+    bool none;
+    yk_status st = begin_lease(s, c, up);
+    if (st)
+        return st;
     if (s->config.streams)
         lease_stream(s, c, up, &t->lease, &none);
     else if ((st = lease_range(s, c, up, &t->lease, &none)))
@@ -58,8 +76,7 @@ static yk_status lease(yk_server *s, yk__client *c, const yk__up *up)
     t->lease.flags |=
         (none || s->config.streams) && !s->stopping && yk__has_examples(s) ? YK__RETRY_LATER : 0;
     t->idle = none && (up->flags & YK__IDLE);
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_CONTROL, &t->lease, sizeof t->lease,
-                        &t->lease_op);
+    return send_lease(s, c, up);
 }
 
 void yk__count_shares(yk_server *s, yk__client *c)
@@ -252,7 +269,8 @@ static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
     return YK_OK;
 }
 
-/* A lane leaves. When all lanes have, the client has left. */
+/* A lane leaves. When all lanes have, the client has left. Server 0, which also sends heartbeats to clients that do not wait for
+ * an answer, sends an empty lease as its last message: a client that has received it has received all others. */
 static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
@@ -262,6 +280,8 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
     const int first = s->config.lanes > 1 ? (int)up->thread : 0,
               end = s->config.lanes > 1 ? first + 1 : s->config.threads;
     yk_status st = return_leases(s, c, first, end, &(uint64_t){0});
+    if (!st && s->chief && !(st = begin_lease(s, c, up)))
+        st = send_lease(s, c, up);
     if (st || !all)
         return st;
     c->left = true;
