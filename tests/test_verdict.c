@@ -128,6 +128,17 @@ static void a_worker_that_computes(void **state)
     assert_true(estimated(v, "one more worker") < 1.05);
 }
 
+static void reading_rows_from_memory_is_work(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    t.e.streamed = false;
+    give_all(&t, YK_PHASE_INPUT, 0.3);
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.7);
+    give_all(&t, YK_PHASE_INPUT, 0.6);
+    assert_kind(judge(&t), YK_VERDICT_INPUT, 0.6);
+}
+
 static void evaluation_is_work_too(void **state)
 {
     (void)state;
@@ -152,6 +163,14 @@ static void more_threads_than_cores(void **state)
     assert_words(v->text, "4 threads share 2 cores");
     assert_words(v->advice, "--workers 2");
     assert_true(estimated(v, "one more worker") <= 1.0);
+
+    t = begin(8); /* in synchronous turns, which leave cores idle at the barriers in between */
+    t.usage.cores = t.usage.host_cores = 4;
+    t.usage.cpu.mean = t.usage.cpu_host.mean = 2.5;
+    give_all(&t, YK_PHASE_WORKERS, 0.8);
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.5);
+    assert_words(v->advice, "--workers 4");
 }
 
 static void other_programs_use_the_cpu(void **state)
@@ -280,6 +299,7 @@ static void one_slow_worker(void **state)
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
     assert_words(v->text, "worker 1 takes 2.7 times as long");
     assert_words(v->text, "was last at 97 %");
+    assert_words(v->advice, "slows down worker 1, for example another program on its core");
     assert_true(numbered(v, "slowest_worker") == 1.0);
     assert_true(estimated(v, "asynchronous") > 1.5);
 
@@ -607,6 +627,10 @@ static void trials_are_better_than_times(void **state)
     v = judge(&t);
     assert_true(estimated(v, "one more worker") == 1.3 && estimated(v, "twice the batch") == 0.9);
     assert_true(estimated(v, "asynchronous") == 2.5);
+    t.e.trials =
+        (yk_trials){.speedup = {2.2, 2.3, 2.5}, .longer = 1e-3}; /* disturbed: more than is possible */
+    v = judge(&t);
+    assert_true(estimated(v, "one more worker") == 1.5 && estimated(v, "twice the batch") == 2.0);
     /* processes of a job try only how much longer they compute, beside 10 ms for each step */
     t.e.ranks = 2;
     t.e.trials = (yk_trials){.longer = 6e-3};
@@ -634,6 +658,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_that_computes),
+        cmocka_unit_test(reading_rows_from_memory_is_work),
         cmocka_unit_test(evaluation_is_work_too),
         cmocka_unit_test(more_threads_than_cores),
         cmocka_unit_test(other_programs_use_the_cpu),

@@ -18,7 +18,8 @@
  *         this run has more threads than cores      cpu (oversubscribed), unless data, the network, a server or a much
  *                                                   slower worker explains it
  *     the largest of these, if at least 20 % of the time (a slow asynchronous worker: 10 %):
- *         waiting for input                         disk if a disk is always busy, else input pipeline
+ *         waiting for input                         disk if a disk is always busy, else input pipeline; data in memory:
+ *                                                   only if reading it takes longer than computing
  *         waiting for parameters, sending           parameter server, if one handles messages for most of that time;
  *                                                   network bandwidth or latency, if bytes or round trips explain it;
  *                                                   else synchronisation. On one host, there is no network

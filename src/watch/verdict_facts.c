@@ -264,7 +264,9 @@ static double oversubscription(yk__facts *f)
         f->shared_cores = f->cores; /* all ranks are pinned to the same few of them */
         return f->delayed;
     }
-    if (!(cores > 0.0) || f->threads < cores + 0.5 || f->cpu_host < 0.85 * cores)
+    /* synchronous threads run in turns, and may leave cores idle at the barriers in between */
+    const bool turns = f->e->synchronous && f->e->ranks <= 1 && f->share[YK_PHASE_WORKERS] >= yk__significant;
+    if (!(cores > 0.0) || f->threads < cores + 0.5 || (f->cpu_host < 0.85 * cores && !turns))
         return 0.0;
     const double lost = 1.0 - cores / f->threads;
     const bool full = f->cpu > 0.85 * cores; /* this run alone uses them all */
@@ -323,7 +325,9 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     find_slowest(f);
     const double *s = f->share;
     const bool disk = yk__known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
-    f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
+    if (e->streamed ||
+        s[YK_PHASE_INPUT] > s[YK_PHASE_COMPUTE]) /* else it is work: rows are read from memory */
+        f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
     if (f->several_hosts)

@@ -215,9 +215,12 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%s takes %.1f times as long for a step as the others; %.0f %% of the speed is lost", name,
             f->slowest_factor, 100.0 * v->share);
-    advise(v, "check what %s %s%s%s",
-           w->stopped > 0.2 ? "stops (a CPU limit, a debugger) or slows down" : "slows down the host of",
-           name, e->synchronous ? "; or do not wait for it: --mode async" : "",
+    advise(v, "check what %s %s%s%s%s",
+           w->stopped > 0.2   ? "stops (a CPU limit, a debugger) or slows down"
+           : f->several_hosts ? "slows down the host of"
+                              : "slows down",
+           name, w->stopped > 0.2 || f->several_hosts ? "" : ", for example another program on its core",
+           e->synchronous ? "; or do not wait for it: --mode async" : "",
            e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
 }
 
