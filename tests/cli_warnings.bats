@@ -67,7 +67,7 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     warned unused_class --model softmax --epochs 8 --data csv:from-1-train.csv --test csv:from-1-test.csv
     warned unscaled_features $logreg csv:large-train.csv --test csv:large-test.csv --lr 1e-12
     try train $logreg csv:large-train.csv --test none --out none
-    expect 1 "diverged" "column 0 are about" "scale the features"
+    expect 1 "diverged" "column 0 (counted from 0) are about" "scale the features"
     try train $logreg csv:from-1-train.csv --test none --out none
     expect 3 "labels up to 2"
 }

@@ -513,6 +513,14 @@ static void one_is_stopped(void **state)
     t.e.synchronous = false;            /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
     t.e.synchronous = true;
+    t.measured[1].stopped = 0.0; /* pinned to a core that another program uses, at nice 19 */
+    t.measured[1].delayed = 0.95;
+    v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_STRAGGLER);
+    assert_words(v->text, "rank 1 (h1) had no core for 95 % of the time");
+    assert_words(v->advice, "taskset");
+    t.measured[1].delayed = 0.0;
+    t.measured[1].stopped = 0.7;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
     const yk_server_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */

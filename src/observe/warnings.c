@@ -91,11 +91,10 @@ static const char *other_rate(const yk_outcome *r, double factor, char out[160])
 {
     const double usual = r->default_lr > 0.0 ? r->default_lr : r->lr, lr = r->lr * factor;
     if (yk_data_is_unscaled(&r->data))
-        snprintf(
-            out, 160,
-            "scale the features (csv: ?scale=standard), because the values of column %lld have a size of "
-            "about %.3g",
-            (long long)r->data.large.column, r->data.large.size);
+        snprintf(out, 160,
+                 "scale the features (csv: ?scale=standard), because the values of column %lld (counted "
+                 "from 0) are about %.3g",
+                 (long long)r->data.large.column, r->data.large.size);
     else
         snprintf(out, 160, "try --lr %.3g", factor < 1.0 ? fmin(lr, usual) : fmax(lr, usual));
     return out;
@@ -360,10 +359,9 @@ static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
     const yk_data_check *d = &r->data;
     if (d->classes > 1 && d->first_class > 0 && r->examples >= 20 * (uint64_t)r->classes)
         warn(w, YK_WARNING_UNUSED_CLASS,
-             "the smallest label of the training examples is %u, but labels count from 0: %u of the %u "
-             "classes "
-             "of the model are not used; subtract %u from the labels",
-             d->first_class, d->first_class, r->classes, d->first_class);
+             "the smallest label of the training examples is %u, but labels count from 0: the model has %u "
+             "classes, %u more than it needs; subtract %u from the labels",
+             d->first_class, r->classes, d->first_class, d->first_class);
     if (d->classes == 1 || !is_shifted(d) || (reversed && !(d->unseen.share > 0.01)) ||
         (r->test_examples && r->test_examples < MIN_TESTS))
         return;
@@ -386,7 +384,8 @@ static void check_scales(const yk_outcome *r, yk_observation *w)
     const yk_data_check *d = &r->data;
     if (!r->adaptive && yk_data_is_unscaled(d) && d->large.much_smaller > 0.2)
         warn(w, YK_WARNING_UNSCALED,
-             "the values of column %lld are about %.3g, more than 1000 times as large as %.0f %% of the "
+             "the values of column %lld (counted from 0) are about %.3g, more than 1000 times as large as "
+             "%.0f %% of the "
              "others: "
              "the model hardly learns from these; scale the features (csv: ?scale=standard)",
              (long long)d->large.column, d->large.size, 100.0 * d->large.much_smaller);
@@ -419,7 +418,8 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              100.0 * d->overlap);
     if (d->examples && d->column >= 0)
         warn(w, YK_WARNING_LABEL_LEAK,
-             "column %lld alone predicts the label of %.1f %% of the examples (majority class: %.1f %%): "
+             "column %lld (counted from 0) alone predicts the label of %.1f %% of the examples (majority "
+             "class: %.1f %%): "
              "check "
              "that it is not derived from the label",
              (long long)d->column, 100.0 * d->column_accuracy, 100.0 * d->majority);

@@ -61,6 +61,7 @@ typedef struct {
     const char *host; /* borrowed; NULL: not known */
     yk_phases_sample phases;
     double stopped;              /* share of the time in which its process was stopped */
+    double delayed;              /* threads of its process that were runnable but had no core */
     double bytes_per_step;       /* sent and received */
     double link_rate, peer_rate; /* to the host of the chief, and to a third host; 0: not known */
 } yk_worker_evidence;
@@ -72,6 +73,7 @@ typedef struct {
     double busy;      /* share of the time in which it handled messages */
     double cpu;       /* cores that it used */
     double stopped;   /* share of the time in which it was stopped */
+    double delayed;   /* threads that were runnable but had no core */
 } yk_server_evidence;
 
 /* Changes whose effect is estimated. */

@@ -127,7 +127,9 @@ static double estimate_async(const yk__facts *f)
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const bool stopped = f->stopped >= 0 || (f->slowest >= 0 && e->measured[f->slowest].stopped > 0.2);
+    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
+    const bool stopped =
+        f->stopped >= 0 || (slow && fmax(slow->stopped, yk__starved(f, slow->delayed)) > 0.2);
     if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE || stopped)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
