@@ -225,6 +225,9 @@ static void stragglers_are_not_explained_by_competition(void **state)
     t.measured[0].phases.last = 10;
     t.measured[1].phases.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
+    t.measured[1].delayed = 0.4; /* unless they use its core */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.2);
+    t.measured[1].delayed = 0.0;
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: other programs may be the cause */
     t.usage.cpu.mean = 1.2;
     t.usage.delayed.mean = 0.8;
@@ -543,6 +546,11 @@ static void an_asynchronous_worker_that_falls_behind(void **state)
     assert_null(strstr(v->advice, "async"));
     t.measured[2].phases.steps = 900;
     assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
+    give(&t, 0, YK_PHASE_PARAMETERS, 0.8); /* they do not wait for rank 2, which computes more of the time */
+    give(&t, 1, YK_PHASE_PARAMETERS, 0.8);
+    assert_int_not_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    give(&t, 0, YK_PHASE_PARAMETERS, 0.0);
+    give(&t, 1, YK_PHASE_PARAMETERS, 0.0);
 }
 
 static void workers_that_contend(void **state)

@@ -50,10 +50,11 @@ static void find_rates(const yk_evidence *e, yk__facts *f)
 
 /* ---- who is slow */
 
-/* The share of a worker's time in which it waited for others. */
-static double waiting_share(const yk_worker_evidence *w, bool ranks)
+/* The share of a worker's time in which it waited for others. Messages of asynchronous workers do not wait for other workers. */
+static double waiting_share(const yk_worker_evidence *w, const yk_evidence *e)
 {
-    return w->phases.seconds > 0.0 ? yk__waited(w, ranks) / w->phases.seconds : 0.0;
+    const double waited = yk__waited(w, e->ranks > 1 && e->synchronous);
+    return w->phases.seconds > 0.0 ? waited / w->phases.seconds : 0.0;
 }
 
 /* Of the workers other than i (-1: of all): means. */
@@ -77,7 +78,7 @@ static others others_of(const yk__facts *f, int i)
         if (k == i || !(w->phases.seconds > 0.0))
             continue;
         o.step += yk__busy_step(w, e->ranks > 1) / n;
-        o.waiting += waiting_share(w, e->ranks > 1) / n;
+        o.waiting += waiting_share(w, e) / n;
         o.stopped += halted(f, w->stopped, w->delayed) / n;
         o.rate += (double)w->phases.steps / w->phases.seconds / n;
     }
@@ -101,7 +102,7 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
     const double last = w->phases.barriers ? (double)w->phases.last / (double)w->phases.barriers : 1.0;
     const double factor = o.step > 0.0 ? yk__busy_step(w, e->ranks > 1) / o.step : 0.0;
     *factor_out = factor;
-    return factor > slow_factor && o.waiting - waiting_share(w, e->ranks > 1) > 0.1 &&
+    return factor > slow_factor && o.waiting - waiting_share(w, e) > 0.1 &&
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
