@@ -31,7 +31,7 @@ train() { # SPEC OPTION...
 @test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {
     digits --lr 50 --json --out none
     holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
-    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try --lr 5"
+    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try --lr 0.1"
     seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
     train libsvm:noise.libsvm --test libsvm:noise.libsvm
     expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"
@@ -262,7 +262,7 @@ END
     try train --model logreg --data libsvm:small.libsvm --test libsvm:large.libsvm --features 9 --out none
     expect 3 "large.libsvm"
     train libsvm:classes.libsvm
-    expect 3 "logreg is for two classes; the data has 3: use --model softmax"
+    expect 3 "logreg is for two classes, with the labels 0 and 1; the data has labels up to 2: use --model softmax, or change the labels"
     train libsvm:classes.libsvm --model softmax --stream always --features 9
     expect 3 "class 2"
     train libsvm:classes.libsvm --model softmax --stream always

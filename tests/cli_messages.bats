@@ -69,6 +69,9 @@ teardown() {
     digits --hosts nohost.invalid:2 --agent "$PWD/agent" --out none
     expect 4 "No route to host" "cannot start the job on every host"
     [ "$(wc -l <err)" -le 3 ]
+    digits --hosts nohost.invalid,other.invalid --agent "$PWD/agent" --out none # mpirun has more to say about two of them
+    expect 4 "No route to host" "cannot start the job on every host"
+    [ "$(wc -l <err)" -le 3 ]
 }
 
 @test "MPI_Init fails: one line says why" {

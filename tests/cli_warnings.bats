@@ -51,6 +51,27 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
     warned "" $clicks libsvm:clicks.libsvm --hash-bits 20 --test none
 }
 
+@test "labels: shuffled, other ones in the test set, counted from 1; features that are not scaled" {
+    awk 'function u() { return rand() - 0.5 }
+        BEGIN { srand(3); for (i = 0; i < 5000; i++) { a = u(); b = u(); y = a + b + 0.2 * u() > 0
+            f = i < 4000 ? "train" : "test"; print y "," a "," b "," u() >f ".csv"
+            print (rand() < 0.5) "," a "," b "," u() >"shuffled-" f ".csv"
+            print y + 1 "," a "," b >"from-1-" f ".csv"
+            if (y || rand() < 0.05) print y "," a "," b "," u() >"rare-" f ".csv"
+            print y "," 1e6 * a "," b "," u() >"large-" f ".csv" } }'
+    local logreg="--model logreg --epochs 8 --data"
+    warned majority_accuracy $logreg csv:shuffled-train.csv --test csv:test.csv
+    holds "'nothing was learned' in '''$(field warnings)'''"
+    warned "majority_accuracy label_shift" $logreg csv:rare-train.csv --test csv:test.csv
+    warned "" $logreg csv:train.csv --test csv:test.csv
+    warned unused_class --model softmax --epochs 8 --data csv:from-1-train.csv --test csv:from-1-test.csv
+    warned unscaled_features $logreg csv:large-train.csv --test csv:large-test.csv --lr 1e-12
+    try train $logreg csv:large-train.csv --test none --out none
+    expect 1 "diverged" "column 0 (counted from 0) are about" "scale the features"
+    try train $logreg csv:from-1-train.csv --test none --out none
+    expect 3 "labels up to 2"
+}
+
 @test "asynchronous accuracy that oscillates" {
     for _ in 1 2 3; do # whether it does is a matter of chance
         try train --model softmax --data 'synth:digits?examples=20000&test=500' --workers 2 --mode async --batch 1 --lr 1 \

@@ -182,6 +182,8 @@ for _ in range(100): # until there are a verdict and an evaluation
     time.sleep(0.1)
 assert status["step"] > 0 and len(status["processes"]) == 2 and status["history"]["seconds"], status
 assert len(status["evals"]["test_accuracy"]) > 0 and status["verdict"], status
+each = status["examples"] / status["step"] # examples/s and steps/s are over the same time
+assert abs(status["examples_per_second"] / each / status["steps_per_second"] - 1) < 0.01, status
 # a client that never reads its response does not block other clients
 where = urllib.parse.urlparse(url)
 lazy = [socket.create_connection((where.hostname, where.port)) for _ in range(20)]

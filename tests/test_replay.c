@@ -44,6 +44,7 @@ static yk_worker_evidence read_worker(const json_t *o)
                             .worker = whole(o, "worker"),
                             .host = text(o, "host"),
                             .stopped = real(o, "stopped"),
+                            .delayed = real(o, "delayed"),
                             .bytes_per_step = real(o, "bytes_per_step"),
                             .link_rate = real(o, "link_rate"),
                             .peer_rate = real(o, "peer_rate"),
@@ -112,8 +113,8 @@ static void read_evidence(const json_t *o, evidence *out)
     {
         if (i < MAX)
             out->server[out->e.nservers++] =
-                (yk_server_evidence){whole(one, "rank"), text(one, "host"), real(one, "busy"),
-                                     real(one, "cpu"), real(one, "stopped")};
+                (yk_server_evidence){whole(one, "rank"), text(one, "host"),    real(one, "busy"),
+                                     real(one, "cpu"),   real(one, "stopped"), real(one, "delayed")};
     }
     read_usage(json_object_get(o, "usage"), &out->usage);
 }

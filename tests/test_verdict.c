@@ -128,6 +128,17 @@ static void a_worker_that_computes(void **state)
     assert_true(estimated(v, "one more worker") < 1.05);
 }
 
+static void reading_rows_from_memory_is_work(void **state)
+{
+    (void)state;
+    trial t = begin(1);
+    t.e.streamed = false;
+    give_all(&t, YK_PHASE_INPUT, 0.3);
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.7);
+    give_all(&t, YK_PHASE_INPUT, 0.6);
+    assert_kind(judge(&t), YK_VERDICT_INPUT, 0.6);
+}
+
 static void evaluation_is_work_too(void **state)
 {
     (void)state;
@@ -152,6 +163,14 @@ static void more_threads_than_cores(void **state)
     assert_words(v->text, "4 threads share 2 cores");
     assert_words(v->advice, "--workers 2");
     assert_true(estimated(v, "one more worker") <= 1.0);
+
+    t = begin(8); /* in synchronous turns, which leave cores idle at the barriers in between */
+    t.usage.cores = t.usage.host_cores = 4;
+    t.usage.cpu.mean = t.usage.cpu_host.mean = 2.5;
+    give_all(&t, YK_PHASE_WORKERS, 0.8);
+    v = judge(&t);
+    assert_kind(v, YK_VERDICT_CPU, 0.5);
+    assert_words(v->advice, "--workers 4");
 }
 
 static void other_programs_use_the_cpu(void **state)
@@ -206,6 +225,9 @@ static void stragglers_are_not_explained_by_competition(void **state)
     t.measured[0].phases.last = 10;
     t.measured[1].phases.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
+    t.measured[1].delayed = 0.4; /* unless they use its core */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.2);
+    t.measured[1].delayed = 0.0;
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: other programs may be the cause */
     t.usage.cpu.mean = 1.2;
     t.usage.delayed.mean = 0.8;
@@ -280,6 +302,7 @@ static void one_slow_worker(void **state)
     assert_kind(v, YK_VERDICT_STRAGGLER, (0.65 + 0.6) / 3.0);
     assert_words(v->text, "worker 1 takes 2.7 times as long");
     assert_words(v->text, "was last at 97 %");
+    assert_words(v->advice, "slows down worker 1, for example another program on its core");
     assert_true(numbered(v, "slowest_worker") == 1.0);
     assert_true(estimated(v, "asynchronous") > 1.5);
 
@@ -493,6 +516,14 @@ static void one_is_stopped(void **state)
     t.e.synchronous = false;            /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
     t.e.synchronous = true;
+    t.measured[1].stopped = 0.0; /* pinned to a core that another program uses, at nice 19 */
+    t.measured[1].delayed = 0.95;
+    v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_STRAGGLER);
+    assert_words(v->text, "rank 1 (h1) had no core for 95 % of the time");
+    assert_words(v->advice, "taskset");
+    t.measured[1].delayed = 0.0;
+    t.measured[1].stopped = 0.7;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
     const yk_server_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */
@@ -515,6 +546,11 @@ static void an_asynchronous_worker_that_falls_behind(void **state)
     assert_null(strstr(v->advice, "async"));
     t.measured[2].phases.steps = 900;
     assert_kind(judge(&t), YK_VERDICT_CPU, 1.0);
+    give(&t, 0, YK_PHASE_PARAMETERS, 0.8); /* they do not wait for rank 2, which computes more of the time */
+    give(&t, 1, YK_PHASE_PARAMETERS, 0.8);
+    assert_int_not_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    give(&t, 0, YK_PHASE_PARAMETERS, 0.0);
+    give(&t, 1, YK_PHASE_PARAMETERS, 0.0);
 }
 
 static void workers_that_contend(void **state)
@@ -607,6 +643,10 @@ static void trials_are_better_than_times(void **state)
     v = judge(&t);
     assert_true(estimated(v, "one more worker") == 1.3 && estimated(v, "twice the batch") == 0.9);
     assert_true(estimated(v, "asynchronous") == 2.5);
+    t.e.trials =
+        (yk_trials){.speedup = {2.2, 2.3, 2.5}, .longer = 1e-3}; /* disturbed: more than is possible */
+    v = judge(&t);
+    assert_true(estimated(v, "one more worker") == 1.5 && estimated(v, "twice the batch") == 2.0);
     /* processes of a job try only how much longer they compute, beside 10 ms for each step */
     t.e.ranks = 2;
     t.e.trials = (yk_trials){.longer = 6e-3};
@@ -634,6 +674,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_that_computes),
+        cmocka_unit_test(reading_rows_from_memory_is_work),
         cmocka_unit_test(evaluation_is_work_too),
         cmocka_unit_test(more_threads_than_cores),
         cmocka_unit_test(other_programs_use_the_cpu),

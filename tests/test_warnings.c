@@ -61,6 +61,60 @@ static void random_labels(void **state)
     expect(&t, "");
 }
 
+static void mistaken_labels(void **state)
+{
+    (void)state;
+    /* shuffled, with few strong features: the model of the noise ranks the test set by chance, but not by 0.5 */
+    trial t = begin(5, (double[]){(double)NAN, 0.6928, 0.6926, 0.6925, 0.6924},
+                    (double[]){0.6931, 0.7, 0.71, 0.715, 0.7186}, (double[]){0.5, 0.39, 0.32, 0.39, 0.377});
+    t.r.classes = 2;
+    t.r.default_lr = 0.1;
+    t.r.data.large.size = 1.0;
+    t.r.last.majority_accuracy = 0.511;
+    t.r.last.auc = 0.31;
+    expect(&t, "majority_accuracy");
+    t.r.last.train_loss = t.point[4].train_loss = 0.4; /* it has learned: the test labels are reversed */
+    expect(&t, "worse_than_chance");
+    /* ten classes, counted from 1 in the test set only */
+    t = begin(2, (double[]){0.5, 0.24}, (double[]){7.0, 8.5}, (double[]){0.01, 0.002});
+    expect(&t, "worse_than_chance");
+    t.r.data.unseen.label = 10;
+    t.r.data.unseen.share = 0.1;
+    expect(&t, "worse_than_chance label_shift");
+    /* clicks are rare in the training set only: not overfitting */
+    t = begin(2, (double[]){0.09, 0.07}, (double[]){1.5, 1.7}, (double[]){0.467, 0.467});
+    t.r.classes = 2;
+    t.r.last.majority_accuracy = 0.533;
+    t.r.last.auc = 0.93;
+    t.r.data.shifted.train = 0.01;
+    t.r.data.shifted.test = 0.53;
+    expect(&t, "majority_accuracy label_shift");
+    t = begin(2, (double[]){0.5, 0.4}, (double[]){0.5, 0.4}, (double[]){0.85, 0.9});
+    t.r.data.classes = 2;
+    t.r.data.first_class = 1;
+    expect(&t, "unused_class");
+}
+
+static void unscaled_features(void **state)
+{
+    (void)state;
+    trial t = begin(2, (double[]){9.0, 8.0}, (double[]){9.0, 7.0}, (double[]){0.3, 0.3});
+    t.r.data.large.size = 1e6;
+    t.r.data.large.much_smaller = 0.5;
+    t.r.point = t.point;
+    yk_observation_warn(&t.r, &t.w);
+    assert_int_equal(t.w.nwarnings, 1); /* with the remedy: another rate would not help */
+    assert_non_null(strstr(t.w.warning[0].text, "scale the features"));
+    assert_null(strstr(t.w.warning[0].text, "--lr"));
+    yk_observation_fini(&t.w);
+    t = begin(2, (double[]){0.9, 0.8}, (double[]){0.9, 0.8}, (double[]){0.6, 0.65});
+    t.r.data.large.size = 1e6;
+    t.r.data.large.much_smaller = 0.5;
+    expect(&t, "unscaled_features");
+    t.r.adaptive = true;
+    expect(&t, "");
+}
+
 static void healthy_runs(void **state)
 {
     (void)state;
@@ -89,6 +143,17 @@ static void a_loss_that_rises(void **state)
     expect(&t, "");
     t = begin(2, (double[]){9.0, 8.0}, (double[]){9.0, 7.0}, (double[]){0.3, 0.3});
     expect(&t, "loss_rose");
+    t.r.lr = 100.0; /* the default is a better guess than a tenth of a slip by orders of magnitude */
+    t.r.default_lr = 0.1;
+    t.r.point = t.point;
+    yk_observation_warn(&t.r, &t.w);
+    assert_non_null(strstr(t.w.warning[0].text, "try --lr 0.1"));
+    yk_observation_fini(&t.w);
+    /* accurate, but far too certain */
+    t = begin(3, (double[]){5.2, 2.4, 1.64}, (double[]){2.4, 3.0, 2.2}, (double[]){0.84, 0.82, 0.875});
+    expect(&t, "loss_rose");
+    t = begin(3, (double[]){5.2, 0.9, 0.7}, (double[]){0.9, 0.7, 0.6}, (double[]){0.84, 0.85, 0.86});
+    expect(&t, ""); /* it has recovered */
 }
 
 static void too_small_a_rate(void **state)
@@ -99,6 +164,9 @@ static void too_small_a_rate(void **state)
     t = begin(4, (double[]){2.45, 2.44, 2.43, 2.42}, (double[]){2.44, 2.43, 2.42, 2.41},
               (double[]){0.12, 0.12, 0.12, 0.12});
     expect(&t, "learning_rate_too_small"); /* a network begins above the uniform guess */
+    t = begin(4, (double[]){(double)NAN, 2.4503, 2.4382, 2.4268}, (double[]){2.4597, 2.4478, 2.4366, 2.4261},
+              (double[]){0.12, 0.12, 0.12, 0.12});
+    expect(&t, "learning_rate_too_small"); /* with the evaluation before the first step */
     t = begin(4, (double[]){2.3, 1.2, 0.8, 0.7}, (double[]){1.5, 1.0, 0.8, 0.7},
               (double[]){0.5, 0.6, 0.7, 0.8});
     expect(&t, "");
@@ -175,6 +243,19 @@ static void dense_data(void **state)
     assert_int_equal(check(&leaked, &test, 3).column, 4);
     c = check(&one, &test, 2);
     assert_true(c.classes == 1 && c.only_class == 0 && c.column == -1);
+    c = check(&one, &test, 3); /* class 0 only, and all three */
+    assert_true(c.shifted.label == 0 && c.shifted.train == 1.0 && c.shifted.test < 0.4);
+    assert_true(c.unseen.label > 0 && c.unseen.share > 0.6);
+    for (size_t i = 0; i < train.n; i++)
+        train.f32[i * train.dim + 2] *= 1e5f;
+    c = check(&train, &test, 3);
+    assert_true(c.first_class == 0 && c.large.column == 2 && c.large.size > 5e4 &&
+                c.large.much_smaller > 0.9);
+    for (size_t i = 0; i < train.n; i++)
+        train.f32[i * train.dim + 2] *= 1e-5f;
+    c = check(&train, &test, 3);
+    assert_true(!yk_data_is_unscaled(&c) && c.unseen.share == 0.0 &&
+                fabs(c.shifted.train - c.shifted.test) < 0.1);
     assert_int_equal(yk_rows_append(&test, &train, 100, 500), YK_OK); /* half of the test set is known */
     assert_true(fabs(check(&train, &test, 3).overlap - 0.5) < 0.05);
     yk_rows_fini(&train);
@@ -269,7 +350,8 @@ static void a_host_that_is_hardly_busy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_labels),        cmocka_unit_test(healthy_runs),
+        cmocka_unit_test(random_labels),        cmocka_unit_test(mistaken_labels),
+        cmocka_unit_test(unscaled_features),    cmocka_unit_test(healthy_runs),
         cmocka_unit_test(a_loss_that_rises),    cmocka_unit_test(too_small_a_rate),
         cmocka_unit_test(overfitting),          cmocka_unit_test(oscillation),
         cmocka_unit_test(dense_data),           cmocka_unit_test(sparse_data),

@@ -57,7 +57,7 @@ static void pass(yk_output_filter *o, const char *text, size_t n)
 /* Shows the messages that waited, unless the launcher explains them. */
 static void release(yk_output_filter *o)
 {
-    if (!o->init_failed && !shows_all())
+    if (!o->init_failed && !o->unreachable && !shows_all())
         fwrite(o->held, 1, o->nheld, stderr);
 }
 
@@ -100,6 +100,7 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
                                         "] Read -1, expected ",
                                         "] pmix_ptl_base: ",
                                         " sent help message help-",
+                                        "] plm:rsh: Warning: ",
                                         "_base_help_aggregate\" to 0",
                                         NULL};
     static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};

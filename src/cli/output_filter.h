@@ -10,9 +10,9 @@
  *
  * Lines from ranks pass unchanged. mpirun writes its messages between two lines of dashes. The message that a process died is
  * kept for the launcher. Messages that only repeat that the job ends (a rank called abort, or did not finalize) are
- * dropped. Until all processes are connected, the remaining messages are held: if MPI_Init fails, they are dropped, and the
- * launcher says why in fewer words; otherwise they pass. With YK_MPI_MESSAGES=1 in the environment, nothing is dropped. Lines
- * that begin with \001 are for the launcher (job_status.h). Not thread-safe.
+ * dropped. Until all processes are connected, the remaining messages are held: if MPI_Init fails, or a host cannot be reached,
+ * they are dropped, and the launcher says why in fewer words; otherwise they pass. With YK_MPI_MESSAGES=1 in the environment,
+ * nothing is dropped. Lines that begin with \001 are for the launcher (job_status.h). Not thread-safe.
  */
 #ifndef YK_CLI_OUTPUT_FILTER_H
 #define YK_CLI_OUTPUT_FILTER_H

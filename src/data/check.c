@@ -7,12 +7,13 @@
 #include <string.h>
 
 enum {
-    TESTED = 4096,        /* test examples that are searched for in the training set */
-    BINS = 16,            /* of the values of a dense column */
-    MIN_ROWS = 200,       /* for a column that predicts the label */
-    MAX_CLASSES = 64,     /* for the same */
-    TABLE_BITS = 17,      /* of the hash table of sparse columns */
-    MAX_BITMAP = 1 << 28, /* hashed columns that are counted */
+    TESTED = 4096,         /* test examples that are searched for in the training set */
+    BINS = 16,             /* of the values of a dense column */
+    MIN_ROWS = 200,        /* for a column that predicts the label */
+    MAX_CLASSES = 64,      /* for the same */
+    MAX_COUNTED = 1 << 16, /* classes whose shares are compared */
+    TABLE_BITS = 17,       /* of the hash table of sparse columns */
+    MAX_BITMAP = 1 << 28,  /* hashed columns that are counted */
 };
 static const size_t hashed_bytes = 64 << 20; /* of training examples that are compared */
 static const size_t sample_entries = 1 << 18, counted_entries = 4 << 20, count_bytes = 32 << 20;
@@ -35,10 +36,48 @@ static size_t stride_of(const yk_rows *r, size_t max)
 static void count_classes(const yk_rows *rows, yk_data_check *c)
 {
     bool other = false;
-    for (size_t i = 0; i < rows->n && !other; i++)
-        other = rows->label[i] != rows->label[0];
+    c->only_class = c->first_class = rows->n ? (uint32_t)rows->label[0] : 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        other |= rows->label[i] != rows->label[0];
+        if ((uint32_t)rows->label[i] < c->first_class)
+            c->first_class = (uint32_t)rows->label[i];
+    }
     c->classes = other ? 2 : rows->n ? 1 : 0;
-    c->only_class = rows->n ? (uint32_t)rows->label[0] : 0;
+}
+
+/* The labels of the test set, compared with those of the training set. */
+static yk_status compare_labels(const yk_rows *train, const yk_rows *test, uint32_t classes, yk_data_check *c)
+{
+    if (classes > MAX_COUNTED)
+        return YK_OK;
+    uint32_t *count = yk_alloc(2 * (size_t)classes, sizeof *count, "a check of the labels");
+    if (!count)
+        return YK_ESYSTEM;
+    uint32_t *tested = count + classes;
+    for (size_t i = 0; i < train->n; i++)
+        if ((uint32_t)train->label[i] < classes)
+            count[train->label[i]]++;
+    for (size_t i = 0; i < test->n; i++)
+        if ((uint32_t)test->label[i] < classes)
+            tested[test->label[i]]++;
+    double most = 0.0;
+    for (uint32_t k = 0; k < classes; k++) {
+        const double a = (double)count[k] / (double)train->n, b = (double)tested[k] / (double)test->n;
+        if (fabs(a - b) > fabs(c->shifted.train - c->shifted.test)) {
+            c->shifted.label = k;
+            c->shifted.train = a;
+            c->shifted.test = b;
+        }
+        if (count[k])
+            continue;
+        c->unseen.share += b;
+        if (b > most) {
+            most = b;
+            c->unseen.label = k;
+        }
+    }
+    yk_free(count);
+    return YK_OK;
 }
 
 /* ---- test examples in the training set */
@@ -243,6 +282,54 @@ static yk_status find_column(const yk_rows *r, uint32_t classes, yk_data_check *
     return st;
 }
 
+/* ---- large features */
+
+/* Entry e of row i: its column and its size. */
+static double entry_of(const yk_rows *r, size_t i, size_t e, int64_t *column_out)
+{
+    if (r->kind == YK_ROWS_SPARSE) {
+        const size_t at = (size_t)r->start[i] + e;
+        *column_out = r->index[at];
+        return r->value ? fabs((double)r->value[at]) : 1.0;
+    }
+    *column_out = (int64_t)e;
+    const double scale = r->kind == YK_ROWS_U8 ? (double)r->scale : 1.0;
+    return fabs((double)dense_value(r, i, e)) * scale;
+}
+
+static size_t row_entries(const yk_rows *r, size_t i)
+{
+    return r->kind == YK_ROWS_SPARSE ? yk_rows_entries(r, i) : r->dim;
+}
+
+static void find_large(const yk_rows *r, yk_data_check *c)
+{
+    const size_t step = stride_of(r, sample_entries);
+    double max = 0.0, squares = 0.0, n = 0.0, others = 0.0, smaller = 0.0;
+    int64_t column;
+    for (size_t i = 0; i < r->n; i += step)
+        for (size_t e = 0; e < row_entries(r, i); e++) {
+            const double x = entry_of(r, i, e, &column);
+            if (x > max) {
+                max = x;
+                c->large.column = column;
+            }
+        }
+    for (size_t i = 0; i < r->n; i += step)
+        for (size_t e = 0; e < row_entries(r, i); e++) {
+            const double x = entry_of(r, i, e, &column);
+            if (column == c->large.column) {
+                squares += x * x;
+                n += 1.0;
+            } else if (x > 0.0) {
+                others += 1.0;
+                smaller += x < 2e-4 * max; /* the maximum of a column is a few times its root mean square */
+            }
+        }
+    c->large.size = n > 0.0 ? sqrt(squares / n) : 0.0;
+    c->large.much_smaller = others > 0.0 ? smaller / others : 0.0;
+}
+
 /* ---- equal features */
 
 static void check_constant(const yk_rows *r, yk_data_check *c)
@@ -289,8 +376,11 @@ yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t
         return YK_OK;
     count_classes(train, out);
     check_constant(train, out);
+    find_large(train, out);
     yk_status st = find_column(train, classes, out);
     if (!st)
         st = count_columns(train, hashed_into, out);
+    if (!st && test && test->n)
+        st = compare_labels(train, test, classes, out);
     return st || !test || !test->n || test->kind != train->kind ? st : find_overlap(train, test, out);
 }

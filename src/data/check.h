@@ -1,5 +1,5 @@
-/* Checks a data set for mistakes that do not show in the results: a single class, identical rows, leaked labels, hash
- * collisions, and a test set that contains training examples.
+/* Checks a data set for mistakes that do not show in the results: a single class, labels that the test set does not share,
+ * identical rows, features that are not scaled, leaked labels, hash collisions, and a test set that contains training examples.
  *
  * Example:
  *     yk_data_check c;
@@ -16,9 +16,23 @@
 #include "base/rows.h"
 
 typedef struct {
-    uint64_t examples;      /* that were examined; 0: nothing was checked */
-    uint32_t classes;       /* that occur among the labels of all rows */
-    uint32_t only_class;    /* if there is only one: its number */
+    uint64_t examples;    /* that were examined; 0: nothing was checked */
+    uint32_t classes;     /* that occur among the labels of all rows */
+    uint32_t only_class;  /* if there is only one: its number */
+    uint32_t first_class; /* the smallest label */
+    struct { /* the class whose share of the test set differs most from its share of the training set */
+        uint32_t label;
+        double train, test; /* shares; equal if there is no test set */
+    } shifted;
+    struct { /* test examples whose label no training example has */
+        uint32_t label;
+        double share;
+    } unseen;
+    struct { /* the column with the largest value, and its root mean square */
+        int64_t column;
+        double size;
+        double much_smaller; /* share of the values of other columns that are not even a thousandth of it */
+    } large;
     bool constant;          /* all examined rows have the same features */
     double overlap;         /* share of the test examples that are training examples; 0: none, or not known */
     int64_t column;         /* that alone predicts the label; -1: none */
@@ -28,6 +42,12 @@ typedef struct {
     double used_columns;  /* share of them that occur: the probability that a new key collides */
     double keys;          /* estimated number of distinct keys */
 } yk_data_check;
+
+/* Features of this size need a much smaller learning rate than the default. */
+static inline bool yk_data_is_unscaled(const yk_data_check *c)
+{
+    return c->large.size > 30.0;
+}
 
 /* `test` is NULL if it is not in memory; `hashed_into` is 0 if keys are not hashed. */
 yk_status yk_data_check_rows(const yk_rows *train, const yk_rows *test, uint32_t classes,

@@ -28,7 +28,9 @@ static yk_status check(const char *text, const yk_model_shape *s)
         return yk_fail(YK_EUSAGE, "--model %.60s needs sparse data; for dense data use logreg, or a network",
                        text);
     if (s->classes > 2)
-        return yk_fail(YK_EDATA, "--model %.60s is for two classes; the data has %u: use --model softmax",
+        return yk_fail(YK_EDATA,
+                       "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
+                       "%u: use --model softmax, or change the labels",
                        text, s->classes);
     if (s->dim >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, INT32_MAX - 1);

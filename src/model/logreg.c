@@ -25,8 +25,10 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
 {
     (void)text;
     if (shape->classes > 2)
-        return yk_fail(YK_EDATA, "logreg is for two classes; the data has %u: use --model softmax",
-                       shape->classes);
+        return yk_fail(YK_EDATA,
+                       "logreg is for two classes, with the labels 0 and 1; the data has labels up to %u: "
+                       "use --model softmax, or change the labels",
+                       shape->classes - 1);
     if (shape->dim >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, INT32_MAX - 1);
     yk_model *m = yk_alloc(1, sizeof *m, "the model");

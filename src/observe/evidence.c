@@ -102,6 +102,7 @@ static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_wor
                                                 .host = p[i].usage.host,
                                                 .phases = p[i].phases,
                                                 .stopped = p[i].usage.stopped,
+                                                .delayed = p[i].usage.delayed.mean,
                                                 .bytes_per_step = bytes_per_step(&p[i]),
                                                 .link_rate = link_rate_of(p, n, i),
                                                 .peer_rate = p[i].peer_rate};
@@ -124,7 +125,8 @@ static int list_servers(const yk_process *p, int n, yk_server_evidence *out)
                                                 .host = p[i].usage.host,
                                                 .busy = busy_share(&p[i].phases),
                                                 .cpu = p[i].usage.cpu.mean,
-                                                .stopped = p[i].usage.stopped};
+                                                .stopped = p[i].usage.stopped,
+                                                .delayed = p[i].usage.delayed.mean};
     return found;
 }
 

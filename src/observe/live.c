@@ -180,6 +180,13 @@ static double rate_of(const yk__history *h, const row *r, int n)
     return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
 }
 
+/* Steps per second over the same time. */
+static double step_rate_of(const yk__history *h, const row *r, int n)
+{
+    const yk__progress *p = &h->progress;
+    return h->end.state ? p->step_rate : rate_of(h, r, n) * (double)p->step / (double)p->examples;
+}
+
 static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk_config *c = o->c.config;
@@ -205,7 +212,7 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->test_loss}, {"test_accuracy", h->accuracy},
                   {"test_auc", h->auc}, {"majority_accuracy", h->majority}, {"best_loss", o->c.best_loss},
                   {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
-                  {"steps_per_second", p->step_rate}, {"learning_rate", p->lr});
+                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->lr});
     put_verdict(j, h);
     put_processes(j, rows, n);
     put_history(j, h);

@@ -203,11 +203,13 @@ typedef struct {
     yk_evaluation last;
     const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
     size_t points;
-    double lr;
+    double lr, default_lr; /* of the optimizer; 0: not known */
     uint32_t classes;
     uint64_t examples, test_examples; /* of the data; 0: not known */
     uint64_t global_batch;
+    int workers;
     bool asynchronous;
+    bool adaptive; /* the optimizer adapts the learning rate of each parameter */
     uint64_t bad_records;
     yk_data_check data; /* zeros: not checked */
 } yk_outcome;

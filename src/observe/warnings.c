@@ -83,11 +83,51 @@ static double lowest_before(const yk_outcome *r)
     return lowest;
 }
 
+/* ---- learning rates */
+
+/* What to do about a learning rate that is too large, or too small: "try --lr 0.1". A rate far from the default is often a slip
+ * by several orders of magnitude. No rate suits columns whose values have very different sizes. */
+static const char *other_rate(const yk_outcome *r, double factor, char out[160])
+{
+    const double usual = r->default_lr > 0.0 ? r->default_lr : r->lr, lr = r->lr * factor;
+    if (yk_data_is_unscaled(&r->data))
+        snprintf(out, 160,
+                 "scale the features (csv: ?scale=standard), because the values of column %lld (counted "
+                 "from 0) are about %.3g",
+                 (long long)r->data.large.column, r->data.large.size);
+    else
+        snprintf(out, 160, "try --lr %.3g", factor < 1.0 ? fmin(lr, usual) : fmax(lr, usual));
+    return out;
+}
+
+/* The loss of predictions of this accuracy that are as certain as they are right, and no better than that. */
+static double calibrated_loss(double accuracy, uint32_t classes)
+{
+    const double a = fmin(fmax(accuracy, 1e-9), 1.0 - 1e-9);
+    return -a * log(a) - (1.0 - a) * log((1.0 - a) / (classes - 1.0));
+}
+
+/* The loss was above that of a uniform guess, and still is far too high for the accuracy: the predictions are too certain. */
+static bool is_too_certain(const yk_outcome *r)
+{
+    const yk_evaluation *e = &r->last;
+    double highest = 0.0;
+    if (!is_tested(r) || !r->points || !is_mean(r, &r->point[r->points - 1]) || r->classes < 2)
+        return false;
+    for (size_t i = 0; i < r->points; i++)
+        if (is_mean(r, &r->point[i]))
+            highest = fmax(highest, r->point[i].train_loss);
+    const double enough = 2.0 * calibrated_loss(e->accuracy, r->classes);
+    return highest > 1.3 * log((double)r->classes) && e->accuracy > e->majority_accuracy &&
+           e->train_loss > enough && e->test_loss > enough;
+}
+
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
 static bool check_rising(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), lowest = lowest_before(r);
+    char remedy[160];
     const yk_curve_point *p = r->points ? &r->point[r->points - 1] : NULL;
     if (!p || !isfinite(p->train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
         return false;
@@ -98,14 +138,19 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     if (e->train_loss > uniform * 1.02 && still && (far || (rose && is_mean(r, p))))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess: the learning rate %g is too "
-             "large; try --lr %g",
-             e->train_loss, uniform, r->lr, r->lr / 10.0);
+             "large; %s",
+             e->train_loss, uniform, r->lr, other_rate(r, 0.1, remedy));
     else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
              e->train_loss > lowest + 0.02 * uniform)
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; try "
-             "--lr %g",
-             lowest, e->train_loss, r->lr, r->lr / 3.0);
+             "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
+             lowest, e->train_loss, r->lr, other_rate(r, 1.0 / 3.0, remedy));
+    else if (is_too_certain(r))
+        warn(w, YK_WARNING_LOSS_ROSE,
+             "the test loss %.4f is far above the %.4f of predictions that are as certain as an accuracy of "
+             "%.1f %% allows: the learning rate %g is too large; %s",
+             e->test_loss, calibrated_loss(e->accuracy, r->classes), 100.0 * e->accuracy, r->lr,
+             other_rate(r, 0.1, remedy));
     else
         return false;
     return true;
@@ -118,19 +163,45 @@ static double auc_deviation(const yk_outcome *r)
     return n > 0.0 && p > 0.0 && p < 1.0 ? sqrt((n + 1.0) / (12.0 * n * n * p * (1.0 - p))) : HUGE_VAL;
 }
 
+/* The loss of always predicting the frequencies of two classes. */
+static double entropy(double p)
+{
+    return p > 0.0 && p < 1.0 ? -p * log(p) - (1.0 - p) * log(1.0 - p) : 0.0;
+}
+
+/* The training loss is hardly below that of a model that knows only how frequent the classes are. */
+static bool learned_nothing(const yk_outcome *r)
+{
+    const double uniform = log((double)r->classes);
+    return r->last.train_loss >
+           0.98 * (r->classes == 2 ? fmin(entropy(r->last.majority_accuracy), uniform) : uniform);
+}
+
 /* The model has learned something, but the opposite of what the test set says. */
 static bool check_reversed(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
-    if (!is_tested(r) || !(e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05)) ||
-        !(e->train_loss < log((double)r->classes)))
+    const double chance = 1.0 / r->classes, n = (double)r->test_examples;
+    if (!is_tested(r) || !(e->train_loss < 0.9 * log((double)r->classes)) || learned_nothing(r))
         return false;
-    warn(w, YK_WARNING_WORSE_THAN_CHANCE,
-         "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
-         "labels of the test "
-         "set, or its columns, do not mean the same as in the training set",
-         e->auc, e->train_loss);
+    if (r->classes == 2 && e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05))
+        warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+             "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
+             "labels of the test set, or its columns, do not mean the same as in the training set",
+             e->auc, e->train_loss);
+    else if (r->classes > 2 && n > 0.0 && e->accuracy < chance - 5.0 * sqrt(chance * (1.0 - chance) / n))
+        warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+             "the accuracy on the test set is %.2f %%, worse than chance (%.2f %%), and the training loss is "
+             "%.4f: the labels of the test set, or its columns, do not mean the same as in the training set",
+             100.0 * e->accuracy, 100.0 * chance, e->train_loss);
+    else
+        return false;
     return true;
+}
+
+static bool is_shifted(const yk_data_check *d)
+{
+    return d->unseen.share > 0.01 || fabs(d->shifted.train - d->shifted.test) > 0.2;
 }
 
 /* The best test loss was long before the end, and the loss has risen clearly since. */
@@ -141,6 +212,8 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
     size_t best = 0;
     if (!is_tested(r) || !r->points || !is_mean(r, &r->point[r->points - 1]) ||
         !(r->point[r->points - 1].epoch >= 1.0)) /* in its first epoch, a model has seen each example once */
+        return false;
+    if (is_shifted(&r->data)) /* a reason of its own for a high test loss */
         return false;
     if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
         warn(w, YK_WARNING_OVERFITTING,
@@ -169,28 +242,22 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
     return true;
 }
 
-/* The loss of always predicting the frequencies of two classes. */
-static double entropy(double p)
-{
-    return p > 0.0 && p < 1.0 ? -p * log(p) - (1.0 - p) * log(1.0 - p) : 0.0;
-}
-
 /* The loss falls all the time, by about as much at the end as on average: it would fall further. */
 static bool falls_steadily(const yk_outcome *r)
 {
-    const size_t n = r->points;
-    if (n < 4)
+    const size_t n = r->points, first = n && isfinite(r->point[0].train_loss) ? 0 : 1; /* before step 1 */
+    if (n < first + 3)
         return false;
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = first + 1; i < n; i++)
         if (!(r->point[i].train_loss <= 1.0005 * r->point[i - 1].train_loss) || !is_mean(r, &r->point[i]))
             return false;
-    const double all = r->point[1].train_loss - r->point[n - 1].train_loss,
+    const double all = r->point[first].train_loss - r->point[n - 1].train_loss,
                  last = r->point[n - 2].train_loss - r->point[n - 1].train_loss;
-    return all > 0.0 && last > 0.4 * all / (double)(n - 2);
+    return all > 0.0 && last > 0.4 * all / (double)(n - 1 - first);
 }
 
 /* After at least one epoch, the model has hardly left its initial parameters. */
-static void check_too_small(const yk_outcome *r, yk_observation *w)
+static bool check_too_small(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), loss = e->train_loss;
@@ -201,7 +268,7 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
         steps += (double)r->point[i].steps;
     }
     if (!p || !is_mean(r, p) || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
-        return;
+        return false;
     const bool tested = is_tested(r);
     /* it ranks well, but its outputs are still small */
     const bool ranks = tested && e->accuracy > e->majority_accuracy + 0.2 * (1.0 - e->majority_accuracy) &&
@@ -213,23 +280,30 @@ static void check_too_small(const yk_outcome *r, yk_observation *w)
     /* a model that begins with a uniform guess and learns noise, such as random labels, gets worse than that */
     const bool noise =
         tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform;
-    const bool unchanged = fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == uniform) &&
+    char remedy[160];
+    const bool usual = r->default_lr > 0.0 && r->lr >= r->default_lr && r->data.large.size > 0.1;
+    const bool unchanged = !usual && fabs(loss - begin) < 0.002 * begin &&
+                           (r->points > 2 || begin == uniform) &&
                            (!tested || fabs(e->test_loss - loss) < 0.02 * begin);
-    const bool slow = falls_steadily(r) && loss > 0.85 * begin;
-    if (noise)
-        return;
-    if (ranks || ignorant || unchanged || slow)
-        warn(w, YK_WARNING_LR_TOO_SMALL,
-             "after %.3g epochs and %.0f steps the training loss is %.4f, barely below %.4f, the loss of an "
-             "untrained model%s: the learning rate %g is too small; try --lr %g",
-             p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
-             10.0 * r->lr);
+    const bool slow =
+        falls_steadily(r) && loss > 0.85 * begin &&
+        (!tested || e->test_loss < r->point[0].test_loss); /* noise only fits the training set */
+    if (noise || !(ranks || ignorant || unchanged || slow))
+        return false;
+    warn(
+        w, YK_WARNING_LR_TOO_SMALL,
+        "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model that "
+        "has learned nothing%s: the learning rate %g is too small; %s",
+        p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
+        other_rate(r, 10.0, remedy));
+    return true;
 }
 
 /* The accuracy goes up and down by several points in the second half of the run. */
-static void check_oscillation(const yk_outcome *r, yk_observation *w)
+static void check_oscillation(const yk_outcome *r, bool rises, yk_observation *w)
 {
     double sum = 0.0, low = HUGE_VAL, high = 0.0, last = (double)NAN, before = 0.0;
+    char remedy[160];
     int changes = -1, turns = 0;
     if (!is_tested(r) || r->points < 6)
         return;
@@ -247,34 +321,75 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
         changes++;
     }
     const double mean = changes > 0 ? sum / changes : 0.0;
-    if (changes < 2 || mean < 0.02 || turns < 0.4 * (changes - 1) || sum < 1.5 * (high - low))
+    if (changes < 2 || mean < 0.02 || turns < 0.4 * (changes - 1) || sum < 1.5 * (high - low) ||
+        high <= r->last.majority_accuracy ||
+        (learned_nothing(r) && r->last.accuracy <= r->last.majority_accuracy))
         return;
     warn(w, YK_WARNING_OSCILLATION,
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
-         "the next: the learning rate %g is too large%s; try --lr %g%s",
+         "the next: the learning rate %g is too large%s; %s%s",
          100.0 * low, 100.0 * high, 100.0 * mean, r->lr, r->asynchronous ? " for asynchronous training" : "",
-         r->lr / 3.0, r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
+         other_rate(r, rises ? 0.1 : 1.0 / 3.0, remedy),
+         r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
 }
 
 /* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
-static void check_majority(const yk_outcome *r, yk_observation *w)
+static void check_majority(const yk_outcome *r, bool too_small, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double majority = e->majority_accuracy, n = (double)r->test_examples;
     const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
     const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
-    char auc[160] = "";
+    const bool nothing = !too_small && (chance || learned_nothing(r));
+    char auc[80] = "";
     if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
         return;
     if (isfinite(e->auc))
-        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)%s", e->auc,
-                 chance ? ": nothing was learned; check that the labels belong to the examples" : "");
+        snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
     warn(w, YK_WARNING_MAJORITY,
-         "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s",
-         100.0 * e->accuracy, 100.0 * majority, auc);
+         "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s%s",
+         100.0 * e->accuracy, 100.0 * majority, auc,
+         nothing ? ": nothing was learned; check that the labels belong to the examples" : "");
 }
 
 /* ---- data */
+
+static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
+{
+    const yk_data_check *d = &r->data;
+    if (d->classes > 1 && d->first_class > 0 && r->examples >= 20 * (uint64_t)r->classes)
+        warn(w, YK_WARNING_UNUSED_CLASS,
+             "the smallest label of the training examples is %u, but labels count from 0: the model has %u "
+             "classes, %u more than it needs; subtract %u from the labels",
+             d->first_class, r->classes, d->first_class, d->first_class);
+    if (d->classes == 1 || !is_shifted(d) || (reversed && !(d->unseen.share > 0.01)) ||
+        (r->test_examples && r->test_examples < MIN_TESTS))
+        return;
+    if (d->unseen.share > 0.01)
+        warn(w, YK_WARNING_LABEL_SHIFT,
+             "%.3g %% of the test examples have a label that no training example has, such as %u: check the "
+             "labels, and that both sets are random samples of the same data",
+             100.0 * d->unseen.share, d->unseen.label);
+    else
+        warn(w, YK_WARNING_LABEL_SHIFT,
+             "%.3g %% of the training examples, but %.3g %% of the test examples have the label %u: check "
+             "that "
+             "both sets are random samples of the same data",
+             100.0 * d->shifted.train, 100.0 * d->shifted.test, d->shifted.label);
+}
+
+/* One learning rate for all columns is too small for most of them, or too large for the largest one. */
+static void check_scales(const yk_outcome *r, yk_observation *w)
+{
+    const yk_data_check *d = &r->data;
+    if (!r->adaptive && yk_data_is_unscaled(d) && d->large.much_smaller > 0.2)
+        warn(w, YK_WARNING_UNSCALED,
+             "the values of column %lld (counted from 0) are about %.3g, more than 1000 times as large as "
+             "%.0f %% of the "
+             "others: "
+             "the model hardly learns from these; scale the features (csv: ?scale=standard)",
+             (long long)d->large.column, d->large.size, 100.0 * d->large.much_smaller);
+}
 
 static void check_data(const yk_outcome *r, yk_observation *w)
 {
@@ -292,9 +407,10 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              (unsigned long long)d->examples);
     if (r->examples && r->global_batch > r->examples)
         warn(w, YK_WARNING_BATCH_TOO_LARGE,
-             "the data has %llu examples, fewer than the %llu of one global batch: some workers have "
-             "none; use a smaller --batch or fewer --workers",
-             (unsigned long long)r->examples, (unsigned long long)r->global_batch);
+             "the data has %llu examples, fewer than the %llu of one global batch: %s",
+             (unsigned long long)r->examples, (unsigned long long)r->global_batch,
+             r->workers > 1 ? "some workers have none; use a smaller --batch or fewer --workers"
+                            : "an epoch is a single step; use a smaller --batch");
     if (d->overlap >= 0.02)
         warn(w, YK_WARNING_TEST_IN_TRAINING,
              "about %.0f %% of the test examples are also training examples: the test results are too "
@@ -303,7 +419,8 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              100.0 * d->overlap);
     if (d->examples && d->column >= 0)
         warn(w, YK_WARNING_LABEL_LEAK,
-             "column %lld alone predicts the label of %.1f %% of the examples (majority class: %.1f %%): "
+             "column %lld (counted from 0) alone predicts the label of %.1f %% of the examples (majority "
+             "class: %.1f %%): "
              "check "
              "that it is not derived from the label",
              (long long)d->column, 100.0 * d->column_accuracy, 100.0 * d->majority);
@@ -338,12 +455,16 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
     const bool one_class = r->data.classes == 1;
     const bool nothing = one_class || r->data.constant; /* to learn */
     const bool reversed = !nothing && check_reversed(r, w);
-    if (!nothing && !reversed && !check_rising(r, w) && !check_overfitting(r, w))
-        check_too_small(r, w);
-    if (!nothing)
-        check_oscillation(r, w);
+    const bool rises = !nothing && !reversed && check_rising(r, w);
+    const bool overfits = !nothing && !reversed && !rises && check_overfitting(r, w);
+    const bool too_small = !nothing && !reversed && !rises && !overfits && check_too_small(r, w);
     if (!nothing && !reversed)
-        check_majority(r, w);
+        check_oscillation(r, rises, w);
+    if (!nothing && !reversed)
+        check_majority(r, too_small, w);
+    if (!nothing && !rises && !too_small)
+        check_scales(r, w);
+    check_labels(r, reversed, w);
     check_data(r, w);
     if (r->bad_records)
         warn(w, YK_WARNING_BAD_RECORDS, "%llu bad record%s skipped", (unsigned long long)r->bad_records,

@@ -30,6 +30,13 @@ static const struct {
     [YK_WARNING_ONE_CLASS] = {"Only one class", "There is nothing to learn. Check the labels of the data."},
     [YK_WARNING_CONSTANT_FEATURES] = {"All examples have the same features",
                                       "There is nothing to learn. Check the data."},
+    [YK_WARNING_UNSCALED] = {"Features that are not scaled",
+                             "The model learns mostly from the columns with large values. Scale the "
+                             "features."},
+    [YK_WARNING_UNUSED_CLASS] = {"Labels do not count from 0",
+                                 "The model has classes that do not occur. Subtract the smallest label."},
+    [YK_WARNING_LABEL_SHIFT] = {"The test set has other labels than the training set",
+                                "Check that both are random samples of the same data."},
     [YK_WARNING_WORSE_THAN_CHANCE] =
         {"Worse than chance", "The labels or the columns of the test set do not mean the same as in the "
                               "training set. Check both files."},
@@ -40,7 +47,8 @@ static const struct {
     [YK_WARNING_HASH_COLLISIONS] = {"Many hash collisions",
                                     "Different keys share a weight. Use a larger --hash-bits."},
     [YK_WARNING_BATCH_TOO_LARGE] = {"Fewer examples than one global batch",
-                                    "Some workers have no examples. Use a smaller batch or fewer workers."},
+                                    "Each step uses all of the data, and some workers may have none. Use a "
+                                    "smaller batch or fewer workers."},
     [YK_WARNING_FEWER_UPDATES] = {"Fewer updates because of a larger batch",
                                   "At a fixed number of epochs, a larger batch means fewer steps. This alone "
                                   "changes loss and accuracy. Compare runs with equal steps, or raise the "

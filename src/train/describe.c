@@ -97,6 +97,9 @@ void yk__print_plan(const yk__trainer *t)
                 : t->result->threads_used < p->threads
                     ? ": more do not help with this model, batch size and number of cores"
                     : "");
+    if (c->hash_bits && !t->train.source->hashed_into)
+        yk_note("--hash-bits %lld has no effect: the keys of %s are not hashed", (long long)c->hash_bits,
+                c->data);
     if (t->cluster.role != YK__SINGLE)
         print_processes(t);
     if (t->result->best_known)

@@ -11,10 +11,18 @@ const double yk__max_loss = 1e6;
 
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
 {
+    const double lr = t->result->lr, usual = yk_optim_defaults(t->group[0].optim.kind).lr;
+    if (yk_data_is_unscaled(&t->data_check))
+        return yk_fail(
+            YK_EDIVERGED,
+            "training diverged at step %llu: %s is %g; the values of column %lld (counted from 0) are about "
+            "%.3g: scale the features (csv: ?scale=standard)",
+            (unsigned long long)step, what, value, (long long)t->data_check.large.column,
+            t->data_check.large.size);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
                    "data; try --lr %g",
-                   (unsigned long long)step, what, value, t->result->lr, t->result->lr / 10.0);
+                   (unsigned long long)step, what, value, lr, fmin(lr / 10.0, usual));
 }
 
 /* Rows of a test set that is streamed. */

@@ -151,16 +151,20 @@ void yk__add_warnings(yk__trainer *t)
 {
     yk_result *r = t->result;
     const yk_progress_state at = yk__progress_now(t);
+    const yk_optim_kind kind = t->group[0].optim.kind;
     size_t points;
     const yk_curve_point *curve = yk_observer_curve(t->observer, &points);
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
                                 .point = curve,
                                 .points = points,
                                 .lr = r->lr,
+                                .default_lr = yk_optim_defaults(kind).lr,
                                 .classes = t->model->shape.classes,
                                 .examples = t->train.examples,
                                 .test_examples = t->tested ? t->test.examples : 0,
                                 .global_batch = r->plan.global_batch,
+                                .workers = r->plan.workers,
+                                .adaptive = kind != YK_SGD && kind != YK_MOMENTUM,
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,
                                 .data = t->data_check};

@@ -108,6 +108,8 @@ static yk_status make_model(yk__trainer *t)
         return st;
     t->result->load_seconds = yk_now() - t->process_started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
+    if (net.standardize)
+        t->data_check.large.size = 1.0;
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,

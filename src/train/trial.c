@@ -6,9 +6,10 @@
  *
  *     training ......................| same | worker | batch | async | same | worker | batch | async | ... | summary
  *
- * The speedup of a change is the median over the rounds. A trial is the loop of loop.c with a trainer of its own, which shares
- * only the model and the data. It is not the chief, so it neither evaluates nor saves. The first part of each trial warms
- * up. All trials together take a small part of the training time.
+ * The speedup of a change is the ratio of good trials: the upper quartiles over the rounds. A trial is the loop of loop.c with
+ * a trainer of its own, which shares only the model and the data. It is not the chief, so it neither evaluates nor saves. The
+ * first part of each trial warms up. The rest counts whole steps; if epochs are short, whole epochs, because the last step of
+ * an epoch has fewer examples but may take as long as the others. All trials together take a small part of the training time.
  *
  * Processes of a job try only twice the batch, each on its own, to measure how much longer computing takes. There are no
  * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
@@ -23,7 +24,7 @@
 #include <sys/resource.h>
 
 static const double min_trained = 1.0;                   /* seconds of a run that makes trials */
-static const double max_share = 0.08, max_seconds = 0.5; /* of all trials */
+static const double max_share = 0.15, max_seconds = 0.5; /* of all trials */
 static const double shortest = 4e-3;                     /* seconds of a trial, at least, and */
 enum { STEPS = 12, MIN_ROUNDS = 2, MAX_ROUNDS = 9 };     /* as many unchanged steps */
 static const double warm_up = 0.4;                       /* share of a trial */
@@ -35,6 +36,7 @@ typedef struct {
     yk_config config;
     yk_result result;
     volatile sig_atomic_t stop;
+    uint64_t unit;        /* examples: the rate counts whole multiples of them */
     double seconds, rate; /* of this trial; examples per second */
 } trial;
 
@@ -84,20 +86,33 @@ static void set_up(const yk__trainer *t, int change, trial *r)
     }
 }
 
+/* Waits until the workers complete the next unit of examples, or for the length of a trial. Returns the examples so far. */
+static uint64_t next_unit(const trial *r, double *now_out)
+{
+    const double deadline = yk_now() + r->seconds;
+    yk_phases_sample s;
+    yk_phases_read_all(r->trainer.phases, r->trainer.local_workers, &s);
+    const uint64_t before = s.examples / r->unit;
+    do {
+        yk_sleep(r->seconds / 500.0);
+        yk_phases_read_all(r->trainer.phases, r->trainer.local_workers, &s);
+        *now_out = yk_now();
+    } while (s.examples / r->unit == before && *now_out < deadline);
+    return s.examples;
+}
+
 /* Two threads: one trains (and starts the other workers), the other one reads the clock. */
 static yk_status train_or_time(void *context, int me)
 {
     trial *r = context;
-    yk__trainer *u = &r->trainer;
-    yk_phases_sample before, after;
+    double began, ended;
     if (me)
-        return yk_team_run(u->team, yk__train_worker, u);
+        return yk_team_run(r->trainer.team, yk__train_worker, &r->trainer);
     yk_sleep(warm_up * r->seconds);
-    const double began = yk_now();
-    yk_phases_read_all(u->phases, u->local_workers, &before);
+    const uint64_t before = next_unit(r, &began);
     yk_sleep((1.0 - warm_up) * r->seconds);
-    yk_phases_read_all(u->phases, u->local_workers, &after);
-    r->rate = (double)(after.examples - before.examples) / (yk_now() - began);
+    const uint64_t after = next_unit(r, &ended);
+    r->rate = (double)(after - before) / (ended - began);
     __atomic_store_n(&r->stop, 1, __ATOMIC_RELAXED);
     return YK_OK;
 }
@@ -109,7 +124,7 @@ static uint64_t steps_so_far(const yk__trainer *t, const yk_plan *plan)
     return yk__progress_now(t).examples / per_step;
 }
 
-static yk_status try_change(const yk__trainer *t, int change, double seconds, double *rate_out)
+static yk_status try_change(const yk__trainer *t, int change, double seconds, uint64_t unit, double *rate_out)
 {
     trial *r = yk_alloc(1, sizeof *r, "a trial");
     yk_team *two = NULL;
@@ -117,6 +132,7 @@ static yk_status try_change(const yk__trainer *t, int change, double seconds, do
     if (!st) {
         set_up(t, change, r);
         r->seconds = seconds;
+        r->unit = unit;
         if (!(st = yk__create_workers(&r->trainer))) {
             yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
             st = yk_team_run(two, train_or_time, r);
@@ -173,10 +189,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *x, int n)
+/* The rate of an undisturbed trial: other programs, and other users of a virtual machine, only make trials slower. */
+static double upper_quartile(double *x, int n)
 {
     qsort(x, (size_t)n, sizeof *x, by_value);
-    return (x[n / 2] + x[(n - 1) / 2]) / 2.0;
+    return x[n - 1 - n / 4];
 }
 
 static double cpu_seconds(const struct rusage *u)
@@ -185,31 +202,39 @@ static double cpu_seconds(const struct rusage *u)
            (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e-6;
 }
 
-static yk_status run_trials(const yk__trainer *t, int rounds, double each, yk_trials *out)
+/* An epoch, if the measured part of a trial has one; otherwise a step. */
+static uint64_t unit_of(const yk__trainer *t, double trained, double each)
 {
-    double speedup[YK_CHANGES][MAX_ROUNDS], longer[MAX_ROUNDS]; /* longer: seconds of a step */
+    yk_phases_sample all;
+    yk_phases_read_all(t->phases, t->local_workers, &all);
+    const double rate = trained > 0.0 ? (double)all.examples / trained : 0.0;
+    return rate * (1.0 - warm_up) * each > (double)t->train.rows->n ? t->train.rows->n : 1;
+}
+
+static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint64_t unit, yk_trials *out)
+{
+    double rate[TRIALS][MAX_ROUNDS] = {{0.0}}, speed[TRIALS];
     const double examples = (double)t->plan->batch * t->local_workers,
                  deadline = yk_now() + 2.0 * max_seconds;
     double unused;
-    yk_status st = try_change(t, SAME, each, &unused); /* later trials get the memory that this one frees */
+    yk_status st =
+        try_change(t, SAME, each, unit, &unused); /* later trials get the memory that this one frees */
     int i = 0;
-    for (; !st && i < rounds && yk_now() < deadline; i++) { /* it takes longer on a busy host */
-        double rate[TRIALS] = {0.0};
+    for (; !st && i < rounds && yk_now() < deadline; i++) /* it takes longer on a busy host */
         for (int k = 0; !st && k < TRIALS; k++) {
             const int change = (k + i) % TRIALS; /* a different one first in each round */
-            st = is_tried(t, change) ? try_change(t, change, each, &rate[change]) : YK_OK;
+            st = is_tried(t, change) ? try_change(t, change, each, unit, &rate[change][i]) : YK_OK;
         }
-        for (int k = 0; k < YK_CHANGES; k++)
-            speedup[k][i] = rate[SAME] > 0.0 ? rate[k] / rate[SAME] : 0.0;
-        longer[i] = rate[SAME] > 0.0 && rate[YK_CHANGE_BATCH] > 0.0
-                        ? 2.0 * examples / rate[YK_CHANGE_BATCH] - examples / rate[SAME]
-                        : 0.0;
-    }
     if (st || i < MIN_ROUNDS)
         return st;
+    for (int k = 0; k < TRIALS; k++)
+        speed[k] = upper_quartile(rate[k], i);
+    if (!(speed[SAME] > 0.0))
+        return YK_OK;
     for (int k = 0; k < YK_CHANGES && t->cluster.role == YK__SINGLE; k++)
-        out->speedup[k] = median(speedup[k], i);
-    out->longer = median(longer, i);
+        out->speedup[k] = speed[k] / speed[SAME];
+    if (speed[YK_CHANGE_BATCH] > 0.0) /* seconds of a step */
+        out->longer = 2.0 * examples / speed[YK_CHANGE_BATCH] - examples / speed[SAME];
     return YK_OK;
 }
 
@@ -225,7 +250,7 @@ void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
     getrusage(RUSAGE_SELF, &before);
     if (rounds < MIN_ROUNDS)
         return;
-    run_trials(t, rounds, each, out); /* an error means: no estimates */
+    run_trials(t, rounds, each, unit_of(t, trained, each), out); /* an error means: no estimates */
     getrusage(RUSAGE_SELF, &after);
     out->peak_rss = (double)before.ru_maxrss * 1024.0;
     out->cpu_seconds = cpu_seconds(&after) - cpu_seconds(&before);

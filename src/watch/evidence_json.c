@@ -20,7 +20,7 @@ static void worker(yk_json *j, const yk_worker_evidence *w)
                  {"timed", p->timed}, {"barriers", p->barriers}, {"last", p->last});
     yk_json_text(j, "host", w->host);
     YK_JSON_REALS(j, {"seconds", p->seconds}, {"step_mean", p->step_mean},
-                  {"step_deviation", p->step_deviation}, {"stopped", w->stopped},
+                  {"step_deviation", p->step_deviation}, {"stopped", w->stopped}, {"delayed", w->delayed},
                   {"bytes_per_step", w->bytes_per_step}, {"link_rate", w->link_rate},
                   {"peer_rate", w->peer_rate});
     yk_json_object(j, "phases"); /* seconds */
@@ -35,7 +35,7 @@ static void server(yk_json *j, const yk_server_evidence *s)
     yk_json_object(j, NULL);
     yk_json_int(j, "rank", s->rank);
     yk_json_text(j, "host", s->host);
-    YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped});
+    YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped}, {"delayed", s->delayed});
     yk_json_end(j);
 }
 

@@ -18,7 +18,8 @@
  *         this run has more threads than cores      cpu (oversubscribed), unless data, the network, a server or a much
  *                                                   slower worker explains it
  *     the largest of these, if at least 20 % of the time (a slow asynchronous worker: 10 %):
- *         waiting for input                         disk if a disk is always busy, else input pipeline
+ *         waiting for input                         disk if a disk is always busy, else input pipeline; data in memory:
+ *                                                   only if reading it takes longer than computing
  *         waiting for parameters, sending           parameter server, if one handles messages for most of that time;
  *                                                   network bandwidth or latency, if bytes or round trips explain it;
  *                                                   else synchronisation. On one host, there is no network
@@ -60,6 +61,7 @@ typedef struct {
     const char *host; /* borrowed; NULL: not known */
     yk_phases_sample phases;
     double stopped;              /* share of the time in which its process was stopped */
+    double delayed;              /* threads of its process that were runnable but had no core */
     double bytes_per_step;       /* sent and received */
     double link_rate, peer_rate; /* to the host of the chief, and to a third host; 0: not known */
 } yk_worker_evidence;
@@ -71,6 +73,7 @@ typedef struct {
     double busy;      /* share of the time in which it handled messages */
     double cpu;       /* cores that it used */
     double stopped;   /* share of the time in which it was stopped */
+    double delayed;   /* threads that were runnable but had no core */
 } yk_server_evidence;
 
 /* Changes whose effect is estimated. */

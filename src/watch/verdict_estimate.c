@@ -12,6 +12,15 @@ static double min(double a, double b)
     return a < b ? a : b;
 }
 
+/* The limit of a change: a worker adds at most its share, and a step with twice the examples does not take less time. A trial
+ * that exceeds it was disturbed. */
+static double limit(const yk_evidence *e, yk_change change)
+{
+    if (change == YK_CHANGE_WORKER && e->workers > 0)
+        return (e->workers + 1.0) / e->workers;
+    return change == YK_CHANGE_BATCH ? 2.0 : largest;
+}
+
 /* A trial is better than `estimate`, which is computed from the times of the run. */
 static void add(yk_verdict *v, const yk_evidence *e, yk_change change, double estimate)
 {
@@ -20,7 +29,7 @@ static void add(yk_verdict *v, const yk_evidence *e, yk_change change, double es
     if (!isfinite(speedup))
         return;
     v->estimate[v->nestimates].change = name[change];
-    v->estimate[v->nestimates++].speedup = speedup;
+    v->estimate[v->nestimates++].speedup = min(speedup, limit(e, change));
 }
 
 /* The share of a worker's time in which it uses a core. */
@@ -118,7 +127,9 @@ static double estimate_async(const yk__facts *f)
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const bool stopped = f->stopped >= 0 || (f->slowest >= 0 && e->measured[f->slowest].stopped > 0.2);
+    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
+    const bool stopped =
+        f->stopped >= 0 || (slow && fmax(slow->stopped, yk__starved(f, slow->delayed)) > 0.2);
     if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE || stopped)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */

@@ -50,10 +50,11 @@ static void find_rates(const yk_evidence *e, yk__facts *f)
 
 /* ---- who is slow */
 
-/* The share of a worker's time in which it waited for others. */
-static double waiting_share(const yk_worker_evidence *w, bool ranks)
+/* The share of a worker's time in which it waited for others. Messages of asynchronous workers do not wait for other workers. */
+static double waiting_share(const yk_worker_evidence *w, const yk_evidence *e)
 {
-    return w->phases.seconds > 0.0 ? yk__waited(w, ranks) / w->phases.seconds : 0.0;
+    const double waited = yk__waited(w, e->ranks > 1 && e->synchronous);
+    return w->phases.seconds > 0.0 ? waited / w->phases.seconds : 0.0;
 }
 
 /* Of the workers other than i (-1: of all): means. */
@@ -61,8 +62,15 @@ typedef struct {
     double step, waiting, stopped, rate;
 } others;
 
-static others others_of(const yk_evidence *e, int i)
+/* The share of the time in which a process was stopped, or had no core. */
+static double halted(const yk__facts *f, double stopped, double delayed)
 {
+    return fmax(stopped, yk__starved(f, delayed));
+}
+
+static others others_of(const yk__facts *f, int i)
+{
+    const yk_evidence *e = f->e;
     others o = {0};
     const double n = i < 0 ? e->nmeasured : e->nmeasured - 1;
     for (int k = 0; k < e->nmeasured; k++) {
@@ -70,8 +78,8 @@ static others others_of(const yk_evidence *e, int i)
         if (k == i || !(w->phases.seconds > 0.0))
             continue;
         o.step += yk__busy_step(w, e->ranks > 1) / n;
-        o.waiting += waiting_share(w, e->ranks > 1) / n;
-        o.stopped += w->stopped / n;
+        o.waiting += waiting_share(w, e) / n;
+        o.stopped += halted(f, w->stopped, w->delayed) / n;
         o.rate += (double)w->phases.steps / w->phases.seconds / n;
     }
     return o;
@@ -86,30 +94,33 @@ static void set_slowest(yk__facts *f, int i, double factor)
 }
 
 /* Whether all others wait for worker i: its own work takes longer, and it waits less than they do. */
-static bool is_slowest(const yk_evidence *e, int i, double *factor_out)
+static bool is_slowest(const yk__facts *f, int i, double *factor_out)
 {
+    const yk_evidence *e = f->e;
     const yk_worker_evidence *w = &e->measured[i];
-    const others o = others_of(e, i);
+    const others o = others_of(f, i);
     const double last = w->phases.barriers ? (double)w->phases.last / (double)w->phases.barriers : 1.0;
     const double factor = o.step > 0.0 ? yk__busy_step(w, e->ranks > 1) / o.step : 0.0;
     *factor_out = factor;
-    return factor > slow_factor && o.waiting - waiting_share(w, e->ranks > 1) > 0.1 &&
+    return factor > slow_factor && o.waiting - waiting_share(w, e) > 0.1 &&
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
-/* Whether worker i was stopped so often that the job could only run in between. */
-static bool is_stopped(const yk_evidence *e, int i, double *factor_out)
+/* Whether worker i was halted so often that the job could only run in between. */
+static bool is_stopped(const yk__facts *f, int i, double *factor_out)
 {
-    const double stopped = e->measured[i].stopped, more = stopped - others_of(e, i).stopped;
+    const yk_worker_evidence *w = &f->e->measured[i];
+    const double stopped = halted(f, w->stopped, w->delayed), more = stopped - others_of(f, i).stopped;
     *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
     return more > often_stopped;
 }
 
 /* Asynchronous workers do not wait for a slow one; but it contributes less. Returns the share of the job's speed that is lost. */
-static double behind(const yk_evidence *e, int i, double *factor_out)
+static double behind(const yk__facts *f, int i, double *factor_out)
 {
+    const yk_evidence *e = f->e;
     const yk_phases_sample *l = &e->measured[i].phases;
-    const double rate = l->seconds > 0.0 ? (double)l->steps / l->seconds : 0.0, mean = others_of(e, i).rate;
+    const double rate = l->seconds > 0.0 ? (double)l->steps / l->seconds : 0.0, mean = others_of(f, i).rate;
     *factor_out = rate > 0.0 ? mean / rate : 0.0;
     return mean > 0.0 ? fmax(1.0 - rate / mean, 0.0) / e->nmeasured : 0.0;
 }
@@ -122,13 +133,13 @@ static void find_slowest(yk__facts *f)
     f->slowest = f->stopped = -1;
     for (int i = 0; i < e->nservers;
          i++) /* a limit for all processes of a container stops the workers as well */
-        if (e->server[i].stopped - others_of(e, -1).stopped > often_stopped)
+        if (halted(f, e->server[i].stopped, e->server[i].delayed) - others_of(f, -1).stopped > often_stopped)
             f->stopped = i;
     for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
-        if (is_stopped(e, i, &factor) && factor > f->slowest_factor)
+        if (is_stopped(f, i, &factor) && factor > f->slowest_factor)
             set_slowest(f, i, factor);
     for (int i = 0; f->slowest < 0 && e->nmeasured > 1 && i < e->nmeasured; i++)
-        if (is_slowest(e, i, &factor))
+        if (is_slowest(f, i, &factor))
             set_slowest(f, i, factor);
 }
 
@@ -264,7 +275,9 @@ static double oversubscription(yk__facts *f)
         f->shared_cores = f->cores; /* all ranks are pinned to the same few of them */
         return f->delayed;
     }
-    if (!(cores > 0.0) || f->threads < cores + 0.5 || f->cpu_host < 0.85 * cores)
+    /* synchronous threads run in turns, and may leave cores idle at the barriers in between */
+    const bool turns = f->e->synchronous && f->e->ranks <= 1 && f->share[YK_PHASE_WORKERS] >= yk__significant;
+    if (!(cores > 0.0) || f->threads < cores + 0.5 || (f->cpu_host < 0.85 * cores && !turns))
         return 0.0;
     const double lost = 1.0 - cores / f->threads;
     const bool full = f->cpu > 0.85 * cores; /* this run alone uses them all */
@@ -293,7 +306,7 @@ static void find_slower_work(yk__facts *f)
     const yk_evidence *e = f->e;
     double factor, computed = 0.0, examples = 0.0;
     for (int i = 0; e->nmeasured > 1 && f->slowest < 0 && i < e->nmeasured; i++) {
-        const double lost = behind(e, i, &factor);
+        const double lost = behind(f, i, &factor);
         if (factor > 1.6 && lost > f->waste[YK_VERDICT_STRAGGLER] && lost > 0.1) {
             set_slowest(f, i, factor);
             f->waste[YK_VERDICT_STRAGGLER] = lost;
@@ -323,7 +336,9 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     find_slowest(f);
     const double *s = f->share;
     const bool disk = yk__known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
-    f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
+    if (e->streamed ||
+        s[YK_PHASE_INPUT] > s[YK_PHASE_COMPUTE]) /* else it is work: rows are read from memory */
+        f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
     if (f->several_hosts)
@@ -333,13 +348,15 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
         divide_messages(f);
     if (!e->synchronous)
         find_slower_work(f);
-    /* what a process loses while it is stopped, all that wait for it lose */
-    if (f->slowest >= 0 && e->measured[f->slowest].stopped > often_stopped)
+    /* what a process loses while it is halted, all that wait for it lose */
+    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
+    const double lost = slow ? halted(f, slow->stopped, slow->delayed) : 0.0;
+    if (lost > often_stopped)
         f->waste[YK_VERDICT_STRAGGLER] =
-            fmax(f->waste[YK_VERDICT_STRAGGLER],
-                 e->measured[f->slowest].stopped / (e->synchronous ? 1 : e->nmeasured));
+            fmax(f->waste[YK_VERDICT_STRAGGLER], lost / (e->synchronous ? 1 : e->nmeasured));
     if (f->stopped >= 0) {
-        f->waste[YK_VERDICT_STRAGGLER] = fmax(e->server[f->stopped].stopped, f->messages);
+        const yk_server_evidence *server = &e->server[f->stopped];
+        f->waste[YK_VERDICT_STRAGGLER] = fmax(halted(f, server->stopped, server->delayed), f->messages);
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;
     }
     f->oversubscribed = oversubscription(f);

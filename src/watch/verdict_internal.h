@@ -35,8 +35,8 @@ typedef struct {
     yk__slow_link slow_link;
     int slowest; /* index of the straggler in `measured`; -1: none */
     double slowest_factor, slowest_last;
-    int stopped; /* index of a server in `server` that was stopped for much of the time; -1: none */
-    int server;  /* index of the busiest server; -1: none */
+    int stopped; /* index of a server in `server` that was stopped, or had no core, for much of the time; -1: none */
+    int server; /* index of the busiest server; -1: none */
 } yk__facts;
 
 /* The reason for a verdict. With YK__LOST_TIME, its kind is the reason. */
@@ -62,6 +62,16 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v);
 static inline double yk__known(double x, double otherwise)
 {
     return isfinite(x) ? x : otherwise;
+}
+
+/* The share of the time in which a process had no core. On a full host, all processes compete: then, this says nothing about
+ * one of them. */
+static inline double yk__starved(const yk__facts *f, double delayed)
+{
+    const int processes = f->e->ranks - f->e->nservers;
+    const double threads = processes > 0 ? fmax((double)f->e->workers / processes, 1.0) : 1.0;
+    const bool full = f->cpu_host >= 0.85 * f->host_cores && !f->several_hosts;
+    return full ? 0.0 : fmin(yk__known(delayed, 0.0) / threads, 1.0);
 }
 
 /* Seconds in which a worker waited for others: for workers, and in a job for messages. */

@@ -193,9 +193,36 @@ static void describe_server(const yk__facts *f, yk_verdict *v)
 static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
 {
     const yk_server_evidence *s = &f->e->server[f->stopped];
-    say(v, "rank %d (%s), a parameter server, was stopped for %.0f %% of the time; the workers waited for it",
-        s->rank, s->host ? s->host : "unknown host", 100.0 * s->stopped);
-    advise(v, "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host");
+    const double starved = yk__starved(f, s->delayed);
+    const bool stopped = s->stopped >= starved;
+    say(v, "rank %d (%s), a parameter server, %s for %.0f %% of the time; the workers waited for it", s->rank,
+        s->host ? s->host : "unknown host", stopped ? "was stopped" : "had no core",
+        100.0 * fmax(s->stopped, starved));
+    advise(v,
+           stopped
+               ? "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host"
+               : "another program uses its core: stop that program, or let this process use other cores "
+                 "(taskset, nice)");
+}
+
+/* A worker that was stopped, or had no core, for much of the time. */
+static void describe_halted(const yk__facts *f, const yk_worker_evidence *w, const char *name, yk_verdict *v)
+{
+    const bool synchronous = f->e->synchronous;
+    const char *others = synchronous ? "; the others waited for it" : "",
+               *async = synchronous ? "; or do not wait for it: --mode async" : "",
+               *quorum = synchronous && f->e->ranks > 1 && !f->e->quorum ? ", or --quorum" : "";
+    const double starved = yk__starved(f, w->delayed);
+    if (w->stopped >= starved) {
+        say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped, others);
+        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s%s", name, async, quorum);
+    } else {
+        say(v, "%s had no core for %.0f %% of the time%s", name, 100.0 * starved, others);
+        advise(v,
+               "another program uses its core: stop that program, or let %s use other cores (taskset, "
+               "nice)%s%s",
+               name, async, quorum);
+    }
 }
 
 static void describe_straggler(const yk__facts *f, yk_verdict *v)
@@ -209,10 +236,11 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     const yk_worker_evidence *w = &e->measured[f->slowest];
     worker_name(w, e, name);
     duration(yk__busy_step(w, e->ranks > 1), slow);
-    if (w->stopped > 0.2)
-        say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped,
-            e->synchronous ? "; the others waited for it" : "");
-    else if (e->synchronous)
+    if (fmax(w->stopped, yk__starved(f, w->delayed)) > 0.2) {
+        describe_halted(f, w, name, v);
+        return;
+    }
+    if (e->synchronous)
         say(v,
             "%s takes %.1f times as long per step as the others (%s), and was last at %.0f %% of the "
             "barriers; the workers waited %.0f %% of the time",
@@ -220,9 +248,9 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
             f->slowest_factor, 100.0 * v->share);
-    advise(v, "check what %s %s%s%s",
-           w->stopped > 0.2 ? "stops (a CPU limit, a debugger) or slows down" : "slows down the host of",
-           name, e->synchronous ? "; or do not wait for it: --mode async" : "",
+    advise(v, "check what slows down %s%s%s%s%s", f->several_hosts ? "the host of " : "", name,
+           f->several_hosts ? "" : ", for example another program on its core",
+           e->synchronous ? "; or do not wait for it: --mode async" : "",
            e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
 }
 

@@ -17,6 +17,7 @@ import time
 
 SECONDS = float(os.environ.get("YK_ESTIMATE_SECONDS", "3"))
 ROUNDS = int(os.environ.get("YK_ESTIMATE_ROUNDS", "2"))
+START = float(os.environ.get("YK_ESTIMATE_START", "1.4"))  # seconds until the processes of a job train
 LIMIT = float(os.environ.get("YK_ESTIMATE_LIMIT", "600"))
 CHANGES = ("one more worker", "twice the batch", "asynchronous")
 CORES = len(os.sched_getaffinity(0))
@@ -54,7 +55,7 @@ def run(yoke, directory, model, data, options, evidence):
         command += [f"--{k}", str(v)]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "YK_EVIDENCE": evidence}
     process = subprocess.Popen(command, cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(SECONDS + (1.4 if "launch" in options else 0.3))
+    time.sleep(SECONDS + (START if "launch" in options else 0.3))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     at = out.find("{")

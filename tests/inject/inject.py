@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -109,6 +110,49 @@ def run_stopped(process, rank, stopped, running):
         time.sleep(running)
 
 
+def pin(process, rank, nice):
+    """Pins a rank to one core, and starts another program there."""
+    target, core = wait_for_rank(process, rank), max(os.sched_getaffinity(0))
+    for thread in os.listdir(f"/proc/{target}/task"):
+        os.sched_setaffinity(int(thread), {core})
+        os.setpriority(os.PRIO_PROCESS, int(thread), nice)
+    spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    os.sched_setaffinity(spinner.pid, {core})
+    return spinner
+
+
+def write_slowly(path, rate, out):
+    """Writes a file to a pipe, at so many bytes per second."""
+    with open(path, "rb") as f, out:
+        try:
+            while piece := f.read(int(rate / 50)):
+                out.write(piece)
+                out.flush()
+                time.sleep(0.02)
+        except BrokenPipeError:
+            pass
+
+
+def disturb(process, row, directory, limit, spinners):
+    """What the row does to the running job. Returns when the job should be left alone."""
+    end = threading.Timer(row.seconds, process.send_signal, (signal.SIGINT,)) if row.seconds else None
+    if row.seconds:
+        if row.stop or row.limit or row.beside:
+            wait_for_rank(process, 0)
+        end.start()
+    if row.stop:
+        run_stopped(process, *row.stop)
+    if row.limit:
+        limit.write("cgroup.procs", str(wait_for_rank(process, row.limit[0])))
+    if row.beside:
+        spinners.append(pin(process, *row.beside))
+    if row.pipe:
+        write_slowly(os.path.join(directory, row.pipe[0]), row.pipe[1], process.stdin)
+    process.wait(timeout=90)
+    if end:
+        end.cancel()
+
+
 def run(yoke, row, directory, lan=None, evidence=None):
     """The summary of a run, its exit status, and what it wrote to stderr."""
     shutil.rmtree(os.path.join(directory, "run"), ignore_errors=True)
@@ -121,13 +165,10 @@ def run(yoke, row, directory, lan=None, evidence=None):
     spinners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(row.spin * table.CORES)]
     try:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            process = subprocess.Popen(command, cwd=directory, env=env, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command, cwd=directory, env=env, stdout=out, stderr=err,
+                                       stdin=subprocess.PIPE if row.pipe else subprocess.DEVNULL)
             try:
-                if row.stop:
-                    run_stopped(process, *row.stop)
-                if row.limit:
-                    limit.write("cgroup.procs", str(wait_for_rank(process, row.limit[0])))
-                process.wait(timeout=90)
+                disturb(process, row, directory, limit, spinners)
             except subprocess.TimeoutExpired:
                 process.terminate()
                 process.wait()
@@ -178,6 +219,34 @@ def is_disturbed(row, summary):
     return not row.spin and bool(row.kinds) and ("busy_host" in kinds or "other programs use" in text)
 
 
+def make_tables(put):
+    """CSV files of two and of ten classes, with mistakes."""
+    r = random.Random(3)
+    header = "x1,x2,x3,x4,label\n"
+
+    def table(n, scale=1.0):
+        for _ in range(n):
+            x = [r.gauss(0, 1) for _ in range(4)]
+            yield x, int(x[0] + x[1] + x[2] + r.gauss(0, 0.7) > 0), scale
+
+    def lines(rows):
+        return [header] + [",".join(f"{v * (scale if k == 0 else 1):.5g}" for k, v in enumerate(x)) + f",{y}\n" for x, y, scale in rows]
+
+    train = list(table(4000))
+    labels = [y for _, y, _ in train]
+    r.shuffle(labels)
+    put("train.csv", lines(train))
+    put("test.csv", lines(table(1000)))
+    put("shuffled.csv", lines((x, y, s) for (x, _, s), y in zip(train, labels)))
+    put("one-or-two.csv", lines((x, y + 1, s) for x, y, s in train))
+    put("rare.csv", lines((x, y, s) for x, y, s in train if not y or r.random() < 0.02))
+    put("large.csv", lines((x, y, 1e6) for x, y, _ in train))
+    centers = [[r.gauss(0, 2) for _ in range(4)] for _ in range(10)]
+    digits = [([c + r.gauss(0, 1) for c in centers[i % 10]], i % 10, 1.0) for i in range(4000)]
+    put("digits.csv", lines(digits[:3000]))
+    put("from-1.csv", lines((x, y + 1, s) for x, y, s in digits[3000:]))
+
+
 def make_data(yoke, directory):
     def gen(name, seed, size="features=5000&examples=4000"):
         subprocess.run([yoke, "data", "gen", f"synth:ctr?{size}&seed={seed}", "--out", name, "--format", "libsvm",
@@ -189,6 +258,7 @@ def make_data(yoke, directory):
         with open(os.path.join(directory, name), "w") as f:
             f.writelines(lines)
 
+    make_tables(put)
     clicks, other = gen("clicks.libsvm", 1), gen("other.libsvm", 2)
     put("large.libsvm", gen("all.libsvm", 1, "features=300&examples=22000")[:20000])
     with open(os.path.join(directory, "all.libsvm")) as f:

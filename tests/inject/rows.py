@@ -24,6 +24,9 @@ class Row:
     env: dict = field(default_factory=dict)
     stop: tuple = ()  # (rank, seconds stopped, seconds running): SIGSTOP and SIGCONT in turns
     limit: tuple = ()  # (rank, cores): the CPU limit of its cgroup; needs root
+    beside: tuple = ()  # (rank, nice): pinned to one core, with this nice value, beside another program
+    pipe: tuple = ()  # (file, bytes per second): standard input
+    seconds: float = 0.0  # ends the run with SIGINT after this time
     spin: int = 0  # other programs that use a core each
     cores: int = 1  # that the row needs
     lan: tuple = ()  # tc arguments of the links of three hosts; needs root
@@ -34,6 +37,8 @@ def bottlenecks():
     two = min(CORES, 2)
     yield Row("reader of 300 kB/s", "--model logreg --data libsvm:clicks.libsvm --test none --stream always --epochs 2",
               kinds=("input pipeline",), env={"YK_SLOW_READ": "300000"})
+    yield Row("data from a slow pipe", "--model logreg --data libsvm:- --features 5001 --test none",
+              kinds=("input pipeline",), pipe=("clicks.libsvm", 400000))
     yield Row("tiny synchronous steps", f"--model logreg --data {CLICKS} --test none --workers {two} --batch 4 --epochs 6",
               kinds=("synchronisation",), words="--batch", cores=2)
     yield Row("slow thread", f"--model softmax --data {SMALL} --workers 2 --batch 50 --steps 100 --test none",
@@ -47,8 +52,8 @@ def bottlenecks():
               kinds=("straggler",), words="rank 2", env={"YK_SLOW_WORKER": "1:15ms"})
     yield Row("rank stopped 70 %, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 20 --epochs 30 --test none",
               kinds=("straggler",), words="rank 1", stop=(1, 0.7, 0.3))
-    yield Row("rank stopped 70 %, servers", f"--model softmax --data {SMALL} --launch 3 --servers 1 --batch 20 --epochs 3 --test none",
-              kinds=("straggler",), words="rank 2", stop=(2, 0.07, 0.03))
+    yield Row("rank stopped 70 %, servers", f"--model softmax --data {SMALL} --launch 3 --servers 1 --batch 20 --epochs 1000000 --test none",
+              kinds=("straggler",), words="rank 2", stop=(2, 0.07, 0.03), seconds=2.5)
     yield Row("rank stopped 70 %, asynchronous",
               f"--model softmax --data {SMALL} --launch 3 --servers 1 --mode async --batch 20 --epochs 4 --test none",
               kinds=("straggler",), words="rank 2", stop=(2, 0.35, 0.15))
@@ -56,6 +61,15 @@ def bottlenecks():
               kinds=("straggler",), words="rank 0", stop=(0, 0.35, 0.15))
     yield Row("rank with 0.3 cores, replicas", f"--model softmax --data {SMALL} --launch 2 --batch 50 --epochs 40 --test none",
               kinds=("straggler",), words="rank 1", limit=(1, 0.3))
+    yield Row("rank with half a core, replicas", f"--model lenet5 --data {SMALL} --launch 2 --batch 32 --epochs 1000000 --test none",
+              kinds=("straggler",), words="rank 1", limit=(1, 0.5), seconds=3.0)
+    yield Row("rank beside another program on its core", f"--model lenet5 --data {SMALL} --launch 3 --batch 32 --epochs 1000000 --test none",
+              kinds=("straggler",), words="rank 1", beside=(1, 0), seconds=3.0, cores=4)
+    yield Row("rank at nice 19 beside another program", f"--model softmax --data {SMALL} --launch 3 --batch 100 --epochs 1000000 --test none",
+              kinds=("straggler",), words="rank 2", beside=(2, 19), seconds=3.0, cores=4)
+    yield Row("server beside another program on its core",
+              f"--model softmax --data {SMALL} --launch 3 --servers 1 --mode async --batch 20 --epochs 1000000 --test none",
+              kinds=("straggler", "parameter server"), words="rank 0", beside=(0, 0), seconds=3.0, cores=4)
     yield Row("server with 0.3 cores", f"--model softmax --data {SMALL} --launch 2 --servers 1 --mode async --batch 20 --epochs 10 --test none",
               kinds=("straggler",), words="rank 0", limit=(0, 0.3))
     yield Row("saturated server", f"--model softmax --data {SMALL} --launch 9 --servers 1 --mode async --batch 5 --epochs 12 --test none",
@@ -63,11 +77,17 @@ def bottlenecks():
     yield Row("saturated server, larger messages",
               "--model softmax --data synth:images?examples=10000 --launch 6 --servers 1 --mode async --batch 1 --epochs 3 --test none",
               kinds=("parameter server",), words="--servers", cores=7)
+    yield Row("saturated server, factorization machine",
+              f"--model fm:8 --data {CLICKS} --launch 9 --servers 1 --mode async --batch 20 --epochs 1000000 --test none",
+              kinds=("parameter server",), words="--servers", cores=10, seconds=2.5)
+    yield Row("saturated server, deepfm",
+              f"--model deepfm:8 --data {CLICKS} --launch 9 --servers 1 --mode async --batch 20 --epochs 1000000 --test none",
+              kinds=("parameter server",), words="--servers", cores=10, seconds=2.5)
     yield Row("other programs on all cores", f"--model softmax --data {SMALL} --workers {two} --batch 100 --epochs 40 --test none",
               kinds=("cpu",), words="other programs use", warning="busy_host", spin=2)
     yield Row("twice as many threads as cores",
-              f"--model softmax --data {SMALL} --workers {2 * CORES} --batch 50 --epochs {5 * CORES} --test none",
-              kinds=("cpu",), words="threads share")
+              f"--model softmax --data {SMALL} --workers {2 * CORES} --batch 50 --epochs 1000000 --test none",
+              kinds=("cpu",), words="threads share", seconds=2.0)
     yield Row("twice as many threads as cores, async",
               f"--model logreg --data {CLICKS} --workers {2 * CORES} --mode async --batch 50 --epochs {20 * CORES} --test none",
               kinds=("cpu",), words="threads share")
@@ -81,8 +101,9 @@ def bottlenecks():
     yield Row("contention, bounded staleness",
               f"--model logreg --data {CLICKS} --workers 2 --staleness 4 --batch 1 --epochs 8 --test none",
               kinds=("contention",), words="--staleness", cores=2)
-    yield Row("contention", f"--model softmax --data {SMALL} --workers {min(CORES, 16)} --mode async --batch 1 --epochs {2 * CORES} --test none",
-              kinds=("contention",), cores=8)
+    yield Row("contention, 16 threads with a staleness bound",
+              f"--model logreg --data {CLICKS} --workers 16 --staleness 4 --batch 1 --epochs 1000000 --test none",
+              kinds=("contention",), words="--staleness", cores=16, seconds=2.0)
     yield Row("one link of three at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
               kinds=("network bandwidth",), words="host3", lan=("rate 1gbit", "rate 1gbit", "rate 50mbit"))
     yield Row("the chief's link at 50 Mbit/s", "--model lenet5 --data synth:digits?examples=1200&test=100 --batch 20 --epochs 2",
@@ -120,6 +141,24 @@ def mistakes():
               warning="hash_collisions")
     yield Row("asynchronous, learning rate too large",
               "--model softmax --data synth:digits?examples=20000&test=500 --workers 2 --mode async --batch 1 --lr 1 --eval-every 500 --steps 20000", warning="oscillating_accuracy|loss_rose")
+    yield Row("labels shuffled, few features", "--model logreg --data csv:shuffled.csv --test csv:test.csv --epochs 10", warning="majority_accuracy")
+    yield Row("labels counted from 1", "--model softmax --data csv:from-1.csv --test csv:from-1.csv --epochs 10", warning="unused_class")
+    yield Row("test labels counted from 1", "--model softmax --data csv:digits.csv --test csv:from-1.csv --epochs 10", warning="worse_than_chance")
+    yield Row("labels 1 and 2", "--model logreg --data csv:one-or-two.csv --test none", fails="labels up to 2")
+    yield Row("wrong label column", "--model logreg --data csv:train.csv?label=x1 --test none", fails="label= chooses another column")
+    yield Row("a rare class in the training set only", "--model logreg --data csv:rare.csv --test csv:test.csv --epochs 10", warning="label_shift")
+    yield Row("features up to 1e6", "--model logreg --data csv:large.csv --test none --epochs 10", fails="scale the features")
+    yield Row("features up to 1e6, learning rate 1e-13", "--model logreg --data csv:large.csv --test none --epochs 10 --lr 1e-13",
+              warning="unscaled_features")
+    yield Row("learning rate 1000", "--model logreg --data csv:train.csv --test csv:test.csv --lr 1000 --epochs 10", warning="loss_rose")
+    yield Row("learning rate 1e-4, csv", "--model logreg --data csv:train.csv --test csv:test.csv --lr 1e-4 --epochs 10",
+              warning="learning_rate_too_small")
+    yield Row("learning rate 1e-4, network", f"--model lenet5 --data {TINY} --lr 1e-4 --epochs 3", warning="learning_rate_too_small")
+    yield Row("momentum, learning rate 0.5, asynchronous",
+              f"--model softmax --data synth:digits?examples=6000 --workers 2 --mode async --optimizer momentum --lr 0.5 --batch 10 --epochs 5",
+              warning="loss_rose")
+    yield Row("batch larger than the data, one worker", "--model logreg --data csv:train.csv --test csv:test.csv --batch 10000 --epochs 60",
+              warning="batch_too_large")
     yield Row("bad records", "--model logreg --data libsvm:bad.libsvm --skip-bad 10 --test none --epochs 3", warning="bad_records")
 
 
@@ -152,6 +191,9 @@ def healthy():
         ("lenet5, local steps", f"--model lenet5 --data {TINY} --launch 2 --batch 32 --local-steps 8 --epochs 2", job),
         ("lenet5, a server", f"--model lenet5 --data {TINY} --launch 2 --servers 1 --batch 64 --epochs 2", job),
         ("softmax, a run directory", f"--model softmax --data {SMALL} --epochs 5 --out run", cpu),
+        ("csv", "--model logreg --data csv:train.csv --test csv:test.csv --epochs 10", cpu),
+        ("csv, large features, scaled", "--model logreg --data csv:large.csv?scale=standard --test none --epochs 10", cpu),
+        ("softmax, momentum, staleness 1000", f"--model softmax --data {SMALL} --workers 2 --staleness 1000 --optimizer momentum --epochs 5", job),
         ("softmax, l2", f"--model softmax --data {SMALL} --l2 1e-4 --epochs 5", cpu),
     ]
     for name, command, kinds in rows:
