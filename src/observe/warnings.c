@@ -290,12 +290,11 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
         (!tested || e->test_loss < r->point[0].test_loss); /* noise only fits the training set */
     if (noise || !(ranks || ignorant || unchanged || slow))
         return false;
-    warn(
-        w, YK_WARNING_LR_TOO_SMALL,
-        "after %.3g epochs and %.0f steps the training loss is %.4f, hardly below %.4f, that of a model that "
-        "has learned nothing%s: the learning rate %g is too small; %s",
-        p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
-        other_rate(r, 10.0, remedy));
+    warn(w, YK_WARNING_LR_TOO_SMALL,
+         "after %.3g epochs and %.0f steps the training loss is %.4f, barely below %.4f, the loss of an "
+         "untrained model%s: the learning rate %g is too small; %s",
+         p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
+         other_rate(r, 10.0, remedy));
     return true;
 }
 
