@@ -149,6 +149,11 @@ static void a_loss_that_rises(void **state)
     yk_observation_warn(&t.r, &t.w);
     assert_non_null(strstr(t.w.warning[0].text, "try --lr 0.1"));
     yk_observation_fini(&t.w);
+    /* a network that has become constant */
+    t = begin(2, (double[]){2.4, 2.327}, (double[]){2.33, 2.324}, (double[]){0.1, 0.1});
+    t.r.lr = 5.0;
+    t.r.default_lr = 0.1;
+    expect(&t, "loss_rose majority_accuracy");
     /* accurate, but far too certain */
     t = begin(3, (double[]){5.2, 2.4, 1.64}, (double[]){2.4, 3.0, 2.2}, (double[]){0.84, 0.82, 0.875});
     expect(&t, "loss_rose");

@@ -178,7 +178,9 @@ static yk_status measure(yk_files *f, size_t first)
         if (stat(f->path[i], &s) || access(f->path[i], R_OK))
             return yk_fail(YK_EDATA, "%s: cannot read: %s", f->path[i], strerror(errno));
         if (!S_ISREG(s.st_mode))
-            return yk_fail(YK_EDATA, "%s: not a regular file", f->path[i]);
+            return yk_fail(YK_EDATA,
+                           "%s: not a regular file; to read a pipe, use standard input: libsvm:-, csv:-",
+                           f->path[i]);
         if (s.st_size == 0)
             return yk_fail(YK_EDATA, "%s: is empty", f->path[i]);
         f->size[i] = (uint64_t)s.st_size;

@@ -209,7 +209,8 @@ typedef struct {
     uint64_t global_batch;
     int workers;
     bool asynchronous;
-    bool adaptive; /* the optimizer adapts the learning rate of each parameter */
+    bool regularized; /* --l1 or --l2 */
+    bool adaptive;    /* the optimizer adapts the learning rate of each parameter */
     uint64_t bad_records;
     yk_data_check data; /* zeros: not checked */
 } yk_outcome;

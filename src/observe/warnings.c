@@ -122,6 +122,13 @@ static bool is_too_certain(const yk_outcome *r)
            e->train_loss > enough && e->test_loss > enough;
 }
 
+/* A network that a far too large rate has made constant: its loss is that of a model that knows nothing. */
+static bool is_wild(const yk_outcome *r, const yk_curve_point *p)
+{
+    return r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) && p->epoch >= 0.99 &&
+           r->last.train_loss > 0.98 * log((double)r->classes);
+}
+
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
 static bool check_rising(const yk_outcome *r, yk_observation *w)
 {
@@ -145,6 +152,12 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
              lowest, e->train_loss, r->lr, other_rate(r, 1.0 / 3.0, remedy));
+    else if (is_wild(r, p))
+        warn(w, YK_WARNING_LOSS_ROSE,
+             "the training loss %.4f is no better than %.4f, the loss of a uniform guess: the learning rate "
+             "%g, "
+             "%.3g times the default, is too large; %s",
+             e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, 0.1, remedy));
     else if (is_too_certain(r))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the test loss %.4f is far above the %.4f of predictions that are as certain as an accuracy of "
@@ -333,13 +346,13 @@ static void check_oscillation(const yk_outcome *r, bool rises, yk_observation *w
 }
 
 /* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
-static void check_majority(const yk_outcome *r, bool too_small, yk_observation *w)
+static void check_majority(const yk_outcome *r, bool rate, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double majority = e->majority_accuracy, n = (double)r->test_examples;
     const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
     const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
-    const bool nothing = !too_small && (chance || learned_nothing(r));
+    const bool nothing = !rate && (chance || learned_nothing(r));
     char auc[80] = "";
     if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
         return;
@@ -348,7 +361,10 @@ static void check_majority(const yk_outcome *r, bool too_small, yk_observation *
     warn(w, YK_WARNING_MAJORITY,
          "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s%s",
          100.0 * e->accuracy, 100.0 * majority, auc,
-         nothing ? ": nothing was learned; check that the labels belong to the examples" : "");
+         !nothing ? ""
+         : r->regularized
+             ? ": nothing was learned; lower --l1 and --l2, or check that the labels belong to the examples"
+             : ": nothing was learned; check that the labels belong to the examples");
 }
 
 /* ---- data */
@@ -460,7 +476,7 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
     if (!nothing && !reversed)
         check_oscillation(r, rises, w);
     if (!nothing && !reversed)
-        check_majority(r, too_small, w);
+        check_majority(r, too_small || rises, w);
     if (!nothing && !rises && !too_small)
         check_scales(r, w);
     check_labels(r, reversed, w);

@@ -102,6 +102,12 @@ static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *forma
 
 /* ---- one run ---- */
 
+/* Whether the run itself has warned about its results, which it knows better. A run that was killed has not. */
+static bool has_judged(const yk_run *r)
+{
+    return json_is_array(yk_summary_at(r->summary, "warnings"));
+}
+
 static void check_accuracy(yk_warnings *w, const yk_facts *f, int run)
 {
     /* half a point, or a fortieth of the possible gain: for clicks, small differences matter */
@@ -180,6 +186,8 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
     }
     if (f->diverged)
         add(w, YK_WARNING_DIVERGED, run, "the last losses are NaN or infinite");
+    else if (has_judged(r))
+        return;
     else if (last > first * 1.02)
         add(w, YK_WARNING_LOSS_ROSE, run, "the training loss rose from %.4f at the beginning to %.4f", first,
             last);
@@ -231,7 +239,8 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
 {
     const yk_run *r = &c->run[i];
     const yk_facts *f = &c->facts[i];
-    check_accuracy(w, f, (int)i);
+    if (!has_judged(r))
+        check_accuracy(w, f, (int)i);
     check_traffic(w, r, f, (int)i);
     check_losses(w, r, f, (int)i);
     check_hosts(w, r, (int)i);

@@ -164,6 +164,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .test_examples = t->tested ? t->test.examples : 0,
                                 .global_batch = r->plan.global_batch,
                                 .workers = r->plan.workers,
+                                .regularized = t->config->l1 > 0.0 || t->config->l2 > 0.0,
                                 .adaptive = kind != YK_SGD && kind != YK_MOMENTUM,
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,

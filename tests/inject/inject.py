@@ -14,6 +14,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -156,7 +157,7 @@ def disturb(process, row, directory, limit, spinners):
 def run(yoke, row, directory, lan=None, evidence=None):
     """The summary of a run, its exit status, and what it wrote to stderr."""
     shutil.rmtree(os.path.join(directory, "run"), ignore_errors=True)
-    options = row.command.split() + ["--json", "--quiet"] + ([] if "--out" in row.command else ["--out", "none"])
+    options = shlex.split(row.command) + ["--json", "--quiet"] + ([] if "--out" in row.command else ["--out", "none"])
     command = lan.command(yoke, options) if lan else [yoke, "train", *options]
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **row.env}
     if evidence:

@@ -157,6 +157,8 @@ def mistakes():
     yield Row("momentum, learning rate 0.5, asynchronous",
               f"--model softmax --data synth:digits?examples=6000 --workers 2 --mode async --optimizer momentum --lr 0.5 --batch 10 --epochs 5",
               warning="loss_rose")
+    yield Row("learning rate 5, relu network", "--model 'dense 64, relu, dense 10' --data synth:digits?examples=6000 --lr 5 --epochs 3",
+              warning="loss_rose")
     yield Row("batch larger than the data, one worker", "--model logreg --data csv:train.csv --test csv:test.csv --batch 10000 --epochs 60",
               warning="batch_too_large")
     yield Row("bad records", "--model logreg --data libsvm:bad.libsvm --skip-bad 10 --test none --epochs 3", warning="bad_records")
