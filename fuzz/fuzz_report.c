@@ -14,10 +14,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { FILES = 4, RUNS = 2, PAGES = 64 }; /* one page for so many inputs */
+enum { FILES = 4, RUNS = 2, PAGES = 256 }; /* one page for so many inputs */
 
-static const char *const files[FILES] = {"metrics.jsonl", "worker-0/resources.jsonl", "summary.json",
-                                         "config.ini"};
+static const char *const files[RUNS][FILES] = {
+    {"/run/0/metrics.jsonl", "/run/0/worker-0/resources.jsonl", "/run/0/summary.json", "/run/0/config.ini"},
+    {"/run/1/metrics.jsonl", "/run/1/worker-0/resources.jsonl", "/run/1/summary.json", "/run/1/config.ini"}};
 
 static void report(const yk_run *runs, size_t n)
 {
@@ -55,19 +56,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool second = false;
     memory_begin();
     for (int k = 0; k < RUNS * FILES; k++) {
-        char path[64];
         const uint8_t *end = size ? memchr(data, 0, size) : NULL;
         const size_t bytes = end ? (size_t)(end - data) : size;
-        snprintf(path, sizeof path, "/run/%d/%s", k / FILES, files[k % FILES]);
-        memory_put(path, data, bytes);
+        memory_put(files[k / FILES][k % FILES], data, bytes);
         second |= k >= FILES && bytes;
         data += bytes + (end != NULL);
         size -= bytes + (end != NULL);
     }
     for (int r = 0; r < RUNS && (r == 0 || second); r++) {
-        char path[16];
-        snprintf(path, sizeof path, "/run/%d", r);
-        n += yk_run_load(path, path + 5, &runs[n]) == YK_OK;
+        static const char *const path[RUNS] = {"/run/0", "/run/1"};
+        n += yk_run_load(path[r], path[r] + 5, &runs[n]) == YK_OK;
     }
     memory_end();
     if (n && writes)

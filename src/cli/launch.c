@@ -328,12 +328,11 @@ static void set_joinable(const job *j)
 /* The run directory, the same for all attempts. */
 static yk_status choose_run_dir(const yk_config *c, char *out, size_t size)
 {
-    char *name = c->join || c->out ? strdup(c->join ? c->join : c->out) : yk_run_dir_name(c->model);
-    if (!name)
-        return yk_fail_memory(64, "a path");
-    snprintf(out, size, "%s", name);
+    char *name;
+    yk_status st = yk_run_dir_choose(c->join ? c->join : c->out, c->model, &name);
+    snprintf(out, size, "%s", name ? name : "");
     free(name);
-    return YK_OK;
+    return st;
 }
 
 static void set_environment(void)
@@ -444,7 +443,7 @@ int yk_launch(const yk_config *c, int argc, char **argv)
         st = prepare(&j, argc, argv);
     const int code = st ? yk_cli_exit(st) : run(&j);
     if (code && !c->out && !c->join)
-        rmdir(j.out); /* created by yk_run_dir_name(); stays if anything was written */
+        rmdir(j.out); /* created by yk_run_dir_choose(); stays if anything was written */
     clean_up(&j);
     return code;
 }

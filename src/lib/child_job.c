@@ -369,13 +369,14 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_limits limits;
     yk_cgroup_limits("/proc", "/sys", &limits);
     const bool none = config->out && strcmp(config->out, "none") == 0;
-    if (!none && !(j.run_dir = config->out ? strdup(config->out) : yk_run_dir_name(config->model)))
-        return yk_fail_memory(PATH_MAX, "a path");
+    yk_status st = none ? YK_OK : yk_run_dir_choose(config->out, config->model, &j.run_dir);
+    if (st)
+        return st;
     char *path = metrics_path(&j);
     struct stat before;
     j.skip = path && stat(path, &before) == 0 ? (long)before.st_size : 0;
     free(path);
-    yk_status st = find_program(program);
+    st = find_program(program);
     if (!st)
         st = make_words(&j, &words);
     if (!st)
@@ -386,7 +387,7 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
         follow_metrics(&j);
     free_words(words);
     if (st && j.run_dir && !config->out)
-        rmdir(j.run_dir); /* created by yk_run_dir_name(); stays if anything was written */
+        rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
     finish(&j);
     if (st)
         free(j.last);

@@ -121,29 +121,36 @@ yk_status yk_run_dir_acquire(const char *dir, yk_lock **out)
     return st;
 }
 
-char *yk_run_dir_name(const char *model)
+yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
 {
-    char when[32], *dir;
+    char when[32];
     const time_t now = time(NULL);
     struct tm tm;
+    *dir_out = out ? strdup(out) : NULL;
+    if (out)
+        return *dir_out ? YK_OK : yk_fail_memory(strlen(out) + 1, "a path");
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
-    yk_dir_make("runs");                                      /* if this fails, so does what follows */
-    for (int n = 1;; n++) {
-        const int length = n == 1 ? asprintf(&dir, "runs/%.40s-%s-%d", name, when, (int)getpid())
-                                  : asprintf(&dir, "runs/%.40s-%s-%d-%d", name, when, (int)getpid(), n);
-        if (length < 0)
-            return NULL;
+    yk_status st = yk_dir_make("runs");
+    for (int n = 1; !st; n++) {
+        char number[16] = "", *dir;
+        if (n > 1)
+            snprintf(number, sizeof number, "-%d", n);
+        if (asprintf(&dir, "runs/%.40s-%s-%d%s", name, when, (int)getpid(), number) < 0)
+            return yk_fail_memory(64, "a path");
         const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
-        if (!made && errno == EEXIST) {
-            free(dir);
-            continue;
-        }
         if (made)
-            yk_dir_sync("runs"); /* the new directory survives a power failure */
-        return dir;
+            st = yk_dir_sync("runs"); /* the new directory survives a power failure */
+        else if (errno != EEXIST)
+            st = yk_fail_path(dir, "cannot create the directory", errno);
+        if (made && !st) {
+            *dir_out = dir;
+            return YK_OK;
+        }
+        free(dir);
     }
+    return st;
 }
 
 yk_status yk_run_dir_clear(const char *parent, const char *name, bool checkpoints_only)

@@ -26,9 +26,9 @@ yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_acquire(const char *dir, yk_lock **out);
 
-/* Creates the default directory, without --out: runs/MODEL-TIME-PID; if it exists, a number is appended. The caller
- * frees the name; NULL: out of memory. An error is reported when the first file is written. */
-char *yk_run_dir_name(const char *model);
+/* A copy of `out`, or, if that is NULL, the name of a new directory: runs/MODEL-TIME-PID; if it exists, a number is appended. The
+ * caller frees the name. */
+yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out);
 
 /* Removes what yoke wrote in the run directory PARENT/NAME, or its checkpoints only. The directory, the lock, links and
  * foreign files stay. The caller must hold the lock, or know that no other process writes there. */

@@ -42,11 +42,10 @@ static yk_status make_run_dir(yk__trainer *t)
     const yk_config *c = t->config;
     if (c->out && strcmp(c->out, "none") == 0)
         return YK_OK;
-    char *dir = c->out ? strdup(c->out) : yk_run_dir_name(c->model);
-    if (!dir)
-        return yk_fail_memory(64, "a path");
-    t->result->run_dir = dir;
-    yk_status st = yk_run_dir_acquire(dir, &t->lock);
+    yk_status st = yk_run_dir_choose(c->out, c->model, &t->result->run_dir);
+    const char *dir = t->result->run_dir;
+    if (!st)
+        st = yk_run_dir_acquire(dir, &t->lock);
     const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
     if (there >= 0) {
         yk_fs_close(there);
