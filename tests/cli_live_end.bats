@@ -15,7 +15,7 @@ begin() { # OPTION...: sets PID and URL
     "$YOKE" train --model logreg --data 'synth:ctr?features=5000&examples=5000' --http 0 --out none --json "$@" >out 2>err &
     PID=$!
     for _ in $(seq 100); do
-        URL=$(sed -n 's/.*live page: \(http:[^ ]*\) shows.*/\1/p' err)
+        URL=$(sed -n 's/.*live page: \(http:[^ ]*\) serves.*/\1/p' err)
         [ -z "$URL" ] || return 0
         sleep 0.1
     done
