@@ -154,6 +154,12 @@ static void a_loss_that_rises(void **state)
     t.r.lr = 5.0;
     t.r.default_lr = 0.1;
     expect(&t, "loss_rose majority_accuracy");
+    t = begin(1, (double[]){7.5}, (double[]){0.5}, (double[]){0.85}); /* the mean of a first epoch is not */
+    t.r.lr = 1.0;
+    t.r.default_lr = 0.1;
+    expect(&t, "");
+    t.r.last.tested = false;
+    expect(&t, "");
     /* accurate, but far too certain */
     t = begin(3, (double[]){5.2, 2.4, 1.64}, (double[]){2.4, 3.0, 2.2}, (double[]){0.84, 0.82, 0.875});
     expect(&t, "loss_rose");

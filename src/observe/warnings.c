@@ -125,8 +125,12 @@ static bool is_too_certain(const yk_outcome *r)
 /* A network that a far too large rate has made constant: its loss is that of a model that knows nothing. */
 static bool is_wild(const yk_outcome *r, const yk_curve_point *p)
 {
-    return r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) && p->epoch >= 0.99 &&
-           r->last.train_loss > 0.98 * log((double)r->classes);
+    const yk_evaluation *e = &r->last;
+    const double enough = 0.98 * log((double)r->classes);
+    const bool constant = is_tested(r) ? e->test_loss > enough && e->accuracy <= e->majority_accuracy
+                                       : p->epoch >= 1.99; /* not the mean of a first epoch */
+    return r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) && e->train_loss > enough &&
+           constant;
 }
 
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
