@@ -404,7 +404,7 @@ static void errors_point_at_the_place(void **state)
                {"(embed 4, relu) + linear", 14, "one output"},
                {"(embed 4, dense 1) + (embed 4, dense 1)", 22, "only one branch can be a network"},
                {"(embed 4, dense 1) linear", 19, "expected '+'"},
-               {"fm 1 + fm 2 + fm 3 + fm 4", 21, "too many tables"}};
+               {"fm 1 + fm 2 + fm 3 + fm 4", 21, "too many embedding tables"}};
     const yk_model_shape shape = {.kind = YK_ROWS_SPARSE, .dim = 9, .classes = 2};
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -242,10 +242,10 @@ class SoftmaxRegression(_Linear):
 class ClickModel(_TwoClasses, _Classifier):
     """Factorization machines and deep models for two classes, on sparse data. Dense data becomes sparse: zeros are not stored.
 
-    model         "fm:8" (factorization machine with vectors of 8 numbers), "wide-deep:16", "deepfm:16", or a sum of branches such
+    model         "fm:8" (factorization machine with 8 latent factors), "wide-deep:16", "deepfm:16", or a sum of branches such
                   as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
     fields        array with the field number of each column, from 0, for models with `embed`; None: all have the same field
-    optimizer     None: adagrad for the parameters of columns, adam for those of layers
+    optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """
 
@@ -288,7 +288,7 @@ class Network(_Classifier):
     batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
     init, standardize, augment, threads                                    see `yoke train --help`
 
-    Bytes are pixels and are divided by 255.
+    uint8 values are treated as pixels and divided by 255.
     """
 
     _sparse = False

@@ -11,7 +11,7 @@ PROGRAM = os.environ.get("YOKE_PROGRAM") or os.path.join(HERE, "bin", "yoke")
 
 
 class Error(Exception):
-    """An error in yoke. The text is what the program would print; `status` is its exit status."""
+    """The base class of yoke's errors. The text is what the program would print; `status` is its exit status."""
 
     status = 0
 
@@ -228,7 +228,7 @@ def as_fields(fields, columns):
     if given.shape != (columns,) or given.dtype.kind not in "iu":
         raise UsageError(f"fields: one integer per column is needed, [{columns}], not {given.dtype} {list(given.shape)}")
     if given.size and (given.min() < 0 or given.max() > 65535):
-        raise UsageError(f"fields: {given.min()} to {given.max()} are not field numbers from 0 to 65535")
+        raise UsageError(f"fields: field numbers must be from 0 to 65535, but they range from {given.min()} to {given.max()}")
     return np.ascontiguousarray(given, np.uint16)
 
 

@@ -135,7 +135,7 @@ const yk_option yk_options[] = {
     {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
-     "as many as --staleness allows for sparse data, else 0"},
+     "1 for sparse data, if --staleness allows it, else 0"},
     {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: restart a lost job from its last checkpoint, up to R times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
@@ -179,7 +179,8 @@ const yk_option yk_options[] = {
     {"out", "DIR", TEXT(out), OUTPUT, INVOKES, "runs/MODEL-TIME-PID",
      "run directory, for the configuration, metrics and checkpoints; none: write nothing"},
     {"eval-every", "N", INTEGER(eval_every, 0, BIG), OUTPUT, RUNS, "at the end of each epoch",
-     "evaluate every N steps; async: of all workers together. Training waits if an evaluation takes longer"},
+     "evaluate every N steps; async: of all workers together. Training waits if the previous evaluation is "
+     "still running"},
     {"log-every", "N", INTEGER(log_every, 0, BIG), OUTPUT, RUNS, "200 to 2,000 times in a run",
      "write the training loss to metrics.jsonl and TensorBoard every N steps"},
     {"checkpoint-every", "N", INTEGER(checkpoint_every, 0, BIG), OUTPUT, RUNS,

@@ -1,4 +1,4 @@
-/* Internal to data/: sorted indices of hashed values. Hashes with the same index yield one index. Stateless.
+/* Internal to data/: sorted indices of hashed values. If several hashes map to the same index, it is written once. Stateless.
  */
 #ifndef YK_DATA_HASHED_H
 #define YK_DATA_HASHED_H

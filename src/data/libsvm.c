@@ -110,12 +110,13 @@ __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char
     if (index < s->base)
         yk__text_bad(r, at, "index 0, but indices start at 1; add ?base=0 if they start at 0");
     else
-        yk__text_bad(r, at,
-                     "the index in '%s' is out of range: %llu features from %llu; use --hash-bits B to hash "
-                     "indices of any size into 2^B features",
-                     yk__text_token(entry, token),
-                     (unsigned long long)(s->keys.features ? s->keys.features : UINT32_MAX),
-                     (unsigned long long)s->base);
+        yk__text_bad(
+            r, at,
+            "the index in '%s' is out of range: %llu features, numbered from %llu; use --hash-bits B to hash "
+            "indices of any size into 2^B features",
+            yk__text_token(entry, token),
+            (unsigned long long)(s->keys.features ? s->keys.features : UINT32_MAX),
+            (unsigned long long)s->base);
     return NULL;
 }
 

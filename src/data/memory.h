@@ -8,7 +8,7 @@
  *         st = yk_source_from_memory(&m, YK_FIELDS_NONE, &s);  // the arrays must stay valid until it is freed
  *
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
- * for speed, unless `in_place` is set. Sparse rows in place are visited in groups of neighbors if they are mixed.
+ * for speed, unless `in_place` is set. Rows in place that are in random order (`mixed`) are visited in groups of neighbors.
  */
 #ifndef YK_DATA_MEMORY_H
 #define YK_DATA_MEMORY_H

@@ -128,10 +128,9 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
 static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_run *run)
 {
     if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec))
-        return yk_fail(
-            YK_EUSAGE,
-            "data from memory and a start model need a single process; do not set launch, hosts or "
-            "hostfile");
+        return yk_fail(YK_EUSAGE, "data in memory and an initial model (start) require a single process; do "
+                                  "not set launch, hosts or "
+                                  "hostfile");
     return yk_child_job(t, c, &run->summary);
 }
 
@@ -146,7 +145,8 @@ static yk_status set_data(const yoke_training *t, yk_config *c)
             yk_fail(YK_EUSAGE, "yoke_training: data is the test split of %s; training needs YOKE_TRAIN_SPLIT",
                     t->data->spec);
     else if (t->test && t->test->spec && t->test->split != YK_SPLIT_TEST)
-        st = yk_fail(YK_EUSAGE, "yoke_training: test is the training split of %s; tests need YOKE_TEST_SPLIT",
+        st = yk_fail(YK_EUSAGE,
+                     "yoke_training: test is the training split of %s; test data needs YOKE_TEST_SPLIT",
                      t->test->spec);
     if (!st && t->data)
         st = yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory");

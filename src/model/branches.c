@@ -48,7 +48,7 @@ static yk_status add_groups(yk__branches *m)
     const bool bias = m->linear && o->shape.bias;
     const uint64_t keys = dim + bias;
     if (m->linear + m->ntables + (m->net != NULL) > YK_MAX_GROUPS)
-        return yk_fail(YK_EUSAGE, "--model: too many tables of vectors: let branches share one with name=v");
+        return yk_fail(YK_EUSAGE, "--model: too many embedding tables: let branches share one with name=v");
     o->bias_key = bias ? (uint32_t)dim : UINT32_MAX;
     if (m->linear) {
         yk_model_add_group(o, (yk_group){.name = "linear", .keyed = true, .keys = keys});

@@ -102,7 +102,8 @@ static yk_status find_table(yk__branches *m, size_t at, const char *kind, const 
             return yk__list_error(m->list, at, why);
         }
     if (m->ntables == YK__MAX_TABLES)
-        return yk__list_error(m->list, at, "too many tables: let branches share one, as in: fm 16 name=v");
+        return yk__list_error(m->list, at,
+                              "too many embedding tables: let branches share one, as in: fm 16 name=v");
     m->table[m->ntables] = (yk__vectors){.width = width};
     snprintf(m->table[m->ntables].name, sizeof m->table[0].name, "%s", own);
     *out = m->ntables++;

@@ -164,8 +164,8 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
              e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, 0.1, remedy));
     else if (is_too_certain(r))
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the test loss %.4f is far above the %.4f of predictions that are as certain as an accuracy of "
-             "%.1f %% allows: the learning rate %g is too large; %s",
+             "the test loss %.4f is far above %.4f, the loss of calibrated predictions with an accuracy of "
+             "%.1f %%: the learning rate %g is too large; %s",
              e->test_loss, calibrated_loss(e->accuracy, r->classes), 100.0 * e->accuracy, r->lr,
              other_rate(r, 0.1, remedy));
     else
@@ -204,12 +204,13 @@ static bool check_reversed(const yk_outcome *r, yk_observation *w)
     if (r->classes == 2 && e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05))
         warn(w, YK_WARNING_WORSE_THAN_CHANCE,
              "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
-             "labels of the test set, or its columns, do not mean the same as in the training set",
+             "labels of the test set, or its columns, do not mean the same thing as in the training set",
              e->auc, e->train_loss);
     else if (r->classes > 2 && n > 0.0 && e->accuracy < chance - 5.0 * sqrt(chance * (1.0 - chance) / n))
         warn(w, YK_WARNING_WORSE_THAN_CHANCE,
              "the accuracy on the test set is %.2f %%, worse than chance (%.2f %%), and the training loss is "
-             "%.4f: the labels of the test set, or its columns, do not mean the same as in the training set",
+             "%.4f: the labels of the test set, or its columns, do not mean the same thing as in the "
+             "training set",
              100.0 * e->accuracy, 100.0 * chance, e->train_loss);
     else
         return false;
@@ -377,10 +378,11 @@ static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
 {
     const yk_data_check *d = &r->data;
     if (d->classes > 1 && d->first_class > 0 && r->examples >= 20 * (uint64_t)r->classes)
-        warn(w, YK_WARNING_UNUSED_CLASS,
-             "the smallest label of the training examples is %u, but labels count from 0: the model has %u "
-             "classes, %u more than it needs; subtract %u from the labels",
-             d->first_class, r->classes, d->first_class, d->first_class);
+        warn(
+            w, YK_WARNING_UNUSED_CLASS,
+            "the smallest label of the training examples is %u, but labels must start at 0: the model has %u "
+            "classes, %u more than it needs; subtract %u from the labels",
+            d->first_class, r->classes, d->first_class, d->first_class);
     if (d->classes == 1 || !is_shifted(d) || (reversed && !(d->unseen.share > 0.01)) ||
         (r->test_examples && r->test_examples < MIN_TESTS))
         return;

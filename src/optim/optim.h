@@ -125,7 +125,7 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out);
 yk_status yk_optim_check(const yk_optim_config *c);
 
 /* For copies without a staleness bound: applies the whole effect of a gradient immediately, instead of adding it to a velocity
- * that later steps follow. If T copies followed the same velocity at the same time, it would be followed T times, and the
+ * that later steps follow. If T copies applied the same velocity at the same time, it would be applied T times, and the
  * weights would oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same. */
 yk_optim_config yk_optim_without_velocity(const yk_optim_config *c);
 

@@ -33,13 +33,14 @@ static const struct {
     [YK_WARNING_UNSCALED] = {"Features that are not scaled",
                              "The model learns mostly from the columns with large values. Scale the "
                              "features."},
-    [YK_WARNING_UNUSED_CLASS] = {"Labels do not count from 0",
+    [YK_WARNING_UNUSED_CLASS] = {"Labels do not start at 0",
                                  "The model has classes that do not occur. Subtract the smallest label."},
-    [YK_WARNING_LABEL_SHIFT] = {"The test set has other labels than the training set",
+    [YK_WARNING_LABEL_SHIFT] = {"Label distributions of the training and test sets differ",
                                 "Check that both are random samples of the same data."},
     [YK_WARNING_WORSE_THAN_CHANCE] =
-        {"Worse than chance", "The labels or the columns of the test set do not mean the same as in the "
-                              "training set. Check both files."},
+        {"Worse than chance",
+         "The labels or the columns of the test set do not mean the same thing as in the "
+         "training set. Check both files."},
     [YK_WARNING_TEST_IN_TRAINING] = {"Test set contains training examples",
                                      "The test results are too optimistic. Use different data for testing."},
     [YK_WARNING_LABEL_LEAK] = {"One feature predicts the label",

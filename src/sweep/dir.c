@@ -77,7 +77,8 @@ static yk_status compare_plan(const yk_sweep_plan *plan, const char *directory, 
     const char *line;
     int length, number = first_difference(was, is, &length, &line);
     if (force) {
-        yk_note("%s was started with different runs (from %.*s on); runs that did not change are kept",
+        yk_note("%s was started with a different plan (the first run that differs is %.*s); runs that did "
+                "not change are kept",
                 directory, length, line);
         return YK_OK;
     }

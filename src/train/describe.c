@@ -28,8 +28,9 @@ static void print_losses(const yk__trainer *t)
         yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
                 "or to join without a restart");
     else if (!p->survives_loss)
-        yk_note("a lost process ends the job: synchronous steps need all workers; with servers, --mode async "
-                "and --quorum allow workers to be lost without a restart");
+        yk_note("a lost process ends the job: synchronous steps need all workers; with dedicated servers, "
+                "--mode async "
+                "or --quorum allows workers to be lost without a restart");
     else
         yk_note("the servers allow workers to be lost%s without a restart%s%s",
                 p->joinable && !obstacle ? " or to join" : "",

@@ -59,7 +59,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
     if (!c->warm_start || (t->cluster.rank != 0 && !t->cluster.joined))
         return YK_OK;
     if (t->caller->start)
-        return yk_fail(YK_EUSAGE, "warm-start cannot be used with a start model");
+        return yk_fail(YK_EUSAGE, "warm-start cannot be used with an initial model (start)");
     yk_status st = c->resume ? yk_checkpoint_find(c->out, &own) : YK_OK;
     if (!st && own)
         st = read_start(t, own);

@@ -319,8 +319,8 @@ static void describe_contention(const yk__facts *f, yk_verdict *v)
 static void describe_memory(const yk__facts *f, yk_verdict *v)
 {
     const yk_usage *u = f->e->usage;
-    say(v, "processes waited for memory %.0f %% of the time; this run uses %.3g of %.3g GB", 100.0 * v->share,
-        u->memory.peak * 1e-9, u->memory_limit * 1e-9);
+    say(v, "processes were stalled by memory pressure %.0f %% of the time; this run uses %.3g of %.3g GB",
+        100.0 * v->share, u->memory.peak * 1e-9, u->memory_limit * 1e-9);
     advise(v, "use less memory (--stream always, a smaller --shuffle-mb or --batch), or a host with more");
 }
 

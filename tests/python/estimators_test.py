@@ -162,7 +162,7 @@ def test_click_model_with_fields():
     run.model.fields = None
     for words, act in (("trained on 2 fields, but the matrix has no field numbers", lambda: run.predict(X)),
                        ("one integer per column is needed", lambda: yoke.ClickModel(deep, fields=fields[:3]).fit(X, y)),
-                       ("not field numbers", lambda: yoke.ClickModel(deep, fields=fields - 1).fit(X, y)),
+                       ("field numbers must be from 0 to 65535", lambda: yoke.ClickModel(deep, fields=fields - 1).fit(X, y)),
                        ("only CSR matrices have fields", lambda: yoke.train(deep, (X.toarray(), y), fields=fields, out="none")),
                        ("other data has its own", lambda: yoke.train(deep, "synth:ctr", fields=fields, out="none"))):
         try:
