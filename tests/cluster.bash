@@ -183,6 +183,16 @@ wait_for_message() { # WORDS [TIMES]
     done
 }
 
+# Waits until the job has logged a step since it last logged WORDS; fails if it ends before.
+wait_for_step_after() { # WORDS
+    local end=$((SECONDS + 60))
+    until awk -v words="$1" 'index($0, words) { found = 0; seen = 1 } seen && $2 == "step" { found = 1 } END { exit !found }' err; do
+        kill -0 "$BACKGROUND" 2>/dev/null || { echo "the job ended before a step after '$1':"; cat err; return 1; }
+        [ "$SECONDS" -le "$end" ] || { echo "the job logged no step after '$1' in time:"; cat err; return 1; }
+        sleep 0.02
+    done
+}
+
 # The value of a JSON field in the last line of `out`: the first one of that name, which is the job's own.
 result_of() { # NAME
     tail -n 1 out | grep -o "\"$1\":[^,{}]*" | head -n 1 | sed 's/^[^:]*://'

@@ -184,8 +184,7 @@ examples_of() { # RANK
     for signal in STOP KILL; do
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
             --deadline 4 --out run
-        wait_for_message "gradients are all-reduced through shared memory"
-        sleep 0.3
+        wait_for_step_after "gradients are all-reduced through shared memory"
         remember_job
         signal_rank $signal 1
         finish 10
@@ -246,12 +245,11 @@ END
         begin_sync $way --restarts 3
         signal_rank KILL 1
         wait_for_message "restart 1 of 3"
-        wait_for_message "resuming from"
-        sleep 0.3
+        wait_for_step_after "resuming from"
         signal_rank STOP 2
         wait_for_message "restart 2 of 3"
         wait_for_message "resuming from" 2
-        sleep 0.3
+        wait_for_step_after "resuming from"
         kill -INT "$BACKGROUND"
         finish 15
         expect 0 "restarting from the last checkpoint"

@@ -208,8 +208,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     remember_job
     signal_rank KILL 4
     wait_for_message "restart 1 of 3"
-    wait_for_message "resuming from"
-    sleep 0.3
+    wait_for_step_after "resuming from"
     kill -INT "$BACKGROUND"
     finish 15
     expect 0 "restarting from the last checkpoint"

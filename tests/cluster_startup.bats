@@ -73,6 +73,7 @@ END
         kill -TERM "$BACKGROUND"
         finish 5
         expect 0 "stopped by a signal before training began"
+        equal "state (JSON)" "$(result_of state)" '"stopped"'
         no_process_is_left
     done
 }

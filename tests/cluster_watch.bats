@@ -180,8 +180,7 @@ END
     remember_job
     signal_rank KILL 1
     wait_for_message "restart 1 of 1"
-    wait_for_message "resuming from"
-    sleep 0.5
+    wait_for_step_after "resuming from"
     [ ! -e run/summary.json ]
     signal_rank KILL 1
     finish 20

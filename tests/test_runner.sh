@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks that the runner detects failures: CTest runs a suite of programs that pass, fail, skip, crash and hang, and
+# Checks that the runner detects failures: CTest runs a suite of programs that pass, fail, skip, crash, hang and are flaky, and
 # tools/tally has to count each of them correctly.
 set -eu
 
@@ -23,22 +23,24 @@ program half 'echo "[ RUN      ] a"; echo noise; echo "[       OK ] a"; echo "[ 
 program crash 'echo "[       OK ] a"; kill -SEGV $$'
 program hang 'echo "[       OK ] a"; exec sleep 60'
 program shell 'echo "1..3"; echo "ok 1 one"; echo "ok 2 two # skip not here"; echo "not ok 3 three"; exit 1'
+program flaky "[ -e '$work/again' ] || { : >'$work/again'; echo 'not ok 1 one'; exit 1; }" 'echo "ok 1 one"; echo "ok 2 two"'
 
 {
-    for name in good silent bad half crash hang shell none; do
+    for name in flaky good silent bad half crash hang shell none; do
         echo "add_test($name \"$work/$name\")"
     done
     echo 'set_tests_properties(hang PROPERTIES TIMEOUT 1)'
 } >"$work/CTestTestfile.cmake"
 
-if ctest --test-dir "$work" -j 4 >"$work/out" 2>&1; then
+if ctest --test-dir "$work" -j 4 --repeat until-pass:2 >"$work/out" 2>&1; then
     echo "runner: ctest passed a suite with failures in it"
     exit 1
 fi
 "$root/tools/tally" "$work/Testing/Temporary/LastTest.log" | LC_ALL=C sort >"$work/got"
 cat >"$work/expected" <<'END'
 fail 5
-pass 8
+flaky flaky: not ok 1 one
+pass 10
 skip half: b: no data
 skip shell: two: not here
 END
@@ -47,4 +49,4 @@ if "$root/tools/tally" "$work/no-such-log" >"$work/out" 2>&1; then
     echo "runner: a missing log passed"
     exit 1
 fi
-echo "runner: failures, crashes, timeouts and missing programs are detected"
+echo "runner: failures, crashes, timeouts, flaky and missing programs are detected"

@@ -522,6 +522,9 @@ static void one_is_stopped(void **state)
     assert_int_equal(v->kind, YK_VERDICT_STRAGGLER);
     assert_words(v->text, "rank 1 (h1) had no core for 95 % of the time");
     assert_words(v->advice, "taskset");
+    t.e.seconds = 0.2; /* too short for the scheduler to move it to an idle core */
+    assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
+    t.e.seconds = 10.0;
     t.measured[1].delayed = 0.0;
     t.measured[1].stopped = 0.7;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */

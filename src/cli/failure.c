@@ -33,7 +33,7 @@ void yk_failure_print(const char *error, int code)
     if (!expected)
         return;
     yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"state", "failed"}, {"error", error});
+    YK_JSON_TEXTS(&j, {"state", code ? "failed" : "stopped"}, {"error", error});
     yk_json_int(&j, "exit_code", code);
     yk_json_end(&j);
     if ((text = yk_json_take(&j)))

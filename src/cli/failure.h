@@ -1,4 +1,5 @@
-/* Prints a JSON object for a failed run to stdout: with --json, scripts always get an object.
+/* Prints a JSON object for a run that failed, or was stopped before it trained, to stdout: with --json, scripts always get an
+ * object.
  *
  * Example:
  *     yk_failure_expect();                                      // --json: this process prints the object
@@ -13,7 +14,7 @@
 #include <time.h>
 
 void yk_failure_expect(void);
-void yk_failure_print(const char *error, int code);
+void yk_failure_print(const char *error, int code); /* code 0: "stopped", not "failed" */
 void yk_failure_print_text(const char *json);
 
 /* Prints RUN/summary.json if it was written at or after `since`. */

@@ -119,7 +119,8 @@ typedef struct {
 
 static outcome stopped_early(void)
 {
-    yk_note("stopped by a signal before training began");
+    yk_note("%s", yk_status_text(YK_EINTERRUPTED));
+    yk_failure_print(yk_status_text(YK_EINTERRUPTED), 0);
     return (outcome){.restartable = false, .exit = 0, .why = ""};
 }
 

@@ -58,9 +58,10 @@ static void fail(const char *error, int code)
 
 int yk_cli_exit(yk_status status)
 {
-    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) /* else the launcher reports it */
+    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) { /* else the launcher reports it */
         yk_note("%s", yk_error());
-    else if (status && status != YK_EINTERRUPTED)
+        yk_failure_print(yk_error(), 0);
+    } else if (status && status != YK_EINTERRUPTED)
         fail(*yk_error() ? yk_error() : yk_status_text(status), yk_status_exit(status));
     return yk_status_exit(status);
 }
