@@ -42,7 +42,7 @@ import re
 dom = open("dom", encoding="utf-8").read()
 plots = re.findall(r'<div class="card"([^>]*)><h2>([^<]+)</h2><svg[^>]*aria-label="[^"]*"[^>]*>(.*?)</svg>', dom, re.S)
 names = [name for hidden, name, _ in plots if not hidden]
-wanted = ["Loss", "Test accuracy", "Examples per second, recently", "CPU cores", "Memory", "Network interfaces of the host (all programs)",
+wanted = ["Loss", "Test accuracy", "Examples per second (recent)", "CPU cores", "Memory", "Network interfaces of the host (all programs)",
           "Disk"]
 assert names == wanted, names
 assert 'role="progressbar"' in dom
