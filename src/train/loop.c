@@ -51,8 +51,8 @@ yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin,
     else if (!st && !t->cluster.joined && lease.begin < lease.end && unit != own)
         return yk_fail(
             YK_EUSAGE,
-            "the job was resumed from a checkpoint with a different order of the examples (groups of %llu, "
-            "not %llu): it cannot be joined",
+            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
+            "processes must run the same version of yoke on the same data",
             (unsigned long long)unit, (unsigned long long)own);
     *epoch = lease.epoch;
     *begin = lease.begin;
