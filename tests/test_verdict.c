@@ -324,6 +324,22 @@ static void one_slow_worker(void **state)
     assert_words(v->advice, "--quorum");
 }
 
+/* In a short run, a worker that takes 1.6 times as long may have begun late; one that takes 2.7 times as long is a straggler. */
+static void stragglers_in_short_runs(void **state)
+{
+    (void)state;
+    trial t = begin(3);
+    t.measured[1].phases.last = 970;
+    give(&t, 0, YK_PHASE_WORKERS, 0.38);
+    give(&t, 2, YK_PHASE_WORKERS, 0.38);
+    assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    t.e.seconds = 0.3;
+    assert_int_not_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+    give(&t, 0, YK_PHASE_WORKERS, 0.65);
+    give(&t, 2, YK_PHASE_WORKERS, 0.6);
+    assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
+}
+
 /* All workers are equally late: no straggler. */
 static void no_particular_straggler(void **state)
 {
@@ -687,6 +703,7 @@ int main(void)
         cmocka_unit_test(a_slow_disk_for_checkpoints),
         cmocka_unit_test(tiny_synchronous_steps),
         cmocka_unit_test(one_slow_worker),
+        cmocka_unit_test(stragglers_in_short_runs),
         cmocka_unit_test(no_particular_straggler),
         cmocka_unit_test(a_slow_network),
         cmocka_unit_test(pinned_to_few_cores),

@@ -137,7 +137,8 @@ const yk_option yk_options[] = {
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
      "1 for sparse data, if --staleness allows it, else 0"},
     {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
-     "with --launch or --hosts: if a process is lost, restart the job from its last checkpoint, up to R times"},
+     "with --launch or --hosts: if a process is lost, restart the job from its last checkpoint, up to R "
+     "times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
      "heartbeat timeout: a process is declared lost after S seconds without a heartbeat, or later if its "
      "steps are long"},

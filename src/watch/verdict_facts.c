@@ -102,7 +102,7 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
     const double last = w->phases.barriers ? (double)w->phases.last / (double)w->phases.barriers : 1.0;
     const double factor = o.step > 0.0 ? yk__busy_step(w, e->ranks > 1) / o.step : 0.0;
     *factor_out = factor;
-    return factor > slow_factor && o.waiting - waiting_share(w, e) > 0.1 &&
+    return factor > (yk__brief(f) ? certainly_slow : slow_factor) && o.waiting - waiting_share(w, e) > 0.1 &&
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 

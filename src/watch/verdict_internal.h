@@ -64,14 +64,20 @@ static inline double yk__known(double x, double otherwise)
     return isfinite(x) ? x : otherwise;
 }
 
+/* In a short run, a worker may be slow by chance: the scheduler may not have moved it to an idle core yet. */
+static inline bool yk__brief(const yk__facts *f)
+{
+    return f->e->seconds < 0.5;
+}
+
 /* The share of the time in which a process had no core. On a full host, all processes compete: then, this says nothing about
- * one of them. Neither does a short run, in which the scheduler may not have moved a process to an idle core yet. */
+ * one of them. */
 static inline double yk__starved(const yk__facts *f, double delayed)
 {
     const int processes = f->e->ranks - f->e->nservers;
     const double threads = processes > 0 ? fmax((double)f->e->workers / processes, 1.0) : 1.0;
     const bool full = f->cpu_host >= 0.85 * f->host_cores && !f->several_hosts;
-    return full || f->e->seconds < 0.5 ? 0.0 : fmin(yk__known(delayed, 0.0) / threads, 1.0);
+    return full || yk__brief(f) ? 0.0 : fmin(yk__known(delayed, 0.0) / threads, 1.0);
 }
 
 /* Seconds in which a worker waited for others: for workers, and in a job for messages. */
