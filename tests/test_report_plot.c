@@ -213,6 +213,23 @@ static void a_plot_has_every_point_and_no_foreign_markup(void **state)
     yk_figures_fini(&fs);
 }
 
+static void a_line_on_another_is_dashed(void **state)
+{
+    (void)state;
+    yk_figures fs = two_lines();
+    yk_figure *f = &fs.figure[0];
+    yk_text t = {0};
+    yk_figure_draw(f, YK_X_STEP, YK_DRAW_PAGE, &t);
+    assert_int_equal(count(t.s, " over\""), 0);
+    yk_text_fini(&t);
+    for (size_t i = 0; i < f->series[1].n; i++) /* equal up to rounding */
+        f->series[1].point[i].y = f->series[0].point[i].y * (1.0 + 1e-6);
+    yk_figure_draw(f, YK_X_STEP, YK_DRAW_PAGE, &t);
+    assert_int_equal(count(t.s, " over\""), 1);
+    yk_text_fini(&t);
+    yk_figures_fini(&fs);
+}
+
 static void relative_steps_end_where_the_last_point_is(void **state)
 {
     (void)state;
@@ -310,6 +327,7 @@ int main(void)
         cmocka_unit_test(deviations_have_the_unit_of_the_mean),
         cmocka_unit_test(axes_have_round_ticks_whatever_the_range),
         cmocka_unit_test(a_plot_has_every_point_and_no_foreign_markup),
+        cmocka_unit_test(a_line_on_another_is_dashed),
         cmocka_unit_test(relative_steps_end_where_the_last_point_is),
         cmocka_unit_test(figures_are_thinned_to_a_budget),
         cmocka_unit_test(text_is_escaped),

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The colors of a file; those of the page are in page.css. They can be told apart by color-blind readers, and in gray by
@@ -23,7 +24,7 @@ static const char file_style[] =
     ".f5{fill:#23272d}.f6{fill:#7a5bd0}.f7{fill:#58b1e4}"
     ".whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}.d4{stroke-dasharray:12 "
-    "4}"
+    "4}.over{stroke-dasharray:12 16}"
     ".p0{fill:#0068b5}.p1{fill:#00805e}.p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}"
     ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
     "6b4fa0}";
@@ -371,20 +372,38 @@ static void draw_spread(const frame *p, const yk_series *s, const char *class, y
     yk_text_add(out, "\"/>");
 }
 
-static void draw_series(const frame *p, const yk_series *s, yk_text *out)
+/* Whether two lines lie on each other. */
+static bool same_line(const frame *p, const yk_series *a, const yk_series *b)
 {
+    int ax, ay, bx, by;
+    for (size_t i = 0; a->n == b->n && i < a->n; i++) {
+        locate(p, &a->point[i], &ax, &ay);
+        locate(p, &b->point[i], &bx, &by);
+        if (abs(ax - bx) > 5 || abs(ay - by) > 5)
+            return false;
+    }
+    return a->n == b->n;
+}
+
+/* Series i of a figure. If it would hide an earlier one, it is dashed, so that both colors can be seen. */
+static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *out)
+{
+    const yk_series *s = &f->series[i];
     char class[16];
     int x, y;
+    bool hides = false;
     yk_series_class(s, class);
+    for (size_t k = 0; k < i && !s->dash; k++)
+        hides |= same_line(p, s, &f->series[k]);
     yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
     draw_spread(p, s, class, out);
-    yk_text_print(out, "<path class=\"line %s\" d=\"", class);
+    yk_text_print(out, "<path class=\"line %s%s\" d=\"", class, hides ? " over" : "");
     draw_path(p, s, out);
     yk_text_add(out, "\"/>");
     if (s->dots)
         yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
-    for (size_t i = 0; s->dots && i < s->n; i++) {
-        locate(p, &s->point[i], &x, &y);
+    for (size_t k = 0; s->dots && k < s->n; k++) {
+        locate(p, &s->point[k], &x, &y);
         yk_text_print(out, "M%.1f %.1fh0", x / 10.0, y / 10.0);
     }
     yk_text_add(out, s->dots ? "\"/>" : "");
@@ -427,7 +446,7 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
             b.left, at, b.width, b.left + b.width - 4.0, below ? at + 14.0 : at - 5.0, f->limit_text);
     }
     for (size_t i = 0; i < f->n; i++)
-        draw_series(&p, &f->series[i], out);
+        draw_series(&p, f, i, out);
     yk__draw_close(how, out);
 }
 
