@@ -277,6 +277,18 @@ static void runs_are_found_and_named(void **state)
     assert_string_equal(l.run[4].name, "other/batch=5");
     yk_run_list_fini(&l);
 
+    FILE *plan =
+        made_file("sweep", "plan.txt"); /* runs of a sweep are in the order of its plan, then the others */
+    fputs("batch=100: --batch=100\nbatch=7: --batch=7\nbatch=5: --batch=5\n", plan);
+    fclose(plan);
+    char *planned[] = {sweep};
+    assert_int_equal(yk_runs_find(planned, 1, &l), YK_OK);
+    assert_int_equal(l.n, 4);
+    assert_string_equal(l.run[0].name, "batch=100");
+    assert_string_equal(l.run[1].name, "batch=5");
+    assert_string_equal(l.run[2].name, "batch=20");
+    yk_run_list_fini(&l);
+
     char *none[] = {empty};
     assert_error(yk_runs_find(none, 1, &l), YK_EUSAGE, "no run directory here or below");
     snprintf(other, sizeof other, "%s", in_directory("nowhere"));

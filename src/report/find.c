@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { DEPTH = 8 }; /* directories below a path */
+enum { DEPTH = 8 /* directories below a path */, MAX_PLAN = 64 << 20 /* bytes */ };
 
 void yk_run_list_fini(yk_run_list *l)
 {
@@ -56,6 +57,34 @@ static int wanted(const struct dirent *e)
     return e->d_name[0] != '.' && strcmp(e->d_name, "checkpoints");
 }
 
+/* The directory of a sweep lists its runs in plan.txt, one "NAME: OPTIONS" per line. They come first, in that order. */
+static void order_by_plan(const char *path, struct dirent **entry, int n)
+{
+    char *line = NULL, *plan;
+    size_t cap = 0;
+    int fd = -1, next = 0;
+    if (asprintf(&plan, "%s/plan.txt", path) < 0)
+        return;
+    FILE *f = !yk_file_open_regular(plan, MAX_PLAN, &fd) && fd >= 0 ? fdopen(fd, "r") : NULL;
+    while (f && getline(&line, &cap, f) > 0) {
+        line[strcspn(line, ":\n")] = '\0';
+        int at = next;
+        while (at < n && strcmp(entry[at]->d_name, line))
+            at++;
+        if (at == n)
+            continue;
+        struct dirent *found = entry[at];
+        memmove(entry + next + 1, entry + next, (size_t)(at - next) * sizeof *entry);
+        entry[next++] = found;
+    }
+    if (f)
+        fclose(f);
+    else if (fd >= 0)
+        close(fd);
+    free(line);
+    free(plan);
+}
+
 static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_out)
 {
     struct dirent **entry;
@@ -69,6 +98,7 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     if (n < 0)
         return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the directory", errno);
     yk_status st = YK_OK;
+    order_by_plan(path, entry, n);
     for (int i = 0; i < n; i++) {
         char *below = NULL;
         struct stat s;
