@@ -135,7 +135,7 @@ const yk_option yk_options[] = {
     {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
      "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
      "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
-     "1 for sparse data, if --staleness allows it, else 0"},
+     "1 for sparse data without a network, if --staleness allows it, else 0"},
     {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: if a process is lost, restart the job from its last checkpoint, up to R "
      "times"},

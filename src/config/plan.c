@@ -88,11 +88,13 @@ static uint64_t copy_lifetime_of(const yk_plan *p)
 }
 
 /* Prefetched parameters do not include the updates of the batches in between. A copy of keyed parameters is old at its end
- * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting. */
+ * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting: neither those of a network
+ * nor those of a sum of branches with a network are prefetched. */
 static void set_prefetching(const yk_config *c, yk_plan *p)
 {
-    const bool copies = can_prefetch(p) && is_sparse(c);
-    p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : copies && p->staleness > 1);
+    const bool copies = can_prefetch(p) && is_sparse(c),
+               prefetches = copies && p->staleness > 1 && !yk_model_uses_fields(c->model);
+    p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : prefetches);
     if (copies)
         p->copy_lifetime = copy_lifetime_of(p);
     if (p->eval_every && p->eval_every < p->copy_lifetime) /* a push must not skip an evaluation */

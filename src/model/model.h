@@ -148,7 +148,8 @@ struct yk_model {
 };
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
-/* Whether the model of this name reads field numbers. Otherwise they are not loaded, and shape.fields is 1. */
+/* Whether the model of this name is a sum of branches with a network, which reads field numbers. Otherwise they are not loaded,
+ * and shape.fields is 1. */
 bool yk_model_uses_fields(const char *name);
 /* Whether it is a sum of branches (branches.h), which needs sparse data and has keyed parameters. */
 bool yk_model_is_branches(const char *name);

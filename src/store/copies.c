@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
     yk_store base;
     yk_copies_config config;
+    bool vectors; /* a keyed group has several floats per key */
     worker *worker;
 } copies;
 
@@ -45,12 +46,20 @@ static copies *copies_of(yk_store *s)
 /* The batches of the next copy, which depend on the steps so far. */
 static size_t batches_of_next(const copies *s, const worker *w)
 {
-    const uint64_t in_flight = (uint64_t)(s->config.all_workers * s->config.depth),
-                   young = w->answer.status.steps / (YK__COPY_AGE * in_flight);
+    const uint64_t all = (uint64_t)(s->config.all_workers * s->config.depth),
+                   young = w->answer.status.steps / (YK__COPY_AGE * all);
     return (size_t)(s->config.bounded            ? s->config.lifetime
                     : young < 1                  ? 1
                     : young < s->config.lifetime ? young
                                                  : s->config.lifetime);
+}
+
+/* Copies of this worker that may be in flight. While they are short, the next copy of embedding vectors is not prefetched: it
+ * would not include what the worker has just learned, and small vectors move fast. */
+static int in_flight(const copies *s, const worker *w)
+{
+    return s->vectors && !s->config.bounded && batches_of_next(s, w) < s->config.lifetime ? 1
+                                                                                          : s->config.depth;
 }
 
 static size_t wants(const yk_store *store, int me)
@@ -62,7 +71,7 @@ static size_t wants(const yk_store *store, int me)
     if (w->exhausted || (w->held && added > 0) ||
         (w->open && w->at < w->answer.batches)) /* not before the last batch of the copy */
         return 0;
-    return yk_remote_outstanding(r, me) < s->config.depth && added < max ? max - added : 0;
+    return yk_remote_outstanding(r, me) < in_flight(s, w) && added < max ? max - added : 0;
 }
 
 /* Adds a batch to the next request. A batch of another chunk is held back until that request was sent. */
@@ -276,6 +285,7 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
     s->config = *config;
     for (int g = 0; g < config->copy.ngroups; g++) {
         yk_optim_config *o = &s->config.copy.group[g].optim;
+        s->vectors |= config->copy.group[g].shape.keyed && config->copy.group[g].shape.width > 1;
         if (config->copy.group[g].shape.keyed && !config->bounded)
             *o = yk_optim_without_velocity(o);
         if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)

@@ -1,23 +1,28 @@
-/* Asynchronous workers begin one after the other if the model has vectors of keys:
+/* Asynchronous workers begin one after the other if the model has embedding vectors:
  *
  *     worker 0   step step step step step step step step | step ...
- *     worker 1   [wait until the process has taken 8 steps] step ...
- *     worker 2   [wait until it has taken 16 steps ...
+ *     worker 1   [wait until the others have taken 8 steps] step ...
+ *     worker 2   [wait until they have taken 16 steps ...
  *
  * The gradients of small vectors point in the same direction at first, and too many at once make the loss of a factorization
- * machine explode (docs/convergence.md). Not with a staleness bound or local SGD: there, the others would wait for them. */
+ * machine explode (docs/convergence.md). Not with a staleness bound or local SGD: there, the others would wait for them.
+ *
+ * This file does it for the workers of a process. The server that leases examples does the same for all processes
+ * (store/server.h). */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 
-enum { BEGIN_EVERY = 8 }; /* steps of this process */
+enum { BEGIN_EVERY = 8 }; /* steps */
 
-bool yk__begins_gradually(const yk__trainer *t)
+uint64_t yk__begin_every(const yk__trainer *t)
 {
     bool vectors = false;
     for (int g = 0; g < t->model->ngroups; g++)
         vectors |= t->model->group[g].keyed && t->model->group[g].width > 1;
-    return vectors && !t->plan->lockstep && t->plan->staleness == YK_ASYNC && t->plan->local_steps <= 1;
+    const bool gradually =
+        vectors && !t->plan->lockstep && t->plan->staleness == YK_ASYNC && t->plan->local_steps <= 1;
+    return gradually ? BEGIN_EVERY : 0;
 }
 
 bool yk__may_begin(yk__trainer *t, int worker)

@@ -324,6 +324,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
+        .begin_every = yk__begin_every(t),
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
         .wait = k->wait,
         .phases = yk__serving_phases(t),

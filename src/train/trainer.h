@@ -223,9 +223,10 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* begin.c: whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: a worker has
- * no examples left, or waits for those of others, so the others need not wait. */
-bool yk__begins_gradually(const yk__trainer *t);
+/* begin.c: after how many steps the next worker begins; 0: all begin at once. */
+uint64_t yk__begin_every(const yk__trainer *t);
+/* Whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: a worker has no
+ * examples left, or waits for those of others, so the others need not wait. */
 bool yk__may_begin(yk__trainer *t, int worker);
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 
