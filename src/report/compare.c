@@ -388,8 +388,8 @@ static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
         .title = "Synchronous and asynchronous training",
         .note =
             "Runs with the same number of workers that differ only in the mode. A synchronous step uses a "
-            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, it "
-            "takes more steps."};
+            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
+            "asynchronous training takes more steps."};
     yk_compare_varying(c, varying, 24);
     const bool servers = yk_is_listed("servers", varying);
     option_columns o = add_options(c, t, except);

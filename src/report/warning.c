@@ -12,9 +12,10 @@ static const struct {
 } about[YK_WARNING_KINDS] = {
     [YK_WARNING_FAILED] = {"Failed run", "Its numbers are those up to the failure. Do not compare them with "
                                          "those of complete runs."},
-    [YK_WARNING_DIVERGED] = {"Training diverged",
-                             "The loss became NaN or infinite, so the results are useless. Lower the learning "
-                             "rate."},
+    [YK_WARNING_DIVERGED] =
+        {"Training diverged",
+         "The loss became NaN or infinite, so the results are useless. Lower the learning "
+         "rate."},
     [YK_WARNING_MAJORITY] = {"Accuracy no better than the majority class",
                              "A model that always predicts the same class gets this accuracy. Judge by the "
                              "AUC or the loss, train longer, or change the learning rate."},

@@ -300,7 +300,7 @@ static void note_message(yk_server *s, yk__client *c)
         c->longest = now - c->last_message;
     c->last_message = c->alive_at = now;
     if (!c->active && !c->left && s->chief)
-        yk_note("rank %d is back", c->peer);
+        yk_note("rank %d has sent a message again and is no longer lost", c->peer);
     if (!c->active && !c->left)
         yk__skip_missed(s, c);
     s->active += !c->active && !c->left;
