@@ -220,7 +220,7 @@ examples_of() { # RANK
 @test "the last error of a job is printed even if mpirun did not forward it" {
     cat >mpirun <<'END'
 #!/bin/sh
-printf '\001begun 2\n' >&2
+printf '\001connected 2\n' >&2
 dashes=-----------------------------------------------------------------------------
 printf '%s\nmpiexec detected that one or more processes exited, as the user knows\n%s\n' $dashes $dashes >&2
 printf '%s\nwords that are cut off\n' $dashes >&2
