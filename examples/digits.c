@@ -43,12 +43,12 @@ static int print_metrics(void *context, const yoke_metrics *m)
     return 0; /* non-zero cancels the training */
 }
 
-static int print_first(void *context, const yoke_predictions *some)
+static int print_first(void *context, const yoke_predictions *block)
 {
     (void)context;
     printf("first example:");
-    for (size_t c = 0; c < some->outputs; c++)
-        printf(" %.3f", (double)some->probability[c]);
+    for (size_t c = 0; c < block->outputs; c++)
+        printf(" %.3f", (double)block->probability[c]);
     printf("\n");
     return 1; /* stop after the first block */
 }

@@ -32,21 +32,21 @@ static built build(const uint8_t *header, size_t n, const uint8_t *data, size_t 
 static void load(void)
 {
     char *path;
-    yk_checkpoint_about about;
+    yk_checkpoint_info info;
     if (yk_checkpoint_find("/ck", &path) || !path)
         abort();
     free(path);
-    if (yk_checkpoint_describe("/ck", &about))
+    if (yk_checkpoint_describe("/ck", &info))
         return;
     yk_model *m;
     yk_trained *t;
-    if (!yk_model_create(about.model, &about.shape, &m)) {
+    if (!yk_model_create(info.model, &info.shape, &m)) {
         const size_t floats = m->nparams;
         yk_model_free(m);
         if (floats <= MAX_FLOATS && !yk_trained_load("/ck", &t))
             yk_trained_release(t);
     }
-    free(about.model);
+    free(info.model);
 }
 
 /* Next part of the input, up to a zero byte. */

@@ -70,7 +70,7 @@ static void create(uint8_t how, bool chief, job *j)
                           .first_client = servers,
                           .clients = CLIENTS,
                           .threads = THREADS,
-                          .lanes = how & 32 && !synchronous && !local ? THREADS : 1,
+                          .channels = how & 32 && !synchronous && !local ? THREADS : 1,
                           .ngroups = 2,
                           .group = {table.group[0].shape, table.group[1].shape},
                           .staleness = synchronous ? 0

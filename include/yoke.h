@@ -279,7 +279,7 @@ typedef struct {
 
 /* Calls each() for successive blocks of examples until it returns a non-zero value, which yoke_predict() then returns. */
 YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
-                                  int (*each)(void *context, const yoke_predictions *some), void *context,
+                                  int (*each)(void *context, const yoke_predictions *block), void *context,
                                   yoke_error *error);
 
 /* Writes the probabilities of all examples to `out`, an array of [rows][outputs]. The data must have `rows` examples. */

@@ -1,6 +1,6 @@
 """Builds the wheel: `pip install ./python`, or `pip wheel --no-deps ./python`.
 
-The wheel has the tag py3-none-PLATFORM and works with every Python from 3.9 on, since the package loads libyoke by ctypes:
+The wheel has the tag py3-none-PLATFORM and works with Python 3.9 or newer, because the package loads libyoke through ctypes:
 
     yoke/*.py               the package
     yoke/_native/           what `cmake --install` installs: bin/yoke, lib/libyoke.so.0, lib/yoke/yoke-mpi-*.so

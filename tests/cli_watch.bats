@@ -86,7 +86,7 @@ events = json.load(open("run/trace.json"))["traceEvents"]
 slices = [e for e in events if e["ph"] == "X"]
 names = {e["name"] for e in slices}
 assert {"input", "compute", "workers", "apply", "eval", "checkpoint"} <= names, names
-assert {"images in", "conv 4 3x3", "conv 4 3x3, backward", "maxpool 2", "softmax, loss"} <= names, names
+assert {"load images", "conv 4 3x3", "conv 4 3x3, backward", "maxpool 2", "softmax, loss"} <= names, names
 threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
 assert "worker 0" in threads.values() and "worker 1" in threads.values(), threads
 for e in slices:

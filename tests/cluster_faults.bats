@@ -69,7 +69,7 @@ all_examples() { # EPOCHS
     signal_rank STOP 3
     wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
-    wait_for_message "rank 3 is back"
+    wait_for_message "rank 3 has sent a message again"
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
@@ -150,7 +150,7 @@ examples_of() { # RANK
     wait_for_message "rank 3 sent no heartbeat"
     wait_for_step $(($(last_step) + 6000)) # 3,000 steps of each of the others
     signal_rank CONT 3
-    wait_for_message "rank 3 is back"
+    wait_for_message "rank 3 has sent a message again"
     wait_for_step $(($(last_step) + 12000)) # enough to catch up, if the others waited
     kill -INT "$BACKGROUND"
     finish 30
@@ -220,7 +220,7 @@ examples_of() { # RANK
 @test "the last error of a job is printed even if mpirun did not forward it" {
     cat >mpirun <<'END'
 #!/bin/sh
-printf '\001begun 2\n' >&2
+printf '\001connected 2\n' >&2
 dashes=-----------------------------------------------------------------------------
 printf '%s\nmpiexec detected that one or more processes exited, as the user knows\n%s\n' $dashes $dashes >&2
 printf '%s\nwords that are cut off\n' $dashes >&2

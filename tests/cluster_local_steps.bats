@@ -226,7 +226,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     signal_rank STOP 3
     wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
-    wait_for_message "rank 3 is back"
+    wait_for_message "rank 3 has sent a message again"
     sleep 0.3
     kill -INT "$BACKGROUND"
     finish 30

@@ -81,8 +81,8 @@ static void resampling_equals_its_definition(void **state)
                       .channels = channels,
                       .left = left,
                       .top = top,
-                      .wide = (double)w - 2.0 * left,
-                      .high = (double)h - 2.0 * top,
+                      .region_width = (double)w - 2.0 * left,
+                      .region_height = (double)h - 2.0 * top,
                       .out_width = ow,
                       .out_height = oh,
                       .out_channels = channels,
@@ -95,7 +95,7 @@ static void resampling_equals_its_definition(void **state)
                     row[x * (channels == 1 ? 1 : 4) + c] = plane[c][y * w + x];
             yk_resampler_row(&to, row);
         }
-        double sx = f.wide / (double)ow, sy = f.high / (double)oh;
+        double sx = f.region_width / (double)ow, sy = f.region_height / (double)oh;
         for (size_t c = 0; c < channels; c++)
             for (size_t y = 0; y < oh; y++)
                 for (size_t x = 0; x < ow; x++) {
@@ -119,8 +119,8 @@ static void uniform_colors_are_preserved(void **state)
         yk_frame f = {.width = w,
                       .height = 211,
                       .channels = 3,
-                      .wide = (double)w,
-                      .high = 211,
+                      .region_width = (double)w,
+                      .region_height = 211,
                       .out_width = 97,
                       .out_height = 89,
                       .out_channels = 3,

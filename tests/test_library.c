@@ -233,19 +233,19 @@ typedef struct {
     size_t n;
 } taken;
 
-static int take(void *context, const yoke_predictions *some)
+static int take(void *context, const yoke_predictions *block)
 {
     taken *t = context;
-    assert_null(some->file);
-    for (size_t i = 0; i < some->n * some->outputs && t->n < 400; i++)
-        t->p[t->n++] = some->probability[i];
+    assert_null(block->file);
+    for (size_t i = 0; i < block->n * block->outputs && t->n < 400; i++)
+        t->p[t->n++] = block->probability[i];
     return 0;
 }
 
-static int refuse(void *context, const yoke_predictions *some)
+static int refuse(void *context, const yoke_predictions *block)
 {
     (void)context;
-    (void)some;
+    (void)block;
     return 17;
 }
 

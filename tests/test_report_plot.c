@@ -69,7 +69,7 @@ static void check_unit(yk_unit unit, double x, const char *want)
 static void units_are_formatted(void **state)
 {
     (void)state;
-    check_unit(YK_UNIT_SHARE, 0.91738, "91.74 %");
+    check_unit(YK_UNIT_PERCENT_EXACT, 0.91738, "91.74 %");
     check_unit(YK_UNIT_PLAIN, 0.30454, "0.3045");
     check_unit(YK_UNIT_PLAIN, 1.5e-7, "1.5e-07");
     check_unit(YK_UNIT_COUNT, 12345, "12.3 k");
@@ -84,7 +84,7 @@ static void units_are_formatted(void **state)
     check_unit(YK_UNIT_SECONDS, 185, "3:05 min");
     check_unit(YK_UNIT_SECONDS, 7800, "2:10 h");
     check_unit(YK_UNIT_POINTS, -0.0025, "-0.25");
-    check_unit(YK_UNIT_SHARE, NAN, "\u2013");
+    check_unit(YK_UNIT_PERCENT_EXACT, NAN, "\u2013");
     check_unit(YK_UNIT_BYTES, INFINITY, "\u2013");
 }
 
@@ -111,8 +111,8 @@ static void deviations_have_the_unit_of_the_mean(void **state)
         double mean, spread;
         const char *m, *s;
     } cases[] = {{YK_UNIT_COUNT, 7110, 8460, "7.1 k", "8.5 k"},
-                 {YK_UNIT_SHARE, 0.91744, 0.00123, "91.74 %", "0.12"},
-                 {YK_UNIT_SHARE, 0.91744, 0.0323, "91.7 %", "3.2"},
+                 {YK_UNIT_PERCENT_EXACT, 0.91744, 0.00123, "91.74 %", "0.12"},
+                 {YK_UNIT_PERCENT_EXACT, 0.91744, 0.0323, "91.7 %", "3.2"},
                  {YK_UNIT_SECONDS, 2.134, 0.021, "2.13 s", "0.02"},
                  {YK_UNIT_BYTES, 123456789, 4000000, "123 MB", "4 MB"},
                  {YK_UNIT_BYTES, 34200000, 1000, "34.2 MB", ""},
@@ -129,7 +129,7 @@ static void deviations_have_the_unit_of_the_mean(void **state)
 static void axes_have_round_ticks_whatever_the_range(void **state)
 {
     (void)state;
-    static const yk_unit units[] = {YK_UNIT_PLAIN,   YK_UNIT_COUNT, YK_UNIT_SHARE,
+    static const yk_unit units[] = {YK_UNIT_PLAIN,   YK_UNIT_COUNT, YK_UNIT_PERCENT_EXACT,
                                     YK_UNIT_SECONDS, YK_UNIT_BYTES, YK_UNIT_RATE};
     for (size_t u = 0; u < sizeof units / sizeof *units; u++)
         for (double high = 1e-3; high < 1e13; high *= 3.7)

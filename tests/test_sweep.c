@@ -257,7 +257,7 @@ static void quick_and_set_replace(void **state)
     yk_sweep_plan_fini(&p);
     static const char *const bad[] = {"workers=2"};
     assert_error(plan_with(text, false, bad, 1, &p), YK_EUSAGE,
-                 "--set 'workers=2': workers varies together with mode in line 15");
+                 "--set 'workers=2': workers varies together with mode: set both here");
     yk_sweep_plan_fini(&p);
     /* they also replace the length given in [train] */
     static const char train[] = HEAD "epochs = 9\n[quick]\nsteps = 3\n";
@@ -281,13 +281,13 @@ static void errors_are_reported_with_their_line(void **state)
         {"[train]\nout = x\n", ":2: out cannot be set here"},
         {"[train]\nmodel = \"softmax\n", ":2: missing double quote"},
         {"[train]\nmode, workers = sync 1\n", ":2: options can vary together only in [grid]"},
-        {HEAD "[grid]\nmodel = softmax\n", ":5: model is already set in line 2"},
+        {HEAD "[grid]\nmodel = softmax\n", ":5: model is already set on line 2"},
         {HEAD "[grid]\nbatch = 5 x\n", ":5: --batch x: not a whole number"},
         {HEAD "[grid]\nbatch = 0\n", ":5: --batch 0: must be between 1 and"},
         {HEAD "[grid]\nbatch =\n", ":5: batch: expected 1 to 512 values"},
         {HEAD "[grid]\nbatch = 5 6 | 7\n", ":5: '5 6': separate values by spaces or by |, not by both"},
         {HEAD "[grid]\nmode, workers = sync 1 | async\n", ":5: 'async' has 1 value for 2 options"},
-        {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice"},
+        {HEAD "[grid]\nmode, mode = sync 1\n", ":5: mode occurs twice on this line"},
         {HEAD "[grid]\nbatch = 5 5\n", "the run batch=5 occurs twice"},
         {HEAD "[grid]\nmode = sync both\n", "the run mode=both: --mode both: the value must be one of"},
         {HEAD "[grid]\nmode = sync async\nstaleness = 0 4\n",
@@ -313,7 +313,7 @@ static void errors_are_reported_with_their_line(void **state)
         expect_refusal(bad[i].text, false, bad[i].words);
     expect_refusal(HEAD, true, "no section [quick]");
     expect_refusal(HEAD "[grid]\nmode, workers = sync 1 | sync 2\n[quick]\nworkers = 1\n", true,
-                   ":7: workers varies together with mode in line 5");
+                   ":7: workers varies together with mode: set both here");
     expect_refusal(HEAD "[quick]\nbatch = 1\nbatch = x\n", true, ":6: --batch x");
     yk_sweep_plan p;
     assert_error(yk_sweep_plan_make(in_directory("none.ini"), false, NULL, 0, &p), YK_EUSAGE,
@@ -321,6 +321,22 @@ static void errors_are_reported_with_their_line(void **state)
     yk_sweep_plan_fini(&p);
     assert_error(yk_sweep_plan_make(directory, false, NULL, 0, &p), YK_EUSAGE, "cannot read");
     yk_sweep_plan_fini(&p);
+}
+
+static void conflicts_with_set_name_the_option(void **state)
+{
+    (void)state;
+    static const char text[] = "[sweep]\nepochs = 1\nrepeats = 2\neval-examples = 10\n" HEAD;
+    static const char *const bad[][2] = {
+        {"steps, batch = 1 5 | 2 10", "--set steps: [sweep] fixes it: remove one of them"},
+        {"eval-every=3", "--set eval-every: eval-examples is set in [sweep]: remove one of them"},
+        {"seed=1 2", "--set seed: with repeats = 2, set only the first seed"}};
+    for (size_t i = 0; i < 3; i++) {
+        yk_sweep_plan p;
+        assert_error(plan_with(text, false, bad[i], 1, &p), YK_EUSAGE, bad[i][1]);
+        assert_null(strstr(yk_error(), ":0:"));
+        yk_sweep_plan_fini(&p);
+    }
 }
 
 /* Truncated files and flipped bytes: never a crash (run with sanitizers), and errors name the file. */
@@ -528,6 +544,7 @@ int main(void)
         cmocka_unit_test(flags_and_blanks),
         cmocka_unit_test(quick_and_set_replace),
         cmocka_unit_test(errors_are_reported_with_their_line),
+        cmocka_unit_test(conflicts_with_set_name_the_option),
         cmocka_unit_test(damaged_files_are_refused_or_read),
         cmocka_unit_test(runs_are_found_again),
         cmocka_unit_test(mean_and_spread_over_repeats),

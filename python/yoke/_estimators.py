@@ -32,7 +32,7 @@ def _classes_of(y):
     return classes, labels.astype(np.int32)
 
 
-_STEPS = 1000  # at least, by default
+_STEPS = 1000  # minimum number of steps if epochs is None
 
 
 def _is_sparse(X):
@@ -42,7 +42,7 @@ def _is_sparse(X):
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
-    _epochs = 5  # the default, at least
+    _epochs = 5  # default number of epochs; small data gets more
 
     def _model_text(self, classes):
         raise NotImplementedError
@@ -214,7 +214,7 @@ class _Linear(_Classifier):
 class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
-    epochs        passes over the data; None: 5, or as many as make 1000 steps (small data needs more)
+    epochs        passes over the data; None: 5, or more if that is needed to reach 1000 steps (small data sets need more epochs)
     batch         examples per worker and step
     lr            learning rate (default: 0.1 for sgd)
     optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
@@ -284,7 +284,7 @@ class Network(_Classifier):
                   same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
-    epochs        passes over the data; None: 10, or as many as make 1000 steps
+    epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
     batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
     init, standardize, augment, threads                                    see `yoke train --help`
 
@@ -317,7 +317,8 @@ class Network(_Classifier):
 
     def _model_text(self, classes):
         if not isinstance(self.layers, str) and not all(isinstance(layer, str) for layer in self.layers):
-            raise _native.UsageError(f"layers={self.layers!r}: text is needed, such as \"dense 100, relu\" or [\"dense 100\", \"relu\"]")
+            raise _native.UsageError(f"layers={self.layers!r}: must be a string or a list of strings, such as "
+                                     "\"dense 100, relu\" or [\"dense 100\", \"relu\"]")
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
         if "," not in text and " " not in text.strip():
             return text  # a network with a name

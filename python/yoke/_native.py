@@ -226,7 +226,8 @@ def as_fields(fields, columns):
     """The field number of each column, in the type that the library expects."""
     given = np.asarray(fields)
     if given.shape != (columns,) or given.dtype.kind not in "iu":
-        raise UsageError(f"fields: one integer per column is needed, [{columns}], not {given.dtype} {list(given.shape)}")
+        raise UsageError(f"fields must be an integer array of shape ({columns},), one per column, "
+                         f"not {given.dtype} of shape {given.shape}")
     if given.size and (given.min() < 0 or given.max() > 65535):
         raise UsageError(f"fields: field numbers must be from 0 to 65535, but they range from {given.min()} to {given.max()}")
     return np.ascontiguousarray(given, np.uint16)
@@ -267,7 +268,7 @@ class Data:
         self.labels = None if labels is None else _as_labels(labels)
         self.rows = x.shape[0]
         if self.labels is not None and self.labels.shape != (self.rows,):
-            raise UsageError(f"one label per row is needed, [{self.rows}], not {list(self.labels.shape)}")
+            raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
         if _is_csr(x):
             self.handle = self._from_csr(x, classes, copy, fields)
         elif fields is not None:

@@ -21,11 +21,11 @@ def view(wanted, options):
     if wanted is None:
         wanted = in_notebook() or sys.stderr.isatty()
     if not wanted or options.get("quiet"):
-        return Nothing()
+        return NullView()
     return Notebook(options) if in_notebook() else Terminal()
 
 
-class Nothing:
+class NullView:
     wanted = False
 
     def progress(self, p):
@@ -44,7 +44,7 @@ class Nothing:
         pass
 
 
-class Terminal(Nothing):
+class Terminal(NullView):
     wanted = True
 
     def progress(self, p):
@@ -54,7 +54,7 @@ class Terminal(Nothing):
         print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-class Notebook(Nothing):
+class Notebook(NullView):
     wanted = True
     every = 0.25  # seconds
 

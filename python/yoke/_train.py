@@ -28,7 +28,7 @@ def _fields(structure):
         values["text"] = (values["text"] or b"").decode()
     return values
 
-class Finished:
+class TrainingResult:
     """The result of yoke_train(): summary, text, directory, and the model."""
 
     def __init__(self, handle):
@@ -83,7 +83,7 @@ class Training:
         self.canceled.value = 1
 
     def run(self, on_metrics=None, on_progress=None, before_warning=lambda: None):
-        """Returns a Finished. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
+        """Returns a TrainingResult. on_metrics(dict) and on_progress(dict) cancel training by returning True."""
         def warn(text):
             before_warning()
             _warn(text)
@@ -102,7 +102,7 @@ class Training:
         while not self._handle_one(handlers):
             pass
         thread.join()
-        return self._judge(result)
+        return self._finish(result)
 
     def _handle_one(self, handlers):
         """Waits for one event and handles it. Returns True if training has ended."""
@@ -124,9 +124,9 @@ class Training:
                 answered.set()
         return False
 
-    def _judge(self, result):
+    def _finish(self, result):
         run, error = result["run"], result["error"]
-        finished = Finished(run) if run else None
+        finished = TrainingResult(run) if run else None
         self._warn_late(finished.summary if finished else {})
         if self.failure:
             raise self.failure
@@ -147,6 +147,6 @@ class Training:
 def as_data(given, split, copy=True, fields=None):
     """(X, y) as Data."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise _native.UsageError(f"data and test: a spec or a pair (X, y) is needed, not {type(given).__name__}")
+        raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
     x, y = given
     return _native.Data(x, y, split, copy=copy, fields=fields)

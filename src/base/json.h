@@ -11,7 +11,7 @@
  *     yk_json_end(&j);
  *     char *text = yk_json_take(&j); // {"model":"lenet5","counts":[7],"loss":null}; the caller frees it
  *
- * Numbers that are not finite and NULL texts become null; bytes that are not UTF-8 become U+FFFD. Real numbers always
+ * Numbers that are not finite and NULL strings become null; bytes that are not UTF-8 become U+FFFD. Real numbers always
  * have a decimal point or an exponent. The only possible error is running out of memory: later calls then do nothing,
  * and yk_json_take() and yk_json_write() report it. A writer is plain data for one thread.
  */
@@ -77,7 +77,7 @@ yk_status yk_json_write(yk_json *j, yk_file *f);
 
 void yk_json_fini(yk_json *j);
 
-/* The length of the UTF-8 sequence at s, 0 if it is invalid (RFC 3629); and whether a whole text is valid. */
+/* The length of the UTF-8 sequence at s, 0 if it is invalid (RFC 3629); and whether a whole string is valid. */
 size_t yk_utf8_length(const char *s);
 bool yk_is_utf8(const char *s);
 

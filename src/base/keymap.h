@@ -4,7 +4,7 @@
  *     yk_keymap map;
  *     yk_status st = yk_keymap_make(&sample, NULL, features, UINT32_MAX, 131072, &map); // counts keys in sampled rows
  *     uint32_t id = yk_keymap_id(&map, key); // the most frequent key has id 0
- *     st = yk_keymap_rows(&map, &rows);      // replaces the keys of a block by their ids
+ *     st = yk_keymap_rows(&map, &rows);      // replaces the keys of a block with their ids
  *     st = yk_keymap_restore(&map, w, 1);    // w[id] becomes w[key], in place
  *
  * Only the most frequent keys, and the keys whose slots they take, are moved. Every other key is its own id, so the size

@@ -7,7 +7,7 @@
  *     yk_progress("step %ld  loss %.4f", step, loss);    // nothing: the log shows no progress
  *
  * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h); that of the library calls
- * the `log` function of yoke.h. Control characters in a text are replaced by '?': a message may quote an untrusted file,
+ * the `log` function of yoke.h. Control characters in a message are replaced by '?': it may quote an untrusted file,
  * and a terminal would interpret them.
  */
 #ifndef YK_BASE_LOG_H

@@ -22,11 +22,11 @@
 const char *yk_digits(const char *text, uint64_t max, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
 
-/* The same for a text that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
+/* The same for a string that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
  * that is too large for a double is infinite. */
 const char *yk_decimal_before(const char *text, const char *end, double *out);
 
-/* Reads a text that must be one number from `min` to `max`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
+/* Parses a string that must be one number from `min` to `max`; 1e6, 100k and 2m are accepted. Otherwise YK_EUSAGE: "not
  * a whole number" or "must be between 1 and 64"; the caller adds what the number is for. *out changes only on success. */
 yk_status yk_number_real(const char *text, double min, double max, double *out);
 yk_status yk_number_int(const char *text, double min, double max, int64_t *out); /* within 2^53 */

@@ -27,7 +27,7 @@ void yk_text_put(yk_text *t, const void *bytes, size_t n);
 void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What to put before a text in a CSV file: "'" if a spreadsheet would take it for a formula (it begins with = + - @ and is not
+/* What to put before a string in a CSV file: "'" if a spreadsheet would take it for a formula (it begins with = + - @ and is not
  * a number), else "". */
 const char *yk_csv_prefix(const char *s);
 

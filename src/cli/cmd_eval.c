@@ -97,12 +97,12 @@ static void print_object(yk_output *o, const float *p, size_t n, const char *fil
     yk_output_print(o, "}\n");
 }
 
-static int print_predictions(void *context, const yoke_predictions *some)
+static int print_predictions(void *context, const yoke_predictions *block)
 {
     const printer *to = context;
-    for (size_t i = 0; i < some->n; i++)
-        (to->json ? print_object : print_text)(to->out, some->probability + i * some->outputs, some->outputs,
-                                               some->file ? some->file[i] : NULL);
+    for (size_t i = 0; i < block->n; i++)
+        (to->json ? print_object : print_text)(to->out, block->probability + i * block->outputs,
+                                               block->outputs, block->file ? block->file[i] : NULL);
     return yk_output_failed(to->out);
 }
 

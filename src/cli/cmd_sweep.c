@@ -61,8 +61,8 @@ static void parse(int argc, char **argv, arguments *a)
         {"quick", 0, NULL, yk_argument_flag, &a->quick,
          "train the small version of the sweep, with the lines of [quick]"},
         {"set", 0, "NAME=VALUES", add_setting, a,
-         "add this line to the end of the file, as in --set data=idx:mnist; may be repeated. Options that a "
-         "file cannot set, such as hosts, must be given this way"},
+         "set an option, as in --set data=idx:mnist; replaces the line of FILE with the same name; may be "
+         "repeated. Options that a file cannot set, such as hosts, must be given this way"},
         {"dry-run", 0, NULL, yk_argument_flag, &a->dry_run,
          "print the runs and their steps without training"},
         {"keep-going", 0, NULL, yk_argument_flag, &a->keep_going,

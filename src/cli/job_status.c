@@ -30,7 +30,7 @@ static void send_line(const char *format, ...)
 void yk_job_report_stage(yk_train_stage stage, int workers)
 {
     static const char *const name[] = {[YK_STAGE_ALIVE] = "alive",
-                                       [YK_STAGE_CONNECTED] = "begun",
+                                       [YK_STAGE_CONNECTED] = "connected",
                                        [YK_STAGE_TRAINING] = "training",
                                        [YK_STAGE_SAVING] = "saving",
                                        [YK_STAGE_SAVED] = "saved"};

@@ -2,7 +2,7 @@
  *
  *     a process                                                 the launcher
  *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.last_output
- *                                \001begun 3\n                  .begun, .workers
+ *                                \001connected 3\n              .connected, .workers
  *                                \001training 3\n               .training
  *                                \001saving 3\n, \001saved 3\n  .saving
  *     yk_job_report_lost()       \001lost\n       on stderr     .lost

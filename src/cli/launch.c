@@ -140,7 +140,7 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
 static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
-                                   bool begun)
+                                   bool connected)
 {
     char text[600];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
@@ -163,11 +163,11 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
         return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
     }
     if (v->gone > 0.0) {
-        snprintf(text, sizeof text, "the job in %.300s has ended", v->joins);
+        snprintf(text, sizeof text, "the job in %.300s has ended", v->joined_run_dir);
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 1, .why = ""};
     }
-    if (v->hangs) {
+    if (v->hung) {
         snprintf(text, sizeof text,
                  "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
                  "--deadline (the limit is 8 times that)",
@@ -181,10 +181,10 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
         yk_report_error("cannot start the job on every host; check that this command works for each of them, "
                         "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
                         "Open MPI and this program at the same path");
-        return (outcome){.restartable = begun, .exit = 4, .why = "a host could not be reached"};
+        return (outcome){.restartable = connected, .exit = 4, .why = "a host could not be reached"};
     }
     /* another attempt would fail, too; above 128, a signal ended a process, even if mpirun did not say so */
-    if (!begun && !*o->died && WIFEXITED(wait_status) && code < 128) {
+    if (!connected && !*o->died && WIFEXITED(wait_status) && code < 128) {
         snprintf(text, sizeof text,
                  "mpirun could not start the job (status %d); check that every host can be reached (--hosts, "
                  "--hostfile, --agent) and has this program at the same path, and check --mpi-options",
@@ -222,11 +222,11 @@ static void save_lost(const job *j, time_t since, const yk_output_filter *o, int
 static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, const yk_job_outcome *how)
 {
     return how->status == YK_EINTERRUPTED && !yk_cli_stop &&
-           (*o->died || o->init_failed || v->lost > 0.0 || v->gone > 0.0 || v->hangs);
+           (*o->died || o->init_failed || v->lost > 0.0 || v->gone > 0.0 || v->hung);
 }
 
 /* Runs the job once. */
-static outcome attempt(const job *j, int64_t number, bool *begun)
+static outcome attempt(const job *j, int64_t number, bool *connected)
 {
     char text[320];
     yk_argv w = j->command; /* shallow */
@@ -250,16 +250,16 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
                          ""};
     const time_t since = time(NULL);
     yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
-    v.joins = j->config->join ? j->out : NULL;
+    v.joined_run_dir = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
         v.ranks.wanted = (int)j->config->launch;
     const int status = yk_supervise(&v, &filter, j->ended);
     const yk_status written = yk_output_filter_end(&filter);
-    *begun |= filter.begun;
+    *connected |= filter.connected;
     yk_job_outcome how = {.error = ""};
     const bool reported = yk_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
     outcome o =
-        reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *begun);
+        reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *connected);
     if (o.exit && *filter.died) {
         snprintf(text, sizeof text, "the job was lost: %s", filter.died);
         yk_report_error(text);
@@ -272,7 +272,7 @@ static outcome attempt(const job *j, int64_t number, bool *begun)
         yk_report_error(o.error);
         o.exit = yk_status_exit(YK_ESYSTEM);
     }
-    if (o.exit && filter.begun)
+    if (o.exit && filter.connected)
         save_lost(j, since, &filter, o.exit, *filter.died || out_of_memory ? o.error : how.error);
     if (!o.exit)
         o.exit = yk_cli_exit(written);
@@ -405,11 +405,11 @@ static yk_status prepare(job *j, int argc, char **argv)
 static int run(const job *j)
 {
     const int64_t max = j->config->restarts;
-    bool begun = false;
+    bool connected = false;
     for (int64_t i = 0;; i++) {
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
-        const outcome o = attempt(j, i, &begun);
+        const outcome o = attempt(j, i, &connected);
         if (!o.restartable || i >= max || yk_cli_stop) {
             if (o.exit) {
                 yk_failure_print_summary(j->out, o.since);

@@ -46,9 +46,9 @@ static void pass(yk_output_filter *o, const char *text, size_t n)
 {
     const size_t space = sizeof o->held - o->nheld, m = n < space ? n : space;
     o->init_failed |= yk_mpi_error_in_init(text, n);
-    if (o->begun || shows_all())
+    if (o->connected || shows_all())
         fwrite(text, 1, n, stderr);
-    if (o->begun)
+    if (o->connected)
         return;
     memcpy(o->held + o->nheld, text, m);
     o->nheld += m;
@@ -73,7 +73,7 @@ static void end_block(yk_output_filter *o)
                                         NULL};
     o->unreachable |=
         memmem(o->block, o->nblock, "unable to reliably start", 24) != NULL ||
-        (!o->begun && memmem(o->block, o->nblock, "lost communication with a remote daemon", 39));
+        (!o->connected && memmem(o->block, o->nblock, "lost communication with a remote daemon", 39));
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
         save_death_message(o);
     if (!has(o->block, o->nblock, known) || shows_all())
@@ -104,10 +104,10 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
                                         "_base_help_aggregate\" to 0",
                                         NULL};
     static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};
-    const bool before = o->begun;
+    const bool before = o->connected;
     if (line[0] == '\001') { /* a message to the launcher: job_status.h */
-        o->begun |= sscanf(line + 1, "begun %d", &o->workers) == 1;
-        if (o->begun && !before) {
+        o->connected |= sscanf(line + 1, "connected %d", &o->workers) == 1;
+        if (o->connected && !before) {
             release(o);
             o->nheld = 0;
         }

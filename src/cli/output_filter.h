@@ -36,7 +36,7 @@ typedef struct {
     char died[256];
     int workers, lost;  /* workers of the job; how many are lost */
     bool unreachable;   /* mpirun could not start its daemon on a host */
-    bool begun;         /* rank 0 reported that all processes are connected */
+    bool connected;     /* rank 0 reported that all processes are connected */
     bool training;      /* all ranks are ready */
     bool saving;        /* a checkpoint is being written */
     double last_output; /* time of the last output (base/clock.h) */

@@ -37,7 +37,7 @@ static bool startup_timed_out(const yk_watchdog *v, const yk_output_filter *o, d
 /* Whether a process died before training began, and mpirun does not end the job. */
 static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 {
-    if (v->ends > 0.0) /* its processes are missing, too */
+    if (v->ending_since > 0.0) /* its processes are missing, too */
         return v->lost > 0.0;
     if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
         v->lost = 0.0;
@@ -60,10 +60,10 @@ static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_statu
 static bool job_is_gone(yk_watchdog *v, double now)
 {
     static const double leaves_within = 10.0;
-    if (!v->joins || now - v->checked_at < 1.0)
+    if (!v->joined_run_dir || now - v->checked_at < 1.0)
         return v->gone > 0.0 && now - v->gone > leaves_within;
     v->checked_at = now;
-    if (yk_lock_check(v->joins)) /* the chief holds the lock */
+    if (yk_lock_check(v->joined_run_dir)) /* the chief holds the lock */
         v->gone = 0.0;
     else if (v->gone == 0.0)
         v->gone = now;
@@ -74,11 +74,11 @@ static bool job_is_gone(yk_watchdog *v, double now)
 static void end_mpirun(yk_watchdog *v, bool ask, double now)
 {
     static const double kill_after = 1.0;
-    if (v->ends == 0.0) {
-        v->ends = now;
+    if (v->ending_since == 0.0) {
+        v->ending_since = now;
         kill(ask ? v->pid : -v->pid,
              ask ? SIGTERM : SIGKILL); /* SIGTERM: it ends its daemons and cleans up */
-    } else if (now - v->ends > kill_after) {
+    } else if (now - v->ending_since > kill_after) {
         kill(-v->pid, SIGKILL);
     }
 }
@@ -101,12 +101,12 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
         }
         if (yk_cli_stop_again)
             kill(-v->pid, SIGKILL);
-        v->hangs |= v->over == 0.0 && startup_timed_out(v, o, now);
+        v->hung |= v->over == 0.0 && startup_timed_out(v, o, now);
         if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
             end_mpirun(v, how.status == YK_OK,
                        now); /* if it is aborting, SIGTERM would make it print messages */
         else if (v->over == 0.0 &&
-                 (lost_at_start(v, o, now) || job_is_gone(v, now) || v->hangs || ignores_signal(v, o, now)))
+                 (lost_at_start(v, o, now) || job_is_gone(v, now) || v->hung || ignores_signal(v, o, now)))
             end_mpirun(v, true, now);
         yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
     }

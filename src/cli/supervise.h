@@ -26,12 +26,12 @@ typedef struct {
     double signaled;     /* when a signal arrived and was first forwarded */
     double forwarded;    /* when it was last forwarded; mpirun may lose it */
     double over;         /* when the ranks had ended */
-    double ends;         /* when the launcher began to end mpirun */
-    bool hangs, results; /* it is ended because there was no heartbeat; the job prints results */
+    double ending_since; /* when the launcher began to end mpirun */
+    bool hung, results;  /* the launcher ends mpirun because there was no heartbeat; the job prints results */
     yk_ranks ranks;
-    double lost;             /* when a process was missing before training began */
-    const char *joins;       /* the run directory of the job that is joined; NULL: none */
-    double gone, checked_at; /* when that job was found to have ended; when that was last checked */
+    double lost;                /* when a process was missing before training began */
+    const char *joined_run_dir; /* the run directory of the job that is joined; NULL: none */
+    double gone, checked_at;    /* when that job was found to have ended; when that was last checked */
 } yk_watchdog;
 
 int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */

@@ -12,8 +12,9 @@ enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */
 typedef struct {
     int64_t pid;
-    uint64_t host;    /* equal for processes that see each other's pids */
-    uint64_t network; /* equal for processes with the same network; 0: the user asked for messages */
+    uint64_t host; /* equal for processes that see each other's pids */
+    /* equal for processes in the same network namespace; 0: the user configured MPI to use the network */
+    uint64_t network;
 } yk__address;
 
 struct yk_comm {
@@ -28,7 +29,7 @@ struct yk_comm {
     char library[96];
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */
-    /* heartbeats of the start-up (heartbeat.c) */
+    /* heartbeats during start-up (heartbeat.c) */
     double limit;           /* heartbeat timeout in seconds; 0: no heartbeats */
     double heartbeat_at;    /* when the last ones were sent */
     double *last_heartbeat; /* [size] when the latest one from this peer arrived */

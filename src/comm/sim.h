@@ -13,7 +13,7 @@
  *     rank 0   compute | wait: yield ...................... | compute         its time: 0 us, then that of the next message
  *     rank 1           | compute, send | sleep 60 s         |                 its time: 0 us, then 60 s
  *
- * - Computing takes no simulated time. Each reading of the clock takes 20 ns, so that a loop that waits for a time ends.
+ * - Computing takes no simulated time. Each reading of the clock takes 20 ns, so that a loop that polls the clock ends.
  * - yk_yield() advances the time to the next message or to the next event in the rank, by at most 1 us, then 4, 16 ... up to
  *   50 ms. An event: a message is received, or a thread wakes up.
  * - A task that waits for a mutex, a condition or a thread runs again within 20 us after it is woken.

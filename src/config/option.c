@@ -112,8 +112,7 @@ const yk_option yk_options[] = {
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
      "read the hosts from a file, one per line: HOST slots=N"},
-    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh",
-     "program that runs commands on other hosts, instead of ssh"},
+    {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
     {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
      "additional arguments for mpirun, such as '--mca btl_tcp_if_include eth1'"},
     {"bind", "POLICY", TEXT(bind), CLUSTER, RUNS, "auto",
@@ -140,8 +139,8 @@ const yk_option yk_options[] = {
      "with --launch or --hosts: if a process is lost, restart the job from its last checkpoint, up to R "
      "times"},
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
-     "heartbeat timeout: a process is declared lost after S seconds without a heartbeat, or later if its "
-     "steps are long"},
+     "heartbeat timeout: a process is declared lost after S seconds without a heartbeat (async: a worker "
+     "after S/2), or later if its steps are long"},
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
      "join the asynchronous job of this run directory as an additional worker"},
 

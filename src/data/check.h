@@ -1,5 +1,6 @@
-/* Checks a data set for mistakes that do not show in the results: a single class, labels that the test set does not share,
- * identical rows, features that are not scaled, leaked labels, hash collisions, and a test set that contains training examples.
+/* Checks a data set for mistakes that do not show in the results: a single class, labels that are distributed differently
+ * in the test set, identical rows, features that are not scaled, leaked labels, hash collisions, and a test set that contains
+ * training examples.
  *
  * Example:
  *     yk_data_check c;

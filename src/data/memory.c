@@ -220,8 +220,10 @@ yk_status yk_memory_check(yk_memory_data *m)
     else if (!st && rows->kind == YK_ROWS_F32)
         st = check_dense(rows);
     if (!st && m->in_place && !m->ascending)
-        st = yk_fail(YK_EUSAGE, "training in place needs indices that ascend within each row; without it, "
-                                "training makes a sorted copy");
+        st =
+            yk_fail(YK_EUSAGE,
+                    "training in place needs indices that ascend within each row; sort them, or do not "
+                    "train in place (in_place = 0; in Python, copy=True): training then makes a sorted copy");
     return st;
 }
 

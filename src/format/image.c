@@ -71,8 +71,8 @@ static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
     yk_frame f = {.width = p->width,
                   .height = p->height,
                   .channels = p->channels,
-                  .wide = (double)p->width,
-                  .high = (double)p->height,
+                  .region_width = (double)p->width,
+                  .region_height = (double)p->height,
                   .out_width = w,
                   .out_height = h,
                   .out_channels = form->channels,
@@ -80,11 +80,11 @@ static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
                   .box_h = h};
     bool wider = p->width * h > w * p->height; /* than the form */
     if (form->fit == YK_FIT_CROP && wider) {
-        f.wide = (double)(p->height * w) / (double)h;
-        f.left = ((double)p->width - f.wide) / 2.0;
+        f.region_width = (double)(p->height * w) / (double)h;
+        f.left = ((double)p->width - f.region_width) / 2.0;
     } else if (form->fit == YK_FIT_CROP) {
-        f.high = (double)(p->width * h) / (double)w;
-        f.top = ((double)p->height - f.high) / 2.0;
+        f.region_height = (double)(p->width * h) / (double)w;
+        f.top = ((double)p->height - f.region_height) / 2.0;
     } else if (form->fit == YK_FIT_PAD && wider) {
         f.box_h = scaled(p->height, w, p->width, h);
         f.box_y = (h - f.box_h) / 2;
@@ -100,7 +100,8 @@ static unsigned shrink_of(const yk_image_shape *p, const yk_image_form *form)
 {
     yk_frame f = frame_of(p, form);
     unsigned shrink = 8;
-    while (shrink > 1 && (f.wide / shrink < (double)f.box_w || f.high / shrink < (double)f.box_h))
+    while (shrink > 1 &&
+           (f.region_width / shrink < (double)f.box_w || f.region_height / shrink < (double)f.box_h))
         shrink /= 2;
     return shrink;
 }

@@ -68,11 +68,11 @@ yk_status yk_resampler_begin(yk_resampler *r, const yk_frame *frame, uint8_t *pl
     r->planes = planes;
     r->lanes = f->channels == 1 ? 1 : 4;
     r->source_row = r->box_row = 0;
-    r->same_size = f->box_w == f->width && f->box_h == f->height && f->wide == (double)f->width &&
-                   f->high == (double)f->height;
-    yk_status st = plan_axis(&r->x, f->box_w, f->width, f->left, f->wide);
+    r->same_size = f->box_w == f->width && f->box_h == f->height && f->region_width == (double)f->width &&
+                   f->region_height == (double)f->height;
+    yk_status st = plan_axis(&r->x, f->box_w, f->width, f->left, f->region_width);
     if (!st)
-        st = plan_axis(&r->y, f->box_h, f->height, f->top, f->high);
+        st = plan_axis(&r->y, f->box_h, f->height, f->top, f->region_height);
     if (st)
         return st;
     r->ring = max_at_once(&r->y);

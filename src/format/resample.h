@@ -29,11 +29,11 @@
 #include <stdint.h>
 
 typedef struct {
-    size_t width, height, channels;    /* of the decoded image; channels: 1 or 3 */
-    double left, top, wide, high;      /* the region of it that is used */
-    size_t out_width, out_height;      /* of the output */
-    size_t out_channels;               /* 1 or 3: repeats gray, or converts colors to gray */
-    size_t box_x, box_y, box_w, box_h; /* where the region goes; black around it */
+    size_t width, height, channels;                /* of the decoded image; channels: 1 or 3 */
+    double left, top, region_width, region_height; /* the region of it that is used */
+    size_t out_width, out_height;                  /* of the output */
+    size_t out_channels;                           /* 1 or 3: repeats gray, or converts colors to gray */
+    size_t box_x, box_y, box_w, box_h;             /* where the region goes; black around it */
 } yk_frame;
 
 typedef struct yk__axis {

@@ -106,7 +106,7 @@ yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score
 }
 
 typedef struct {
-    int (*each)(void *context, const yoke_predictions *some);
+    int (*each)(void *context, const yoke_predictions *block);
     void *context;
     int stopped; /* what each() returned */
     char (*path)[PATH_MAX];
@@ -115,41 +115,41 @@ typedef struct {
 } prediction;
 
 /* Sets p->file to the files of these examples. */
-static yk_status files_of(prediction *p, const yk_inferred *some)
+static yk_status files_of(prediction *p, const yk_inferred *block)
 {
-    if (some->n > p->cap) {
+    if (block->n > p->cap) {
         free(p->path);
         free(p->file);
-        p->cap = some->n;
+        p->cap = block->n;
         p->path = calloc(p->cap, sizeof *p->path);
         p->file = calloc(p->cap, sizeof *p->file);
         if (!p->path || !p->file)
             return yk_fail_memory(p->cap * sizeof *p->path, "file names");
     }
-    for (size_t i = 0; i < some->n; i++) {
-        yk_reader_file(some->reader, some->first + i, p->path[i], sizeof p->path[i]);
+    for (size_t i = 0; i < block->n; i++) {
+        yk_reader_file(block->reader, block->first + i, p->path[i], sizeof p->path[i]);
         p->file[i] = p->path[i];
     }
     return YK_OK;
 }
 
-static yk_status pass_on(void *user, const yk_inferred *some)
+static yk_status pass_on(void *user, const yk_inferred *block)
 {
     prediction *p = user;
     char path[2];
-    const bool files = some->reader && yk_reader_file(some->reader, some->first, path, sizeof path);
-    const yk_status st = files ? files_of(p, some) : YK_OK;
+    const bool files = block->reader && yk_reader_file(block->reader, block->first, path, sizeof path);
+    const yk_status st = files ? files_of(p, block) : YK_OK;
     if (st)
         return st;
-    p->stopped = p->each(p->context, &(yoke_predictions){.n = some->n,
-                                                         .outputs = some->outputs,
-                                                         .probability = some->p,
+    p->stopped = p->each(p->context, &(yoke_predictions){.n = block->n,
+                                                         .outputs = block->outputs,
+                                                         .probability = block->p,
                                                          .file = files ? p->file : NULL});
     return p->stopped ? yk_fail(YK_ESTOP, "stopped by the caller") : YK_OK;
 }
 
 yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
-                         int (*each)(void *context, const yoke_predictions *some), void *context,
+                         int (*each)(void *context, const yoke_predictions *block), void *context,
                          yoke_error *error)
 {
     prediction p = {.each = each, .context = context};
@@ -182,14 +182,14 @@ typedef struct {
     size_t left; /* examples that fit */
 } part;
 
-static yk_status append(void *user, const yk_inferred *some)
+static yk_status append(void *user, const yk_inferred *block)
 {
     part *p = user;
-    if (some->n > p->left)
+    if (block->n > p->left)
         return yk_fail(YK_EUSAGE, "yoke_predict_array: the data has more examples than `rows`");
-    memcpy(p->out, some->p, some->n * some->outputs * sizeof *p->out);
-    p->out += some->n * some->outputs;
-    p->left -= some->n;
+    memcpy(p->out, block->p, block->n * block->outputs * sizeof *p->out);
+    p->out += block->n * block->outputs;
+    p->left -= block->n;
     return YK_OK;
 }
 
@@ -198,11 +198,11 @@ static yk_status predict_part(void *context, int me)
     const array *a = context;
     const size_t n = a->data->memory.rows.n, begin = n * (size_t)me / (size_t)a->threads,
                  end = n * ((size_t)me + 1) / (size_t)a->threads;
-    const yk_memory_data some = yk_memory_part(&a->data->memory, begin, end);
+    const yk_memory_data data = yk_memory_part(&a->data->memory, begin, end);
     part p = {a->out + begin * trained(a->model)->model->outputs, end - begin};
     yk_source *source = NULL;
     yk_status st = yk_source_from_memory(
-        &some, trained(a->model)->model->shape.fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE, &source);
+        &data, trained(a->model)->model->shape.fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE, &source);
     if (!st)
         st = yk_infer(trained(a->model), source, append, &p, NULL);
     yk_source_free(source);

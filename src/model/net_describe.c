@@ -72,7 +72,7 @@ void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track
 {
     p->track = track;
     /* "input" is the phase of waiting for data */
-    snprintf(p->name[0], sizeof p->name[0], "%s", net->is_branch ? "embed" : "images in");
+    snprintf(p->name[0], sizeof p->name[0], "%s", net->is_branch ? "embed" : "load images");
     snprintf(p->name[yk__slot_loss(net)], sizeof p->name[0], "%s", loss_of(net));
     for (int i = 0; i < net->nlayers; i++) {
         snprintf(p->name[yk__slot_forward(i)], sizeof p->name[0], "%.60s", net->layer[i].text);

@@ -368,8 +368,8 @@ static void check_majority(const yk_outcome *r, bool rate, yk_observation *w)
          100.0 * e->accuracy, 100.0 * majority, auc,
          !nothing ? ""
          : r->regularized
-             ? ": nothing was learned; lower --l1 and --l2, or check that the labels belong to the examples"
-             : ": nothing was learned; check that the labels belong to the examples");
+             ? ": nothing was learned; lower --l1 and --l2, or check that the labels match the examples"
+             : ": nothing was learned; check that the labels match the examples");
 }
 
 /* ---- data */
@@ -393,9 +393,8 @@ static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
              100.0 * d->unseen.share, d->unseen.label);
     else
         warn(w, YK_WARNING_LABEL_SHIFT,
-             "%.3g %% of the training examples, but %.3g %% of the test examples have the label %u: check "
-             "that "
-             "both sets are random samples of the same data",
+             "%.3g %% of the training examples, but %.3g %% of the test examples, have the label %u: check "
+             "that both sets are random samples of the same data",
              100.0 * d->shifted.train, 100.0 * d->shifted.test, d->shifted.label);
 }
 

@@ -26,7 +26,7 @@
     X(CONSTANT_FEATURES, "constant_features") /* all training examples have the same features */             \
     X(UNSCALED, "unscaled_features")          /* columns have values of very different sizes */              \
     X(UNUSED_CLASS, "unused_class")           /* no training example has the label 0 */                      \
-    X(LABEL_SHIFT, "label_shift")             /* the test set has other labels than the training set */      \
+    X(LABEL_SHIFT, "label_shift")             /* training and test labels are distributed differently */     \
     X(WORSE_THAN_CHANCE, "worse_than_chance") /* the labels of the test set mean something else */           \
     X(TEST_IN_TRAINING, "test_in_training")   /* the test set contains training examples */                  \
     X(LABEL_LEAK, "label_leak")               /* one feature predicts the label */                           \

@@ -82,7 +82,7 @@ typedef struct {
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
-/* `moves` for vectors of keys, as in factorization machines: alpha is 1 / T. The loss is not convex in products of vectors, and
+/* `moves` for embedding vectors, as in factorization machines: alpha is 1 / T. The loss is not convex in products of vectors, and
  * T moves in the same direction can make it explode (docs/convergence.md). */
 #define YK_AVERAGED 1e18f
 

@@ -35,7 +35,7 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
            head = above ? 19.0 : 0.0, row = head + bar + 8.0;
     double left = above ? 8.0 : longest > 8 ? 8.4 * (double)longest + 12.0 : 78.0;
     const yk__box b = {left, 6.0, YK__WIDTH - left - YK__RIGHT, row * (double)f->n};
-    yk_axis x = yk_axis_make(YK_UNIT_SHARE, 0.0, 1.0, 5, true);
+    yk_axis x = yk_axis_make(YK_UNIT_PERCENT_EXACT, 0.0, 1.0, 5, true);
     char s[YK_UNIT_SIZE], name[96];
     yk__draw_open(f, " data-bars=\"1\"", b.top + b.height + 26.0, how, out);
     for (int i = 0; i < x.ticks; i++) {

@@ -104,10 +104,12 @@ static const struct {
     {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), SAME},
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
     {{"speedup", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
-    {{"efficiency", NULL, YK_UNIT_PART}, EFFICIENCY, WORKERS},
+    {{"efficiency", NULL, YK_UNIT_PERCENT}, EFFICIENCY, WORKERS},
     {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, FASTER, MODES},
-    {{"accuracy", "on the test data, at the end", YK_UNIT_SHARE, .best = 1}, FACT(test_accuracy), ALL},
-    {{"error", "share of the test data that is misclassified", YK_UNIT_SHARE, .best = -1},
+    {{"accuracy", "on the test data, at the end", YK_UNIT_PERCENT_EXACT, .best = 1},
+     FACT(test_accuracy),
+     ALL},
+    {{"error", "share of the test data that is misclassified", YK_UNIT_PERCENT_EXACT, .best = -1},
      FACT(test_error),
      SAME},
     {{"accuracy gain", "compared with sync, in percentage points", YK_UNIT_POINTS}, GAIN, MODES},
@@ -388,8 +390,8 @@ static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
         .title = "Synchronous and asynchronous training",
         .note =
             "Runs with the same number of workers that differ only in the mode. A synchronous step uses a "
-            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, it "
-            "takes more steps."};
+            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
+            "asynchronous training takes more steps."};
     yk_compare_varying(c, varying, 24);
     const bool servers = yk_is_listed("servers", varying);
     option_columns o = add_options(c, t, except);

@@ -119,16 +119,16 @@ typedef struct {
     size_t items, options;
     size_t *value;       /* [items][YK_MAX_LABEL_OPTIONS] */
     unsigned panel_only; /* bits: options that must be among those of the panels */
-} yk_options_of;
+} yk_option_values;
 
 /* Whether runs that differ in this option are in different panels: losses of different models cannot be compared. */
 bool yk__separates_panels(const char *option);
 
 /* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES items each. 0: one
  * panel is enough, or no choice helps. */
-unsigned yk__choose_panels(const yk_options_of *o);
+unsigned yk__choose_panels(const yk_option_values *o);
 
-/* The index of a text in a list, to which it is added if necessary. */
+/* The index of a string in a list, to which it is added if necessary. */
 size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
 void yk__compare_highlights(yk_compare *c);
 

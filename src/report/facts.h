@@ -1,6 +1,6 @@
 /* The facts about a run: its options and its results, from whichever file of the run directory has them.
  *
- * Unknown numbers are NAN, unknown texts NULL. Texts are borrowed from the run. Thread-safe.
+ * Unknown numbers are NAN, unknown strings NULL. Strings are borrowed from the run. Thread-safe.
  *
  * Example:
  *     yk_facts f;

@@ -51,8 +51,8 @@ typedef struct {
 #define METRIC(field) offsetof(yk_metric, field)
 
 static const curve curves[] = {
-    {"accuracy", "Test accuracy", true, METRIC(test_accuracy), YK_UNIT_SHARE, false, true},
-    {"error", "Test error", true, METRIC(test_accuracy), YK_UNIT_SHARE, false, false},
+    {"accuracy", "Test accuracy", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, true},
+    {"error", "Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false},
     {"auc", "Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
     {"test-loss", "Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
     {"train-loss", "Training loss", false, METRIC(loss), YK_UNIT_PLAIN, false, true},
@@ -259,7 +259,7 @@ void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
     if (c->n > 1) {
         yk_figure *f = yk__figure_add(fs, "Worker time by phase", "phases");
         f->kind = YK_BARS;
-        f->y_unit = YK_UNIT_SHARE;
+        f->y_unit = YK_UNIT_PERCENT_EXACT;
         for (size_t g = 0; g < c->groups; g++)
             add_group(c, &c->group[g], YK__ONE_X, run_phases, NULL, f);
         yk__figure_end(fs);
@@ -267,7 +267,7 @@ void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
     for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
         yk_figure *f = add_panel(c, p, "staleness", "Staleness of updates", fs);
         f->kind = YK_HISTOGRAM;
-        f->y_unit = YK_UNIT_SHARE;
+        f->y_unit = YK_UNIT_PERCENT_EXACT;
         f->from_zero = true;
         for (size_t g = 0; g < c->groups; g++)
             if (c->group[g].panel == p)

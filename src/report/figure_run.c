@@ -236,7 +236,7 @@ static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
     const yk_run *r = &c->run[i];
     yk_figure *f = add_figure(c, i, "phases", "Time of each worker by phase", fs);
     f->kind = YK_BARS;
-    f->y_unit = YK_UNIT_SHARE;
+    f->y_unit = YK_UNIT_PERCENT_EXACT;
     const size_t processes = yk_run_processes(r);
     for (size_t k = 0; k < processes; k++) {
         const yk_run_process p = yk_run_process_at(r, k);

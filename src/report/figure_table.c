@@ -10,7 +10,7 @@
 typedef struct {
     const yk_table *t;
     size_t column[YK_MAX_LABEL_OPTIONS];
-    yk_options_of of;     /* items: rows */
+    yk_option_values of;  /* items: rows */
     size_t *line, *panel; /* [rows] */
     char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE];
     size_t nlines, npanels;
@@ -57,8 +57,8 @@ static void number_values(layout *l)
 /* Chooses the panels by the lines, not by the rows, of which a line has several. */
 static unsigned choose(const layout *l)
 {
-    yk_options_of lines = {.options = l->of.options,
-                           .value = calloc(l->t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t))};
+    yk_option_values lines = {.options = l->of.options,
+                              .value = calloc(l->t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t))};
     if (!lines.value)
         return 0;
     for (size_t r = 0; r < l->t->rows; r++) {
@@ -144,7 +144,7 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
     f->x_title = q->x;
     f->y_unit = q->unit;
     f->x_log = true;
-    f->from_zero = q->unit != YK_UNIT_SHARE;
+    f->from_zero = q->unit != YK_UNIT_PERCENT_EXACT;
     for (size_t r = 0; r < t->rows; r++) {
         const yk_cell *y = cell_at(t, r, yc);
         const double x = cell_at(t, r, xc)->number;
@@ -172,8 +172,8 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
 {
     static const plot plots[] = {
         {"workers", "workers", "speedup", "Speedup by workers", YK_UNIT_TIMES},
-        {"batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_SHARE},
-        {"batch", "batch", "error", "Test error by batch size", YK_UNIT_SHARE},
+        {"batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
+        {"batch", "batch", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
         {"batch", "batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},
         {"batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS}};
     for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {

@@ -50,8 +50,10 @@ static void add_best(yk_compare *c)
     size_t offset = auc ? FACT(test_auc) : FACT(test_accuracy);
     size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
     if (yk_same_data(c) && top != SIZE_MAX && top != low) {
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_group_mean(c, &c->group[top], offset, NULL), a);
-        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_SHARE, yk_group_mean(c, &c->group[low], offset, NULL), b);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
+                     yk_group_mean(c, &c->group[top], offset, NULL), a);
+        yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
+                     yk_group_mean(c, &c->group[low], offset, NULL), b);
         add(c, auc ? "Highest test AUC" : "Highest test accuracy", a, "%.100s; lowest %s",
             c->group[top].label, b);
     }

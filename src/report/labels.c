@@ -13,7 +13,7 @@ enum { TEXT = YK_OPTION_SIZE };
 /* The options that tell groups apart, in the order in which a label has them. */
 typedef struct {
     const char *name[YK_MAX_LABEL_OPTIONS];
-    yk_options_of of;
+    yk_option_values of;
 } label_option;
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
@@ -86,7 +86,7 @@ static bool same(const size_t *a, const size_t *b, size_t options, unsigned mask
 }
 
 /* How many classes of items the options in `mask` make, and the size of the largest. */
-static size_t classes(const yk_options_of *o, unsigned mask, size_t *largest_out)
+static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_out)
 {
     size_t n = 0, largest = 0;
     for (size_t g = 0; g < o->items; g++) {
@@ -110,7 +110,7 @@ bool yk__separates_panels(const char *option)
     return !strcmp(option, "model") || !strcmp(option, "data");
 }
 
-unsigned yk__choose_panels(const yk_options_of *o)
+unsigned yk__choose_panels(const yk_option_values *o)
 {
     unsigned best = 0;
     size_t fewest = SIZE_MAX, largest;

@@ -63,7 +63,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     *small = 0;
     if (isfinite(f->majority))
         snprintf(small, sizeof small, "majority class %.3g %%", 100.0 * f->majority);
-    tile("Test accuracy", YK_UNIT_SHARE, f->test_accuracy, small, out);
+    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy, small, out);
     snprintf(small, sizeof small, "0.5 is chance");
     if (isfinite(f->best_auc))
         snprintf(small, sizeof small, "best possible %.4f", f->best_auc);
@@ -98,8 +98,8 @@ static void plateau(const yk_facts *f, yk_text *out)
     char best[YK_UNIT_SIZE], rest[YK_UNIT_SIZE];
     if (!f->plateau.reached)
         return;
-    yk_unit_text(!strcmp(f->plateau.what, "test accuracy") ? YK_UNIT_SHARE : YK_UNIT_PLAIN, f->plateau.best,
-                 best);
+    yk_unit_text(!strcmp(f->plateau.what, "test accuracy") ? YK_UNIT_PERCENT_EXACT : YK_UNIT_PLAIN,
+                 f->plateau.best, best);
     yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
     yk_text_print(out,
                   "<p>No improvement after epoch %.3g of %.3g: by then, the %s was as good as its best value "

@@ -182,10 +182,10 @@ static void one_series(yk_json *j, const yk_series *s, int digits)
 void yk__page_data(const yk_figures *fs, yk_text *out)
 {
     static const char *const units[] = {
-        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short", [YK_UNIT_COUNT] = "count",
-        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_SHARE] = "share", [YK_UNIT_PART] = "share",
-        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes", [YK_UNIT_RATE] = "rate",
-        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times", [YK_UNIT_POINTS] = "plain"};
+        [YK_UNIT_PLAIN] = "plain",     [YK_UNIT_SHORT] = "short",         [YK_UNIT_COUNT] = "count",
+        [YK_UNIT_INTEGER] = "whole",   [YK_UNIT_PERCENT_EXACT] = "share", [YK_UNIT_PERCENT] = "share",
+        [YK_UNIT_SECONDS] = "seconds", [YK_UNIT_BYTES] = "bytes",         [YK_UNIT_RATE] = "rate",
+        [YK_UNIT_CORES] = "cores",     [YK_UNIT_TIMES] = "times",         [YK_UNIT_POINTS] = "plain"};
     yk_json all = {.html = true}, *j = &all;
     yk_json_object(j, NULL);
     yk_json_object(j, "figures");

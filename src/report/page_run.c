@@ -190,7 +190,7 @@ static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out
 static void summary_line(const yk_facts *f, yk_text *out)
 {
     char accuracy[YK_UNIT_SIZE], seconds[YK_UNIT_SIZE], speed[YK_UNIT_SIZE];
-    yk_unit_text(YK_UNIT_SHARE, f->test_accuracy, accuracy);
+    yk_unit_text(YK_UNIT_PERCENT_EXACT, f->test_accuracy, accuracy);
     yk_unit_text(YK_UNIT_SECONDS, f->seconds, seconds);
     yk_unit_text(YK_UNIT_COUNT, f->examples_per_second, speed);
     const struct {

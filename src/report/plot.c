@@ -184,18 +184,20 @@ yk_axis yk_figure_y_axis(const yk_figure *f)
         return yk_axis_log(f->y_unit, low, high);
     double below, above;
     range(f, -1, true, &below, &above);
-    low = f->from_zero ? 0.0 : f->y_unit == YK_UNIT_SHARE ? fmax(0.0, fmin(low, below)) : fmin(low, below);
+    low = f->from_zero                         ? 0.0
+          : f->y_unit == YK_UNIT_PERCENT_EXACT ? fmax(0.0, fmin(low, below))
+                                               : fmin(low, below);
     high = fmax(high, above);
     if (f->from_zero && high <= 0.0)
         high = f->y_unit == YK_UNIT_RATE || f->y_unit == YK_UNIT_BYTES ? 1000.0 : 1.0;
     /* noise around a constant must not fill the plot */
-    double min = f->y_unit == YK_UNIT_SHARE ? 0.004 : 0.004 * fabs(high);
+    double min = f->y_unit == YK_UNIT_PERCENT_EXACT ? 0.004 : 0.004 * fabs(high);
     if (high - low < min) {
         double middle = (low + high) / 2.0;
         low = middle - min / 2.0;
         high = middle + min / 2.0;
     }
-    if (f->y_unit == YK_UNIT_SHARE && high > 1.0)
+    if (f->y_unit == YK_UNIT_PERCENT_EXACT && high > 1.0)
         high = 1.0;
     return yk_axis_make(f->y_unit, low, high, 5, false);
 }

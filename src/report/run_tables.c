@@ -24,7 +24,7 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
         {"time", NULL, YK_UNIT_SECONDS},
         {"steps", NULL, YK_UNIT_INTEGER},
         {"examples", NULL, YK_UNIT_INTEGER},
-        {"accuracy", "on its share of the training data, before training on it", YK_UNIT_SHARE},
+        {"accuracy", "on its share of the training data, before training on it", YK_UNIT_PERCENT_EXACT},
         {"CPU", "mean number of busy cores", YK_UNIT_CORES},
         {"CPU peak", NULL, YK_UNIT_CORES},
         {"memory peak", NULL, YK_UNIT_BYTES},
@@ -76,7 +76,7 @@ static void workers(const yk_compare *c, size_t i, yk_table *t)
         {"examples", NULL, YK_UNIT_INTEGER},
         {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
         {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
-        {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PART}};
+        {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}};
     const json_t *list = yk_summary_at(c->run[i].summary, "processes"), *process, *one;
     const bool several = json_array_size(list) > 1;
     size_t k, w;
@@ -127,7 +127,7 @@ static void alerts(const yk_compare *c, size_t i, yk_table *t)
                                         {"rank", NULL, YK_UNIT_INTEGER},
                                         {"start", NULL, YK_UNIT_SECONDS},
                                         {"duration", NULL, YK_UNIT_SECONDS},
-                                        {"level", "share of the capacity", YK_UNIT_PART}};
+                                        {"level", "share of the capacity", YK_UNIT_PERCENT}};
     const yk_run *r = &c->run[i];
     t->id = "alerts";
     t->note = "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.";

@@ -86,10 +86,10 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     case YK_UNIT_INTEGER:
         with_commas(x, out);
         break;
-    case YK_UNIT_SHARE:
+    case YK_UNIT_PERCENT_EXACT:
         snprintf(out, YK_UNIT_SIZE, "%.2f %%", x * 100.0);
         break;
-    case YK_UNIT_PART:
+    case YK_UNIT_PERCENT:
         snprintf(out, YK_UNIT_SIZE, "%.0f %%", x * 100.0);
         break;
     case YK_UNIT_SECONDS:
@@ -130,8 +130,8 @@ static double unit_of(yk_unit unit, double mean, const char **word_out)
             k++;
         *word_out = (unit == YK_UNIT_BYTES ? bytes : unit == YK_UNIT_RATE ? rates : si)[k];
         return pow(1e3, -k);
-    case YK_UNIT_SHARE:
-    case YK_UNIT_PART:
+    case YK_UNIT_PERCENT_EXACT:
+    case YK_UNIT_PERCENT:
         *word_out = " %";
         return 100.0;
     case YK_UNIT_POINTS:
@@ -175,8 +175,8 @@ static double unit_of_axis(yk_unit unit, double high, const char **word_out)
 {
     *word_out = "";
     switch (unit) {
-    case YK_UNIT_SHARE:
-    case YK_UNIT_PART:
+    case YK_UNIT_PERCENT_EXACT:
+    case YK_UNIT_PERCENT:
         *word_out = "%";
         return 100.0;
     case YK_UNIT_SECONDS:
@@ -256,7 +256,7 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
         a.low /= 2.0, a.high *= 2.0;
     /* powers of two for workers and batch sizes, powers of ten for larger ranges */
     double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_INTEGER ? 2.0 : 10.0;
-    if (base == 10.0 && unit == YK_UNIT_SHARE)
+    if (base == 10.0 && unit == YK_UNIT_PERCENT_EXACT)
         a.factor = 100.0, a.word = "%";
     double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9);
     if (base == 10.0) { /* extended to 1, 2 or 5 times a power */

@@ -16,18 +16,18 @@
 #include <stdbool.h>
 
 typedef enum {
-    YK_UNIT_PLAIN,   /* 0.3045 */
-    YK_UNIT_SHORT,   /* 0.1, as typed */
-    YK_UNIT_COUNT,   /* 12.5 k */
-    YK_UNIT_INTEGER, /* 12,500 */
-    YK_UNIT_SHARE,   /* 0.9174 is 91.74 % */
-    YK_UNIT_PART,    /* 0.4723 is 47 % */
-    YK_UNIT_SECONDS, /* 0.56 s, 12.3 s, 3:05 min, 2:10 h */
-    YK_UNIT_BYTES,   /* 123 MB */
-    YK_UNIT_RATE,    /* 12.5 MB/s */
-    YK_UNIT_CORES,   /* 1.85 */
-    YK_UNIT_TIMES,   /* 2.41 x */
-    YK_UNIT_POINTS,  /* a difference of shares: +0.25 points */
+    YK_UNIT_PLAIN,         /* 0.3045 */
+    YK_UNIT_SHORT,         /* 0.1, as typed */
+    YK_UNIT_COUNT,         /* 12.5 k */
+    YK_UNIT_INTEGER,       /* 12,500 */
+    YK_UNIT_PERCENT_EXACT, /* 0.9174 is 91.74 % */
+    YK_UNIT_PERCENT,       /* 0.4723 is 47 % */
+    YK_UNIT_SECONDS,       /* 0.56 s, 12.3 s, 3:05 min, 2:10 h */
+    YK_UNIT_BYTES,         /* 123 MB */
+    YK_UNIT_RATE,          /* 12.5 MB/s */
+    YK_UNIT_CORES,         /* 1.85 */
+    YK_UNIT_TIMES,         /* 2.41 x */
+    YK_UNIT_POINTS,        /* a difference of shares: +0.25 points */
 } yk_unit;
 
 #define YK_UNIT_SIZE 40

@@ -2,7 +2,7 @@
  *
  * Example:
  *     static const yk_column columns[] = {{"batch", "examples per worker and step", YK_UNIT_INTEGER},
- *                                         {"accuracy", NULL, YK_UNIT_SHARE, .best = 1}};
+ *                                         {"accuracy", NULL, YK_UNIT_PERCENT_EXACT, .best = 1}};
  *     yk_table t = {.id = "batch", .title = "Batch size"};
  *     YK_TABLE_COLUMNS(&t, columns);
  *     yk_table_row(&t, 0);                        // the number of a run, for its color, or -1

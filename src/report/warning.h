@@ -3,7 +3,7 @@
  * There is one group per kind of warning (observe/warnings.h), with an item for each run that it is about. The report
  * finds most of them itself, so that it also warns about runs that ended without a summary. Warnings that a run wrote
  * about itself are added to the group of their kind, unless the report found the same kind in that run. Runs of yoke
- * 0.1.0 wrote plain texts without a kind ("guards" in summary.json): these are in the group YK_WARNING_OTHER.
+ * 0.1.0 wrote plain strings without a kind ("guards" in summary.json): these are in the group YK_WARNING_OTHER.
  *
  * Example:
  *     yk_warnings w;

@@ -8,7 +8,7 @@
 
 enum { YK__COPY_AGE = 64 }; /* copies.h */
 
-/* A worker, with its own lane. */
+/* A worker, with its own channel. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_local *copy;
     size_t capacity; /* of the copy, in keys */

@@ -32,7 +32,7 @@
 #include "store/remote.h"
 
 typedef struct {
-    yk_remote *remote;    /* borrowed; with a lane for each worker */
+    yk_remote *remote;    /* borrowed; with a channel for each worker */
     yk_phases *phases;    /* [workers], or NULL. Borrowed */
     int workers;          /* threads of this process */
     int all_workers;      /* N */

@@ -21,8 +21,8 @@
  *     asynchronous   1/N of each as it arrives. Adding deltas in full, as Downpour SGD adds gradients (Dean et al. 2012),
  *                    overshoots: in a few steps a worker moves a weight by a fraction rho of the distance to the optimum of
  *                    its data, and N - 1 others meanwhile make the same move from the same point. The distance x then
- *                    follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that diverges from
- *                    rho = 0.62 on; with rho / N it never does. Moving averages of the optimizer, which forget everything
+ *                    follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that diverges for
+ *                    rho >= 0.62; with rho / N it never does. Moving averages of the optimizer, which forget everything
  *                    within a few steps, have rho = 1.
  *
  * Test loss of 3 workers with sgd at one learning rate, the median of five seeds and their range (smaller rates, which

@@ -405,8 +405,8 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t 
     return YK_OK;
 }
 
-yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double seconds,
-                          const char **data_out, size_t *bytes_out)
+yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, double seconds,
+                                 const char **data_out, size_t *bytes_out)
 {
     yk_round round = {.last = -1};
     yk_status st = send_headers(x, (yk__header){.pairs = {bytes}});

@@ -70,8 +70,8 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
                               double seconds, yk_round *out);
 
 /* All-gather of data of any length. data_out[r] is borrowed until the next call. */
-yk_status yk_exchange_all(yk_exchange *x, const void *mine, size_t bytes, double seconds,
-                          const char **data_out, size_t *bytes_out);
+yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, double seconds,
+                                 const char **data_out, size_t *bytes_out);
 
 /* Replaces an array of any size with its mean over the ranks. */
 yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n, double seconds);

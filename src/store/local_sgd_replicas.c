@@ -133,8 +133,8 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     if (YK_RESERVE(s->out, s->out_cap, s->touched.n * each + 1, "parameters that changed"))
         return YK_ESYSTEM;
     const size_t bytes = s->touched.n ? extract_deltas(s) : 0;
-    yk_status st = yk_exchange_all(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
-                                   s->data, s->bytes);
+    yk_status st = yk_exchange_all_gather(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
+                                          s->data, s->bytes);
     size_t max = 1;
     for (int k = 0; !st && k < ranks; k++)
         max += s->bytes[k] / each;

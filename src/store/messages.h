@@ -28,7 +28,8 @@
  *                                                     asynchronous: 1/N of each immediately
  *
  * The threads of a client compute one gradient together (lockstep, local SGD), or each pulls and pushes on its own, in its own
- * lane. The number of a pull is  count of the lane * lanes + lane.  A share describes the examples of one thread in a push.
+ * channel. The number of a pull is  count of the channel * channels + channel.  A share describes the examples of one thread in
+ * a push.
  *
  * A server owns a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
  *
@@ -46,12 +47,12 @@
 #include <stdint.h>
 
 enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11 };
-enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a lane: more than the depth */
+enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a channel: more than the depth */
 
 typedef enum {
     YK__UP_STEP = 1, /* push, pull, or both */
     YK__UP_LEASE,    /* to server 0: requests examples */
-    YK__UP_LEAVE,    /* a leave message: this lane sends nothing more; server 0 answers with an empty lease */
+    YK__UP_LEAVE,    /* leave message: the channel sends no more; server 0 answers with an empty lease */
     YK__UP_SNAPSHOT, /* from server 0 to the others: requests all parameters */
     YK__UP_END,      /* from server 0 to the others: the job is over */
     YK__UP_ALIVE,    /* a heartbeat; with YK__IDLE: the thread has no examples for now */
@@ -73,8 +74,8 @@ typedef struct {
     uint16_t kind, flags;
     uint32_t pull, push_of; /* number of this pull; number of the pull whose keys the gradient has */
     uint32_t npush, npull, nshares;
-    uint32_t
-        thread;     /* of the client: the first share; the one that requests examples; the lane that leaves */
+    /* of the client: that of the first share, the one that requests examples, or the channel that leaves */
+    uint32_t thread;
     uint64_t round; /* lockstep: the round of the gradient */
     uint64_t examples;
     double loss;

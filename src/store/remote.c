@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk_status make_lane(yk_remote *r, yk__remote_lane *l)
+static yk_status make_channel(yk_remote *r, yk__remote_channel *l)
 {
-    const size_t servers = (size_t)r->config.servers, shares = (size_t)(r->config.threads / r->config.lanes);
+    const size_t servers = (size_t)r->config.servers,
+                 shares = (size_t)(r->config.threads / r->config.channels);
     yk_mutex_init(&l->lock);
     l->queue = yk_alloc(servers, sizeof *l->queue, "the connections to the servers");
     yk_status st = l->queue ? yk_merger_init(&l->keys, 1024) : YK_ESYSTEM;
@@ -29,13 +30,13 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
     for (int g = 0; g < config->ngroups; g++)
         r->keyed |= config->group[g].keyed;
     r->server = yk_alloc((size_t)config->servers, sizeof *r->server, "the connections to the servers");
-    r->lane = yk_alloc((size_t)config->lanes, sizeof *r->lane, "the connections to the servers");
+    r->channel = yk_alloc((size_t)config->channels, sizeof *r->channel, "the connections to the servers");
     r->leases = yk_alloc((size_t)config->threads, sizeof *r->leases, "the leases");
-    yk_status st = r->server && r->lane && r->leases ? YK_OK : YK_ESYSTEM;
+    yk_status st = r->server && r->channel && r->leases ? YK_OK : YK_ESYSTEM;
     for (int k = 0; !st && k < config->servers; k++)
         r->server[k].peer = config->peer ? config->peer[k] : k;
-    for (int i = 0; !st && i < config->lanes; i++)
-        st = make_lane(r, &r->lane[i]);
+    for (int i = 0; !st && i < config->channels; i++)
+        st = make_channel(r, &r->channel[i]);
     if (st) {
         yk_remote_free(r);
         return st;
@@ -44,7 +45,7 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
     return YK_OK;
 }
 
-static void free_lane(const yk_remote *r, yk__remote_lane *l)
+static void free_channel(const yk_remote *r, yk__remote_channel *l)
 {
     for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
         yk__request_fini(&l->slot[i]);
@@ -61,12 +62,12 @@ void yk_remote_free(yk_remote *r)
 {
     if (!r)
         return;
-    for (int i = 0; r->lane && i < r->config.lanes; i++)
-        free_lane(r, &r->lane[i]);
+    for (int i = 0; r->channel && i < r->config.channels; i++)
+        free_channel(r, &r->channel[i]);
     for (int k = 0; r->server && k < r->config.servers; k++)
         free(r->server[k].in.data);
     yk_free(r->server);
-    yk_free(r->lane);
+    yk_free(r->channel);
     yk_free(r->leases);
     yk_free(r);
 }
@@ -107,8 +108,8 @@ static void values_of(const yk_remote *r, const yk__request *a, float **out)
 
 static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t bytes)
 {
-    const uint32_t lanes = (uint32_t)r->config.lanes;
-    yk__request *a = &r->lane[down->pull % lanes].slot[down->pull / lanes % YK__MAX_OUTSTANDING];
+    const uint32_t channels = (uint32_t)r->config.channels;
+    yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
     const yk__layout layout =
         yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
     const size_t n = a->batches ? yk__layout_all(&layout, keys_on(a, k)) : 0;
@@ -200,7 +201,7 @@ static yk_status send_heartbeats(yk_remote *r, double now)
     for (int k = 0; k < r->config.servers; k++) {
         bool done;
         yk_status st = yk_comm_test(r->config.comm, &r->server[k].alive_op, &done);
-        if (!st && done && r->server[k].left < r->config.lanes)
+        if (!st && done && r->server[k].left < r->config.channels)
             st = yk_comm_send(r->config.comm, r->server[k].peer, YK__TAG_UP, YK_PURPOSE_CONTROL, &r->alive,
                               sizeof r->alive, &r->server[k].alive_op);
         if (st)
@@ -291,48 +292,48 @@ static void set_share(const yk_remote *r, yk__share *share, int thread, const ui
     memcpy(share->cursor, cursor, sizeof share->cursor);
 }
 
-yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
+yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *batch, const yk_chunk *chunk,
                         bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out)
 {
-    yk__remote_lane *l = &r->lane[lane];
+    yk__remote_channel *l = &r->channel[channel];
     yk_mutex_lock(&l->lock);
     yk_status st = yk__request_add(r, l, batch, chunk, whole, index_out);
     if (!st)
-        set_share(r, &l->open->share[thread - lane], thread, cursor);
+        set_share(r, &l->open->share[thread - channel], thread, cursor);
     yk_mutex_unlock(&l->lock);
     return st;
 }
 
-void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
+void yk_remote_count_batch(yk_remote *r, int channel, int thread, const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    set_share(r, &r->lane[lane].current->share[thread - lane], thread, cursor);
+    set_share(r, &r->channel[channel].current->share[thread - channel], thread, cursor);
 }
 
-size_t yk_remote_added(const yk_remote *r, int lane)
+size_t yk_remote_added(const yk_remote *r, int channel)
 {
-    const yk__request *open = r->lane[lane].open;
+    const yk__request *open = r->channel[channel].open;
     return open ? open->batches : 0;
 }
 
-int yk_remote_outstanding(const yk_remote *r, int lane)
+int yk_remote_outstanding(const yk_remote *r, int channel)
 {
-    return (int)(r->lane[lane].requested - r->lane[lane].awaited);
+    return (int)(r->channel[channel].requested - r->channel[channel].awaited);
 }
 
 /* Sends the values of a push, the keys of a request, or both, to server k. known: the servers remember the keys. */
-static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed *p,
+static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pushed *p,
                            const yk__request *request, bool known)
 {
-    const yk__remote_lane *l = &r->lane[lane];
+    const yk__remote_channel *l = &r->channel[channel];
     const yk__layout layout =
         yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
     const yk__request *of = p ? l->current : NULL;
     const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(of, k)) : 0;
     const size_t npull = request ? keys_on(request, k) : 0, sent = known ? 0 : npull;
-    const size_t shares = p ? (size_t)(r->config.threads / r->config.lanes) : 0;
+    const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
-    yk_status st = yk__remote_message(r, lane, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
+    yk_status st = yk__remote_message(r, channel, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
     if (st)
         return st;
     *up = (yk__up){.magic = YK__MAGIC,
@@ -343,7 +344,7 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
                    .npush = (uint32_t)npush,
                    .npull = (uint32_t)npull,
                    .nshares = (uint32_t)shares,
-                   .thread = (uint32_t)lane,
+                   .thread = (uint32_t)channel,
                    .round = p ? p->round : 0,
                    .steps = p ? p->steps : 0,
                    .examples = p ? p->examples : 0,
@@ -368,12 +369,12 @@ static yk_status send_step(yk_remote *r, int lane, int k, const yk_remote_pushed
         l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE].pull_bytes = 4 * sent;
     if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
-    return yk__remote_queue(r, lane, k);
+    return yk__remote_queue(r, channel, k);
 }
 
-static yk_status send_steps(yk_remote *r, int lane, const yk_remote_pushed *p, yk__request *request)
+static yk_status send_steps(yk_remote *r, int channel, const yk_remote_pushed *p, yk__request *request)
 {
-    yk_trace_track *track = r->config.phases ? r->config.phases[lane].track : NULL;
+    yk_trace_track *track = r->config.phases ? r->config.phases[channel].track : NULL;
     const uint64_t began = track ? yk_now_ns() : 0;
     const bool known =
         request && request->keys && request->keys->number && atomic_load(request->keys->remembered);
@@ -381,32 +382,32 @@ static yk_status send_steps(yk_remote *r, int lane, const yk_remote_pushed *p, y
     if (request)
         request->requested_at = began;
     for (int k = 0; !st && k < r->config.servers; k++) {
-        st = send_step(r, lane, k, p, request, known);
+        st = send_step(r, channel, k, p, request, known);
         if (!st && p && track)
             yk_trace_message(track, "push", r->server[k].peer, 0, began, yk_now_ns() - began);
     }
     return st;
 }
 
-yk_status yk_remote_pull(yk_remote *r, int lane)
+yk_status yk_remote_pull(yk_remote *r, int channel)
 {
     yk__request *a;
-    yk_status st = yk__request_close(r, lane, &a);
-    return st ? st : send_steps(r, lane, NULL, a);
+    yk_status st = yk__request_close(r, channel, &a);
+    return st ? st : send_steps(r, channel, NULL, a);
 }
 
-yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p)
+yk_status yk_remote_push(yk_remote *r, int channel, const yk_remote_pushed *p)
 {
     yk__request *a = NULL;
-    yk_status st = r->lane[lane].open || r->config.lockstep ? yk__request_close(r, lane, &a) : YK_OK;
-    return st ? st : send_steps(r, lane, p, a);
+    yk_status st = r->channel[channel].open || r->config.lockstep ? yk__request_close(r, channel, &a) : YK_OK;
+    return st ? st : send_steps(r, channel, p, a);
 }
 
-yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
+yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
 {
-    yk__remote_lane *l = &r->lane[lane];
+    yk__remote_channel *l = &r->channel[channel];
     yk__request *a = &l->slot[l->awaited++ % YK__MAX_OUTSTANDING];
-    yk_phases *phases = yk_phases_of(r->config.phases, lane);
+    yk_phases *phases = yk_phases_of(r->config.phases, channel);
     const uint64_t began = r->config.lockstep && atomic_load(&a->missing) ? yk_now_ns() : 0;
     yk_status st = yk__remote_wait(r, a, NULL, "parameters");
     if (st)
@@ -419,7 +420,7 @@ yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out)
     if (phases && phases->track)
         yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->requested_at,
                          yk_now_ns() - a->requested_at);
-    /* only now: requests of other lanes may overtake the one with the keys */
+    /* only now: requests of other channels may overtake the one with the keys */
     if (a->keys && a->keys->number && a->remembered == r->config.servers)
         atomic_store(a->keys->remembered, true);
     l->current = a;

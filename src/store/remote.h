@@ -6,18 +6,18 @@
  *     yk_remote_answer answer;
  *     size_t i;
  *     yk_status st = yk_remote_create(&config, &r);
- *     st = yk_remote_add(r, lane, thread, &batch, NULL, false, cursor, &i); // adds its keys to the next request
- *     st = yk_remote_pull(r, lane);                            // sends the request, without a push
- *     st = yk_remote_await(r, lane, &answer);                  // the answer to the oldest outstanding request
+ *     st = yk_remote_add(r, channel, thread, &batch, NULL, false, cursor, &i); // adds its keys to the next request
+ *     st = yk_remote_pull(r, channel);                         // sends the request, without a push
+ *     st = yk_remote_await(r, channel, &answer);               // the answer to the oldest outstanding request
  *     batch = yk_remote_batch(&answer, i);                     // the batch that was added, with remapped keys
  *     compute(&batch, &answer, &gradient);
- *     st = yk_remote_push(r, lane, &gradient);                 // together with the next request
+ *     st = yk_remote_push(r, channel, &gradient);              // together with the next request
  *     yk_remote_free(r);
  *
  * The keys of a batch are remapped to indices into the distinct keys of the request. The answer is a small table of just these
  * parameters, which fits into a cache.
  *
- * A lane belongs to one thread at a time. yk_remote_pump() sends and receives messages. With one thread, it is called while
+ * A channel belongs to one thread at a time. yk_remote_pump() sends and receives messages. With one thread, it is called while
  * that thread waits. With several, or if the process is also a server, `driven` is set: one thread calls yk_remote_pump()
  * continuously, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
@@ -41,7 +41,7 @@ typedef struct {
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
     int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with local SGD also the optimizer's state */
-    int lanes, threads;        /* of this process; lanes: 1, or one per thread */
+    int channels, threads;     /* of this process; channels: 1, or one per thread */
     bool lockstep;             /* every push is answered */
     bool driven;
     bool prefetches; /* dense batches are copied: the feed may reuse their memory before they are computed */
@@ -75,7 +75,7 @@ typedef struct {
     double loss;
     const float *value[YK_MAX_GROUPS]; /* as in the answer; not read if there are no examples */
     uint64_t round;
-    const uint64_t *share; /* [threads of the lane] examples of each */
+    const uint64_t *share; /* [threads of the channel] examples of each */
 } yk_remote_pushed;
 
 yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out);
@@ -87,16 +87,16 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity);
 /* Adds a batch to the next request. `chunk`: the chunk of its rows (chunks.h), the same for all batches of a request; NULL: its
  * rows contain keys, not indices into a chunk. whole: the request is for all keys of the chunk. Otherwise it is only for the
  * keys of its batches, and sparse batches are copied. */
-yk_status yk_remote_add(yk_remote *r, int lane, int thread, const yk_batch *batch, const yk_chunk *chunk,
+yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *batch, const yk_chunk *chunk,
                         bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out);
-/* Without keyed groups: counts one more batch of this thread in the current gradient of the lane. */
-void yk_remote_count_batch(yk_remote *r, int lane, int thread, const uint64_t cursor[YK_CURSOR_SIZE]);
-size_t yk_remote_added(const yk_remote *r, int lane);
-yk_status yk_remote_pull(yk_remote *r, int lane);
-int yk_remote_outstanding(const yk_remote *r, int lane); /* requests that were not awaited yet */
-yk_status yk_remote_await(yk_remote *r, int lane, yk_remote_answer *out);
+/* Without keyed groups: counts one more batch of this thread in the current gradient of the channel. */
+void yk_remote_count_batch(yk_remote *r, int channel, int thread, const uint64_t cursor[YK_CURSOR_SIZE]);
+size_t yk_remote_added(const yk_remote *r, int channel);
+yk_status yk_remote_pull(yk_remote *r, int channel);
+int yk_remote_outstanding(const yk_remote *r, int channel); /* requests that were not awaited yet */
+yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out);
 yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
-yk_status yk_remote_push(yk_remote *r, int lane, const yk_remote_pushed *p);
+yk_status yk_remote_push(yk_remote *r, int channel, const yk_remote_pushed *p);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
  * now. unit: assignment.h. */
@@ -122,8 +122,8 @@ yk_status yk_remote_alive(yk_remote *r);
 yk_status yk_remote_progress(yk_remote *r);
 void yk_remote_fail(yk_remote *r); /* waiting threads return YK_ESTOP */
 
-/* Awaits outstanding answers, then sends a leave message: this lane sends nothing more, and its unused examples go to
+/* Awaits outstanding answers, then sends a leave message: this channel sends nothing more, and its unused examples go to
  * others. */
-yk_status yk_remote_leave(yk_remote *r, int lane);
+yk_status yk_remote_leave(yk_remote *r, int channel);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
+static yk__request *open_of(yk_remote *r, yk__remote_channel *l)
 {
     yk__request *a = l->open ? l->open : &l->slot[l->requested % YK__MAX_OUTSTANDING];
     if (l->open)
@@ -20,8 +20,8 @@ static yk__request *open_of(yk_remote *r, yk__remote_lane *l)
     yk_rows_clear(&a->copied);
     if (l->requested) /* the cursors of threads without a batch do not change */
         memcpy(a->share, l->slot[(l->requested - 1) % YK__MAX_OUTSTANDING].share,
-               (size_t)(r->config.threads / r->config.lanes) * sizeof *a->share);
-    for (int i = 0; i < r->config.threads / r->config.lanes; i++)
+               (size_t)(r->config.threads / r->config.channels) * sizeof *a->share);
+    for (int i = 0; i < r->config.threads / r->config.channels; i++)
         a->share[i].batches = 0;
     yk_merger_clear(&l->keys);
     return a;
@@ -68,7 +68,7 @@ static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
 }
 
 /* Some batches of a chunk: counts its keys in l->squares. */
-static yk_status begin_part(yk__remote_lane *l, const yk_chunk *chunk, size_t examples)
+static yk_status begin_part(yk__remote_channel *l, const yk_chunk *chunk, size_t examples)
 {
     if (l->chunk != chunk) {
         if (YK_RESERVE(l->squares, l->squares_cap, chunk->nkeys, "the keys of a batch") ||
@@ -84,7 +84,7 @@ static yk_status begin_part(yk__remote_lane *l, const yk_chunk *chunk, size_t ex
 
 /* Copies the rows of a batch. Until the request is closed, index[] are the slots of the keys in l->keys, or the indices of the
  * chunk. */
-static yk_status add_sparse(yk_remote *r, yk__remote_lane *l, yk__request *a, const yk_batch *b,
+static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a, const yk_batch *b,
                             const yk_chunk *chunk)
 {
     yk_rows *w = &a->copied;
@@ -152,7 +152,7 @@ static yk_status add_dense(yk__request *a, const yk_batch *b)
     return st;
 }
 
-yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, const yk_chunk *chunk,
+yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b, const yk_chunk *chunk,
                           bool whole, size_t *index_out)
 {
     yk__request *a = open_of(r, l);
@@ -167,7 +167,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, c
 }
 
 /* The keys of a chunk that the copied rows have, in the order of the chunk. */
-static yk_status keys_of_part(yk_remote *r, yk__remote_lane *l, yk_chunk *found)
+static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *found)
 {
     const yk_chunk *chunk = l->chunk;
     const size_t servers = (size_t)r->config.servers;
@@ -194,7 +194,7 @@ static yk_status keys_of_part(yk_remote *r, yk__remote_lane *l, yk_chunk *found)
 }
 
 /* Sorts the keys of the copied rows by server. */
-static yk_status find_keys(yk_remote *r, yk__remote_lane *l, yk__request *a)
+static yk_status find_keys(yk_remote *r, yk__remote_channel *l, yk__request *a)
 {
     yk_rows *w = &a->copied;
     const uint32_t *index_of = l->chunk ? l->used_at : l->keys.key;
@@ -230,12 +230,12 @@ static yk_status reserve_values(yk_remote *r, yk__request *a)
     return a->w ? YK_OK : YK_ESYSTEM;
 }
 
-yk_status yk__request_close(yk_remote *r, int lane, yk__request **out)
+yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
 {
-    yk__remote_lane *l = &r->lane[lane];
+    yk__remote_channel *l = &r->channel[channel];
     yk__request *a = open_of(r, l);
     l->open = NULL;
-    a->number = l->requested++ * (uint32_t)r->config.lanes + (uint32_t)lane;
+    a->number = l->requested++ * (uint32_t)r->config.channels + (uint32_t)channel;
     atomic_store(&a->missing, r->config.servers);
     *out = a;
     yk_status st = a->batches && r->keyed && !a->keys ? find_keys(r, l, a) : YK_OK;

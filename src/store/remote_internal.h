@@ -10,7 +10,7 @@
 #include "store/remote.h"
 #include <stdatomic.h>
 
-enum { YK__QUEUE_SIZE = 8 }; /* messages of a lane to a server in flight */
+enum { YK__QUEUE_SIZE = 8 }; /* messages of a channel to a server in flight */
 
 /* A request for the parameters of one or more batches. */
 typedef struct {
@@ -29,11 +29,12 @@ typedef struct {
     size_t pick_cap, end_cap;
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
-    yk__share *share;                /* [threads of the lane] incarnations and cursor of its batches */
+    yk__share *share;                /* [threads of the channel] incarnations and cursor of its batches */
     yk_remote_status status;
 } yk__request;
 
-/* The messages of a lane to one server: a ring buffer. The lane increments `queued`, the thread that pumps the other two. */
+/* The messages of a channel to one server: a ring buffer. The channel increments `queued`, the thread that pumps the other
+ * two. */
 typedef struct {
     struct yk__message {
         char *data;
@@ -49,7 +50,7 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk__request slot[YK__MAX_OUTSTANDING];
     uint32_t requested, awaited; /* requests so far */
-    yk__request *current;        /* the one that the lane computes with */
+    yk__request *current;        /* the one that the channel computes with */
     yk__request *open;           /* the one that batches are added to; NULL: none */
     yk_merger keys;              /* of `open` */
     /* instead of `keys`, if `open` has some batches of a chunk; by index in the chunk: */
@@ -57,9 +58,9 @@ typedef struct {
     float *squares;    /* sums of squared values; 0: not in these batches */
     uint32_t *used_at; /* the index among the keys of these batches */
     size_t squares_cap, used_cap;
-    yk_mutex lock;    /* of `open`: the threads of a lane add to it */
+    yk_mutex lock;    /* of `open`: the threads of a channel add to it */
     yk__queue *queue; /* [servers] */
-} yk__remote_lane;
+} yk__remote_channel;
 
 /* The leases of a thread. */
 typedef struct {
@@ -80,14 +81,14 @@ typedef struct {
     yk_op alive_op;
     double last_message;
     atomic_int pending_answers; /* answers that it has not sent yet */
-    int left;                   /* lanes whose leave message was sent: it is their last one */
+    int left;                   /* channels whose leave message was sent: it is their last one */
 } yk__connection;
 
 struct yk_remote {
     yk_remote_config config;
     bool keyed;
     yk__connection *server;
-    yk__remote_lane *lane;
+    yk__remote_channel *channel;
     yk__leases *leases;  /* [threads] */
     atomic_uint waiting; /* messages that are queued or in flight */
     atomic_uint activity, activity_seen;
@@ -103,16 +104,16 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
                           const char *what);
 
 /* remote_send.c */
-yk_status yk__remote_message(yk_remote *r, int lane, int server, size_t bytes, yk_purpose purpose,
-                             yk__up **out);                     /* allocates a message */
-yk_status yk__remote_queue(yk_remote *r, int lane, int server); /* the message is complete */
-yk_status yk__remote_drain(yk_remote *r, int lane, int server); /* waits until all were sent */
-yk_status yk__remote_send_queued(yk_remote *r);                 /* in the thread that pumps */
+yk_status yk__remote_message(yk_remote *r, int channel, int server, size_t bytes, yk_purpose purpose,
+                             yk__up **out);                        /* allocates a message */
+yk_status yk__remote_queue(yk_remote *r, int channel, int server); /* the message is complete */
+yk_status yk__remote_drain(yk_remote *r, int channel, int server); /* waits until all were sent */
+yk_status yk__remote_send_queued(yk_remote *r);                    /* in the thread that pumps */
 
 /* remote_batch.c */
-yk_status yk__request_add(yk_remote *r, yk__remote_lane *l, const yk_batch *b, const yk_chunk *chunk,
+yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b, const yk_chunk *chunk,
                           bool whole, size_t *index_out);
-yk_status yk__request_close(yk_remote *r, int lane, yk__request **out); /* assigns its number */
+yk_status yk__request_close(yk_remote *r, int channel, yk__request **out); /* assigns its number */
 void yk__request_fini(yk__request *a);
 
 #endif

@@ -30,16 +30,16 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity)
 /* ---- examples ---- */
 
 /* Sends a control message to servers first .. end - 1. */
-static yk_status send_control(yk_remote *r, int lane, int first, int end, const yk__up *message)
+static yk_status send_control(yk_remote *r, int channel, int first, int end, const yk__up *message)
 {
     yk_status st = YK_OK;
     for (int k = first; !st && k < end; k++) {
         yk__up *up;
-        if ((st = yk__remote_message(r, lane, k, sizeof *up, YK_PURPOSE_CONTROL, &up)))
+        if ((st = yk__remote_message(r, channel, k, sizeof *up, YK_PURPOSE_CONTROL, &up)))
             break;
         *up = *message;
         up->magic = YK__MAGIC;
-        st = yk__remote_queue(r, lane, k);
+        st = yk__remote_queue(r, channel, k);
     }
     return st;
 }
@@ -56,17 +56,17 @@ static void expect_lease(yk_remote *r, int thread)
 /* `up`: the rest of the request. */
 static yk_status request_lease(yk_remote *r, int thread, bool idle, yk__up up)
 {
-    const int lane = r->config.lanes > 1 ? thread : 0;
+    const int channel = r->config.channels > 1 ? thread : 0;
     up.kind = YK__UP_LEASE;
     up.flags = idle ? YK__IDLE : 0;
     up.thread = (uint32_t)thread;
-    yk_mutex_lock(&r->lane[lane].lock); /* the threads of a lane share its messages */
+    yk_mutex_lock(&r->channel[channel].lock); /* the threads of a channel share its messages */
     expect_lease(r, thread);
-    yk_status st = send_control(r, lane, 0, 1, &up);
+    yk_status st = send_control(r, channel, 0, 1, &up);
     up.kind = YK__UP_ALIVE; /* tells the other servers that this thread is idle */
     if (!st && idle)
-        st = send_control(r, lane, 1, r->config.servers, &up);
-    yk_mutex_unlock(&r->lane[lane].lock);
+        st = send_control(r, channel, 1, r->config.servers, &up);
+    yk_mutex_unlock(&r->channel[channel].lock);
     return st;
 }
 
@@ -127,11 +127,11 @@ static bool is_leaving(const yk_remote *r)
     return r->config.leave && *r->config.leave;
 }
 
-/* Whether the lane of these threads has announced batches: it got examples since this step began. */
+/* Whether the channel of these threads has announced batches: it got examples since this step began. */
 static bool has_batches(const yk_remote *r, int first)
 {
-    const int lane = r->config.lanes > 1 ? first : 0;
-    return yk_remote_added(r, lane) > 0 || yk_remote_outstanding(r, lane) > 0;
+    const int channel = r->config.channels > 1 ? first : 0;
+    return yk_remote_added(r, channel) > 0 || yk_remote_outstanding(r, channel) > 0;
 }
 
 void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out)
@@ -161,29 +161,29 @@ bool yk_remote_revoked(const yk_remote *r, int thread)
     return atomic_load(&r->incarnation) > r->leases[thread].used_by;
 }
 
-yk_status yk_remote_leave(yk_remote *r, int lane)
+yk_status yk_remote_leave(yk_remote *r, int channel)
 {
-    const yk__up up = {.kind = YK__UP_LEAVE, .thread = (uint32_t)lane};
-    const int first = r->config.lanes > 1 ? lane : 0,
-              end = r->config.lanes > 1 ? first + 1 : r->config.threads;
+    const yk__up up = {.kind = YK__UP_LEAVE, .thread = (uint32_t)channel};
+    const int first = r->config.channels > 1 ? channel : 0,
+              end = r->config.channels > 1 ? first + 1 : r->config.threads;
     yk_remote_answer unused;
     yk_status st = YK_OK;
     /* answers may wait for the steps of other workers, and theirs for steps of this one, which takes no more */
-    for (int i = first; !st && i < end && yk_remote_outstanding(r, lane) > 0; i++) {
+    for (int i = first; !st && i < end && yk_remote_outstanding(r, channel) > 0; i++) {
         const yk__up idle = {.kind = YK__UP_ALIVE, .flags = YK__IDLE, .thread = (uint32_t)i};
-        st = send_control(r, lane, 0, r->config.servers, &idle);
+        st = send_control(r, channel, 0, r->config.servers, &idle);
     }
-    while (!st && yk_remote_outstanding(r, lane) > 0)
-        st = yk_remote_await(r, lane, &unused);
+    while (!st && yk_remote_outstanding(r, channel) > 0)
+        st = yk_remote_await(r, channel, &unused);
     /* a lease that was requested in advance is answered, too */
     for (int i = first; !st && i < end; i++)
         st = yk__remote_wait(r, NULL, &r->leases[i].pending, "examples");
     if (!st) {
         expect_lease(r, first);
-        st = send_control(r, lane, 0, r->config.servers, &up);
+        st = send_control(r, channel, 0, r->config.servers, &up);
     }
     for (int k = 0; !st && k < r->config.servers; k++)
-        st = yk__remote_drain(r, lane, k);
+        st = yk__remote_drain(r, channel, k);
     /* heartbeats of server 0 may be in flight: its answer comes after them */
     return st ? st
               : yk__remote_wait(r, NULL, &r->leases[first].pending, "server 0 to receive the leave message");

@@ -1,4 +1,4 @@
-/* Messages of a client to servers: each lane queues them, and the thread that pumps sends them. */
+/* Messages of a client to servers: each channel queues them, and the thread that pumps sends them. */
 #include "store/remote_internal.h"
 
 #include "base/wait.h"
@@ -29,9 +29,9 @@ static yk_status send_queued(yk_remote *r, yk__queue *queue, yk__connection *to)
 yk_status yk__remote_send_queued(yk_remote *r)
 {
     yk_status st = YK_OK;
-    for (int i = 0; !st && i < r->config.lanes; i++)
+    for (int i = 0; !st && i < r->config.channels; i++)
         for (int k = 0; !st && k < r->config.servers; k++)
-            st = send_queued(r, &r->lane[i].queue[k], &r->server[k]);
+            st = send_queued(r, &r->channel[i].queue[k], &r->server[k]);
     return st;
 }
 
@@ -53,15 +53,15 @@ static yk_status drain(yk_remote *r, yk__queue *queue, unsigned max, int server)
     return YK_OK;
 }
 
-yk_status yk__remote_drain(yk_remote *r, int lane, int server)
+yk_status yk__remote_drain(yk_remote *r, int channel, int server)
 {
-    return drain(r, &r->lane[lane].queue[server], 0, server);
+    return drain(r, &r->channel[channel].queue[server], 0, server);
 }
 
-yk_status yk__remote_message(yk_remote *r, int lane, int server, size_t bytes, yk_purpose purpose,
+yk_status yk__remote_message(yk_remote *r, int channel, int server, size_t bytes, yk_purpose purpose,
                              yk__up **out)
 {
-    yk__queue *queue = &r->lane[lane].queue[server];
+    yk__queue *queue = &r->channel[channel].queue[server];
     yk_status st = drain(r, queue, YK__QUEUE_SIZE - 1, server);
     if (st)
         return st;
@@ -75,9 +75,9 @@ yk_status yk__remote_message(yk_remote *r, int lane, int server, size_t bytes, y
     return YK_OK;
 }
 
-yk_status yk__remote_queue(yk_remote *r, int lane, int server)
+yk_status yk__remote_queue(yk_remote *r, int channel, int server)
 {
-    yk__queue *queue = &r->lane[lane].queue[server];
+    yk__queue *queue = &r->channel[channel].queue[server];
     atomic_fetch_add_explicit(&r->waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->activity, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&queue->queued, 1, memory_order_release);

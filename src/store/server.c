@@ -45,7 +45,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->config = *config;
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
-    s->npulls = config->lanes * YK__MAX_OUTSTANDING;
+    s->npulls = config->channels * YK__MAX_OUTSTANDING;
     int arrays[YK_MAX_GROUPS];
     for (int g = 0; g < config->ngroups; g++)
         arrays[g] = config->local_steps ? yk_delta_arrays(config->table, g) : 1;

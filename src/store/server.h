@@ -57,7 +57,7 @@ typedef struct {
     yk_comm *comm;
     int servers;
     int first_client, clients; /* their ranks: after those of the servers, or the same */
-    int threads, lanes;        /* of each client (messages.h) */
+    int threads, channels;     /* of each client (messages.h) */
     int serving_threads;       /* that look up and apply parameters; 0 or 1: only the calling one */
     int ngroups;
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */

@@ -10,9 +10,9 @@ uint64_t yk__slowest(const yk_server *s)
     uint64_t min = UINT64_MAX;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
-        for (int l = 0; c->active && l < s->config.lanes; l++) {
+        for (int l = 0; c->active && l < s->config.channels; l++) {
             const yk__client_thread *t = &c->thread[l];
-            const bool idle = s->config.lanes > 1 ? t->idle : yk__is_idle(s, c);
+            const bool idle = s->config.channels > 1 ? t->idle : yk__is_idle(s, c);
             if (!idle && !t->left && c->skipped + t->pushes < min)
                 min = c->skipped + t->pushes;
         }
@@ -23,14 +23,14 @@ uint64_t yk__slowest(const yk_server *s)
 static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
 {
     const uint64_t k = s->config.staleness, h = s->config.local_steps;
-    const uint32_t lanes = (uint32_t)s->config.lanes;
+    const uint32_t channels = (uint32_t)s->config.channels;
     if (s->config.synchronous)
         return !(p->of_push && c->pushed); /* after its gradient was applied */
     if (k == YK_ASYNC || s->stopping)
         return true;
     /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
-    const yk__client_thread *t = &c->thread[p->number % lanes];
-    const uint64_t min = yk__slowest(s), ahead = p->number / lanes + 1 - t->rounds,
+    const yk__client_thread *t = &c->thread[p->number % channels];
+    const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
                    clock = c->skipped + t->pushes + ahead * (h ? h : 1) - 1;
     return min >= UINT64_MAX - k || min + k >= clock;
 }
@@ -83,7 +83,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
     p->updates_then = s->updates;
-    p->own_then = c->thread[p->number % (uint32_t)s->config.lanes].pushes;
+    p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);
 }

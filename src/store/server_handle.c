@@ -276,16 +276,16 @@ static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
     return YK_OK;
 }
 
-/* A lane leaves. When all lanes have, the client has left. Server 0, which also sends heartbeats to clients that do not wait for
- * an answer, sends an empty lease as its last message: a client that has received it has received all others. */
+/* A channel leaves. When all channels have, the client has left. Server 0, which also sends heartbeats to clients that do not
+ * wait for an answer, sends an empty lease as its last message: a client that has received it has received all others. */
 static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
 {
     bool all = true;
     c->thread[up->thread].left = true;
-    for (int i = 0; i < s->config.lanes; i++)
+    for (int i = 0; i < s->config.channels; i++)
         all &= c->thread[i].left;
-    const int first = s->config.lanes > 1 ? (int)up->thread : 0,
-              end = s->config.lanes > 1 ? first + 1 : s->config.threads;
+    const int first = s->config.channels > 1 ? (int)up->thread : 0,
+              end = s->config.channels > 1 ? first + 1 : s->config.threads;
     yk_status st = return_leases(s, c, first, end, &(uint64_t){0});
     if (!st && s->chief && !(st = begin_lease(s, c, up)))
         st = send_lease(s, c, up);
@@ -307,7 +307,7 @@ static void note_message(yk_server *s, yk__client *c)
         c->longest = now - c->last_message;
     c->last_message = c->alive_at = now;
     if (!c->active && !c->left && s->chief)
-        yk_note("rank %d is back", c->peer);
+        yk_note("rank %d has sent a message again and is no longer lost", c->peer);
     if (!c->active && !c->left)
         yk__skip_missed(s, c);
     s->active += !c->active && !c->left;

@@ -17,7 +17,7 @@ enum { YK__MAX_WORKERS = 16 };
 enum { YK__MAX_WORKERS = 1024 };
 #endif
 
-/* A pull of a lane of a client, until it is answered and its gradient has arrived. */
+/* A pull of a channel of a client, until it is answered and its gradient has arrived. */
 typedef struct {
     bool unanswered;     /* the answer has not been sent yet */
     bool of_push, wants; /* it was sent with a push; it requests values */
@@ -40,8 +40,8 @@ typedef struct {
 
 /* A thread of a client. */
 typedef struct {
-    bool idle, left;         /* idle: it waits for examples; left: its lane has left */
-    uint64_t pushes, rounds; /* of a lane: steps, and messages with gradients */
+    bool idle, left;         /* idle: it waits for examples; left: its channel has left */
+    uint64_t pushes, rounds; /* of a channel: steps, and messages with gradients */
     yk__down lease;
     yk_op lease_op;
 } yk__client_thread;
@@ -60,7 +60,7 @@ typedef struct {
     bool pushed; /* synchronous: the gradient in `in` waits for those of others */
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
-    yk__pull *pull;     /* [lanes * YK__MAX_OUTSTANDING], by number */
+    yk__pull *pull;     /* [channels * YK__MAX_OUTSTANDING], by number */
     yk__key_list *list; /* [nlists] by the number of the chunk */
     size_t nlists, list_cap;
     yk__down alive;
@@ -191,7 +191,7 @@ void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its
 
 /* server_answer.c; now: 0 if the clock was not read */
 yk_status yk__answer_all(yk_server *s, double now);
-uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active lane; UINT64_MAX: there is none */
+uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
 
 /* A client that joins, or is active again, starts at the steps of the slowest one. */
 static inline void yk__skip_missed(yk_server *s, yk__client *c)

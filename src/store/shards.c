@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The gradient of a lane, and the answer that it was computed with. */
+/* The gradient of a channel, and the answer that it was computed with. */
 typedef struct {
     yk_remote_answer answer;
     bool answered;             /* `answer` is for the next pull: clock() has waited for it */
@@ -13,7 +13,7 @@ typedef struct {
     size_t cap[YK_MAX_GROUPS];
     uint64_t *share;       /* [threads] examples */
     yk_step_result result; /* joint: for all threads */
-} lane;
+} channel;
 
 typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* joint, dense groups only: as it was announced */
@@ -27,8 +27,8 @@ typedef struct {
     yk_shards_config config;
     const yk_linear_ops *kern;
     bool keyed;
-    lane *lane;     /* [1] if joint, else [workers] */
-    worker *worker; /* [workers] */
+    channel *channel; /* [1] if joint, else [workers] */
+    worker *worker;   /* [workers] */
 } shards;
 
 static shards *of(yk_store *s)
@@ -36,7 +36,7 @@ static shards *of(yk_store *s)
     return (shards *)(void *)s;
 }
 
-static int lane_of(const shards *s, int me)
+static int channel_of(const shards *s, int me)
 {
     return s->config.joint ? 0 : me;
 }
@@ -71,38 +71,41 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     if (!w->has)
         return YK_OK;
     w->batch = *batch;
-    yk_status st = yk_remote_add(s->config.remote, lane_of(s, me), me, batch, NULL, false, cursor, &w->index);
+    yk_status st =
+        yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor, &w->index);
     /* during a computation, the request is sent with the gradient */
     return st || s->config.joint || w->computing ? st : yk_remote_pull(s->config.remote, me);
 }
 
 /* Awaits the answer for the next batch, if any thread has one. */
-static yk_status await(shards *s, int lane_number)
+static yk_status await(shards *s, int channel_number)
 {
-    lane *l = &s->lane[lane_number];
+    channel *l = &s->channel[channel_number];
     yk_remote *r = s->config.remote;
     yk_status st = YK_OK;
-    const bool pulls = yk_remote_outstanding(r, lane_number) == 0 && yk_remote_added(r, lane_number) > 0;
+    const bool pulls =
+        yk_remote_outstanding(r, channel_number) == 0 && yk_remote_added(r, channel_number) > 0;
     const bool answered = l->answered;
     l->answered = false;
     if (answered && !pulls) /* otherwise the last answer was the end of an epoch */
         return YK_OK;
     if (pulls)
-        st = yk_remote_pull(r, lane_number);
-    return st || yk_remote_outstanding(r, lane_number) == 0 ? st
-                                                            : yk_remote_await(r, lane_number, &l->answer);
+        st = yk_remote_pull(r, channel_number);
+    return st || yk_remote_outstanding(r, channel_number) == 0
+               ? st
+               : yk_remote_await(r, channel_number, &l->answer);
 }
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
     shards *s = of(store);
     worker *w = &s->worker[me];
-    lane *l = &s->lane[lane_of(s, me)];
+    channel *l = &s->channel[channel_of(s, me)];
     const bool outstanding = !s->config.joint && yk_remote_outstanding(s->config.remote, me) > 0;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     yk_status st = barrier(s, me);
     if (!st && (me == 0 || !s->config.joint))
-        st = await(s, lane_of(s, me));
+        st = await(s, channel_of(s, me));
     if (st || (st = barrier(s, me)))
         return st;
     for (int g = 0; g < s->config.ngroups; g++)
@@ -126,7 +129,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return YK_OK;
 }
 
-static yk_status reserve(lane *l, int group, size_t floats)
+static yk_status reserve(channel *l, int group, size_t floats)
 {
     if (floats <= l->cap[group])
         return YK_OK;
@@ -151,7 +154,7 @@ static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_grou
 }
 
 /* Sums the gradients of threads first .. end - 1. */
-static yk_status sum_threads(shards *s, lane *l, int first, int end, yk_remote_pushed *out)
+static yk_status sum_threads(shards *s, channel *l, int first, int end, yk_remote_pushed *out)
 {
     *out = (yk_remote_pushed){.round = l->answer.status.round, .share = l->share};
     for (int i = first; i < end; i++) {
@@ -186,10 +189,10 @@ static yk_status sum_threads(shards *s, lane *l, int first, int end, yk_remote_p
     return YK_OK;
 }
 
-/* Pushes the gradient of a lane; called by one of its threads. */
-static yk_status clock_lane(shards *s, int number, int first, int end, yk_step_result *out)
+/* Pushes the gradient of a channel; called by one of its threads. */
+static yk_status clock_channel(shards *s, int number, int first, int end, yk_step_result *out)
 {
-    lane *l = &s->lane[number];
+    channel *l = &s->channel[number];
     yk_remote_pushed p;
     yk_phase_to(yk_phases_of(s->config.phases, first), YK_PHASE_SENDING);
     yk_status st = sum_threads(s, l, first, end, &p);
@@ -218,13 +221,13 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk_status st = barrier(s, me);
     (void)action; /* the chief decides */
     if (!st && !s->config.joint)
-        st = clock_lane(s, me, me, me + 1, out);
+        st = clock_channel(s, me, me, me + 1, out);
     else if (!st && me == 0)
-        st = clock_lane(s, 0, 0, workers, &s->lane[0].result);
+        st = clock_channel(s, 0, 0, workers, &s->channel[0].result);
     if (!st)
         st = barrier(s, me);
     if (s->config.joint)
-        *out = s->lane[0].result;
+        *out = s->channel[0].result;
     out->own = w->grad.examples;
     w->computing = false;
     if ((out->pending || out->examples == 0) && !w->has) /* ask the feed again */
@@ -248,12 +251,12 @@ static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size
 static void free_all(yk_store *store)
 {
     shards *s = of(store);
-    for (int i = 0; s->lane && i < (s->config.joint ? 1 : s->config.workers); i++) {
+    for (int i = 0; s->channel && i < (s->config.joint ? 1 : s->config.workers); i++) {
         for (int g = 0; g < YK_MAX_GROUPS; g++)
-            yk_free(s->lane[i].sum[g]);
-        yk_free(s->lane[i].share);
+            yk_free(s->channel[i].sum[g]);
+        yk_free(s->channel[i].share);
     }
-    yk_free(s->lane);
+    yk_free(s->channel);
     yk_free(s->worker);
     yk_free(s);
 }
@@ -270,7 +273,7 @@ static const yk_store_ops shards_ops = {.wants = wants,
 yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
 {
     shards *s = yk_alloc(1, sizeof *s, "the store");
-    const size_t lanes = config->joint ? 1 : (size_t)config->workers;
+    const size_t channels = config->joint ? 1 : (size_t)config->workers;
     if (!s)
         return YK_ESYSTEM;
     s->base.ops = &shards_ops;
@@ -279,10 +282,11 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     for (int g = 0; g < config->ngroups; g++)
         s->keyed |= config->group[g].keyed;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
-    s->lane = yk_alloc(lanes, sizeof *s->lane, "the workers");
-    bool ok = s->worker && s->lane;
-    for (size_t i = 0; ok && i < lanes; i++)
-        ok = (s->lane[i].share = yk_alloc((size_t)config->workers, sizeof(uint64_t), "the workers")) != NULL;
+    s->channel = yk_alloc(channels, sizeof *s->channel, "the workers");
+    bool ok = s->worker && s->channel;
+    for (size_t i = 0; ok && i < channels; i++)
+        ok = (s->channel[i].share = yk_alloc((size_t)config->workers, sizeof(uint64_t), "the workers")) !=
+             NULL;
     if (!ok) {
         free_all(&s->base);
         return YK_ESYSTEM;

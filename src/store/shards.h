@@ -5,8 +5,8 @@
  *     asynchronous   announce 0, 1 | pull 0  grad 0  announce 2  push 0 + keys 2  clock | pull 1 (has arrived) ...
  *
  * In lockstep, the threads of a process compute one gradient together: it is summed in thread order, and the first thread
- * sends it. In asynchronous mode each thread has its own lane. The servers' answers say when to stop and, in lockstep, when an
- * epoch is over: after a round in which no worker had examples. With a quorum, workers take part in rounds as in lockstep, but
+ * sends it. In asynchronous mode each thread has its own channel. The servers' answers say when to stop and, in lockstep, when
+ * an epoch is over: after a round in which no worker had examples. With a quorum, workers take part in rounds as in lockstep, but
  * lease their examples as in asynchronous mode. Each worker calls the store on its own thread.
  */
 #ifndef YK_STORE_SHARDS_H

@@ -76,10 +76,9 @@ static yk_status may_replace(const yk_sweep_axis *old, const yk_sweep_axis *new,
     if (!shared)
         return YK_OK;
     if (where != QUICK && where != SET)
-        return yk_fail(YK_EUSAGE, "%s is already set in line %d", shared, old->line);
+        return yk_fail(YK_EUSAGE, "%s is already set on line %d", shared, old->line);
     if (other)
-        return yk_fail(YK_EUSAGE, "%s varies together with %s in line %d: set both here", shared, other,
-                       old->line);
+        return yk_fail(YK_EUSAGE, "%s varies together with %s: set both here", shared, other);
     return YK_OK;
 }
 
@@ -209,7 +208,7 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
             return st;
         for (size_t i = 0; i < nnames; i++)
             if (strcmp(name[i], name[nnames]) == 0)
-                return yk_fail(YK_EUSAGE, "%s occurs twice in this line", name[i]);
+                return yk_fail(YK_EUSAGE, "%s occurs twice on this line", name[i]);
         nnames++;
     }
     char **value = calloc((size_t)MAX_CHOICES * MAX_TIED, sizeof *value);
@@ -361,25 +360,34 @@ static yk_status parse_set(yk_sweep_file *f, const char *set)
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
-/* A value that the sweep fixes cannot vary. */
-static yk_status check_integer(const yk_sweep_file *f)
+/* A value that the sweep fixes cannot vary. An axis of --set has line 0. */
+static yk_status check_conflicts(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
     for (size_t i = 0; i < 2; i++) {
         const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
         if (a && f->fixed != YK_SWEEP_DEFAULT)
-            return yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
-                           f->path, a->line, amounts[i]);
+            return a->line
+                       ? yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
+                                 f->path, a->line, amounts[i])
+                       : yk_fail(YK_EUSAGE, "--set %s: [sweep] fixes it: remove one of them", amounts[i]);
     }
     const yk_sweep_axis *a = yk_sweep_axis_of(f, "eval-every");
     if (a && f->eval_examples)
-        return yk_fail(YK_EUSAGE,
-                       "%s:%d: eval-every is set here, and eval-examples in [sweep]: remove one of them",
-                       f->path, a->line);
+        return a->line
+                   ? yk_fail(
+                         YK_EUSAGE,
+                         "%s:%d: eval-every is set here, and eval-examples in [sweep]: remove one of them",
+                         f->path, a->line)
+                   : yk_fail(YK_EUSAGE,
+                             "--set eval-every: eval-examples is set in [sweep]: remove one of them");
     a = yk_sweep_axis_of(f, "seed");
-    if (a && a->nchoices > 1 && f->repeats > 1)
-        return yk_fail(YK_EUSAGE, "%s:%d: with repeats = %lld, set only the first seed here", f->path,
-                       a->line, (long long)f->repeats);
+    const long long repeats = f->repeats;
+    if (a && a->nchoices > 1 && repeats > 1)
+        return a->line
+                   ? yk_fail(YK_EUSAGE, "%s:%d: with repeats = %lld, set only the first seed here", f->path,
+                             a->line, repeats)
+                   : yk_fail(YK_EUSAGE, "--set seed: with repeats = %lld, set only the first seed", repeats);
     return YK_OK;
 }
 
@@ -411,7 +419,7 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
     for (size_t i = 0; !st && i < nsets; i++)
         st = parse_set(out, sets[i]);
     if (!st)
-        st = check_integer(out);
+        st = check_conflicts(out);
     return st ? st : name_by_path(out);
 }
 

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Removes the double quotes around a text. */
+/* Removes the double quotes around a string. */
 char *yk__unquote(char *text);
 
 /* Splits at each | outside of quotes. Returns the number of parts; 0: more than `max`. */

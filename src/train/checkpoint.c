@@ -217,17 +217,17 @@ static uint64_t read_earlier(const yk_safetensors *state)
     return n;
 }
 
-yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out)
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 {
     yk_safetensors *model = NULL, *state = NULL;
     yk_progress_state p = {0};
     const char *name;
-    *out = (yk_checkpoint_about){0};
+    *out = (yk_checkpoint_info){0};
     yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
     if (!st)
-        st = yk__model_about(path, model, &name, &out->shape);
+        st = yk__model_info(path, model, &name, &out->shape);
     if (!st && !(st = read_progress(state, &p)) && !(out->model = strdup(name)))
         st = yk_fail_memory(strlen(name), "the name of a model");
     out->step = p.step;
@@ -319,7 +319,8 @@ static yk_status check_optimizer(const char *path, const yk_safetensors *state, 
                : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
 
-yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap)
+yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
+                                   const yk_keymap *keymap)
 {
     yk_safetensors *model = NULL, *state = NULL;
     yk_model *old = NULL;
@@ -331,7 +332,7 @@ yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *sto
     yk_status st = open_file(path, YK__MODEL_FILE, &model);
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
-    if (!st && !(st = yk__model_about(path, model, &name, &shape)) &&
+    if (!st && !(st = yk__model_info(path, model, &name, &shape)) &&
         !(st = check_optimizer(path, state, store, &want)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     yk_checkpoint_array weights[YK_MAX_GROUPS];

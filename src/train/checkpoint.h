@@ -80,18 +80,19 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out);
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress);
 
-/* ---- another run begins with it (--warm-start) */
+/* ---- starting another run from a checkpoint (--warm-start) */
 
 typedef struct {
     char *model; /* the value of --model; the caller frees it */
     yk_model_shape shape;
     uint64_t step, earlier;
-} yk_checkpoint_about;
+} yk_checkpoint_info;
 
-yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_about *out);
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
 
 /* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: the
  * additional ones keep their values. */
-yk_status yk_checkpoint_start(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap);
+yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
+                                   const yk_keymap *keymap);
 
 #endif

@@ -250,7 +250,7 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
 static yk_status make_client(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    const bool one_lane = t->plan->synchronous || t->plan->local_steps;
+    const bool one_channel = t->plan->synchronous || t->plan->local_steps;
     yk_status st = k->joined ? find_servers(t) : YK_OK;
     if (st)
         return st;
@@ -258,7 +258,7 @@ static yk_status make_client(yk__trainer *t)
                           .peer = k->server_peer,
                           .servers = k->servers,
                           .ngroups = t->model->ngroups,
-                          .lanes = one_lane ? 1 : t->plan->workers_per_process,
+                          .channels = one_channel ? 1 : t->plan->workers_per_process,
                           .threads = t->plan->workers_per_process,
                           .lockstep = t->plan->lockstep,
                           .driven = k->driven,
@@ -314,7 +314,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .clients = k->clients,
         .threads = t->plan->workers_per_process,
         .serving_threads = k->serving_threads = serving_threads_of(t),
-        .lanes = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
+        .channels = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,

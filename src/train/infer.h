@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_status st = yk_infer(model, source, NULL, NULL, &score);      // evaluation
- *     st = yk_infer(model, source, each, user, &score);                // also calls each(user, &some) with probabilities
+ *     st = yk_infer(model, source, each, user, &score);                // also calls each(user, &block) with probabilities
  *
  * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
  * (YK_EDATA). Several threads may use the same model, each with its own source.
@@ -15,7 +15,7 @@
 #include "train/score.h"
 #include "train/trained.h"
 
-/* Some examples, in the order of the source; borrowed. */
+/* A block of examples, in the order of the source; borrowed. */
 typedef struct {
     const float *p; /* [n][outputs] */
     size_t outputs, n;
@@ -23,7 +23,7 @@ typedef struct {
     size_t first;
 } yk_inferred;
 
-typedef yk_status yk_infer_each(void *user, const yk_inferred *some);
+typedef yk_status yk_infer_each(void *user, const yk_inferred *block);
 
 /* `each` and `out` may be NULL. Computing the score takes longer than the predictions. */
 yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);

@@ -146,8 +146,8 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
     return ok && at && !*at && c * h <= out->dim && c * h * w <= out->dim;
 }
 
-yk_status yk__model_about(const char *path, const yk_safetensors *s, const char **name_out,
-                          yk_model_shape *shape_out)
+yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
+                         yk_model_shape *shape_out)
 {
     yk_status st = yk__model_check_format(path, s);
     if (st)
@@ -199,7 +199,7 @@ static yk_status read_model(const char *path, const yk_safetensors *s, yk_traine
     yk_model_shape shape;
     yk_trained *t;
     float *params[YK_MAX_GROUPS];
-    yk_status st = yk__model_about(path, s, &name, &shape);
+    yk_status st = yk__model_info(path, s, &name, &shape);
     if (st || (st = create(name, &shape, NULL, &t)))
         return st;
     groups_of(t, params);

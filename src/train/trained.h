@@ -53,8 +53,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
                           float *const *params, uint64_t step);
 yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params);
 /* What a model file contains. YK_EDATA: it is not a model, or too new. *name_out is borrowed from `s`. */
-yk_status yk__model_about(const char *path, const yk_safetensors *s, const char **name_out,
-                          yk_model_shape *shape_out);
+yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
+                         yk_model_shape *shape_out);
 yk_status yk__model_check_format(const char *path, const yk_safetensors *s);
 
 #endif

@@ -35,20 +35,20 @@ static yk_status check_model(const yk__trainer *t, const char *path, const char 
 
 static yk_status read_start(yk__trainer *t, const char *path)
 {
-    yk_checkpoint_about about;
-    yk_status st = yk_checkpoint_describe(path, &about);
+    yk_checkpoint_info info;
+    yk_status st = yk_checkpoint_describe(path, &info);
     if (st)
         return st;
-    st = check_model(t, path, about.model, &about.shape);
-    t->start.shape = about.shape;
-    t->start.dim = about.shape.dim;
-    if (t->train.classes < about.shape.classes)
-        t->train.classes = t->test.classes = about.shape.classes;
-    if (t->train.fields < about.shape.fields)
-        t->train.fields = about.shape.fields;
-    t->start.step = about.step;
-    t->start.earlier = about.earlier;
-    free(about.model);
+    st = check_model(t, path, info.model, &info.shape);
+    t->start.shape = info.shape;
+    t->start.dim = info.shape.dim;
+    if (t->train.classes < info.shape.classes)
+        t->train.classes = t->test.classes = info.shape.classes;
+    if (t->train.fields < info.shape.fields)
+        t->train.fields = info.shape.fields;
+    t->start.step = info.step;
+    t->start.earlier = info.earlier;
+    free(info.model);
     return st;
 }
 
@@ -114,7 +114,7 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
 {
     if (!t->start.path)
         return YK_OK;
-    yk_status st = yk_checkpoint_start(t->start.path, t->model, store, t->remap);
+    yk_status st = yk_checkpoint_warm_start(t->start.path, t->model, store, t->remap);
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
     yk_note("starting with the parameters of %s", t->start.path);

@@ -76,8 +76,8 @@ static void read_self(yk_proc *p, yk_proc_sample *out)
         out->user = (double)u.ru_utime.tv_sec + (double)u.ru_utime.tv_usec * 1e-6;
         out->system = (double)u.ru_stime.tv_sec + (double)u.ru_stime.tv_usec * 1e-6;
         out->rss_peak = (double)u.ru_maxrss * 1024.0;
-        out->switches = (double)u.ru_nvcsw;
-        out->forced = (double)u.ru_nivcsw;
+        out->voluntary_switches = (double)u.ru_nvcsw;
+        out->involuntary_switches = (double)u.ru_nivcsw;
         out->major_faults = (double)u.ru_majflt;
     }
     double pages, resident;

@@ -40,10 +40,10 @@ typedef struct {
     /* this process, all threads */
     double user, system; /* CPU seconds */
     double rss, rss_peak;
-    double read, written;    /* bytes of disk I/O */
-    double switches, forced; /* voluntary and involuntary context switches */
-    double major_faults;     /* page faults that needed I/O */
-    double delayed;          /* seconds that threads were runnable but had no core */
+    double read, written;                            /* bytes of disk I/O */
+    double voluntary_switches, involuntary_switches; /* context switches */
+    double major_faults;                             /* page faults that needed I/O */
+    double delayed;                                  /* seconds that threads were runnable but had no core */
     /* the host */
     double host_busy, host_cores;  /* CPU seconds; processors */
     double host_used, host_memory; /* bytes */

@@ -1,5 +1,5 @@
 extern yk_remote_config config;
-extern int lane, thread;
+extern int channel, thread;
 extern yk_batch batch;
 extern uint64_t cursor[YK_CURSOR_SIZE];
 extern yk_remote_pushed gradient;

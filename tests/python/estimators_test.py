@@ -161,7 +161,8 @@ def test_click_model_with_fields():
     assert run.summary["test_accuracy"] > 0.95 and (run.predict(X) == y).mean() > 0.95
     run.model.fields = None
     for words, act in (("trained on 2 fields, but the matrix has no field numbers", lambda: run.predict(X)),
-                       ("one integer per column is needed", lambda: yoke.ClickModel(deep, fields=fields[:3]).fit(X, y)),
+                       ("integer array of shape (20,), one per column, not int64 of shape (3,)",
+                        lambda: yoke.ClickModel(deep, fields=fields[:3]).fit(X, y)),
                        ("field numbers must be from 0 to 65535", lambda: yoke.ClickModel(deep, fields=fields - 1).fit(X, y)),
                        ("only CSR matrices have fields", lambda: yoke.train(deep, (X.toarray(), y), fields=fields, out="none")),
                        ("other data has its own", lambda: yoke.train(deep, "synth:ctr", fields=fields, out="none"))):
@@ -240,7 +241,7 @@ def test_network_on_images():
     try:
         yoke.Network((100,)).fit(images, y)
     except ValueError as error:
-        assert "text is needed" in str(error)
+        assert "must be a string or a list of strings" in str(error)
     flat = images.reshape(300, -1)
     assert yoke.Network("conv 4 3x3, relu", image=(1, 8, 8), epochs=4, lr=0.01).fit(flat, y).score(flat, y) > 0.95
 

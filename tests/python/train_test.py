@@ -66,7 +66,7 @@ def test_exceptions_have_the_text_of_the_program():
     raises(yoke.UsageError, "--model is missing", None, DIGITS, out="none")
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
     rows = np.zeros((4, 2), np.float32)
-    raises(yoke.UsageError, "a spec or a pair (X, y) is needed, not ndarray", "softmax", rows, out="none")
+    raises(yoke.UsageError, "data and test must be a spec or a pair (X, y), not ndarray", "softmax", rows, out="none")
     raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
     raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
     error = raises(yoke.TrainingError, "", "softmax", DIGITS, lr=1e9, out="none")
@@ -144,7 +144,7 @@ def test_arrays():
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
-    raises(yoke.UsageError, "one label per row is needed, [500], not [500, 1]", "logreg", (X, y[:, None]), out="none")
+    raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
     raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
            (scipy.sparse.csc_matrix(X), y), out="none")
