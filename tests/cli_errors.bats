@@ -402,3 +402,22 @@ END
     try eval --checkpoint run --data a.libsvm --hash-bits 9
     expect 3 "512 columns, but the model was trained on 1024; use the same --hash-bits or --features as in training"
 }
+
+@test "results go to the stdout that is open: shared with other programs, a socket, or closed" {
+    digits --epochs 1 --quiet --out run
+    { echo first; "$YOKE" eval --checkpoint run --data 'synth:digits?examples=100' --json; echo last; } >all
+    [ "$(wc -l <all)" = 3 ]
+    [ "$(sed -n '1p;3p' all | tr '\n' ' ')" = "first last " ]
+    python3 - <<'END'
+import os, socket, subprocess
+for command in ("eval", "predict"):
+    a, b = socket.socketpair()
+    args = [os.environ["YOKE"], command, "--checkpoint", "run", "--data", "synth:digits?examples=5"]
+    assert subprocess.run(args, stdout=b).returncode == 0
+    assert a.recv(100)
+END
+    status=0
+    "$YOKE" train --model softmax --data 'synth:digits?examples=100' --out closed <&- >&- 2>&- || status=$?
+    [ $status = 4 ]
+    if grep -v '^{' closed/metrics.jsonl; then false; fi
+}

@@ -309,3 +309,26 @@ in_use() { # PID: the last command was rejected because this process uses the ru
     kill -TERM "$pid"
     wait "$pid"
 }
+
+@test "a run whose directory was moved does not write to the next run at that path" {
+    live
+    mv run moved
+    short
+    expect 0
+    cp -r run before
+    wait "$pid" && status=0 || status=$?
+    cp live.err err
+    expect 4 "run: the run directory was moved, removed or replaced during the run"
+    diff -r before run
+    [ -e moved/checkpoints/step-20/DONE ]
+}
+
+@test "a new run does not replace files that yoke did not write" {
+    for name in metrics.jsonl summary.json trace.json lock; do
+        mkdir "has-$name"
+        echo mine >"has-$name/$name"
+        digits --out "has-$name" --trace
+        expect 2 "has-$name" "$name"
+        [ "$(cat "has-$name/$name")" = mine ]
+    done
+}

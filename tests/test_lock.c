@@ -118,13 +118,22 @@ static void invalid_lock_files(void **state)
     assert_int_equal(mkdir(in_directory("lock"), 0777), 0);
     assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_ESYSTEM, "with this name exists");
     assert_int_equal(rmdir(in_directory("lock")), 0);
-    /* meaningless text, longer than a valid one, in a file that no process has locked */
+    put(in_directory("lock"), "mine", 4); /* of another program */
+    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_EUSAGE, "yoke did not write the file lock");
+    assert_int_equal(get_file(in_directory("lock"), text, sizeof text), 4);
+    /* a damaged owner, longer than a valid one, in a file that no process has locked */
     char *noise = malloc(100000);
     assert_non_null(noise);
     memset(noise, 'x', 100000);
+    memcpy(noise, "pid ", 4);
     put(in_directory("lock"), noise, 100000);
     free(noise);
     assert_int_equal(yk_lock_acquire(directory, 0.0, &lock), YK_OK);
+    assert_true(yk_lock_covers(lock, directory));
+    assert_int_equal(rename(in_directory("lock"), in_directory("moved")), 0);
+    assert_false(yk_lock_covers(lock, directory));
+    put(in_directory("lock"), "", 0); /* of another run */
+    assert_false(yk_lock_covers(lock, directory));
     yk_lock_release(lock);
 }
 

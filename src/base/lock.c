@@ -1,6 +1,7 @@
 #include "base/lock.h"
 
 #include "base/clock.h"
+#include "base/dir.h"
 #include "base/file.h"
 #include "base/fs.h"
 #include "base/wait.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,6 +113,14 @@ static void read_owner(int fd, owner *out)
         *out = (owner){0};
 }
 
+/* Whether another program wrote the file. */
+static bool is_foreign(int fd)
+{
+    char text[4];
+    const ssize_t n = yk_fs_read_at(fd, text, sizeof text, 0);
+    return n > 0 && memcmp(text, "pid ", (size_t)n);
+}
+
 static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
 {
     char remedy[320] = "";
@@ -186,7 +196,11 @@ yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out)
     const int fd = yk_open_in(dir, name, O_RDWR | O_CREAT | O_APPEND);
     if (fd < 0)
         return yk_fail_in(dir, name, "cannot open", errno);
-    yk_status st = wait_for(fd, dir, seconds, true, &has_locks);
+    yk_status st = is_foreign(fd) ? yk_fail(YK_EUSAGE,
+                                            "%s: yoke did not write the file %s there, which it would "
+                                            "replace; choose another directory",
+                                            dir, name)
+                                  : wait_for(fd, dir, seconds, true, &has_locks);
     if (!st && has_locks) {
         owner self;
         read_self(&self);
@@ -218,6 +232,18 @@ yk_status yk_lock_check(const char *dir)
     const yk_status st = wait_for(fd, dir, 0.0, false, &has_locks);
     yk_fs_close(fd);
     return st;
+}
+
+bool yk_lock_covers(const yk_lock *lock, const char *dir)
+{
+    struct stat held, there;
+    const int fd = yk_dir_open(dir, NULL);
+    const bool same = fd >= 0 && !yk_fs_stat(lock->fd, "", &held, AT_EMPTY_PATH) &&
+                      !yk_fs_stat(fd, name, &there, AT_SYMLINK_NOFOLLOW) && held.st_dev == there.st_dev &&
+                      held.st_ino == there.st_ino;
+    if (fd >= 0)
+        yk_fs_close(fd);
+    return same;
 }
 
 void yk_lock_release(yk_lock *lock)

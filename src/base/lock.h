@@ -31,6 +31,7 @@
 #define YK_BASE_LOCK_H
 
 #include "base/status.h"
+#include <stdbool.h>
 
 typedef struct yk_lock yk_lock;
 
@@ -39,6 +40,9 @@ yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out);
 
 /* Checks the lock without taking it and without writing: YK_OK if it is free or the directory does not exist. */
 yk_status yk_lock_check(const char *dir);
+
+/* Whether `dir` is still the directory that was locked: it was not moved, removed or replaced since then. */
+bool yk_lock_covers(const yk_lock *lock, const char *dir);
 
 void yk_lock_release(yk_lock *lock); /* NULL is fine */
 

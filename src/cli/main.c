@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "config/suggest.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,8 +146,18 @@ static yk_status fail_unknown(const char *command)
                   : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command);
 }
 
+/* If stdin, stdout or stderr is closed, the next file that is opened would take its number, and get what is printed. The
+ * substitute is read-only: printing fails, as it does without it. */
+static void replace_closed_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+            _exit(yk_status_exit(YK_ESYSTEM));
+}
+
 int main(int argc, char **argv)
 {
+    replace_closed_streams();
     yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher to its own start */
     yk_terminal_use();
     follow_parent();

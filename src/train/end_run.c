@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
+#include "train/run_dir.h"
 #include "train/trainer.h"
 #include <math.h>
 #include <stdio.h>
@@ -187,7 +188,7 @@ static yk_status end_success(yk__trainer *t)
                 (unsigned long long)r->steps, r->checkpoint, r->run_dir);
     else if (r->interrupted)
         yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
-    if (r->run_dir)
+    if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)))
         st = was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
                                             : yk_result_save(t->config, r, r->run_dir);
     show_end(t, r->interrupted ? "stopped" : "done");
@@ -218,6 +219,8 @@ static bool writes_summary(const yk__trainer *t)
     const bool continues =
         k->role == YK__WORKER && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
     if (st == YK_EINTERRUPTED) /* nothing was trained */
+        return false;
+    if (k->rank == 0 && t->lock && !yk_lock_covers(t->lock, t->result->run_dir))
         return false;
     return k->rank == 0 ? t->run_dir_claimed : yk_observer_run_dir(t->observer) && !k->joined && !continues;
 }

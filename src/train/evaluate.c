@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "train/infer.h"
+#include "train/run_dir.h"
 #include <math.h>
 
 /* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. */
@@ -124,7 +125,7 @@ static yk_status write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *ar
                                   const yk_progress_state *p)
 {
     yk_status st = check_weights(t, arrays, p->step);
-    if (st)
+    if (st || (st = yk_run_dir_verify(t->result->run_dir, t->lock)))
         return st;
     yk__report_stage(t, YK_STAGE_SAVING);
     const yk_result *r = t->result;

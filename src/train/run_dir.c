@@ -121,6 +121,16 @@ yk_status yk_run_dir_acquire(const char *dir, yk_lock **out)
     return st;
 }
 
+yk_status yk_run_dir_verify(const char *dir, const yk_lock *lock)
+{
+    if (!lock || yk_lock_covers(lock, dir))
+        return YK_OK;
+    return yk_fail(YK_ESYSTEM,
+                   "%s: the run directory was moved, removed or replaced during the run, so nothing more is "
+                   "written there; to continue the run, use --resume with its new path",
+                   dir);
+}
+
 yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
 {
     char when[32];

@@ -26,6 +26,10 @@ yk_status yk_run_dir_check(const char *dir);
 
 yk_status yk_run_dir_acquire(const char *dir, yk_lock **out);
 
+/* Before a run writes: YK_ESYSTEM if the directory was moved, removed or replaced since the lock was acquired. Another run may
+ * write there now. lock NULL: always YK_OK. */
+yk_status yk_run_dir_verify(const char *dir, const yk_lock *lock);
+
 /* A copy of `out`, or, if that is NULL, the name of a new directory: runs/MODEL-TIME-PID; if it exists, a number is appended. The
  * caller frees the name. */
 yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out);

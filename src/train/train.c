@@ -37,6 +37,26 @@ static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *o
 
 /* ---- the run directory ---- */
 
+/* For a new run: a directory with a run, or with a file of that name that yoke did not write, is refused. */
+static yk_status check_unused(const char *dir)
+{
+    static const char *const file[] = {"config.ini", "metrics.jsonl", "summary.json", "trace.json"};
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < sizeof file / sizeof *file; i++) {
+        const int there = yk_open_in(dir, file[i], O_PATH);
+        if (there < 0)
+            continue;
+        yk_fs_close(there);
+        st = i == 0
+                 ? yk_fail(YK_EUSAGE,
+                           "%s already holds a run: continue it with --resume, or choose another --out", dir)
+                 : yk_fail(YK_EUSAGE,
+                           "%s has no run, but it has %s, which the run would replace: choose another --out",
+                           dir, file[i]);
+    }
+    return st;
+}
+
 static yk_status make_run_dir(yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -46,13 +66,7 @@ static yk_status make_run_dir(yk__trainer *t)
     const char *dir = t->result->run_dir;
     if (!st)
         st = yk_run_dir_acquire(dir, &t->lock);
-    const int there = st || c->resume ? -1 : yk_open_in(dir, "config.ini", O_PATH);
-    if (there >= 0) {
-        yk_fs_close(there);
-        st = yk_fail(YK_EUSAGE, "%s already holds a run: continue it with --resume, or choose another --out",
-                     dir);
-    }
-    return st;
+    return st || c->resume ? st : check_unused(dir);
 }
 
 /* Called after all checks, so that a --resume with wrong options leaves config.ini and summary.json unchanged. From here on
