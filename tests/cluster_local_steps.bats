@@ -121,7 +121,8 @@ equals_replicas() { # OPTION...
         python3 - ${line%%:*} <<'END'
 import json, sys
 due, steps = list(map(int, sys.argv[1:])), [o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind"] == "eval"]
-assert len(steps) == len(due) and all(d <= s < d + 40 for d, s in zip(due, steps)), steps
+# if the threads of a process got different numbers of examples, the last step may come after the last evaluation that was due
+assert len(due) <= len(steps) <= len(due) + 1 and all(d <= s < d + 40 for d, s in zip(due, steps)) and steps[-1] < due[-1] + 40, steps
 END
         rm -r run
     done
