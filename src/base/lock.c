@@ -113,12 +113,12 @@ static void read_owner(int fd, owner *out)
         *out = (owner){0};
 }
 
-/* Whether another program wrote the file. */
+/* Whether another program wrote the file. After a power failure, yoke's own may have zeros instead of text. */
 static bool is_foreign(int fd)
 {
     char text[4];
     const ssize_t n = yk_fs_read_at(fd, text, sizeof text, 0);
-    return n > 0 && memcmp(text, "pid ", (size_t)n);
+    return n > 0 && text[0] && memcmp(text, "pid ", (size_t)n);
 }
 
 static yk_status fail_owned(const char *dir, const owner *o, bool has_locks)
