@@ -112,6 +112,69 @@ def test_interrupt_saves_and_returns():
         assert yoke.load(out).summary["state"] == "stopped"
 
 
+INTERRUPTED = """
+import os, signal, sys, threading, numpy as np, yoke
+signal.signal(signal.SIGINT, signal.default_int_handler)
+X = np.random.default_rng(1).normal(size=(500, 20)).astype(np.float32)
+y = (X[:, 0] > 0).astype(int)
+yoke.train("logreg", (X, y), epochs=1, out="none")
+for i in range(30):
+    timer = threading.Timer(0.003 + 0.0007 * i, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        run = yoke.train("logreg", (X, y), (X, y), epochs=10**7, out="none", progress=False)
+        assert run.summary["interrupted"]
+    except KeyboardInterrupt:
+        pass  # before the start, or after the end
+    for thread in threading.enumerate():
+        if thread.name == "yoke.train":
+            thread.join(10)
+            assert not thread.is_alive(), i
+"""
+
+
+def test_interrupt_at_any_time():
+    """Ctrl-C between any two instructions ends training. Evaluations are frequent, so it often loses an event."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", INTERRUPTED], timeout=60, check=True)
+
+
+def test_lost_events():
+    """Ctrl-C right after an event was taken from the queue: an evaluation, and the end."""
+    from yoke._train import Training
+
+    class Lossy:
+        def __init__(self, events, lost):
+            self.events, self.lost, self.put, self.empty = events, lost, events.put, events.empty
+
+        def get(self, **timeout):
+            event = self.events.get(**timeout)
+            if event[0] == self.lost:
+                self.lost = None
+                raise KeyboardInterrupt
+            return event
+
+    for lost in ("metrics", "end"):
+        training = Training(yoke._native.Options({"model": "softmax", "data": DIGITS, "epochs": 3, "out": "none"}))
+        training.events = Lossy(training.events, lost)
+        assert training.run(lambda m: None).summary["interrupted"] == (lost == "metrics") and training.interrupted
+
+
+def test_interrupt_of_the_start():
+    begun, start = [], threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    threading.Thread.start = interrupted
+    try:
+        raises(KeyboardInterrupt, "", "softmax", DIGITS, steps=10**9, out="none")
+    finally:
+        threading.Thread.start = start
+    assert len(begun) == 1 and not begun[0].is_alive()
+
+
 def test_gil_is_released():
     counted = [0]
     done = threading.Event()
