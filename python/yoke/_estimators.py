@@ -352,7 +352,8 @@ class Network(_Classifier):
         self.random_state = random_state
 
     def _model_text(self, classes):
-        if not isinstance(self.layers, str) and not all(isinstance(layer, str) for layer in self.layers):
+        if not isinstance(self.layers, str) and not (isinstance(self.layers, (list, tuple))
+                                                     and all(isinstance(layer, str) for layer in self.layers)):
             raise _native.UsageError(f"layers={self.layers!r}: must be a string or a list of strings, such as "
                                      "\"dense 100, relu\" or [\"dense 100\", \"relu\"]")
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
@@ -364,10 +365,22 @@ class Network(_Classifier):
         return self.image_
 
     def _check(self, X, *, reset, **others):
-        image = None
-        if getattr(X, "ndim", 2) in (3, 4):
-            image = (1,) * (4 - X.ndim) + tuple(X.shape[1:])
+        given = self._checked_image() if reset else self.image_
+        image = _native.image_of(getattr(X, "shape", ()), given)
+        if image:
             X = np.asarray(X).reshape(X.shape[0], -1)
+        if image and given and image != given:
+            raise _native.UsageError(f"the array has images of shape {image}, (channels, height, width), but "
+                                     + ("image is" if reset else "the network was trained on images of shape") + f" {given}")
         if reset:
-            self.image_ = image or self.image
+            self.image_ = image or given
         return super()._check(X, reset=reset, **others)
+
+    def _checked_image(self):
+        """image as a tuple; None: not given."""
+        if self.image is None:
+            return None
+        image = tuple(np.ravel(self.image).tolist())
+        if len(image) != 3 or not all(isinstance(size, int) and size > 0 for size in image):
+            raise _native.UsageError(f"image={self.image!r}: must be (channels, height, width), such as (1, 28, 28)")
+        return image

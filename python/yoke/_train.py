@@ -2,27 +2,15 @@
 import json
 import logging
 import queue
-import sys
 import threading
-import warnings
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
 from . import _native
-from ._native import lib
+from ._native import lib, warn as _warn
 
 log = logging.getLogger("yoke")
 
 WAIT = 0.1  # seconds
-
-def _callers_level():
-    """The stack level of the code that called this package, for a warning in the function that calls this one."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__package__") == __package__:
-        frame, level = frame.f_back, level + 1
-    return level
-
-def _warn(text):
-    warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())
 
 def _fields(structure):
     values = {name: getattr(structure, name) for name, _ in structure._fields_}
@@ -173,4 +161,7 @@ def as_data(given, split, copy=True, fields=None):
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
     x, y = given
+    if y is None:
+        name = "test" if split == _native.TEST else "data"
+        raise _native.UsageError(f"{name} has no labels: pass a pair (X, y) of a matrix and the class numbers of its rows")
     return _native.Data(x, y, split, copy=copy, fields=fields)

@@ -291,6 +291,35 @@ def test_network_on_images():
     assert yoke.Network("conv 4 3x3, relu", image=(1, 8, 8), epochs=4, lr=0.01).fit(flat, y).score(flat, y) > 0.95
 
 
+def test_shapes_of_images():
+    rng = np.random.default_rng(3)
+    X, y = rng.random((60, 8, 8, 3), np.float32), np.arange(60) % 2
+    words = "looks like [rows][height][width][channels]"
+    raises(words, lambda: yoke.Network().fit(X, y), yoke.UsageError)
+    raises(words, lambda: yoke.train("softmax", (X, y), out="none"), yoke.UsageError)
+    forced = yoke.Network("conv 2 3x3 same, relu", image=(8, 8, 3), epochs=1).fit(X, y)
+    assert forced.predict(X).shape == (60,)
+    images = X.transpose(0, 3, 1, 2)
+    network = yoke.Network("conv 2 3x3, relu", epochs=1).fit(images, y)
+    assert network.predict(images).shape == network.predict(images.reshape(60, -1)).shape == (60,)
+    raises("(3, 4, 16), (channels, height, width), but the network was trained on images of shape (3, 8, 8)",
+           lambda: network.predict(images.reshape(60, 3, 4, 16)), yoke.UsageError)
+    raises("but image is (1, 8, 24)", lambda: yoke.Network(image=(1, 8, 24)).fit(images, y), yoke.UsageError)
+    for image in ((8, 8), 5, (1, 8, -8), (1.5, 8, 8), "8x8"):
+        raises("must be (channels, height, width)", lambda: yoke.Network(image=image).fit(images, y), yoke.UsageError)
+    raises("layers=None: must be a string or a list", lambda: yoke.Network(None).fit(images, y), yoke.UsageError)
+
+
+def test_duplicate_entries_are_summed():
+    X, y = clicks(500, 40)
+    split = sp.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape)  # each entry twice
+    for model in (yoke.ClickModel("fm:4", epochs=3), yoke.LogisticRegression(epochs=3)):
+        model.fit(split, y)
+        assert np.allclose(model.predict_proba(split), model.predict_proba(X), atol=1e-5), model
+    assert split.nnz == 2 * X.nnz
+    raises("X.sum_duplicates()", lambda: yoke.LogisticRegression(copy=False).fit(split, y), yoke.UsageError)
+
+
 def test_asynchronous_workers():
     X, y = clicks()
     assert yoke.LogisticRegression(epochs=10, lr=0.5, mode="async", workers=2).fit(X, y).score(X, y) > 0.85
