@@ -1,5 +1,7 @@
 """Classifiers with scikit-learn's conventions."""
+import contextlib
 import numbers
+import os
 import re
 
 import numpy as np
@@ -19,20 +21,41 @@ except ImportError as missing:
 def _classes_of(y):
     """The classes in ascending order, and the class number of each label. Integers in a small range are not sorted."""
     if y.dtype.kind in "iu" and y.size and int(y.max()) - int(y.min()) < 65536:
-        least = y.min()
-        offset = (y - least if least else y).astype(np.intp, copy=False)
+        least = y.min()  # y - least can exceed the range of its type, but not that of the unsigned type
+        offset = ((y - least).view(f"u{y.itemsize}") if least else y).astype(np.intp, copy=False)
         found = np.flatnonzero(np.bincount(offset))
+        classes = (found.astype(y.dtype) + least).astype(y.dtype)  # modulo 2^bits
         if found.size == found[-1] + 1:
-            return (found + least).astype(y.dtype), offset.astype(np.int32)
+            return classes, offset.astype(np.int32)
         number = np.zeros(found[-1] + 1, np.int32)
         number[found] = np.arange(found.size)
-        return (found + least).astype(y.dtype), number[offset]
+        return classes, number[offset]
     check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     return classes, labels.astype(np.int32)
 
 
 _STEPS = 1000  # minimum number of steps if epochs is None
+
+
+def _count(value, default):
+    """The value of an option, as a number: 16, 16.0 or "16"."""
+    try:
+        return max(1, int(float(value)))
+    except (TypeError, ValueError):
+        return default
+
+
+@contextlib.contextmanager
+def _unchanged_on_failure(estimator):
+    """A fit that fails or is interrupted leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def _is_sparse(X):
@@ -82,26 +105,36 @@ class _Classifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         """Trains on X (array, CSR matrix or DataFrame) and the labels y. Returns self."""
-        X, y = self._check(X, y=y, reset=True)
-        self.classes_, labels = _classes_of(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but the data has only one class: "
-                             f"{self.classes_[0]!r}")
-        self._check_classes(y)
-        return self._train(X, labels, self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+        with _unchanged_on_failure(self):
+            X, y = self._check(X, y=y, reset=True)
+            self.classes_, labels = _classes_of(y)
+            self._check_classes("the data has")
+            return self._train(X, labels, self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
 
     def _default_epochs(self, rows):
-        batch = self.batch if isinstance(self.batch, numbers.Integral) else 1
-        return max(self._epochs, -(-_STEPS * int(batch) // rows))
+        examples = _count(self.batch, 64)  # per step
+        if self.staleness in (None, -1, "-1"):
+            synchronous = self.mode != "async"
+        else:
+            synchronous = str(self.staleness) == "0" or "=" in str(self.staleness)
+        if synchronous:
+            cores = len(os.sched_getaffinity(0)) // _count(getattr(self, "threads", 1), 1)
+            examples *= max(1, cores) if self.workers == "auto" else _count(self.workers, 1)
+        return max(self._epochs, -(-_STEPS * examples // rows))
 
     def partial_fit(self, X, y, classes=None):
         """Trains for one more epoch, on these rows. The first call needs all classes."""
+        with _unchanged_on_failure(self):
+            return self._partial_fit(X, y, classes)
+
+    def _partial_fit(self, X, y, classes):
         first = not hasattr(self, "model_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
         X, y = self._check(X, y=y, reset=first)
         if first:
             self.classes_ = np.unique(classes)
+            self._check_classes("`classes` has")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
         labels = np.searchsorted(self.classes_, y)
@@ -119,8 +152,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             return csr_matrix(X)
         return X
 
-    def _check_classes(self, y):
-        pass
+    def _check_classes(self, given):
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but {given} only one class"
+                             + "".join(f": {name!r}" for name in self.classes_.tolist()))
 
     # ---- use
 
@@ -163,7 +198,8 @@ _OPTIONS = {"batch", "lr", "optimizer", "l1", "l2", "momentum", "mode", "stalene
 
 
 class _TwoClasses:
-    def _check_classes(self, y):
+    def _check_classes(self, given):
+        super()._check_classes(given)
         if len(self.classes_) > 2:
             raise ValueError("Only binary classification is supported. The type of the target is multiclass; "
                              "use yoke.SoftmaxRegression")
@@ -316,7 +352,8 @@ class Network(_Classifier):
         self.random_state = random_state
 
     def _model_text(self, classes):
-        if not isinstance(self.layers, str) and not all(isinstance(layer, str) for layer in self.layers):
+        if not isinstance(self.layers, str) and not (isinstance(self.layers, (list, tuple))
+                                                     and all(isinstance(layer, str) for layer in self.layers)):
             raise _native.UsageError(f"layers={self.layers!r}: must be a string or a list of strings, such as "
                                      "\"dense 100, relu\" or [\"dense 100\", \"relu\"]")
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
@@ -328,10 +365,22 @@ class Network(_Classifier):
         return self.image_
 
     def _check(self, X, *, reset, **others):
-        image = None
-        if getattr(X, "ndim", 2) in (3, 4):
-            image = (1,) * (4 - X.ndim) + tuple(X.shape[1:])
+        given = self._checked_image() if reset else self.image_
+        image = _native.image_of(getattr(X, "shape", ()), given)
+        if image:
             X = np.asarray(X).reshape(X.shape[0], -1)
+        if image and given and image != given:
+            raise _native.UsageError(f"the array has images of shape {image}, (channels, height, width), but "
+                                     + ("image is" if reset else "the network was trained on images of shape") + f" {given}")
         if reset:
-            self.image_ = image or self.image
+            self.image_ = image or given
         return super()._check(X, reset=reset, **others)
+
+    def _checked_image(self):
+        """image as a tuple; None: not given."""
+        if self.image is None:
+            return None
+        image = tuple(np.ravel(self.image).tolist())
+        if len(image) != 3 or not all(isinstance(size, int) and size > 0 for size in image):
+            raise _native.UsageError(f"image={self.image!r}: must be (channels, height, width), such as (1, 28, 28)")
+        return image

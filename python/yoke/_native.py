@@ -1,6 +1,8 @@
 """libyoke through ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
 import ctypes
 import os
+import sys
+import warnings
 from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t,
                     c_uint8, c_uint32, c_uint64, c_void_p)
 
@@ -45,6 +47,18 @@ ERRORS = {e.status: e for e in (TrainingError, UsageError, DataError, ResourceEr
 
 class YokeWarning(UserWarning):
     """A warning that the program would print to stderr."""
+
+
+def _callers_level():
+    """The stack level of the code that called this package, for a warning in the function that calls this one."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__package__") == __package__:
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def warn(text):
+    warnings.warn(text, YokeWarning, stacklevel=_callers_level())
 
 
 # ---- structures of yoke.h
@@ -122,6 +136,7 @@ FUNCTIONS = {
     "model_save": ([c_void_p, c_char_p, POINTER(CError)], c_int),
     "model_name": ([c_void_p], c_char_p),
     "model_columns": ([c_void_p], c_size_t),
+    "model_torch": ([c_void_p], c_void_p),
     "model_outputs": ([c_void_p], c_size_t),
     "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
     "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
@@ -143,6 +158,8 @@ def _load():
 
 os.environ.setdefault("YOKE_PROGRAM", PROGRAM)  # jobs with several processes run this one
 lib = _load()
+_free = ctypes.CDLL(None).free
+_free.argtypes, _free.restype = [c_void_p], None
 
 
 def raise_error(error):
@@ -219,7 +236,23 @@ def is_spec(x):
 
 def as_rows(x):
     """x as an array, a CSR matrix or a spec: also lists, DataFrames and other sparse formats."""
-    return x if is_spec(x) else x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
+    rows = x if is_spec(x) else x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
+    if not is_spec(rows) and not rows.shape:
+        raise UsageError(f"the rows must be a matrix, an array of images or a spec, not {type(x).__name__}")
+    return rows
+
+
+def image_of(shape, forced=None):
+    """(channels, height, width) of an array of images, from its shape; None: it has no images."""
+    if len(shape) not in (3, 4):
+        return None
+    image = (1,) * (4 - len(shape)) + tuple(shape[1:])
+    c, h, w = image
+    if w in (1, 3, 4) and c not in (1, 3, 4) and w < h and image != forced:
+        raise UsageError(f"the array has shape {tuple(shape)}, which looks like [rows][height][width][channels]; images must be "
+                         "[rows][channels][height][width]: use X.transpose(0, 3, 1, 2). If the shape is correct, use "
+                         f"yoke.Network with image={image}")
+    return image
 
 
 def as_fields(fields, columns):
@@ -277,8 +310,7 @@ class Data:
             self.handle = self._from_dense(x, image, classes)
 
     def _from_dense(self, x, image, classes):
-        if x.ndim in (3, 4) and image is None:  # [rows][height][width] or [rows][channels][height][width]
-            image = (1,) * (4 - x.ndim) + x.shape[1:]
+        image = image or image_of(x.shape)
         x = x.reshape(x.shape[0], int(np.prod(x.shape[1:])))
         self.x = np.ascontiguousarray(x, np.uint8 if x.dtype == np.uint8 else np.float32)
         pixels = self.x.dtype == np.uint8
@@ -289,7 +321,13 @@ class Data:
 
     def _from_csr(self, x, classes, copy, fields):
         csr, self.arrays = _csr(x, self.labels, not copy, classes, fields)
-        return create("data_from_csr", byref(csr))
+        try:
+            return create("data_from_csr", byref(csr))
+        except UsageError as error:
+            if not copy and "ascend" in str(error):
+                raise UsageError("copy=False needs column numbers that ascend within each row, without duplicates: call "
+                                 "X.sum_duplicates(), which also sorts, or use copy=True") from None
+            raise
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -306,6 +344,7 @@ class Model:
     """
 
     fields = None
+    _bytes = None
 
     def __init__(self, handle, fields=None):
         self._handle = handle
@@ -314,11 +353,11 @@ class Model:
     @classmethod
     def load(cls, path):
         """Loads a model from a run directory, a checkpoint directory, or a model.safetensors file."""
-        return cls(create("model_load", os.fspath(path).encode()))
+        return cls(create("model_load", os.fsencode(path)))
 
     def save(self, path):
         """Writes one safetensors file."""
-        call("model_save", self._handle, os.fspath(path).encode())
+        call("model_save", self._handle, os.fsencode(path))
 
     def __del__(self):
         if getattr(self, "_handle", None):
@@ -353,6 +392,19 @@ class Model:
             found[tensor.name.decode()] = array
         return found
 
+    @property
+    def _trained_on_bytes(self):
+        if self._bytes is None:
+            text = lib.yoke_model_torch(self._handle)
+            self._bytes = bool(text) and b"bytes divided by 255" in ctypes.string_at(text)
+            _free(text)
+        return self._bytes
+
+    def _check_scale(self, x):
+        if x.dtype != np.uint8 and x.size and self._trained_on_bytes and x.max() > 1:
+            warn("the model was trained on bytes, which are divided by 255, but the array has values above 1 of type "
+                 f"{x.dtype}: pass uint8, or divide by 255")
+
     def probabilities(self, x):
         """Probabilities, [rows][outputs], for a matrix, an array of images, or a data spec."""
         x = as_rows(x)
@@ -360,6 +412,7 @@ class Model:
             return self._probabilities_of_spec(Data(x, split=TEST))
         if _is_csr(x):
             return self.probabilities_of_csr(x, self.outputs)
+        self._check_scale(x)
         data = Data(x)
         out = np.empty((data.rows, self.outputs), np.float32)
         call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
@@ -367,6 +420,9 @@ class Model:
 
     def probabilities_of_csr(self, x, columns):
         """Probabilities, [rows][columns]; with two columns and one output p: 1 - p and p."""
+        if self.name not in ("logreg", "softmax") and not getattr(x, "has_canonical_format", True):
+            x = x.copy()
+            x.sum_duplicates()  # training does so; linear models need not
         csr, arrays = _csr(x, fields=self.fields)
         out = np.empty((x.shape[0], columns), np.float32)
         call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
@@ -391,6 +447,11 @@ class Model:
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, or on a data spec."""
         x = as_rows(x)
+        if not is_spec(x):
+            if labels is None:
+                raise UsageError("evaluate() needs the labels: pass the class numbers of the rows")
+            if not _is_csr(x):
+                self._check_scale(x)
         data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None), CScore()
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}

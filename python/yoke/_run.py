@@ -54,9 +54,7 @@ class Run:
 
     def report(self, path=None):
         """Writes the HTML report and returns its path (default: report.html in the run directory)."""
-        if not self.directory:
-            raise _native.UsageError("a report needs a run directory; do not use out=\"none\"")
-        return write_report([self.directory], path)
+        return write_report(self, path)
 
     def __getitem__(self, name):
         return self.summary[name]
@@ -73,13 +71,49 @@ class Run:
 
 
 def write_report(directories, path=None):
-    """`yoke report`: writes one HTML page about run directories. Returns its path."""
-    words = [_native.PROGRAM, "report", "--quiet", *map(os.fspath, directories)]
+    """`yoke report`: writes one HTML page about a run or several: run directories or yoke.Run. Returns its path."""
+    if isinstance(directories, (str, bytes, os.PathLike, Run)):
+        directories = [directories]
+    directories = [d.directory if isinstance(d, Run) else d for d in directories]
+    if None in directories:
+        raise _native.UsageError("a report needs run directories; do not use out=\"none\"")
+    words = [_native.PROGRAM, "report", "--quiet", *map(os.fsdecode, directories)]
     done = subprocess.run(words + (["--out", os.fspath(path)] if path else []), capture_output=True, text=True)
     if done.returncode:
         error = _native.ERRORS.get(done.returncode, _native.ResourceError)
         raise error(done.stderr.strip().removeprefix("yoke: error: "))
     return done.stdout.strip().splitlines()[-1]
+
+
+# Names of other libraries, and those of yoke.
+OTHER_NAMES = {"learning_rate": "lr", "batch_size": "batch", "n_epochs": "epochs", "max_iter": "epochs", "random_state": "seed",
+               "n_jobs": "workers"}
+
+
+def model_to_start_from(start):
+    """A yoke.Model, from a model, a run, a fitted estimator or a path."""
+    if isinstance(start, (str, bytes, os.PathLike)):
+        return _native.Model.load(start)
+    model = start.model if isinstance(start, Run) else getattr(start, "model_", start)
+    if model is not None and not isinstance(model, _native.Model):
+        raise _native.UsageError("start must be a yoke.Model, a run, a fitted estimator or the path of a model, not "
+                                 f"{type(start).__name__}")
+    return model
+
+
+def check_options(data, test, callback, options):
+    for name in options:
+        if name in OTHER_NAMES:
+            raise _native.UsageError(f"unknown option {name}; did you mean {OTHER_NAMES[name]}?")
+    out = options.get("out")
+    processes = [name for name in ("launch", "hosts", "hostfile", "join") if options.get(name) not in (None, 0, "0")]
+    if callback is not None and processes and out == "none":
+        raise _native.UsageError(f"callback: with {processes[0]}, metrics are read from the run directory, but out is \"none\"; "
+                                 "give out=DIRECTORY")
+    if options.get("resume") and out not in (None, "none"):
+        config = read_config(os.fspath(out))
+        if any(given is None and config.get(name) == "memory" for name, given in (("data", data), ("test", test))):
+            raise _native.UsageError(f"{os.fspath(out)}: the run was trained on data in memory: pass model=, data= and test= again")
 
 
 def train(model=None, data=None, test=None, *, start=None, callback=None, progress=None, copy=True, fields=None, **options):
@@ -89,7 +123,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     mode="async", workers=4, eval_every=50, resume=True. `data` and `test` are specs, as on the command line, or pairs (X, y) of
     a NumPy array, a SciPy CSR matrix or a DataFrame, and the class numbers from 0.
 
-    start       a yoke.Model: initial parameters
+    start       initial parameters: a yoke.Model, a run, a fitted estimator or a path
     callback    callback(metrics) is called with a dict after each evaluation; training ends when it returns True
     progress    True or False: whether to show progress (default: in notebooks and on terminals)
     copy        False: train on a CSR matrix in place, which takes less memory and may take longer
@@ -97,13 +131,15 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
     """
+    check_options(data, test, callback, options)
     from_memory = {name for name, value in (("data", data), ("test", test)) if value is not None and not _native.is_spec(value)}
     if fields is not None and not from_memory:
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     settings = {"model": model, "data": data, "test": test, **options}
     handle = _native.Options({name: value for name, value in settings.items() if name not in from_memory})
     training = Training(handle, as_data(data, _native.TRAIN, copy, fields) if "data" in from_memory else None,
-                        as_data(test, _native.TEST, copy, fields) if "test" in from_memory else None, start)
+                        as_data(test, _native.TEST, copy, fields) if "test" in from_memory else None,
+                        model_to_start_from(start))
     evaluations = []
     view = _notebook.view(progress, options)
 
@@ -129,35 +165,55 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     return run
 
 
+def read_object(text, where):
+    """A JSON object as a dict."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise _native.DataError(f"{where}: the file is damaged: {error}") from None
+    if not isinstance(found, dict):
+        raise _native.DataError(f"{where}: the file is damaged: not a JSON object")
+    return found
+
+
 def read_evaluations(directory):
     path = os.path.join(directory, "metrics.jsonl")
     found = []
     if os.path.exists(path):
-        with open(path) as f:
-            for line in f:
-                if not line.endswith("\n"):
+        with open(path, "rb") as f:
+            for number, line in enumerate(f, 1):
+                if not line.endswith(b"\n"):
                     break  # being written
-                entry = json.loads(line)
+                entry = read_object(line, f"{path}: line {number}")
                 if entry.get("kind") == "eval":
                     found.append(entry)
     return found
 
 
+def read_config(directory):
+    """The options in config.ini, as text; {}: there is no such file."""
+    try:
+        with open(os.path.join(directory, "config.ini"), errors="replace") as f:
+            return dict(line.strip().split(" = ", 1) for line in f if " = " in line)
+    except FileNotFoundError:
+        return {}
+
+
 def load(directory):
     """Opens a run directory, including those of the program `yoke`, of failed runs and of runs in progress, which have the
     state "unfinished"."""
-    directory = os.fspath(directory)
+    directory = os.fsdecode(directory)
     if not os.path.exists(os.path.join(directory, "config.ini")):
         raise _native.UsageError(f"{directory}: this is not a run directory: it has no config.ini")
     evaluations = read_evaluations(directory)
+    path = os.path.join(directory, "summary.json")
     try:
-        with open(os.path.join(directory, "summary.json")) as f:
-            summary = json.load(f)
+        with open(path, "rb") as f:
+            summary = read_object(f.read(), path)
     except FileNotFoundError:  # in progress, or killed
-        with open(os.path.join(directory, "config.ini")) as f:
-            config = dict(line.strip().split(" = ", 1) for line in f if " = " in line)
+        config = read_config(directory)
         summary = {"state": "unfinished", "model": config.get("model"), "data": config.get("data"),
-                   "steps": evaluations[-1]["step"] if evaluations else 0}
+                   "steps": evaluations[-1].get("step", 0) if evaluations else 0}
     return Run(summary, evaluations, directory)
 
 

@@ -2,25 +2,15 @@
 import json
 import logging
 import queue
-import sys
 import threading
-import warnings
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
 from . import _native
-from ._native import lib
+from ._native import lib, warn as _warn
 
 log = logging.getLogger("yoke")
 
-def _callers_level():
-    """The stack level of the code that called this package, for a warning in the function that calls this one."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals.get("__package__") == __package__:
-        frame, level = frame.f_back, level + 1
-    return level
-
-def _warn(text):
-    warnings.warn(text, _native.YokeWarning, stacklevel=_callers_level())
+WAIT = 0.1  # seconds
 
 def _fields(structure):
     values = {name: getattr(structure, name) for name, _ in structure._fields_}
@@ -65,17 +55,20 @@ class Training:
         return 0
 
     def _on_metrics(self, _, m):
-        """Training waits until the callback has decided."""
+        """Training waits until the callback has decided. Ctrl-C may lose the event, but then training is canceled."""
         answered = threading.Event()
         self.events.put(("metrics", _fields(m.contents), answered))
-        answered.wait()
+        while not answered.wait(WAIT) and not self.canceled.value:
+            pass
         return self.canceled.value
 
     def _train(self, training, result):
         run, error = c_void_p(), _native.CError()
-        lib.yoke_train(byref(training), byref(run), byref(error))
-        result.update(run=run, error=error)
-        self.events.put(("end", None, None))
+        try:
+            lib.yoke_train(byref(training), byref(run), byref(error))
+        finally:
+            result.update(run=run, error=error)
+            self.events.put(("end", None, None))
 
     # ---- in the calling thread
 
@@ -96,33 +89,52 @@ class Training:
             self.start and self.start._handle, None, *functions, pointer(self.canceled), 0)
         result = {}
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
-        thread.start()
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
                     "warning": warn if self.ignored is None else self.warned.append}
-        while not self._handle_one(handlers):
-            pass
-        thread.join()
+        self._start(thread)
+        self._handle_events(thread, result, handlers)
         return self._finish(result)
 
-    def _handle_one(self, handlers):
-        """Waits for one event and handles it. Returns True if training has ended."""
-        answered = None
+    def _start(self, thread):
         try:
-            kind, value, answered = self.events.get()
-            if kind == "end":
-                return True
-            if handlers[kind](value) is True:
+            thread.start()
+        except BaseException:  # Ctrl-C: the thread may be running or about to run
+            self.cancel()
+            if thread.is_alive():
+                thread.join()
+            raise
+
+    def _handle_events(self, thread, result, handlers):
+        """Returns when training has ended. After Ctrl-C or the exception of a callback, training is canceled first.
+
+        Ctrl-C can arrive between any two instructions and lose an event, so nothing waits forever for an event."""
+        while True:
+            try:
+                while not result or not self.events.empty():
+                    self._handle_one(handlers)
+                thread.join()
+                return
+            except KeyboardInterrupt:
                 self.cancel()
-        except KeyboardInterrupt:
-            self.interrupted = True
-            self.cancel()
-        except BaseException as failure:  # of a callback: end training, then raise it
-            self.failure = self.failure or failure
-            self.cancel()
+                self.interrupted = True
+            except BaseException as failure:  # raised when training has ended
+                self.cancel()
+                self.failure = self.failure or failure
+
+    def _handle_one(self, handlers):
+        try:
+            kind, value, answered = self.events.get(timeout=WAIT)
+        except queue.Empty:
+            return
+        try:
+            if kind != "end" and handlers[kind](value) is True:
+                self.cancel()
+        except BaseException:
+            self.cancel()  # before the answer
+            raise
         finally:
             if answered:
                 answered.set()
-        return False
 
     def _finish(self, result):
         run, error = result["run"], result["error"]
@@ -149,4 +161,7 @@ def as_data(given, split, copy=True, fields=None):
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
     x, y = given
+    if y is None:
+        name = "test" if split == _native.TEST else "data"
+        raise _native.UsageError(f"{name} has no labels: pass a pair (X, y) of a matrix and the class numbers of its rows")
     return _native.Data(x, y, split, copy=copy, fields=fields)

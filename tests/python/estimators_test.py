@@ -38,6 +38,51 @@ def test_check_estimator():
             check_estimator(estimator)
 
 
+def raises(words, act, kind=ValueError):
+    try:
+        act()
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"no error: {words}")
+
+
+def test_labels_of_any_integer_type():
+    X, y = blobs(classes=3)
+    for labels in (np.array([2**63 + 1, 2**63 + 2, 2**63 + 9], np.uint64), np.array([-100, 0, 100], np.int8),
+                   np.array([-32768, 5, 32767], np.int16), np.array([-1, 0, 1]), np.array([0, 1, 2], ">i4"),
+                   np.array([-3, 0, 2**40]), np.array([2**53 + 1, 2**53, 2**60])):
+        model = yoke.SoftmaxRegression(epochs=5).fit(X, labels[y])
+        assert model.classes_.dtype == labels.dtype and model.classes_.tolist() == sorted(labels.tolist()), model.classes_
+        assert model.score(X, labels[y]) > 0.8, labels
+
+
+def test_failed_fit_changes_nothing():
+    X, y = blobs()
+    model = yoke.LogisticRegression(epochs=3).fit(X, y)
+    expected = model.predict_proba(X)
+    model.lr = 1e30
+    raises("", lambda: model.fit(100 * X[:, :4], y + 5), yoke.Error)
+    raises("", lambda: model.partial_fit(100 * X, y), yoke.Error)
+    assert model.classes_.tolist() == [0, 1] and model.n_features_in_ == 6
+    assert np.array_equal(model.predict_proba(X), expected)
+
+
+def test_default_epochs_reach_1000_steps():
+    X, y = blobs(150)
+    for options in ({"workers": 4}, {"workers": "2"}, {"workers": "auto"}, {"batch": "8"}, {"batch": 16.0}, {"batch": None},
+                    {"workers": 2, "mode": "async"}, {"workers": 2, "mode": "async", "staleness": 0}):
+        steps = yoke.LogisticRegression(**options).fit(X, y).summary_["steps"]
+        assert 1000 <= steps < 1500, (options, steps)
+
+
+def test_classes_of_partial_fit():
+    X, y = blobs()
+    raises("needs samples of at least 2 classes, but the data has only one class: 0", lambda: yoke.Network().fit(X, 0 * y))
+    raises("`classes` has only one class: 7", lambda: yoke.SoftmaxRegression().partial_fit(X, 0 * y + 7, classes=[7]))
+    raises("Only binary classification", lambda: yoke.LogisticRegression().partial_fit(X, y, classes=[0, 1, 2]))
+
+
 def test_pipeline_and_grid_search():
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -244,6 +289,35 @@ def test_network_on_images():
         assert "must be a string or a list of strings" in str(error)
     flat = images.reshape(300, -1)
     assert yoke.Network("conv 4 3x3, relu", image=(1, 8, 8), epochs=4, lr=0.01).fit(flat, y).score(flat, y) > 0.95
+
+
+def test_shapes_of_images():
+    rng = np.random.default_rng(3)
+    X, y = rng.random((60, 8, 8, 3), np.float32), np.arange(60) % 2
+    words = "looks like [rows][height][width][channels]"
+    raises(words, lambda: yoke.Network().fit(X, y), yoke.UsageError)
+    raises(words, lambda: yoke.train("softmax", (X, y), out="none"), yoke.UsageError)
+    forced = yoke.Network("conv 2 3x3 same, relu", image=(8, 8, 3), epochs=1).fit(X, y)
+    assert forced.predict(X).shape == (60,)
+    images = X.transpose(0, 3, 1, 2)
+    network = yoke.Network("conv 2 3x3, relu", epochs=1).fit(images, y)
+    assert network.predict(images).shape == network.predict(images.reshape(60, -1)).shape == (60,)
+    raises("(3, 4, 16), (channels, height, width), but the network was trained on images of shape (3, 8, 8)",
+           lambda: network.predict(images.reshape(60, 3, 4, 16)), yoke.UsageError)
+    raises("but image is (1, 8, 24)", lambda: yoke.Network(image=(1, 8, 24)).fit(images, y), yoke.UsageError)
+    for image in ((8, 8), 5, (1, 8, -8), (1.5, 8, 8), "8x8"):
+        raises("must be (channels, height, width)", lambda: yoke.Network(image=image).fit(images, y), yoke.UsageError)
+    raises("layers=None: must be a string or a list", lambda: yoke.Network(None).fit(images, y), yoke.UsageError)
+
+
+def test_duplicate_entries_are_summed():
+    X, y = clicks(500, 40)
+    split = sp.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape)  # each entry twice
+    for model in (yoke.ClickModel("fm:4", epochs=3), yoke.LogisticRegression(epochs=3)):
+        model.fit(split, y)
+        assert np.allclose(model.predict_proba(split), model.predict_proba(X), atol=1e-5), model
+    assert split.nnz == 2 * X.nnz
+    raises("X.sum_duplicates()", lambda: yoke.LogisticRegression(copy=False).fit(split, y), yoke.UsageError)
 
 
 def test_asynchronous_workers():

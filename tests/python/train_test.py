@@ -112,6 +112,69 @@ def test_interrupt_saves_and_returns():
         assert yoke.load(out).summary["state"] == "stopped"
 
 
+INTERRUPTED = """
+import os, signal, sys, threading, numpy as np, yoke
+signal.signal(signal.SIGINT, signal.default_int_handler)
+X = np.random.default_rng(1).normal(size=(500, 20)).astype(np.float32)
+y = (X[:, 0] > 0).astype(int)
+yoke.train("logreg", (X, y), epochs=1, out="none")
+for i in range(30):
+    timer = threading.Timer(0.003 + 0.0007 * i, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        run = yoke.train("logreg", (X, y), (X, y), epochs=10**7, out="none", progress=False)
+        assert run.summary["interrupted"]
+    except KeyboardInterrupt:
+        pass  # before the start, or after the end
+    for thread in threading.enumerate():
+        if thread.name == "yoke.train":
+            thread.join(10)
+            assert not thread.is_alive(), i
+"""
+
+
+def test_interrupt_at_any_time():
+    """Ctrl-C between any two instructions ends training. Evaluations are frequent, so it often loses an event."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", INTERRUPTED], timeout=60, check=True)
+
+
+def test_lost_events():
+    """Ctrl-C right after an event was taken from the queue: an evaluation, and the end."""
+    from yoke._train import Training
+
+    class Lossy:
+        def __init__(self, events, lost):
+            self.events, self.lost, self.put, self.empty = events, lost, events.put, events.empty
+
+        def get(self, **timeout):
+            event = self.events.get(**timeout)
+            if event[0] == self.lost:
+                self.lost = None
+                raise KeyboardInterrupt
+            return event
+
+    for lost in ("metrics", "end"):
+        training = Training(yoke._native.Options({"model": "softmax", "data": DIGITS, "epochs": 3, "out": "none"}))
+        training.events = Lossy(training.events, lost)
+        assert training.run(lambda m: None).summary["interrupted"] == (lost == "metrics") and training.interrupted
+
+
+def test_interrupt_of_the_start():
+    begun, start = [], threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        begun.append(thread)
+        raise KeyboardInterrupt
+
+    threading.Thread.start = interrupted
+    try:
+        raises(KeyboardInterrupt, "", "softmax", DIGITS, steps=10**9, out="none")
+    finally:
+        threading.Thread.start = start
+    assert len(begun) == 1 and not begun[0].is_alive()
+
+
 def test_gil_is_released():
     counted = [0]
     done = threading.Event()
@@ -150,6 +213,99 @@ def test_arrays():
            (scipy.sparse.csc_matrix(X), y), out="none")
     more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
     assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
+
+
+def test_labels_are_required():
+    X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
+    raises(yoke.UsageError, "data has no labels", "softmax", (X, None), out="none")
+    raises(yoke.UsageError, "test has no labels", "softmax", (X, y), (X, None), out="none")
+    run = yoke.train("softmax", (X, y), out="none")
+    try:
+        run.model.evaluate(X)
+    except yoke.UsageError as error:
+        assert "needs the labels" in str(error)
+    else:
+        raise AssertionError("no labels")
+
+
+def test_bytes_are_divided_by_255():
+    """A model that was trained on bytes warns about other values above 1, also after it was loaded."""
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 256, (200, 5), np.uint8)
+    y = (X[:, 0] > 128).astype(int)
+    with tempfile.TemporaryDirectory() as directory:
+        run = yoke.train("softmax", (X, y), epochs=3, out=os.path.join(directory, "run"))
+        for model in (run, yoke.load(run.directory), yoke.Network("dense 4, relu", epochs=1).fit(X, y)):
+            for rows, expected in ((X.astype(float), 1), (X, 0), (X / 255, 0)):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    model.predict(rows)
+                about = [w for w in caught if "trained on bytes, which are divided by 255" in str(w.message)]
+                assert len(about) == expected and all(w.filename == __file__ for w in about), (model, rows.dtype)
+    floats = yoke.train("softmax", (X / 2.0, y), out="none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        floats.predict(X / 2.0)
+
+
+def test_resume_needs_data_in_memory_again():
+    X = np.random.default_rng(1).normal(size=(100, 4))
+    y = (X[:, 0] > 0).astype(int)
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
+        run = yoke.train("softmax", (X[:50], y[:50]), (X[50:], y[50:]), epochs=2, out=out)
+        raises(yoke.UsageError, "pass model=, data= and test= again", out=run.directory, resume=True, epochs=3)
+        raises(yoke.UsageError, "pass model=, data= and test= again", "softmax", (X[:50], y[:50]), out=out, resume=True, epochs=3)
+        more = yoke.train("softmax", (X[:50], y[:50]), (X[50:], y[50:]), epochs=3, out=out, resume=True)
+        assert more.curves["epoch"].tolist() == [0, 1, 2, 3]
+
+
+def test_damaged_files():
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
+        yoke.train("softmax", DIGITS, out=out)
+        for name, text in (("summary.json", b"{"), ("summary.json", b"[]"), ("summary.json", b"\xff"),
+                           ("metrics.jsonl", b"{}\nx\n"), ("metrics.jsonl", b"3\n")):
+            path = os.path.join(out, name)
+            with open(path, "rb") as f:
+                before = f.read()
+            with open(path, "wb") as f:
+                f.write(text)
+            try:
+                yoke.load(out)
+            except yoke.DataError as error:
+                assert path in str(error) and "damaged" in str(error), error
+            else:
+                raise AssertionError(text)
+            with open(path, "wb") as f:
+                f.write(before)
+        assert yoke.load(out.encode()).summary["state"]
+
+
+def test_wrong_arguments():
+    """A clear error, or what was meant."""
+    X = np.random.default_rng(1).normal(size=(100, 4)).astype(np.float32)
+    y = (X[:, 0] > 0).astype(int)
+    raises(yoke.UsageError, "unknown option learning_rate; did you mean lr?", "softmax", (X, y), learning_rate=1, out="none")
+    raises(yoke.UsageError, "unknown option batch_size; did you mean batch?", "softmax", (X, y), batch_size=1, out="none")
+    raises(yoke.UsageError, "give out=DIRECTORY", "softmax", DIGITS, launch=2, out="none", callback=lambda m: None)
+    raises(yoke.UsageError, "start must be a yoke.Model", "softmax", (X, y), start=3, out="none")
+    raises(yoke.UsageError, "/nowhere", "softmax", (X, y), start="/nowhere", out="none")
+    with tempfile.TemporaryDirectory() as directory:
+        run = yoke.train("softmax", (X, y), epochs=5, out=os.path.join(directory, "run"))
+        for start in (run, run.directory, run.model, yoke.SoftmaxRegression(epochs=1).fit(X, y)):
+            yoke.train("softmax", (X, y), start=start, out="none")
+        assert yoke.Model.load(run.directory.encode()).columns == 4
+        for directories in (run.directory, [run.directory], run):
+            assert os.path.getsize(yoke.report(directories, os.path.join(directory, "page.html"))) > 1000
+    for act, words in ((lambda: run.predict(None), "must be a matrix, an array of images or a spec, not NoneType"),
+                       (lambda: yoke.report(yoke.Run({}, [])), "a report needs run directories")):
+        try:
+            act()
+        except yoke.UsageError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(words)
 
 
 def test_jobs_use_the_bundled_program():
