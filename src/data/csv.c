@@ -455,5 +455,6 @@ const yk_source_ops yk__csv_source = {
     .free = csv_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
+    .reader_check = yk__file_reader_check,
     .next = yk__text_next,
 };
