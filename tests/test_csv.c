@@ -80,6 +80,24 @@ static void labels(void **state)
     expect(YK_EDATA, csv("y,x\n0,5\n2,5\n", "?classes=2"), "the label '2' is not below classes=2");
     expect(YK_EDATA, csv("y,x\na,5\nc,5\n", "?classes=a,b"), "the label 'c' is not in classes=");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a"), "at least two names");
+    expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a,b, a"), "classes: 'a' is listed twice");
+}
+
+static void header_names(void **state)
+{
+    (void)state;
+    static const float x[] = {5, 6};
+    static const int32_t y[] = {0, 1};
+    expect_dense(csv("a, label \n5,0\n6,1\n", ""), 2, 1, x, y);
+    expect_dense(csv("x, my col\n5,0\n6,1\n", "?label=my col"), 2, 1, x, y);
+    expect_dense(csv("x, y\n5, no\n6, yes\n", "?label=y&classes=no, yes"), 2, 1, x, y);
+    expect_dense(csv("y, z,\tx\n0,9,5\n1,9,6\n", "?numeric= x&ignore= z"), 2, 1, x, y);
+    expect_dense(csv("x,\" label\",y\n5,9,0\n6,9,1\n", "?label=y&ignore=2"), 2, 1, x, y);
+    expect_dense(csv("a,a,y\n5,9,0\n6,9,1\n", "?label=y&ignore=2"), 2, 1, x, y);
+    expect(YK_EUSAGE, csv("a, a,y\n5,9,0\n", "?label=y&ignore=a"),
+           "ignore: columns 1 and 2 are both named 'a'; use the number of one of them: ignore=1");
+    expect(YK_EUSAGE, csv("label,x,label\n0,9,0\n", ""), "label: columns 1 and 3 are both named 'label'");
+    expect_dense(csv("label,x,label\n0,5,9\n1,6,9\n", "?label=1&ignore=3"), 2, 1, x, y);
 }
 
 /* Models depend on hashes: they must never change. */
@@ -303,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numeric_columns_are_dense),
         cmocka_unit_test(labels),
+        cmocka_unit_test(header_names),
         cmocka_unit_test(categories_are_hashed),
         cmocka_unit_test(equal_values_have_equal_hashes),
         cmocka_unit_test(one_hot),
