@@ -151,6 +151,14 @@ static yk_status bad_label(yk_text_reader *r, const char *at, const char *text, 
                         name, token, MAX_LABEL);
 }
 
+static bool is_decimal(const char *text, size_t n)
+{
+    double v;
+    yk__csv_trim(&text, &n);
+    return n && memchr("+-.0123456789", *text, 13) && yk_decimal_before(text, text + n, &v) == text + n &&
+           !isnan(v);
+}
+
 /* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
 __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                                  const char *at, size_t column)
@@ -168,6 +176,8 @@ __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *
     yk__csv_name(s, column, name);
     if (s->column[column].role == YK__CSV_LABEL)
         return bad_label(r, at, text, n, name);
+    if (is_decimal(text, n))
+        return yk__text_bad(r, at, "%s: %s is too large for a 32-bit float", name, show(text, n, token));
     return yk__text_bad(r, at,
                         "%s: '%s' is not a number; if the column is not numeric, add it to categorical= or "
                         "ignore=; if this means a missing value, add it to missing=",
