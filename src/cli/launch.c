@@ -186,12 +186,11 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
     }
     /* another attempt would fail, too; 128 + a signal: it ended a process, even if mpirun did not say so */
     if (!connected && !*o->died && WIFEXITED(wait_status) && (code < 128 || code - 128 >= NSIG)) {
-        snprintf(
-            text, sizeof text,
-            "mpirun could not start the job (status %d; see its messages above); check that every host can "
-            "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
-            "--mpi-options and PATH",
-            code);
+        snprintf(text, sizeof text,
+                 "mpirun could not start the job (status %d); check that every host can "
+                 "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
+                 "--mpi-options and PATH; YK_MPI_MESSAGES=1 in the environment shows all messages of MPI",
+                 code);
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
