@@ -142,7 +142,7 @@ static int fill_stat(const file *f, struct stat *s)
     *s = (struct stat){.st_mode = f->data ? S_IFREG | 0644 : S_IFDIR | 0755,
                        .st_size = (off_t)f->size,
                        .st_nlink = 1,
-                       .st_ino = 1};
+                       .st_ino = f->data ? (ino_t)(uintptr_t)f->data : 1};
     return 0;
 }
 

@@ -95,7 +95,7 @@ END
         try $command --checkpoint run
         expect 2 "--data is missing"
         try $command --checkpoint no-such-run --data synth:digits
-        expect 2 "no-such-run: no complete checkpoint"
+        expect 2 "no-such-run: cannot read: No such file or directory"
         try $command --checkpoint x --data synth:digits --features many
         expect 2 "--features many"
     done
@@ -281,8 +281,9 @@ END
     expect 4 "no/such/directory"
     [ ! -w /dev/full ] || {
         status=0
-        "$YOKE" predict --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
-        expect 4
+        yes '1 1:1' | head -n 200000 >many.libsvm
+        "$YOKE" predict --checkpoint run --data libsvm:many.libsvm >/dev/full 2>err || status=$?
+        expect 4 "stdout: cannot write: No space left on device"
         status=0
         "$YOKE" eval --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
         expect 4 "stdout"
@@ -335,9 +336,16 @@ END
     expect 0 "warning: run/checkpoints/step-20: skipping this checkpoint: size or checksum"
     try train --out run --resume --steps 30
     expect 0 "skipping this checkpoint" "resuming from run/checkpoints/step-10"
+    mkdir -p other/checkpoints
+    cp -r run/checkpoints/step-30 other/checkpoints
+    printf x >>other/checkpoints/step-30/model.safetensors
+    for damaged in other other/checkpoints/step-30; do
+        try eval --checkpoint $damaged --data 'synth:ctr?features=5000&examples=5000'
+        expect 2 "error: $damaged: no complete checkpoint: other/checkpoints/step-30 is damaged: size or checksum of its files differ"
+    done
     rm run/checkpoints/*/DONE
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
-    expect 2 "it has no DONE" "no complete checkpoint"
+    expect 2 "no complete checkpoint: run/checkpoints/step-30 is incomplete: it has no DONE file"
 }
 
 # Replaces text in the metadata of one file with text of the same length, and updates DONE.

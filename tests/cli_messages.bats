@@ -106,6 +106,16 @@ teardown() {
     [ "$(field ranks)" -eq 2 ]
 }
 
+@test "several processes without PATH, and with a PATH that has no programs" {
+    program=$(command -v mpirun) || skip "no mpirun"
+    status=0
+    env -i "$YOKE" train --model softmax --data 'synth:digits?examples=500' --epochs 1 --launch 2 --out none >out 2>err || status=$?
+    expect 0
+    mpirun --version | grep -q "Open MPI) 4" || skip "no Open MPI 4"
+    YK_MPIRUN=$program PATH=$PWD/none digits --launch 2 --out none
+    expect 4 "mpirun could not start the job" "and PATH"
+}
+
 @test "threads of a linear model" {
     clicks --threads 2 --out none
     expect 0 "linear models use one thread per worker"

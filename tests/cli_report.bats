@@ -107,6 +107,20 @@ trained() { # TEST_DIR OPTION...
     expect 4 "nowhere/page.html"
 }
 
+@test "the page does not replace a file of a run" {
+    trained runs/a
+    cp -r runs/a before
+    ln -s runs/a/summary.json link
+    for name in runs/a/config.ini runs/a/metrics.jsonl runs/a/worker-0/resources.jsonl link; do
+        try report runs/a -o "$name"
+        expect 2 "--out $name: this is a file of a run directory; choose another name"
+    done
+    (cd runs/a && ! "$YOKE" report . -o trace.json 2>/dev/null)
+    diff -r runs/a before
+    try report runs/a -o config.ini
+    expect 0
+}
+
 @test "killed runs and runs of older versions have a page, too" {
     trained runs/a
     rm -rf runs/a/summary.json runs/a/config.ini runs/a/worker-*

@@ -316,6 +316,19 @@ END
     }
 }
 
+@test "a full disk: each failure has a reason, although its log is empty" {
+    small
+    mkdir disk
+    for size in 16k 100k; do
+        mount -t tmpfs -o size=$size none disk 2>/dev/null || skip "mounting a small file system needs root"
+        status=0
+        "$YOKE" sweep my.ini --out disk/sweep --set repeats=1 >out 2>err || status=$?
+        umount disk
+        expect 4 "No space left on device"
+        ! grep -E "no error message|report:  \(" err || return 1
+    done
+}
+
 @test "every file in experiments/ is valid, in full and quick size" {
     for file in "$BATS_TEST_DIRNAME"/../experiments/*.ini; do
         for size in "" --quick; do

@@ -113,6 +113,6 @@ END
     refused 2 "first has 80 features; --features 50 is too small" --model logreg --no-bias --optimizer adam \
         --data b.libsvm --features 50
     refused 2 "hashed into 64 features, but those of first into 80" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
-    refused 2 "nowhere: no complete checkpoint" --model logreg --no-bias --warm-start nowhere --data a.libsvm
+    refused 2 "--warm-start nowhere: cannot read: No such file or directory" --model logreg --no-bias --warm-start nowhere --data a.libsvm
     linear second --optimizer adam --warm-start first # nothing is left of the errors
 }

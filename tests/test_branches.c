@@ -428,6 +428,7 @@ static void unsuitable_data_is_refused(void **state)
     shape.classes = 3;
     assert_int_equal(yk_model_create("deepfm", &shape, &m), YK_EDATA);
     assert_non_null(strstr(yk_error(), "two classes"));
+    assert_non_null(strstr(yk_error(), "labels up to 2:"));
     shape.classes = 2;
     assert_int_equal(yk_model_create("fm:999", &shape, &m), YK_EUSAGE);
     assert_non_null(strstr(yk_error(), "fm:8"));

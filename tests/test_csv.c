@@ -80,6 +80,24 @@ static void labels(void **state)
     expect(YK_EDATA, csv("y,x\n0,5\n2,5\n", "?classes=2"), "the label '2' is not below classes=2");
     expect(YK_EDATA, csv("y,x\na,5\nc,5\n", "?classes=a,b"), "the label 'c' is not in classes=");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a"), "at least two names");
+    expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a,b, a"), "classes: 'a' is listed twice");
+}
+
+static void header_names(void **state)
+{
+    (void)state;
+    static const float x[] = {5, 6};
+    static const int32_t y[] = {0, 1};
+    expect_dense(csv("a, label \n5,0\n6,1\n", ""), 2, 1, x, y);
+    expect_dense(csv("x, my col\n5,0\n6,1\n", "?label=my col"), 2, 1, x, y);
+    expect_dense(csv("x, y\n5, no\n6, yes\n", "?label=y&classes=no, yes"), 2, 1, x, y);
+    expect_dense(csv("y, z,\tx\n0,9,5\n1,9,6\n", "?numeric= x&ignore= z"), 2, 1, x, y);
+    expect_dense(csv("x,\" label\",y\n5,9,0\n6,9,1\n", "?label=y&ignore=2"), 2, 1, x, y);
+    expect_dense(csv("a,a,y\n5,9,0\n6,9,1\n", "?label=y&ignore=2"), 2, 1, x, y);
+    expect(YK_EUSAGE, csv("a, a,y\n5,9,0\n", "?label=y&ignore=a"),
+           "ignore: columns 1 and 2 are both named 'a'; use the number of one of them: ignore=1");
+    expect(YK_EUSAGE, csv("label,x,label\n0,9,0\n", ""), "label: columns 1 and 3 are both named 'label'");
+    expect_dense(csv("label,x,label\n0,5,9\n1,6,9\n", "?label=1&ignore=3"), 2, 1, x, y);
 }
 
 /* Models depend on hashes: they must never change. */
@@ -218,7 +236,13 @@ static void faults(void **state)
         {"label\ta\n1\t2\n1,2\n", "", "1 columns instead of 2; the delimiter is 'tab'"},
         {"label,a\n1,2\n1,x\n1,3\n", "", "line 3 at byte 14: column 2 (a): 'x' is not a number"},
         {"label,a\n1,2\n1,inf\n", "", "'inf' is not a number"},
-        {"label,a\n1,2\n1,1e39\n", "", "'1e39' is not a number"},
+        {"label,a\n1,2\n1,1e39\n", "",
+         "line 3 at byte 14: column 2 (a): 1e39 is too large for a 32-bit float"},
+        {"label,a\n1,2\n1,-1e999\n", "", "-1e999 is too large for a 32-bit float"},
+        {"label,a\r1,2\r1,3\r", "", "the lines end with CR; they must end with LF or CR LF"},
+        {"label,a\n0,\"x\n1,y\n", "?multiline=1&categorical=a&encode=onehot",
+         "no valid line from which to compute values and means: line 2: column 2 (a): the quote is not "
+         "closed"},
         {"label,a\n1,2\n1,\"3\n", "", "column 2 (a): the quote is not closed on this line"},
         {"label,a\n1,2\n1,\"3\"4\n", "", "column 2 (a): text after the closing quote"},
         {"1,2\n1,0x3\n1,3\n", "", "line 2 at byte 6: column 2: '0x3' is not a number"},
@@ -303,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numeric_columns_are_dense),
         cmocka_unit_test(labels),
+        cmocka_unit_test(header_names),
         cmocka_unit_test(categories_are_hashed),
         cmocka_unit_test(equal_values_have_equal_hashes),
         cmocka_unit_test(one_hot),

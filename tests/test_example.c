@@ -371,6 +371,8 @@ static void example_with_other_names(void **state)
         assert_int_equal(decode_named(&f, &names, &rows), YK_EDATA);
         assert_non_null(strstr(yk_error(), "the feature 'click' is missing; add ?label=NAME"));
         w_entry(&f, "click", 3, &l);
+        assert_int_equal(decode_named(&f, &names, &rows), YK_EDATA);
+        assert_non_null(strstr(yk_error(), "the feature 'w' is missing; add ?value=NAME"));
         w_entry(&f, "w", 2, &v);
         assert_int_equal(decode_named(&f, &names, &rows), YK_OK);
         assert_three(&rows, 1);

@@ -5,8 +5,10 @@
 #include "data/files.h"
 #include "data/spec.h"
 #include "format/tfrecord.h"
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void refuse_open(const char *spec, yk_status expected, const char *part)
 {
@@ -95,7 +97,7 @@ static void files_are_found_and_divided(void **state)
         assert_int_equal(yk_files_find(in_directory(form ? "files/part-*" : "files"), &f), YK_OK);
         assert_int_equal(f.n, 2);
         assert_string_equal(f.path[0], in_directory("files/part-1"));
-        assert_int_equal(f.size[1], 10);
+        assert_int_equal(f.state[1].bytes, 10);
         assert_int_equal(f.bytes, 15);
         assert_int_equal(yk_files_blocks(&f, 4), YK_OK);
         static const uint64_t begins[] = {0, 4, 0, 4, 8}, ends[] = {4, 5, 4, 8, 10};
@@ -120,6 +122,75 @@ static void files_are_found_and_divided(void **state)
         assert_int_equal(yk_files_find(in_directory("files/part-1"), &f), YK_EDATA);
         assert_message("Permission denied");
     }
+}
+
+/* One file with several names is read once. */
+static void repeated_files_are_dropped(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in_directory("repeated"), 0777), 0);
+    put(in_directory("repeated/a"), "1 1:1\n", 6);
+    put(in_directory("repeated/b"), "0 1:1\n", 6);
+    assert_int_equal(symlink("b", in_directory("repeated/c")), 0);
+    char list[2048];
+    snprintf(list, sizeof list, "%s,%s/./a,%s", in_directory("repeated/a"), in_directory("repeated"),
+             in_directory("repeated"));
+    yk_files f;
+    assert_int_equal(yk_files_find(list, &f), YK_OK);
+    assert_int_equal(f.n, 2);
+    assert_string_equal(f.path[0], in_directory("repeated/a"));
+    assert_string_equal(f.path[1], in_directory("repeated/b"));
+    assert_int_equal(f.bytes, 12);
+    yk_files_fini(&f);
+}
+
+/* Opens a source, changes its file, and reads. */
+static void refuse_changed(const char *spec, const char *path, const void *bytes, size_t n, bool replace,
+                           const char *part)
+{
+    yk_source *s;
+    yk_reader *r = NULL;
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    char other[1024];
+    snprintf(other, sizeof other, "%s.new", path);
+    put(replace ? other : path, bytes, n);
+    if (replace)
+        assert_int_equal(rename(other, path), 0);
+    assert_int_equal(yk_source_read(s, 0, &r), YK_EDATA);
+    assert_message(path);
+    assert_message("changed while it was being read");
+    assert_message(part);
+    yk_source_free(s);
+}
+
+static void changed_files_are_refused(void **state)
+{
+    (void)state;
+    const char *path = in_directory("changed");
+    char spec[1024];
+    put(path, "1 1:1\n0 1:2\n", 12);
+    snprintf(spec, sizeof spec, "libsvm:%s", path);
+    refuse_changed(spec, path, "1 1:1\n", 6, false, "its size differs");
+    refuse_changed(spec, path, "0 1:1\n", 6, true, "another file has replaced it");
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    refuse_changed(spec, path, "1 1:1\n", 6, false, "its modification time differs");
+
+    /* While the last block is being read: at its end. */
+    yk_source *s;
+    yk_reader *r;
+    yk_rows rows;
+    size_t got;
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_OK);
+    assert_int_equal(yk_source_read(s, 0, &r), YK_OK);
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    assert_int_equal(yk_reader_next(r, &rows, 1, &got), YK_OK);
+    put(path, "1 1:1\n1 1:1\n", 12);
+    assert_int_equal(yk_reader_next(r, &rows, 1, &got), YK_EDATA);
+    assert_message("changed while it was being read");
+    yk_rows_fini(&rows);
+    yk_reader_free(r);
+    yk_source_free(s);
 }
 
 /* ---- idx */
@@ -380,6 +451,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spec_is_parsed),
         cmocka_unit_test(files_are_found_and_divided),
+        cmocka_unit_test(repeated_files_are_dropped),
+        cmocka_unit_test(changed_files_are_refused),
         cmocka_unit_test(idx_directory_has_two_splits),
         cmocka_unit_test(idx_bad_sets_are_refused),
         cmocka_unit_test(formats_are_recognized),

@@ -7,12 +7,14 @@
 #include "cli/cli.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,7 +164,27 @@ static void flatten(char *text)
     *out = '\0';
 }
 
-char *yk_child_last_error(const char *log)
+/* The member `error` of the last line of stdout; NULL: none. The caller frees it. */
+static char *error_in_json(const yk_child *c)
+{
+    size_t n = c->size;
+    while (n > 0 && c->text[n - 1] == '\n')
+        n--;
+    const char *newline = n ? memrchr(c->text, '\n', n) : NULL, *line = newline ? newline + 1 : c->text;
+    json_t *all = n ? json_loadb(line, (size_t)(c->text + n - line), 0, NULL) : NULL;
+    const char *error = json_string_value(json_object_get(all, "error"));
+    char *copy = error && *error ? strdup(error) : NULL;
+    json_decref(all);
+    return copy;
+}
+
+static bool is_disk_full(const char *path)
+{
+    struct statvfs s;
+    return statvfs(path, &s) == 0 && s.f_bavail == 0;
+}
+
+char *yk_child_last_error(const yk_child *c, const char *log)
 {
     enum { LAST_BYTES = 4096 };
     static const char mark[] = "yoke: error: ";
@@ -180,7 +202,11 @@ char *yk_child_last_error(const char *log)
     char *at = NULL;
     for (char *p = text; (p = strstr(p, mark)); p++)
         at = p + strlen(mark);
-    if (!at) { /* no error: the last line */
+    char *said = at ? NULL : error_in_json(c);
+    if (said) {
+        free(text);
+        text = said;
+    } else if (!at) { /* no error: the last line */
         size_t n = strlen(text);
         while (n > 0 && text[n - 1] == '\n')
             text[--n] = '\0';
@@ -189,5 +215,8 @@ char *yk_child_last_error(const char *log)
     if (at)
         memmove(text, at, strlen(at) + 1);
     flatten(text);
-    return text;
+    if (*text)
+        return text;
+    free(text);
+    return strdup(is_disk_full(log) ? "the disk is full, and the log is empty" : "no error message");
 }

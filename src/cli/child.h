@@ -36,8 +36,8 @@ yk_status yk_child_run(const char *const *argv, const char *dir, const char *log
                        void (*tick)(void *), void *context, yk_child *out);
 void yk_child_fini(yk_child *c);
 
-/* The last error in the log of a child, without "yoke: error: ", or else its last line. Newlines become blanks. The caller
- * frees it; NULL: out of memory. */
-char *yk_child_last_error(const char *log);
+/* Why a child failed: the last error in its log, without "yoke: error: ", or else the error in its JSON output, or else the last
+ * line of the log. A log on a full disk is empty. Newlines become blanks. The caller frees it; NULL: out of memory. */
+char *yk_child_last_error(const yk_child *c, const char *log);
 
 #endif

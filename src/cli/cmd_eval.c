@@ -72,6 +72,7 @@ static int evaluate(const arguments *a, const yoke_model *model, const yoke_data
 typedef struct {
     yk_output *out;
     bool json;
+    char failure[1024]; /* why writing failed */
 } printer;
 
 static void print_text(yk_output *o, const float *p, size_t n, const char *file)
@@ -99,20 +100,24 @@ static void print_object(yk_output *o, const float *p, size_t n, const char *fil
 
 static int print_predictions(void *context, const yoke_predictions *block)
 {
-    const printer *to = context;
+    printer *to = context;
     for (size_t i = 0; i < block->n; i++)
         (to->json ? print_object : print_text)(to->out, block->probability + i * block->outputs,
                                                block->outputs, block->file ? block->file[i] : NULL);
+    if (yk_output_failed(to->out))
+        snprintf(to->failure, sizeof to->failure, "%s", yk_error());
     return yk_output_failed(to->out);
 }
 
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    printer to = {yk_output_open(a->out), a->json};
+    printer to = {yk_output_open(a->out), a->json, ""};
     yoke_error error;
     int code = 0;
     if (yoke_predict(model, data, print_predictions, &to, &error) && !yk_output_failed(to.out))
         code = yk_cli_fail(&error);
+    if (*to.failure)
+        yk_fail(YK_ESYSTEM, "%s", to.failure); /* yoke_predict() has replaced it: stopped by the caller */
     return yk_output_close(to.out, code);
 }
 

@@ -120,7 +120,7 @@ static yk_status write_report(const yk_sweep *s, size_t done)
         st = yk_remove_in(s->path, "report.log");
         yk_note("report: %s", page);
     } else if (!st) {
-        char *error = yk_child_last_error(log);
+        char *error = yk_child_last_error(&child, log);
         yk_warn("cannot write the report: %s (exit status %d; log: %s)", error ? error : "", child.status,
                 log);
         free(error);

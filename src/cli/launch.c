@@ -16,6 +16,7 @@
 #include "cli/output_filter.h"
 #include "cli/supervise.h"
 #include "comm/comm.h"
+#include "lib/internal.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
 #include <errno.h>
@@ -183,11 +184,12 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
                         "Open MPI and this program at the same path");
         return (outcome){.restartable = connected, .exit = 4, .why = "a host could not be reached"};
     }
-    /* another attempt would fail, too; above 128, a signal ended a process, even if mpirun did not say so */
-    if (!connected && !*o->died && WIFEXITED(wait_status) && code < 128) {
+    /* another attempt would fail, too; 128 + a signal: it ended a process, even if mpirun did not say so */
+    if (!connected && !*o->died && WIFEXITED(wait_status) && (code < 128 || code - 128 >= NSIG)) {
         snprintf(text, sizeof text,
-                 "mpirun could not start the job (status %d); check that every host can be reached (--hosts, "
-                 "--hostfile, --agent) and has this program at the same path, and check --mpi-options",
+                 "mpirun could not start the job (status %d); check that every host can "
+                 "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
+                 "--mpi-options and PATH; YK_MPI_MESSAGES=1 in the environment shows all messages of MPI",
                  code);
         yk_report_error(text);
         return (outcome){.restartable = false, .exit = 4, .why = ""};
@@ -340,6 +342,7 @@ static void set_environment(void)
 {
     struct winsize size = {0};
     char text[32];
+    setenv("PATH", YK_DEFAULT_PATH, 0); /* Open MPI finds no program without it */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) {

@@ -146,12 +146,12 @@ static yk_status read_summary(const char *directory, const yk_child *child, json
 static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
 {
     yk_sweep_result *r = &s->result[i];
-    char *error = yk_child_last_error(log);
+    char *error = yk_child_last_error(child, log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status,
-                 *child->killed    ? child->killed
-                 : error && *error ? error
-                                   : "no error message") < 0)
+                 *child->killed ? child->killed
+                 : error        ? error
+                                : "") < 0)
         r->problem = NULL;
     free(error);
     r->state = YK_SWEEP_FAILED;

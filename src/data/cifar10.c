@@ -161,5 +161,6 @@ const yk_source_ops yk__cifar10_source = {
     .free = yk__file_free,
     .reader_open = yk__file_reader_open,
     .reader_close = yk__file_reader_close,
+    .reader_check = yk__file_reader_check,
     .next = cifar_next,
 };

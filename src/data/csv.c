@@ -41,20 +41,12 @@ yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, c
     return YK__CSV_FIELD;
 }
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
 bool yk__csv_number(const char *text, size_t n, double *out)
 {
+    yk__csv_trim(&text, &n);
     const char *end = text + n;
-    while (text != end && is_blank(*text))
-        text++;
-    while (text != end && is_blank(end[-1]))
-        end--;
     double v;
-    if (text == end || yk_decimal_before(text, end, &v) != end || !isfinite(v))
+    if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v))
         return false;
     *out = v;
     return true;
@@ -68,8 +60,8 @@ bool yk__csv_missing(const yk__csv *s, const char *text, size_t n, bool numeric)
     for (size_t i = 0; numeric && i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && !memcmp(names[i], text, n))
             return true;
-    for (; numeric && n && is_blank(*text); n--)
-        text++;
+    if (numeric)
+        yk__csv_trim(&text, &n);
     return n == 0;
 }
 
@@ -159,6 +151,14 @@ static yk_status bad_label(yk_text_reader *r, const char *at, const char *text, 
                         name, token, MAX_LABEL);
 }
 
+static bool is_decimal(const char *text, size_t n)
+{
+    double v;
+    yk__csv_trim(&text, &n);
+    return n && memchr("+-.0123456789", *text, 13) && yk_decimal_before(text, text + n, &v) == text + n &&
+           !isnan(v);
+}
+
 /* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
 __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                                  const char *at, size_t column)
@@ -176,6 +176,8 @@ __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *
     yk__csv_name(s, column, name);
     if (s->column[column].role == YK__CSV_LABEL)
         return bad_label(r, at, text, n, name);
+    if (is_decimal(text, n))
+        return yk__text_bad(r, at, "%s: %s is too large for a 32-bit float", name, show(text, n, token));
     return yk__text_bad(r, at,
                         "%s: '%s' is not a number; if the column is not numeric, add it to categorical= or "
                         "ignore=; if this means a missing value, add it to missing=",
@@ -188,6 +190,7 @@ static inline bool parse_label(yk__csv *s, const char *text, size_t n, int32_t *
 {
     double v;
     if (s->classes.n) {
+        yk__csv_trim(&text, &n);
         *label_out = (int32_t)yk__words_find(&s->classes, text, n);
         return (size_t)*label_out != s->classes.n;
     }
@@ -352,7 +355,7 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
         if (p == end)
             return bad_count(r, count_columns(r, line, end));
         const char *at = ++p;
-        if (yk__csv_field(p, end, s->delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &n, &p))
+        if (yk__csv_header(p, end, s->delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &n, &p))
             return bad_quote(r, at, i, YK__CSV_NO_QUOTE);
         if (strlen(s->column[i].name) != n || memcmp(s->column[i].name, text, n))
             return yk_fail(
@@ -455,5 +458,6 @@ const yk_source_ops yk__csv_source = {
     .free = csv_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
+    .reader_check = yk__file_reader_check,
     .next = yk__text_next,
 };

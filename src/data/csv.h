@@ -133,6 +133,27 @@ static inline yk__csv_result yk__csv_field(const char *p, const char *end, char 
     return YK__CSV_FIELD;
 }
 
+/* Without blanks around it. */
+static inline void yk__csv_trim(const char **text, size_t *n)
+{
+    for (; *n && (**text == ' ' || **text == '\t'); --*n)
+        ++*text;
+    while (*n && ((*text)[*n - 1] == ' ' || (*text)[*n - 1] == '\t'))
+        --*n;
+}
+
+/* The name of a column in a header: like a field, but without blanks around it, unless they are quoted. */
+static inline yk__csv_result yk__csv_header(const char *p, const char *end, char delimiter, char **buffer,
+                                            size_t *cap, const char **text_out, size_t *n_out,
+                                            const char **next_out)
+{
+    const bool quoted = p != end && *p == '"';
+    const yk__csv_result result = yk__csv_field(p, end, delimiter, buffer, cap, text_out, n_out, next_out);
+    if (!result && !quoted)
+        yk__csv_trim(text_out, n_out);
+    return result;
+}
+
 /* Models depend on this hash of (column, value): it must never change. It reads 8 bytes at a time, then the last 0 to 7. */
 static inline uint64_t yk__csv_hash_word(uint64_t h, uint64_t x)
 {
@@ -190,7 +211,7 @@ static inline const char *yk__csv_skip_bom(const char *line, size_t *length)
 
 /* ---- words */
 
-yk_status yk__words_split(const char *list, yk__words *out);
+yk_status yk__words_split(const char *list, bool trim, yk__words *out); /* trim: blanks around words */
 void yk__words_fini(yk__words *w);
 size_t yk__words_find(const yk__words *w, const char *text, size_t n); /* w->n: not found */
 

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_VALUES = 1 << 24 };
@@ -61,6 +62,7 @@ typedef struct {
     size_t cap;
     uint64_t rows;
     /* [ncolumns] */
+    char fault[160];   /* in the first bad line; "": none */
     double *number;    /* of the current line; NaN: missing */
     uint64_t *hash;    /* of the current line; 0: missing */
     double *mean, *m2; /* Welford's sums */
@@ -70,26 +72,39 @@ typedef struct {
     size_t column_cap;
 } fitting;
 
-/* Reads the columns of a line; false: a bad line, which is reported when rows are read. */
-static bool read_fields(fitting *f, const char *line, const char *end)
+/* A bad line is reported when rows are read, unless all are bad. */
+static bool bad_line(fitting *f, uint64_t number, size_t column, const char *reason)
+{
+    char name[80];
+    if (!*f->fault)
+        snprintf(f->fault, sizeof f->fault, "line %llu: %s: %s", (unsigned long long)number,
+                 yk__csv_name(f->s, column, name), reason);
+    return false;
+}
+
+/* Reads the columns of a line; false: a bad line. */
+static bool read_fields(fitting *f, uint64_t number, const char *line, const char *end)
 {
     const yk__csv *s = f->s;
     const char *text, *p = line - 1;
     size_t n;
     for (size_t i = 0; i < s->ncolumns; i++) {
         if (p == end)
-            return false;
+            return bad_line(f, number, i, "missing");
         p++;
-        if (yk__csv_field(p, end, s->delimiter, &f->buffer, &f->cap, &text, &n, &p))
-            return false;
+        const yk__csv_result quotes = yk__csv_field(p, end, s->delimiter, &f->buffer, &f->cap, &text, &n, &p);
+        if (quotes)
+            return bad_line(f, number, i,
+                            quotes == YK__CSV_NO_QUOTE ? "the quote is not closed"
+                                                       : "text after the closing quote");
         const yk__csv_role role = s->column[i].role;
         const bool missing = yk__csv_missing(s, text, n, role == YK__CSV_NUMERIC);
         f->hash[i] = role == YK__CSV_CATEGORY && !missing ? yk__csv_hash(s->column[i].salt, text, n) : 0;
         f->number[i] = (double)NAN;
         if (role == YK__CSV_NUMERIC && !missing && !yk__csv_number(text, n, &f->number[i]))
-            return false;
+            return bad_line(f, number, i, "not a number");
     }
-    return p == end;
+    return p == end || bad_line(f, number, s->ncolumns - 1, "more columns follow");
 }
 
 static yk_status add_line(fitting *f)
@@ -127,15 +142,15 @@ static yk_status read_file(fitting *f, const char *path)
     yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    for (bool first = true;; first = false) {
-        uint64_t lines;
+    uint64_t lines = 1, number = 1;
+    for (bool first = true;; first = false, number += lines) {
         if ((st = f->s->text.quoted ? yk_input_record(in, &line, &length, &lines)
                                     : yk_input_line(in, &line, &length)) ||
             !line)
             break;
         if (first)
             line = yk__csv_skip_bom(line, &length);
-        if ((first && f->s->header) || !length || !read_fields(f, line, line + length))
+        if ((first && f->s->header) || !length || !read_fields(f, number, line, line + length))
             continue;
         if ((st = add_line(f)))
             break;
@@ -196,10 +211,10 @@ static yk_status fit(fitting *f, const yk_files *files)
         st = read_file(f, files->path[i]);
     yk_progress_end();
     if (!st && !f->rows)
-        st = yk_fail(
-            YK_EDATA,
-            "%s: no valid line from which to compute values and means; the columns must be those of the data",
-            files->path[0]);
+        st = yk_fail(YK_EDATA,
+                     "%s: no valid line from which to compute values and means%s%s; the columns must be "
+                     "those of the data",
+                     files->path[0], *f->fault ? ": " : "", f->fault);
     if (!st && f->s->categories && f->s->encode != YK__CSV_HASH)
         st = f->s->values.slots
                  ? number_values(f)

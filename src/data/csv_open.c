@@ -13,15 +13,18 @@ enum { SAMPLE_BYTES = 64 << 10, MAX_SAMPLE = 64 << 20, SAMPLE_LINES = 1000 };
 
 /* ---- words */
 
-yk_status yk__words_split(const char *list, yk__words *out)
+yk_status yk__words_split(const char *list, bool trim, yk__words *out)
 {
     yk_status st = YK_OK;
     for (const char *p = list; p && !st; p = *p ? p + 1 : NULL) {
-        const size_t n = strcspn(p, ",");
-        st = YK_RESERVE(out->word, out->cap, out->n + 1, "words");
-        if (!st && !(out->word[out->n++] = strndup(p, n)))
-            st = yk_fail_memory(n, "a word");
+        const char *word = p;
+        size_t n = strcspn(p, ",");
         p += n;
+        if (trim)
+            yk__csv_trim(&word, &n);
+        st = YK_RESERVE(out->word, out->cap, out->n + 1, "words");
+        if (!st && !(out->word[out->n++] = strndup(word, n)))
+            st = yk_fail_memory(n, "a word");
     }
     return st;
 }
@@ -138,11 +141,10 @@ static yk_status add_columns(yk__csv *s, sample *t, const char *line, const char
         if (s->ncolumns == YK__CSV_MAX_COLUMNS)
             return yk_fail(YK_EDATA, "%s: more than %d columns", s->text.base.files.path[0],
                            YK__CSV_MAX_COLUMNS);
-        if (yk__csv_field(p, end, s->delimiter, &t->buffer, &t->cap, &text, &n, &p))
-            return yk_fail(
-                YK_EDATA,
-                "%s: line 1: bad quotes in column %zu; if fields contain line breaks, add multiline=1",
-                s->text.base.files.path[0], s->ncolumns + 1);
+        if (yk__csv_header(p, end, s->delimiter, &t->buffer, &t->cap, &text, &n, &p))
+            return yk_fail(YK_EDATA, "%s: line 1: bad quotes in column %zu%s", s->text.base.files.path[0],
+                           s->ncolumns + 1,
+                           s->text.quoted ? "" : "; if fields contain line breaks, add multiline=1");
         if (YK_RESERVE(s->column, cap, s->ncolumns + 1, "columns"))
             return YK_ESYSTEM;
         yk__csv_column *c = &s->column[s->ncolumns++];
@@ -185,17 +187,33 @@ static yk_status fail_column(const yk__csv *s, const yk_spec *spec, const char *
                    spec->text, key, word, s->ncolumns);
 }
 
+/* The column with this name; ncolumns: none. */
+static yk_status find_name(const yk__csv *s, const yk_spec *spec, const char *key, const char *name,
+                           size_t *out)
+{
+    *out = s->ncolumns;
+    for (size_t i = 0; s->header && i < s->ncolumns; i++) {
+        if (strcmp(s->column[i].name, name) != 0)
+            continue;
+        if (*out != s->ncolumns)
+            return yk_fail(
+                YK_EUSAGE,
+                "%s: %s: columns %zu and %zu are both named '%s'; use the number of one of them: %s=%zu",
+                spec->text, key, *out + 1, i + 1, name, key, *out + 1);
+        *out = i;
+    }
+    return YK_OK;
+}
+
 /* "price", "3", "-1" (the last), "2-14" or "15-": columns [*first_out, *end_out). */
 static yk_status find_columns(const yk__csv *s, const yk_spec *spec, const char *key, const char *word,
                               size_t *first_out, size_t *end_out)
 {
-    for (size_t i = 0; s->header && i < s->ncolumns; i++)
-        if (!strcmp(s->column[i].name, word)) {
-            *first_out = i;
-            *end_out = i + 1;
-            return YK_OK;
-        }
     uint64_t first, last;
+    yk_status st = find_name(s, spec, key, word, first_out);
+    *end_out = *first_out + 1;
+    if (st || *first_out != s->ncolumns)
+        return st;
     const bool from_end = *word == '-';
     const char *rest = yk_digits(word + from_end, s->ncolumns, &first);
     if (!rest || first == 0)
@@ -214,7 +232,7 @@ static yk_status find_columns(const yk__csv *s, const yk_spec *spec, const char 
 static yk_status choose_columns(yk__csv *s, const yk_spec *spec, const char *key, yk__csv_role role)
 {
     yk__words words = {0};
-    yk_status st = yk__words_split(yk_spec_text(spec, key, NULL), &words);
+    yk_status st = yk__words_split(yk_spec_text(spec, key, NULL), true, &words);
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
         st = find_columns(s, spec, key, words.word[w], &first, &end);
@@ -238,14 +256,13 @@ static yk_status choose_label(yk__csv *s, const yk_spec *spec)
     if (given && !strcmp(given, "none"))
         return YK_OK;
     size_t first = 0, end;
-    yk_status st = given ? find_columns(s, spec, "label", given, &first, &end) : YK_OK;
+    yk_status st = given ? find_columns(s, spec, "label", given, &first, &end)
+                         : find_name(s, spec, "label", "label", &first);
     if (st)
         return st;
     if (given && end != first + 1)
         return yk_fail(YK_EUSAGE, "%s: label=%s: must be one column", spec->text, given);
-    for (size_t i = 0; !given && s->header && i < s->ncolumns; i++)
-        if (!strcmp(s->column[i].name, "label"))
-            first = i;
+    first = first < s->ncolumns ? first : 0;
     s->column[first].role = YK__CSV_LABEL;
     s->column[first].chosen = true;
     return YK_OK;
@@ -367,6 +384,10 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t)
     if (!next_line(t, s->text.quoted, &line, &length)) {
         line = all;
         length = (size_t)(t->end - all);
+        length -= length && line[length - 1] == '\r';
+        if (memchr(line, '\r', length) && !memchr(line, '\n', length))
+            return yk_fail(YK_EDATA, "%s: the lines end with CR; they must end with LF or CR LF",
+                           s->text.base.files.path[0]);
     }
     line = yk__csv_skip_bom(line, &length);
     const char *const end = line + length;
@@ -392,12 +413,15 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
     s->text.quoted = yk_spec_u64(spec, "multiline", 0, 0, 1);
     s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
     s->fields = yk__spec_fields(spec, o);
-    yk_status st =
-        spec->status ? spec->status : yk__words_split(yk_spec_text(spec, "missing", NULL), &s->missing);
+    yk_status st = spec->status ? spec->status
+                                : yk__words_split(yk_spec_text(spec, "missing", NULL), false, &s->missing);
     if (!st && classes && is_number(classes))
         s->nclasses = (uint32_t)yk_spec_u64(spec, "classes", 0, 2, 1000001);
-    else if (!st && !(st = yk__words_split(classes, &s->classes)))
+    else if (!st && !(st = yk__words_split(classes, true, &s->classes)))
         s->nclasses = (uint32_t)s->classes.n;
+    for (size_t i = 0; i < s->classes.n && !st; i++)
+        if (yk__words_find(&s->classes, s->classes.word[i], strlen(s->classes.word[i])) != i)
+            return yk_fail(YK_EUSAGE, "%s: classes: '%s' is listed twice", spec->text, s->classes.word[i]);
     if (!st && classes && s->nclasses < 2 && !spec->status)
         return yk_fail(YK_EUSAGE, "%s: classes=%s: must be a number or at least two names", spec->text,
                        classes);

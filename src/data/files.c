@@ -1,7 +1,6 @@
 #include "data/files.h"
 
 #include "base/mem.h"
-#include "format/input.h"
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
@@ -168,10 +167,15 @@ static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
     return st;
 }
 
-/* Sets the sizes of the files from number `first` on. */
+static yk_file_state state_of(const struct stat *s)
+{
+    return (yk_file_state){s->st_dev, s->st_ino, (uint64_t)s->st_size, s->st_mtim};
+}
+
+/* Sets the states of the files from number `first` on. */
 static yk_status measure(yk_files *f, size_t first)
 {
-    if (YK_RESERVE(f->size, f->size_cap, f->n, "file sizes"))
+    if (YK_RESERVE(f->state, f->state_cap, f->n, "file states"))
         return YK_ESYSTEM;
     for (size_t i = first; i < f->n; i++) {
         struct stat s;
@@ -183,8 +187,8 @@ static yk_status measure(yk_files *f, size_t first)
                            f->path[i]);
         if (s.st_size == 0)
             return yk_fail(YK_EDATA, "%s: is empty", f->path[i]);
-        f->size[i] = (uint64_t)s.st_size;
-        f->bytes += f->size[i];
+        f->state[i] = state_of(&s);
+        f->bytes += f->state[i].bytes;
     }
     return YK_OK;
 }
@@ -247,36 +251,43 @@ static yk_status find_several(const char *list, yk_files *f)
     return st;
 }
 
-static void free_noop(void *path)
+static void free_noop(void *state)
 {
-    (void)path;
+    (void)state;
 }
 
-static int compare_paths(const void *a, const void *b)
+static int compare_files(const void *a, const void *b)
 {
-    return strcmp(a, b);
+    const yk_file_state *x = a, *y = b;
+    return x->device != y->device ? (x->device > y->device) - (x->device < y->device)
+                                  : (x->inode > y->inode) - (x->inode < y->inode);
 }
 
-/* Keeps the first of equal paths. */
+/* Keeps the first of several names of one file. */
 static yk_status drop_repeated(yk_files *f)
 {
     void *seen = NULL;
     size_t left = 0;
-    for (size_t i = 0; i < f->n; i++) {
-        char *const path = f->path[i], **known = tsearch(path, &seen, compare_paths);
-        f->path[i] = NULL;
-        if (!known || *known != path)
-            free(path);
-        else
-            f->path[left++] = path;
+    yk_status st = YK_OK;
+    for (size_t i = 0; i < f->n && !st; i++) {
+        /* The tree has pointers to the states of the files that are kept: their values move to `left`, and stay there. */
+        f->state[left] = f->state[i];
+        yk_file_state *const state = &f->state[left], **known = tsearch(state, &seen, compare_files);
         if (!known) {
-            tdestroy(seen, free_noop);
-            return yk_fail_memory(64, "file names");
+            st = yk_fail_memory(64, "file names");
+        } else if (*known != state) {
+            f->bytes -= state->bytes;
+            free(f->path[i]);
+            f->path[i] = NULL;
+        } else if (left++ != i) {
+            f->path[left - 1] = f->path[i];
+            f->path[i] = NULL;
         }
     }
-    f->n = left;
+    if (!st)
+        f->n = left;
     tdestroy(seen, free_noop);
-    return YK_OK;
+    return st;
 }
 
 yk_status yk_files_find(const char *pattern, yk_files *out)
@@ -289,8 +300,8 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     yk_status st = find_one(pattern, out, &found);
     if (!st && !found)
         st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
-    if (!st && !(st = drop_repeated(out)))
-        st = measure(out, 0);
+    if (!st && !(st = measure(out, 0)))
+        st = drop_repeated(out);
     if (st)
         yk_files_fini(out);
     return st;
@@ -301,15 +312,12 @@ yk_status yk_files_stdin(yk_files *out)
     *out = (yk_files){0};
     yk_status st = add_path(out, strdup(YK_STDIN));
     if (!st)
-        st = YK_RESERVE(out->size, out->size_cap, 1, "file sizes");
-    if (!st)
         st = YK_RESERVE(out->block, out->block_cap, 1, "blocks of files");
     if (st) {
         yk_files_fini(out);
         return st;
     }
-    out->size[0] = 0;
-    out->block[out->nblocks++] = (yk_file_block){out->path[0], 0, UINT64_MAX};
+    out->block[out->nblocks++] = (yk_file_block){0, out->path[0], 0, UINT64_MAX};
     return YK_OK;
 }
 
@@ -321,13 +329,13 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
         yk_status st = yk_input_compressed(f->path[i], &compressed);
         if (st)
             return st;
-        uint64_t size = f->size[i];
+        uint64_t size = f->state[i].bytes;
         uint64_t step = compressed ? size : block_bytes;
         for (uint64_t begin = 0; begin < size; begin += step) {
             uint64_t end = compressed ? UINT64_MAX : size - begin > step ? begin + step : size;
             if ((st = YK_RESERVE(f->block, f->block_cap, f->nblocks + 1, "blocks of files")))
                 return st;
-            f->block[f->nblocks++] = (yk_file_block){f->path[i], begin, end};
+            f->block[f->nblocks++] = (yk_file_block){i, f->path[i], begin, end};
             if (size - begin <= step)
                 break; /* before begin + step can overflow */
         }
@@ -335,12 +343,34 @@ yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes)
     return YK_OK;
 }
 
+yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in)
+{
+    struct stat s;
+    if (!f->state)
+        return YK_OK;
+    yk_status st = yk_input_stat(in, &s);
+    if (st)
+        return st;
+    /* Not the device: a network file system that was mounted again has a new number. */
+    const yk_file_state *was = &f->state[file], is = state_of(&s);
+    const char *what =
+        is.bytes != was->bytes   ? "its size differs"
+        : is.inode != was->inode ? "another file has replaced it"
+        : is.modified.tv_sec != was->modified.tv_sec || is.modified.tv_nsec != was->modified.tv_nsec
+            ? "its modification time differs"
+            : NULL;
+    if (!what)
+        return YK_OK;
+    return yk_fail(YK_EDATA, "%s: changed while it was being read: %s; use a copy that does not change",
+                   f->path[file], what);
+}
+
 void yk_files_fini(yk_files *f)
 {
     for (size_t i = 0; i < f->n; i++)
         free(f->path[i]);
     free(f->path);
-    free(f->size);
+    free(f->state);
     free(f->block);
     *f = (yk_files){0};
 }

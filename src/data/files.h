@@ -7,8 +7,8 @@
  *     yk_file_block b = f.block[3];                        // records that begin in [b.begin, b.end) of b.path
  *     yk_files_fini(&f);
  *
- * Several files, directories and patterns are separated by commas. The files of each are sorted, and duplicates are
- * dropped, so that every example is read once. YK_STDIN (format/input.h) is one block of unknown size.
+ * Several files, directories and patterns are separated by commas. The files of each are sorted, and duplicates (also links
+ * to the same file) are dropped, so that every example is read once. YK_STDIN (format/input.h) is one block of unknown size.
  *
  * Plain files are divided at any byte. A record belongs to the block that holds its first byte; a reader that starts in the
  * middle of a file searches for the first record that begins at or after `begin`. A compressed file is one block. A pattern
@@ -19,23 +19,35 @@
 #define YK_DATA_FILES_H
 
 #include "base/status.h"
+#include "format/input.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #define YK_BLOCK_BYTES ((uint64_t)1 << 20)
 
+/* Identifies a file and its content. */
 typedef struct {
+    dev_t device;
+    ino_t inode;
+    uint64_t bytes; /* on disk */
+    struct timespec modified;
+} yk_file_state;
+
+typedef struct {
+    size_t file;         /* its number */
     const char *path;    /* borrowed from yk_files */
     uint64_t begin, end; /* end is UINT64_MAX for a compressed file */
 } yk_file_block;
 
 typedef struct {
     size_t n;
-    char **path;    /* [n] owned */
-    uint64_t *size; /* [n] bytes on disk */
-    uint64_t bytes; /* their sum */
-    size_t path_cap, size_cap, block_cap;
+    char **path;          /* [n] owned */
+    yk_file_state *state; /* [n] when the files were found; owned. NULL: standard input */
+    uint64_t bytes;       /* the sum of their bytes */
+    size_t path_cap, state_cap, block_cap;
     size_t nblocks;
     yk_file_block *block; /* [nblocks]; owned */
 } yk_files;
@@ -44,6 +56,9 @@ yk_status yk_files_find(const char *pattern, yk_files *out);
 yk_status yk_files_stdin(yk_files *out);
 yk_status yk_files_add(yk_files *f, const char *path); /* appends one file */
 yk_status yk_files_blocks(yk_files *f, uint64_t block_bytes);
+
+/* YK_EDATA: the open file is not the one that was found as file number `file`, or has changed since. */
+yk_status yk_files_unchanged(const yk_files *f, size_t file, const yk_input *in);
 void yk_files_fini(yk_files *f);
 
 /* ---- internal to data/ */

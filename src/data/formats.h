@@ -45,6 +45,7 @@ yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes);
 void yk__file_free(yk_source *s);
 yk_status yk__file_reader_open(yk_reader *r);
 void yk__file_reader_close(yk_reader *r);
+yk_status yk__file_reader_check(const yk_reader *r); /* YK_EDATA: the file has changed */
 
 /* ---- readers.c: sources that have all rows in memory (yk_source.cached). A reader copies its block: all rows if there is
  * only one block, else YK__CACHED_BLOCK rows. */

@@ -19,9 +19,16 @@ yk_status yk__file_reader_open(yk_reader *reader)
     yk__file_reader *r = (yk__file_reader *)reader;
     r->block = &((const yk__file_source *)reader->source)->files.block[reader->block];
     yk_status st = yk_input_open(r->block->path, r->block->begin, &r->in);
-    if (!st)
-        yk_input_expect(r->in, r->block->end);
-    return st;
+    if (st)
+        return st;
+    yk_input_expect(r->in, r->block->end);
+    return yk__file_reader_check(reader);
+}
+
+yk_status yk__file_reader_check(const yk_reader *reader)
+{
+    const yk__file_reader *r = (const yk__file_reader *)reader;
+    return yk_files_unchanged(&((const yk__file_source *)reader->source)->files, r->block->file, r->in);
 }
 
 void yk__file_reader_close(yk_reader *reader)

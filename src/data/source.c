@@ -227,7 +227,9 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     *got_out = 0;
-    return r->source->ops->next(r, rows, max, got_out);
+    const yk_source_ops *ops = r->source->ops;
+    yk_status st = ops->next(r, rows, max, got_out);
+    return !st && !*got_out && ops->reader_check ? ops->reader_check(r) : st;
 }
 
 void yk_reader_free(yk_reader *r)

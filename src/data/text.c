@@ -14,9 +14,10 @@ yk_status yk__text_reader_open(yk_reader *reader)
     r->before = b->begin ? UINT64_MAX : 0;
     /* One byte before: it shows whether a line begins at `begin`. */
     yk_status st = yk_input_open(b->path, b->begin ? b->begin - 1 : 0, &r->base.in);
-    if (!st)
-        yk_input_expect(r->base.in, b->end);
-    return st || !b->begin ? st : yk_input_line(r->base.in, &r->line, &length);
+    if (st || (st = yk__file_reader_check(reader)))
+        return st;
+    yk_input_expect(r->base.in, b->end);
+    return b->begin ? yk_input_line(r->base.in, &r->line, &length) : YK_OK;
 }
 
 /* Lines before `end`. A block in the middle of a file has no line numbers until one is needed for a message. */

@@ -46,7 +46,7 @@ yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out
         .name = format, .usage = format ":FILES", .options = keys, .is_text = true,                          \
         .source_size = sizeof(type), .reader_size = sizeof(yk_text_reader), .open = opener,                  \
         .free = yk__file_free, .reader_open = yk__text_reader_open, .reader_close = yk__file_reader_close,   \
-        .next = yk__text_next                                                                                \
+        .reader_check = yk__file_reader_check, .next = yk__text_next                                         \
     }
 
 /* Whether the label, a class number or -1, is consistent with all labels so far: -1 occurs only with 1. *seen starts as 0; any

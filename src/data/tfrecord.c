@@ -233,5 +233,6 @@ const yk_source_ops yk__tfrecord_source = {
     .free = tfr_free,
     .reader_open = tfr_reader_open,
     .reader_close = tfr_reader_close,
+    .reader_check = yk__file_reader_check,
     .next = tfr_next,
 };

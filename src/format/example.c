@@ -426,6 +426,8 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const
     if (names && names->field_needed && !l.slot[FIELD].kind)
         return missing(&l, FIELD);
     size_t max = count_of(value->kind ? value : index);
+    if (names && names->value && !value->kind && max)
+        return missing(&l, VALUE);
     uint32_t *to_index;
     float *to_value;
     uint16_t *to_field;

@@ -34,7 +34,8 @@
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 
-/* Names of the features of sparse rows; NULL: "label", "index", "value". */
+/* Names of the features of sparse rows; NULL: "label", "index", "value". Without "value", all values are 1; an example without
+ * the feature that is named here is an error. */
 typedef struct {
     const char *label, *index, *value;
     const char *field; /* NULL: rows have no field numbers */

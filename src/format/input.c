@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -345,6 +344,11 @@ uint64_t yk_input_offset(const yk_input *in)
 const char *yk_input_path(const yk_input *in)
 {
     return in->path;
+}
+
+yk_status yk_input_stat(const yk_input *in, struct stat *stat_out)
+{
+    return fstat(in->fd, stat_out) ? fail_path(in->path, errno) : YK_OK;
 }
 
 const char *yk_input_reason(const yk_input *in)

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define YK_STDIN "-"
 
@@ -36,6 +37,7 @@ yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t
 void yk_input_skip(yk_input *in, size_t n);
 uint64_t yk_input_offset(const yk_input *in); /* of the next byte */
 const char *yk_input_path(const yk_input *in);
+yk_status yk_input_stat(const yk_input *in, struct stat *stat_out); /* of the open file */
 
 /* A performance hint for plain files: after `end`, only the rest of a record that began before `end` will be read. Reading
  * further works, but in small pieces. */

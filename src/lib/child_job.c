@@ -59,7 +59,7 @@ static bool is_program(const char *path)
 bool yk_find_in_path(const char *name, char out[static PATH_MAX])
 {
     const char *path = getenv("PATH");
-    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
+    for (const char *at = path ? path : YK_DEFAULT_PATH; *at; at += *at == ':') {
         const int n = (int)strcspn(at, ":");
         if (n > 0 && snprintf(out, PATH_MAX, "%.*s/%s", n, at, name) < PATH_MAX && is_program(out))
             return true;

@@ -31,7 +31,7 @@ static yk_status check(const char *text, const yk_model_shape *s)
         return yk_fail(YK_EDATA,
                        "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
                        "%u: use --model softmax, or change the labels",
-                       text, s->classes);
+                       text, s->classes - 1);
     if (s->dim >= INT32_MAX)
         return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, INT32_MAX - 1);
     if (s->net.standardize || s->net.flip || s->net.crop)

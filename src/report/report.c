@@ -3,10 +3,13 @@
 #include "base/thread.h"
 #include "report/export.h"
 #include "report/page.h"
+#include <fnmatch.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *fs, const char *path,
                            yk_report_result *out)
@@ -92,12 +95,55 @@ static yk_status load_all(loading *l)
     return st;
 }
 
+static bool is_run_dir(const char *directory, const char *up)
+{
+    static const char *const names[] = {"config.ini", "metrics.jsonl", "summary.json"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX];
+        found += snprintf(path, sizeof path, "%s%s/%s", directory, up, names[i]) < PATH_MAX &&
+                 access(path, F_OK) == 0;
+    }
+    return found >= 2;
+}
+
+/* The page must not replace a file of a run. */
+static yk_status check_out(const char *out)
+{
+    static const struct {
+        const char *pattern, *up; /* from its directory to the run directory */
+    } written[] = {{"config.ini", ""},
+                   {"metrics.jsonl", ""},
+                   {"summary.json", ""},
+                   {"trace.json", ""},
+                   {"log.txt", ""},
+                   {"join", ""},
+                   {"lock", ""},
+                   {"events.out.tfevents.*", ""},
+                   {"resources.jsonl", "/.."},
+                   {"events.out.tfevents.*", "/.."},
+                   {"DONE", "/../.."},
+                   {"*.safetensors", "/../.."}};
+    char *real = realpath(out, NULL), path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", real ? real : out);
+    free(real);
+    char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path, *directory = slash ? path : ".";
+    if (slash)
+        *slash = '\0';
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+        if (fnmatch(written[i].pattern, name, 0) == 0 && is_run_dir(directory, written[i].up))
+            return yk_fail(YK_EUSAGE, "--out %s: this is a file of a run directory; choose another name",
+                           out);
+    return YK_OK;
+}
+
 yk_status yk_report_make(const yk_report *r, yk_report_result *out)
 {
     yk_run_list list;
     *out = (yk_report_result){0};
-    yk_status st = yk_runs_find(r->paths, r->n, &list);
-    if (st)
+    yk_status st = r->out ? check_out(r->out) : YK_OK;
+    if (st || (st = yk_runs_find(r->paths, r->n, &list)))
         return st;
     char *path = NULL;
     if (r->out ? !(path = strdup(r->out)) : asprintf(&path, "%s/report.html", r->paths[0]) < 0) {

@@ -67,9 +67,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
     if (st || t->start.dim)
         return st;
     if (!(st = yk_checkpoint_find(c->warm_start, &path)) && !path)
-        st = yk_fail(YK_EUSAGE,
-                     "--warm-start %s: no complete checkpoint (checkpoints/step-N with a DONE file)",
-                     c->warm_start);
+        st = yk__fail_no_checkpoint("--warm-start ", c->warm_start);
     if (!st)
         st = read_start(t, path);
     t->start.path = path;
