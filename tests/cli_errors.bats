@@ -283,7 +283,7 @@ END
         status=0
         yes '1 1:1' | head -n 200000 >many.libsvm
         "$YOKE" predict --checkpoint run --data libsvm:many.libsvm >/dev/full 2>err || status=$?
-        expect 4 "stdout: cannot write: No space left on device"
+        expect 4 "to stdout: No space left on device"
         status=0
         "$YOKE" eval --checkpoint run --data libsvm:a.libsvm >/dev/full 2>err || status=$?
         expect 4 "stdout"
