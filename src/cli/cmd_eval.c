@@ -195,7 +195,8 @@ int yk_cmd_predict(int argc, char **argv)
     const yk_command_line line = {
         .name = "yoke predict",
         .summary = "Print one line per example: the probability of class 1 (logreg, fm, wide-deep,\n"
-                   "deepfm) or of each class. With --data images:DIR, the file name follows on each line.",
+                   "deepfm) or of each class. With --data images:DIR, the file name follows on each\n"
+                   "line.",
         .notes = "Examples:\n"
                  "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
                  "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
