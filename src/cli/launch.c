@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,7 +343,9 @@ static void set_environment(void)
 {
     struct winsize size = {0};
     char text[32];
-    setenv("PATH", YK_DEFAULT_PATH, 0); /* Open MPI finds no program without it */
+    const struct passwd *user = getpwuid(getuid());
+    setenv("PATH", YK_DEFAULT_PATH, 0); /* Open MPI finds no program without it, and Open MPI 5 needs HOME */
+    setenv("HOME", user ? user->pw_dir : "/", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0) {
