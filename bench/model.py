@@ -4,17 +4,17 @@
     ./dev bench model --save FILE          also writes the measured costs there
     ./dev bench model --costs FILE         predicts from costs that were measured before, such as bench/costs.json
 
-docs/performance-model.md explains it. M machines have q processes each, P = M q in all. A process has t worker threads, and one
+docs/performance-model.md explains it. M hosts have q processes each, P = M q in all. A process has t worker threads, and one
 more that serves a shard, sends and receives. A worker trains on a copy of the parameters of E examples, which have k distinct keys
-per example. The rate of all machines together is the least of
+per example. The rate of all hosts together is the least of
 
     compute    P t / (work + k copy)
     serving    P / (k h s + 4 P message / E)          h: keys of the hottest shard / keys of a mean shard
     cores      M cores busy / (work + k (copy + s) + 4 P message / E)
-    network    M link / (bytes that a machine sends for each of its examples)
+    network    M link / (bytes that a host sends for each of its examples)
 
-s is the mean cost of serving a key: OWN serve for those of the process itself, serve for those of other processes of its machine,
-serve_tcp for those of other machines. busy: how much of its work a hardware thread does while all of them are busy.
+s is the mean cost of serving a key: OWN serve for those of the process itself, serve for those of other processes of its host,
+serve_tcp for those of other hosts. busy: how much of its work a hardware thread does while all of them are busy.
 
 Python's standard library only.
 """
@@ -34,7 +34,7 @@ DELIVERED = 0.94     # of a link's rate: what TCP leaves of Ethernet frames of 1
 COPY = 0.56          # copy / serve, measured with dedicated servers (docs/performance-model.md)
 OWN = 0.3            # of `serve`: what looking up and applying take; the rest are messages, which a process's own keys do not need
 MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/performance.md: 4.3 us from one to the other)
-MACHINES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
+HOSTS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 GIGABITS = (10, 25, 100)
 
 
@@ -49,26 +49,26 @@ def hottest(keys, shards):
 
 
 def limits(costs, job):
-    """Examples/s that each resource allows. job: machines, processes (of a machine), threads (of a process), cores (of a machine),
+    """Examples/s that each resource allows. job: hosts, processes (of a host), threads (of a process), cores (of a host),
     link (bits/s; 0: no network)."""
-    shards, keys, copy = job["machines"] * job["processes"], costs["keys"], costs["copy_examples"]
+    shards, keys, copy = job["hosts"] * job["processes"], costs["keys"], costs["copy_examples"]
     if shards == 1:
         return {"compute": job["threads"] / costs["alone"]}
     hot, serve = hottest(keys * copy, shards), serving(costs, job)
     messages = 4 * shards * costs["message"] / copy  # per example: to all shards and back, each sent and received
     found = {"compute": shards * job["threads"] / (costs["work"] + keys * costs["copy"]),
              "serving": shards / (keys * hot * serve + messages),
-             "cores": job["machines"] * job["cores"] * costs["busy"] / (costs["work"] + keys * (costs["copy"] + serve) + messages)}
-    if job["link"] and job["machines"] > 1:
-        away = (job["machines"] - 1) / job["machines"]
+             "cores": job["hosts"] * job["cores"] * costs["busy"] / (costs["work"] + keys * (costs["copy"] + serve) + messages)}
+    if job["link"] and job["hosts"] > 1:
+        away = (job["hosts"] - 1) / job["hosts"]
         sent = away * (keys * (UP + DOWN * hot) + shards * HEADERS / copy)
-        found["network"] = job["machines"] * DELIVERED * job["link"] / 8 / sent
+        found["network"] = job["hosts"] * DELIVERED * job["link"] / 8 / sent
     return found
 
 
 def serving(costs, job):
-    """The mean cost of serving a key: of this process, of others on its machine, of other machines."""
-    shards, here = job["machines"] * job["processes"], job["processes"] - 1
+    """The mean cost of serving a key: of this process, of others on its host, of other hosts."""
+    shards, here = job["hosts"] * job["processes"], job["processes"] - 1
     near = costs["serve_tcp"] if job.get("tcp") else costs["serve"]
     return (OWN * costs["serve"] + here * near + (shards - 1 - here) * costs["serve_tcp"]) / shards
 
@@ -80,8 +80,8 @@ def predict(costs, job):
     return found[limit], limit
 
 
-def one_machine(run):
-    return {"machines": 1, "processes": run["processes"], "threads": run["threads"], "cores": run["cores"], "link": 0,
+def one_host(run):
+    return {"hosts": 1, "processes": run["processes"], "threads": run["threads"], "cores": run["cores"], "link": 0,
             "tcp": run.get("transport") == "tcp"}
 
 
@@ -96,7 +96,7 @@ def solve(costs, run, name, limit):
     for _ in range(60):
         middle = (low + high) / 2
         trial = {**costs_of(costs, run), **{name: middle}}
-        low, high = (middle, high) if limits(trial, one_machine(run))[limit] > run["rate"] else (low, middle)
+        low, high = (middle, high) if limits(trial, one_host(run))[limit] > run["rate"] else (low, middle)
     return low
 
 
@@ -109,7 +109,7 @@ def calibrate(runs, message=MESSAGE):
     costs["serve"] = solve(costs, serve, "serve", "serving")
     costs["copy"] = COPY * costs["serve"]
     costs["work"] = solve(costs, work, "work", "compute")
-    costs["busy"] = min(1.0, busy["rate"] / limits(costs_of(costs, busy), one_machine(busy))["cores"])
+    costs["busy"] = min(1.0, busy["rate"] / limits(costs_of(costs, busy), one_host(busy))["cores"])
     costs["serve_tcp"] = solve(costs, use["tcp"], "serve_tcp", "serving")
     return {**costs, "runs": runs}
 
@@ -118,7 +118,7 @@ def check(costs):
     """Of each run: (run, predicted examples/s, what limits them, error)."""
     rows = []
     for run in costs["runs"]:
-        rate, limit = predict(costs_of(costs, run), one_machine(run))
+        rate, limit = predict(costs_of(costs, run), one_host(run))
         rows.append((run, rate, limit, rate / run["rate"] - 1))
     return rows
 
@@ -166,10 +166,10 @@ def check_table(costs):
 
 
 def cluster_table(costs, processes, threads, cores):
-    lines = ["| machines | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " | hottest shard | time for messages |",
+    lines = ["| hosts | " + " | ".join(f"{g} Gbit/s" for g in GIGABITS) + " | hottest shard | time for messages |",
              "|---|" + "---|" * (len(GIGABITS) + 2)]
-    for n in MACHINES:
-        job = {"machines": n, "processes": processes, "threads": threads, "cores": cores}
+    for n in HOSTS:
+        job = {"hosts": n, "processes": processes, "threads": threads, "cores": cores}
         cells = []
         for gigabit in GIGABITS:
             rate, limit = predict(costs, {**job, "link": gigabit * 1e9})
@@ -196,9 +196,9 @@ def main():
     parser.add_argument("--yoke", default=os.path.join(HERE, "..", "build", "yoke"), help=argparse.SUPPRESS)
     parser.add_argument("--costs", metavar="FILE", help="costs that were measured before")
     parser.add_argument("--save", metavar="FILE", help="write the measured costs there")
-    parser.add_argument("--processes", type=int, default=4, help="processes of each machine (4)")
+    parser.add_argument("--processes", type=int, default=4, help="processes of each host (4)")
     parser.add_argument("--threads", type=int, default=4, help="worker threads of each process (4)")
-    parser.add_argument("--cores", type=int, default=16, help="cores of each machine (16)")
+    parser.add_argument("--cores", type=int, default=16, help="cores of each host (16)")
     options = parser.parse_args()
     if options.costs:
         with open(options.costs, encoding="utf-8") as f:

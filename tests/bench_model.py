@@ -15,8 +15,8 @@ import model  # noqa: E402
 COSTS = {"alone": 100e-9, "work": 100e-9, "busy": 0.5, "copy": 5e-9, "serve": 10e-9, "serve_tcp": 20e-9, "message": 0.0, "keys": 10.0, "copy_examples": 1000}
 
 
-def job(machines, processes=1, threads=4, cores=64, link=0.0):
-    return {"machines": machines, "processes": processes, "threads": threads, "cores": cores, "link": link}
+def job(hosts, processes=1, threads=4, cores=64, link=0.0):
+    return {"hosts": hosts, "processes": processes, "threads": threads, "cores": cores, "link": link}
 
 
 class Model(unittest.TestCase):
@@ -30,10 +30,10 @@ class Model(unittest.TestCase):
         found = model.limits(COSTS, job(2, link=10e9))
         hot = model.hottest(10_000, 2)
         self.close(found["compute"], 8 / 150e-9)
-        serve = (model.OWN * 10e-9 + 20e-9) / 2  # of its own keys, and of those of the other machine
+        serve = (model.OWN * 10e-9 + 20e-9) / 2  # of its own keys, and of those of the other host
         self.close(found["serving"], 2 / (10 * serve * hot))
         self.close(found["cores"], 64 / (150e-9 + 10 * serve))
-        # half of the keys are on the other machine; 2 messages of 192 bytes in 1,000 examples
+        # half of the keys are on the other host; 2 messages of 192 bytes in 1,000 examples
         self.close(found["network"], 2 * 0.94 * 1.25e9 / (0.5 * (10 * (8 + 4 * hot) + 0.384)))
 
     def test_the_least_limit_counts(self):
@@ -42,15 +42,15 @@ class Model(unittest.TestCase):
         self.assertEqual(model.predict(COSTS, job(2, cores=1))[1], "cores")
         self.assertEqual(model.predict(COSTS, job(2, link=1e9))[1], "network")
 
-    def test_processes_of_one_machine_need_no_network(self):
+    def test_processes_of_one_host_need_no_network(self):
         self.assertNotIn("network", model.limits(COSTS, job(1, processes=4, link=1e9)))
 
-    def test_keys_of_the_same_process_and_machine_cost_less(self):
+    def test_keys_of_the_same_process_and_host_cost_less(self):
         self.close(model.serving(COSTS, job(2, processes=2)), (3e-9 + 10e-9 + 2 * 20e-9) / 4)
         self.close(model.serving(COSTS, {**job(1, processes=4), "tcp": True}), (3e-9 + 3 * 20e-9) / 4)
 
     def test_messages_limit_large_jobs(self):
-        # each shard gets a message of each copy: at most E / (4 message) examples/s, whatever the number of machines
+        # each shard gets a message of each copy: at most E / (4 message) examples/s, whatever the number of hosts
         slow = {**COSTS, "message": 1e-6}
         rates = [model.predict(slow, job(n))[0] for n in (10, 100, 1000, 10000)]
         self.assertEqual(rates, sorted(rates))
@@ -68,7 +68,7 @@ class Model(unittest.TestCase):
                  for use, n, t, over in (("work", 2, 1, "memory"), ("serve", 2, 8, "memory"), ("busy", 32, 8, "memory"),
                                          ("check", 4, 4, "memory"), ("tcp", 4, 4, "tcp"), ("check", 8, 1, "tcp"))]
         for run in runs:
-            run["rate"] = model.predict(model.costs_of(known, run), model.one_machine(run))[0]
+            run["rate"] = model.predict(model.costs_of(known, run), model.one_host(run))[0]
         found = model.calibrate(runs, message=0.0)
         for key in ("alone", "work", "copy", "serve", "serve_tcp", "busy"):
             self.assertAlmostEqual(found[key] * 1e9, known[key] * 1e9, places=6)
