@@ -7,6 +7,7 @@
 #include <yoke.h>
 
 enum { ROWS = 2000, COLUMNS = 64, CLASSES = 4 };
+enum { STOP = -1 }; /* not a yoke_status */
 
 /* Noisy copies of one random pattern per class. */
 static void make_examples(unsigned seed, float *x, int32_t *label)
@@ -50,7 +51,7 @@ static int print_first(void *context, const yoke_predictions *block)
     for (size_t c = 0; c < block->outputs; c++)
         printf(" %.3f", (double)block->probability[c]);
     printf("\n");
-    return 1; /* stop after the first block */
+    return STOP; /* after the first block; yoke_predict() returns this value */
 }
 
 /* Options, training, model. *error describes the first call that fails. */
@@ -90,16 +91,16 @@ int main(int argc, char **argv)
     yoke_score score;
     yoke_data *data = make_data(2, x[0], label[0], &error),
               *test = data ? make_data(3, x[1], label[1], &error) : NULL;
-    const int failed = !data || !test || train(data, test, &model, &error) ||
-                       yoke_model_save(model, file, &error) || yoke_model_load(file, &loaded, &error) ||
-                       yoke_evaluate(loaded, test, &score, &error);
-    if (failed) {
-        fprintf(stderr, "%s\n", error.message);
-    } else {
-        printf("%s of %zu columns: accuracy %.4f\n", yoke_model_name(loaded), yoke_model_columns(loaded),
+    int failed = !data || !test || train(data, test, &model, &error) ||
+                 yoke_model_save(model, file, &error) || yoke_model_load(file, &loaded, &error) ||
+                 yoke_evaluate(loaded, test, &score, &error);
+    if (!failed) {
+        printf("%s with %zu columns: accuracy %.4f\n", yoke_model_name(loaded), yoke_model_columns(loaded),
                score.accuracy);
-        yoke_predict(loaded, test, print_first, NULL, NULL);
+        failed = (int)yoke_predict(loaded, test, print_first, NULL, &error) != STOP;
     }
+    if (failed)
+        fprintf(stderr, "%s\n", error.message);
     yoke_model_free(loaded);
     yoke_model_free(model);
     yoke_data_free(test);
