@@ -13,7 +13,7 @@ evaluated() { # RUN
     sed -n 's/.*"kind":"eval","step":\([0-9]*\),.*/\1/p' "$1/metrics.jsonl" | paste -s -d ' '
 }
 
-@test "--steps N makes exactly N steps; evaluations and checkpoints happen at the requested steps" {
+@test "--steps N takes exactly N steps; evaluations and checkpoints happen at the requested steps" {
     for servers in 1 2; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --launch $((3 + servers)) --servers $servers --mode sync \
             --quorum 2 --steps 60 --eval-every 20 --checkpoint-every 25 --json --out run

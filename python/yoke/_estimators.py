@@ -251,7 +251,7 @@ class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
     epochs        passes over the data; None: 5, or more if that is needed to reach 1000 steps (small data sets need more epochs)
-    batch         examples per worker and step
+    batch         examples per worker per step
     lr            learning rate (default: 0.1 for sgd)
     optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
     l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss
@@ -280,7 +280,7 @@ class ClickModel(_TwoClasses, _Classifier):
 
     model         "fm:8" (factorization machine with 8 latent factors), "wide-deep:16", "deepfm:16", or a sum of branches such
                   as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
-    fields        array with the field number of each column, from 0, for models with `embed`; None: all have the same field
+    fields        array with the field number of each column, from 0, for models with `embed`; None: all columns are in one field
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """

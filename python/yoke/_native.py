@@ -235,7 +235,7 @@ def is_spec(x):
 
 
 def as_rows(x):
-    """x as an array, a CSR matrix or a spec: also lists, DataFrames and other sparse formats."""
+    """x as an array, a CSR matrix or a spec. Converts lists, DataFrames and other sparse formats."""
     rows = x if is_spec(x) else x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
     if not is_spec(rows) and not rows.shape:
         raise UsageError(f"the rows must be a matrix, an array of images or a spec, not {type(x).__name__}")
@@ -339,7 +339,7 @@ class Data:
 class Model:
     """A trained model. It makes predictions and returns its parameters as arrays with the names and shapes of PyTorch.
 
-    fields      the field number of each column of matrices, for models that use fields; None: all have the same field. Set it
+    fields      the field number of each column of matrices, for models that use fields; None: all columns are in one field. Set it
                 after `load`, because files do not contain it
     """
 
@@ -383,7 +383,7 @@ class Model:
             shape = tuple(tensor.shape[:tensor.rank])
             if tensor.data:
                 memory = (c_float * tensor.size).from_address(ctypes.addressof(tensor.data.contents))
-                memory._model = self  # the array keeps the model
+                memory._model = self  # the array keeps the model alive
                 array = np.frombuffer(memory, np.float32).reshape(shape)
             else:
                 array = np.empty(shape, np.float32)

@@ -71,7 +71,7 @@ class Run:
 
 
 def write_report(directories, path=None):
-    """`yoke report`: writes one HTML page about a run or several: run directories or yoke.Run. Returns its path."""
+    """Writes one HTML page about one or more runs, like `yoke report`, and returns its path. Runs are run directories or yoke.Run."""
     if isinstance(directories, (str, bytes, os.PathLike, Run)):
         directories = [directories]
     directories = [d.directory if isinstance(d, Run) else d for d in directories]
@@ -85,7 +85,7 @@ def write_report(directories, path=None):
     return done.stdout.strip().splitlines()[-1]
 
 
-# Names of other libraries, and those of yoke.
+# Option names of other libraries, and yoke's names for them.
 OTHER_NAMES = {"learning_rate": "lr", "batch_size": "batch", "n_epochs": "epochs", "max_iter": "epochs", "random_state": "seed",
                "n_jobs": "workers"}
 
