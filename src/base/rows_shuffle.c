@@ -1,7 +1,7 @@
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rows.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include <string.h>
 
 typedef struct {

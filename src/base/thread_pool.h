@@ -14,7 +14,7 @@
 #ifndef YK_BASE_THREAD_POOL_H
 #define YK_BASE_THREAD_POOL_H
 
-#include "base/thread.h"
+#include "base/team.h"
 #include <stddef.h>
 
 typedef struct yk_thread_pool yk_thread_pool;

@@ -19,8 +19,8 @@
 void yk_network_confine(const yk_config *c, bool joinable);
 bool yk_network_is_confined(void);
 
-/* For ranks, which need no preloaded library: "LD_PRELOAD=" and its previous value. */
-void yk_network_preload_before(char *out, size_t size);
+/* For ranks, which need no preloaded library: "LD_PRELOAD=" and its value before yk_network_confine(). */
+void yk_network_original_preload(char *out, size_t size);
 
 /* Reads the address of the name server of a job from RUN/join, for mpirun --ompi-server. The run directory is untrusted:
  * a name server on another host is YK_EUSAGE unless `any`. */

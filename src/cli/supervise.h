@@ -37,6 +37,6 @@ typedef struct {
 int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */
 
 /* Whether the processes have reported that the job ended, and how. */
-bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
+bool yk_job_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
 
 #endif

@@ -1,7 +1,7 @@
 #include "data/memory.h"
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/formats.h"
 #include <math.h>
 #include <stdlib.h>

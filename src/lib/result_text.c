@@ -127,10 +127,10 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
         fprintf(f,
                 "copies         %u hottest parameters per worker, merged every %.0f examples (%.0f steps)\n",
                 s->hot, s->merge_every, s->merge_steps);
-    if (r->watched.nprocesses)
-        print_verdict(f, &r->watched.verdict);
+    if (r->observation.nprocesses)
+        print_verdict(f, &r->observation.verdict);
     print_traffic(f, r);
-    print_processes(f, &r->watched);
+    print_processes(f, &r->observation);
     if (r->run_dir)
         fprintf(f, "run directory  %s\n", r->run_dir);
 }

@@ -25,7 +25,7 @@
 #define YK_MODEL_NET_H
 
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "kern/block.h"
 #include "kern/lanes.h"
 #include "model/model.h"

@@ -45,11 +45,11 @@ typedef struct {
     bool lockstep;             /* every push is answered */
     bool driven;
     bool prefetches; /* dense batches are copied: the feed may reuse their memory before they are computed */
-    uint32_t bias_key; /* the key of the bias of keyed groups; UINT32_MAX: none */
-    double timeout;    /* heartbeat timeout: seconds without a message after which a server is lost */
-    double alive;      /* seconds between heartbeats to servers */
-    yk_wait_kind wait; /* for messages */
-    yk_phases *phases; /* [threads] borrowed; NULL: not measured */
+    uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
+    double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
+    double heartbeat_every; /* seconds between heartbeats to servers */
+    yk_wait_kind wait;      /* for messages */
+    yk_phases *phases;      /* [threads] borrowed; NULL: not measured */
     const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
 } yk_remote_config;
 

@@ -9,7 +9,7 @@
 /* Whether a worker must wait before its first step (begin_every), because others have to take their first steps before it. */
 static bool begins_later(const yk_server *s, int worker)
 {
-    return s->updates < s->config.begin_every * (uint64_t)worker && s->config.assignment->nheld > 0;
+    return s->updates < s->config.stagger_steps * (uint64_t)worker && s->config.assignment->nheld > 0;
 }
 
 /* Leases a range of examples; *none_out: there is none for now. */

@@ -49,8 +49,8 @@ typedef struct {
 typedef struct {
     int peer;
     bool active, left, joined, lost;
-    double last_message, longest, alive_at, pushed_at,
-        gradient_waited; /* seconds that its last gradient waited for those of others */
+    double last_message, longest, alive_at, pushed_at;
+    double gradient_waited; /* seconds that its last gradient waited for those of others */
     uint64_t incarnation, messages, pushes, examples, late, came_last;
     uint64_t skipped; /* steps of the others while it was not active: no worker waits for it to catch up */
     double waited;

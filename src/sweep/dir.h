@@ -41,7 +41,7 @@ typedef enum {
 /* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan). Takes the lock. On
  * failure, call yk_sweep_dir_close() too. */
 yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out);
-void yk_sweep_dir_close(yk_sweep_dir *f);
+void yk_sweep_dir_close(yk_sweep_dir *d);
 
 /* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
 yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,

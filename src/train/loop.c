@@ -457,7 +457,7 @@ yk_status yk__train_worker(void *trainer, int me)
               .bursts =
                   t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
-              .begun = !yk__begin_every(t),
+              .begun = !yk__stagger_steps(t),
               .done = t->step,
               .next_check = t->step,
               .epoch = t->epoch,

@@ -82,7 +82,7 @@ typedef struct {
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
-    yk_observation watched;
+    yk_observation observation;
     yk_trained *trained; /* if caller->keep_model and training did not fail; else NULL */
 } yk_result;
 

@@ -4,7 +4,7 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/feed.h"
 #include "model/model.h"
 #include "observe/observe.h"
@@ -23,8 +23,9 @@ typedef struct {
 } yk__correct;
 
 typedef struct {
-    uint64_t steps, next,
-        rotate_at; /* next: the step of the next sample; rotate_at: recent samples become old */
+    uint64_t steps;
+    uint64_t next;      /* the step of the next sample */
+    uint64_t rotate_at; /* the step at which recent samples become old */
     yk__correct old, recent;
 } yk__accuracy;
 
@@ -223,10 +224,9 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* begin.c: after how many steps the next worker begins; 0: all begin at once. */
-uint64_t yk__begin_every(const yk__trainer *t);
-/* Whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: a worker has no
- * examples left, or waits for those of others, so the others need not wait. */
+/* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
+uint64_t yk__stagger_steps(const yk__trainer *t);
+/* Whether worker `worker` of this process may take its first step; waits a little if not. */
 bool yk__may_begin(yk__trainer *t, int worker);
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 
