@@ -2,10 +2,10 @@
  * behind.
  *
  * Example:
- *     yk_job_directory f;
- *     yk_status st = yk_job_dir_create(4, &f); // /dev/shm/yoke-XXXXXX, for 4 processes
+ *     yk_job_dir d;
+ *     yk_status st = yk_job_dir_create(4, &d); // /dev/shm/yoke-XXXXXX, for 4 processes
  *     if (!st)
- *         yk_job_dir_remove(&f);
+ *         yk_job_dir_remove(&d);
  *
  * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that and removes it. If
  * the cleaner is killed, too, the next launcher removes it. Each directory has a lock file, which its launcher keeps locked.

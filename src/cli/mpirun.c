@@ -136,7 +136,7 @@ static void pass_environment(yk_argv *w)
             add_two(w, "-x", names[i]);
 }
 
-/* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
+/* Ranks on one host use shared memory. Workers that join need TCP, which listens on a port. */
 static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
     const bool tcp = paths->name_server || !yk_network_is_confined();

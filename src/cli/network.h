@@ -26,7 +26,7 @@ void yk_network_original_preload(char *out, size_t size);
  * a name server on another host is YK_EUSAGE unless `any`. */
 yk_status yk_network_read_join(const char *path, bool any, char *out, size_t size);
 
-/* Why workers cannot join a job that has no name server; `library`: its MPI, as "Open MPI v5.0.7". */
+/* Why workers cannot join a job that has no name server; `library`: its MPI, for example "Open MPI v5.0.7". */
 void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, size_t size);
 
 /* Rejects host names that begin with '-' in --hosts (a,b:2) and in hostfiles: ssh would take them for options, and options

@@ -6,7 +6,7 @@
  *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
  *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as from waitpid()
  *     yk_job_outcome how;
- *     bool reported = yk_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
+ *     bool reported = yk_job_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
  *
  * Main thread of the launcher only.
  */

@@ -1,3 +1,4 @@
+/* yoke_model: trained models, their tensors, evaluation and predictions. */
 #include "lib/internal.h"
 
 #include "base/team.h"

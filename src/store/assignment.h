@@ -30,7 +30,7 @@ typedef struct {
     uint64_t examples, epochs; /* examples per epoch */
     uint64_t batch, longest;   /* examples of a step; of the longest lease */
     uint64_t unit;             /* examples that are always leased together; 0: any number */
-    uint64_t steps_left;       /* that may still be leased; UINT64_MAX: no limit */
+    uint64_t steps_left;       /* number of steps that may still be leased; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
     yk_lease *returned;
     size_t nreturned, returned_cap;

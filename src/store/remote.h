@@ -40,9 +40,10 @@ typedef struct {
     const int *peer; /* [servers] NULL: ranks 0 .. servers - 1. Borrowed */
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
-    int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with local SGD also the optimizer's state */
-    int channels, threads;     /* of this process; channels: 1, or one per thread */
-    bool lockstep;             /* every push is answered */
+    /* Number of arrays that are sent: 1, or with local SGD also the optimizer's state. */
+    int arrays[YK_MAX_GROUPS];
+    int channels, threads; /* of this process; channels: 1, or one per thread */
+    bool lockstep;         /* every push is answered */
     bool driven;
     bool prefetches; /* dense batches are copied: the feed may reuse their memory before they are computed */
     uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */

@@ -58,7 +58,7 @@ typedef struct {
     int servers;
     int first_client, clients; /* their ranks: after those of the servers, or the same */
     int threads, channels;     /* of each client (messages.h) */
-    int serving_threads;       /* that look up and apply parameters; 0 or 1: only the calling one */
+    int serving_threads;       /* threads that look up and apply parameters; 0 or 1: only the calling one */
     int ngroups;
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */

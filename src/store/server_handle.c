@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a worker must wait before its first step (begin_every), because others have to take their first steps before it. */
+/* Whether a worker must wait before its first step (stagger_steps), because others have to take their first steps before it. */
 static bool begins_later(const yk_server *s, int worker)
 {
     return s->updates < s->config.stagger_steps * (uint64_t)worker && s->config.assignment->nheld > 0;

@@ -8,14 +8,14 @@
  *                  sweep.csv, runs.csv, sweep.json, report.html
  *
  * Example:
- *     yk_sweep_dir f;
+ *     yk_sweep_dir d;
  *     yk_sweep_run_state state;
  *     json_t *summary = NULL;
- *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &f);
+ *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &d);
  *     if (!st)
- *         st = yk_sweep_dir_find(f.path, &plan.run[0], &state, &summary);
+ *         st = yk_sweep_dir_find(d.path, &plan.run[0], &state, &summary);
  *     json_decref(summary);
- *     yk_sweep_dir_close(&f);
+ *     yk_sweep_dir_close(&d);
  *
  * Not thread-safe.
  */

@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_status st = yk_infer(model, source, NULL, NULL, &score);      // evaluation
- *     st = yk_infer(model, source, each, user, &score);                // also calls each(user, &block) with probabilities
+ *     st = yk_infer(model, source, each, context, &score);             // also calls each(context, &block) with probabilities
  *
  * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
  * (YK_EDATA). Several threads may use the same model, each with its own source.

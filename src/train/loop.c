@@ -34,7 +34,7 @@ typedef struct {
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
-    bool begun;          /* begin.c */
+    bool begun;          /* stagger.c */
 } loop;
 
 /* ---- one step ---- */

@@ -37,7 +37,7 @@ typedef struct {
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 
-/* --profile: the time of worker 0 in the layers of a network, in descending order. The phases are in yk_result.watched. */
+/* --profile: the time of worker 0 in the layers of a network, in descending order. The phases are in yk_result.observation. */
 typedef struct {
     int nlines;
     yk_profile_line line[YK_MAX_PROFILE_LINES];
@@ -117,8 +117,8 @@ typedef struct {
     bool keep_model;                   /* result->trained is set */
     void *context;
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
-    bool (*metrics)(void *context,
-                    const yk_metrics_report *m); /* after each evaluation; true: save and end */
+    /* Called after each evaluation; true: save and end. */
+    bool (*metrics)(void *context, const yk_metrics_report *m);
 } yk_train_caller;
 
 /* YK_EINTERRUPTED: a signal arrived before the job began to train. */
