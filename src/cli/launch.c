@@ -376,8 +376,8 @@ static yk_status prepare(job *j, int argc, char **argv)
     const yk_config *c = j->config;
     int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
-    if (!st) /* checks the options before anything is started */
-        st = yk_plan_make(c, (int)n, yk_cores() / (int)n, &j->plan);
+    if (!st) /* checks the options before anything is started; n is 0 with a hostfile */
+        st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan);
     if (!st)
         st = yk_mpirun_find(&j->mpirun);
     if (!st && !c->hosts && !c->hostfile)
