@@ -32,6 +32,7 @@ typedef struct {
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
+/* Limits: points and tests on the live page; evaluations for warnings. */
 enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */

@@ -8,7 +8,7 @@
 #include "store/local.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 };
+enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; floats under one lock */
 
 /* A range of hot floats, which are merged under one lock. On its own cache line. */
 typedef struct {
