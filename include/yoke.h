@@ -241,8 +241,8 @@ YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke
 
 YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
-YOKE_API size_t
-yoke_model_outputs(const yoke_model *m); /* probabilities per example: 1 (class 1), or 1 per class */
+/* Probabilities per example: 1 (class 1), or 1 per class. */
+YOKE_API size_t yoke_model_outputs(const yoke_model *m);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
  * frees it with free(); NULL: out of memory. */
 YOKE_API char *yoke_model_torch(const yoke_model *m);
@@ -256,8 +256,8 @@ typedef struct {
     const float *data; /* belongs to the model; NULL: stored in another order, use yoke_model_tensor_copy() */
 } yoke_tensor;
 
-YOKE_API int yoke_model_tensor_at(const yoke_model *m, size_t i,
-                                  yoke_tensor *out); /* returns 0 if i is too large */
+/* Returns 0 if i is too large. */
+YOKE_API int yoke_model_tensor_at(const yoke_model *m, size_t i, yoke_tensor *out);
 YOKE_API void yoke_model_tensor_copy(const yoke_model *m, size_t i, float *out); /* out: [size] */
 
 typedef struct {

@@ -93,7 +93,7 @@ teardown() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     run mpirun.openmpi --oversubscribe -n 2 --mca btl tcp "$YOKE" train --model softmax --data 'synth:digits?examples=20' --out none
     [ "$status" -ne 0 ]
-    grep -qE "yoke: error: process [01]: MPI could not start .* yoke train --launch 2" <<<"$output"
+    grep -qE "yoke: error: rank [01]: MPI could not start .* yoke train --launch 2" <<<"$output"
 }
 
 @test "several processes on a host without ssh" {

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/feed.h"
 
 enum { MAX_WORKERS = 8 };

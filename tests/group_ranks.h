@@ -153,7 +153,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .lockstep = j->lockstep,
                                .bias_key = j->model.bias_key,
                                .timeout = 20.0,
-                               .alive = 1.0};
+                               .heartbeat_every = 1.0};
     for (int g = 0; g < GROUPS; g++) {
         config.group[g] = j->model.group[g];
         config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;

@@ -253,7 +253,7 @@ static void faults(void **state)
     expect(YK_EUSAGE, csv("1,x,2\n0,y,3\n", ""), "not numeric: 2; add categorical=2");
     expect(YK_EUSAGE, csv("y,a\n1,2\n", "?label=z"), "label: no column 'z'; the columns are: y, a");
     expect(YK_EUSAGE, csv("1,2\n", "?ignore=2,7"),
-           "ignore: no column '7'; there are 2 columns without names");
+           "ignore: no column '7'; the columns have no names, only numbers from 1 to 2");
     expect(YK_EUSAGE, csv("1,2\n", "?ignore=2-1"), "no column '2-1'");
     expect(YK_EUSAGE, csv("1,2\n", "?numeric=2&ignore=2"), "column 2 is listed twice");
     expect(YK_EUSAGE, csv("1,2\n", "?label=1-2"), "must be one column");

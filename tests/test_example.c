@@ -390,7 +390,7 @@ static void example_with_other_names(void **state)
         for (size_t k = 0; k < 3; k++)
             assert_int_equal(rows.field[rows.start[rows.n - 1] + k], fields[k]);
         assert_int_equal(decode_named(&bad, &names, &rows), YK_EDATA);
-        assert_non_null(strstr(yk_error(), "field 65536 is not from 0 to 65535"));
+        assert_non_null(strstr(yk_error(), "field 65536 is not in the range 0 to 65535"));
         assert_int_equal(decode_named(&shorter, &names, &rows), YK_EDATA);
         assert_non_null(strstr(yk_error(), "3 indices but 2 fields"));
         yk_rows_fini(&rows);

@@ -90,7 +90,7 @@ static void converted(void **state)
     snprintf(spec, sizeof spec, "tfrecord:%s?nfields=5", in_directory("tfrecord"));
     yk_dataset d;
     assert_int_equal(yk_dataset_open(spec, YK_SPLIT_TRAIN, &all, YK_STREAM_NEVER, &d), YK_EDATA);
-    assert_message("field 9 is not from 0 to 4");
+    assert_message("field 9 is not in the range 0 to 4");
 }
 
 /* A cache of version 2 does not have the number of fields: it is counted. */

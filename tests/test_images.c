@@ -414,7 +414,7 @@ static void bad_image_records_are_reported(void **state)
     assert_message("remature end of");
     yk_rows_fini(&rows);
     assert_error(read_all(spec, &(yk_source_options){.skip_bad = 1}, 7, &rows, NULL), YK_EDATA,
-                 "the label 9 is not from 1 to 5 (options base and classes)");
+                 "the label 9 is not in the range 1 to 5 (options base and classes)");
     yk_rows_fini(&rows);
     assert_int_equal(read_all(spec, &(yk_source_options){.skip_bad = 2}, 7, &rows, &bad), YK_OK);
     assert_int_equal(rows.n, 4);

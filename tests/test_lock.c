@@ -119,7 +119,8 @@ static void invalid_lock_files(void **state)
     assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_ESYSTEM, "with this name exists");
     assert_int_equal(rmdir(in_directory("lock")), 0);
     put(in_directory("lock"), "mine", 4); /* of another program */
-    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_EUSAGE, "yoke did not write the file lock");
+    assert_error(yk_lock_acquire(directory, 0.0, &lock), YK_EUSAGE,
+                 "the file lock there was not written by yoke");
     assert_int_equal(get_file(in_directory("lock"), text, sizeof text), 4);
     /* a damaged owner, longer than a valid one, in a file that no process has locked */
     char *noise = malloc(100000);

@@ -33,9 +33,9 @@ static const uint32_t keys[2] = {33762577, 4000000000u};
 /* 2.5 MB, so that it is written in several chunks: element i is i. */
 #define LONG 312501u
 
-static yk_status count_up(void *user, uint64_t offset, void *to, size_t n)
+static yk_status count_up(void *context, uint64_t offset, void *to, size_t n)
 {
-    (void)user;
+    (void)context;
     for (size_t i = 0; i < n / 8; i++)
         ((uint64_t *)to)[i] = offset / 8 + i;
     return YK_OK;
@@ -312,9 +312,9 @@ static void test_full_disk_keeps_the_old_file(void **state)
     assert_int_equal(entries(), 1); /* and no temporary file is left */
 }
 
-static yk_status give_up(void *user, uint64_t offset, void *to, size_t n)
+static yk_status give_up(void *context, uint64_t offset, void *to, size_t n)
 {
-    (void)user;
+    (void)context;
     memset(to, 0, n);
     return offset ? yk_fail(YK_EDIVERGED, "the source failed") : YK_OK;
 }

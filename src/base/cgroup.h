@@ -33,8 +33,8 @@ typedef struct {
     double cores;       /* CPU seconds per second; 0: no limit */
     double memory;      /* bytes; 0: no limit */
     double memory_left; /* bytes that can still be allocated; HUGE_VAL: no limit */
-    uint64_t
-        oom_kills; /* processes that the kernel has killed since the cgroup was created, because it reached its memory limit */
+    /* Processes that the kernel has killed since the cgroup was created, because it reached its memory limit. */
+    uint64_t oom_kills;
     double throttled; /* seconds so far in which the limit kept threads from running, summed over cores */
 } yk_limits;
 

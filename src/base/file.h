@@ -35,8 +35,8 @@ typedef struct yk_file yk_file;
 
 yk_status yk_file_create(const char *path, yk_file **out); /* close() replaces `path` */
 yk_status yk_file_append(const char *path, yk_file **out); /* writes to the end of `path`, in place */
-yk_status yk_file_create_in(const char *dir, const char *name,
-                            yk_file **out); /* dir NULL: yk_file_create(name) */
+/* dir NULL: the same as yk_file_create(name). */
+yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);

@@ -23,8 +23,8 @@ typedef struct {
     ssize_t (*read)(void *self, int fd, void *buf, size_t n);
     ssize_t (*write)(void *self, int fd, const void *buf, size_t n);
     int (*sync)(void *self, int fd); /* fsync() */
-    int (*stat)(void *self, int dir, const char *path, struct stat *s,
-                int flags); /* fstatat(); with AT_EMPTY_PATH fstat() */
+    /* fstatat(); with AT_EMPTY_PATH, fstat() */
+    int (*stat)(void *self, int dir, const char *path, struct stat *s, int flags);
     int (*make_dir)(void *self, int dir, const char *path, mode_t mode);                   /* mkdirat() */
     int (*rename)(void *self, int from_dir, const char *from, int to_dir, const char *to); /* renameat() */
     int (*exchange)(void *self, int dir, const char *a, const char *b); /* renameat2(): RENAME_EXCHANGE */

@@ -197,8 +197,8 @@ yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out)
     if (fd < 0)
         return yk_fail_in(dir, name, "cannot open", errno);
     yk_status st = is_foreign(fd) ? yk_fail(YK_EUSAGE,
-                                            "%s: yoke did not write the file %s there, which it would "
-                                            "replace; choose another directory",
+                                            "%s: the file %s there was not written by yoke and would be "
+                                            "replaced; choose another directory",
                                             dir, name)
                                   : wait_for(fd, dir, seconds, true, &has_locks);
     if (!st && has_locks) {

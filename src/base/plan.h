@@ -44,17 +44,18 @@ typedef struct {
     bool joinable;           /* workers may join the running job */
 
     /* steps */
-    uint64_t batch;              /* examples per worker and step */
-    uint64_t global_batch;       /* per step: of all workers, or of the quorum; asynchronous: one batch */
-    uint64_t gradients_per_step; /* asynchronous: 1 */
-    uint64_t steps, epochs;      /* UINT64_MAX: no limit; at least one of them is limited */
+    uint64_t batch; /* examples per worker and step */
+    /* The batches of all workers, or of the quorum. An asynchronous step uses only one. */
+    uint64_t global_batch;
+    uint64_t gradients_per_step;           /* asynchronous: 1 */
+    uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */
     double worker_timeout;    /* the same, for servers that wait for a worker */
-    double
-        server_timeout; /* the same, for workers that wait for a server; longer, so that the server can name a missing worker */
+    /* The same, for workers that wait for a server; longer, so that the server can name a missing worker. */
+    double server_timeout;
     double heartbeat_every;    /* interval of heartbeats during a long computation */
     double startup_timeout;    /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */

@@ -1,7 +1,7 @@
 /* Examples as plain data: a growable block of rows, and a batch that points into one.
  *
  * Dense rows are [n][dim] of u8 (pixels stay bytes; x = byte * scale) or of f32. Sparse rows are CSR: row r has the entries
- * start[r] .. start[r+1] of index[], value[] and field[]. value is NULL while every value so far is 1; field is NULL while
+ * start[r] .. start[r+1] - 1 of index[], value[] and field[]. value is NULL while every value so far is 1; field is NULL while
  * no row has field numbers. The entries of a row ascend by (index, field), and no such pair occurs twice. Labels are
  * class numbers from 0; with two classes 0 is negative, 1 is positive.
  *
@@ -75,14 +75,14 @@ typedef struct {
     uint16_t *field; /* [start[n]] or NULL: one field */
     int32_t *label;  /* [n] */
     float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label from */
-    bool
-        raw_keys; /* sparse: frequent keys may be anywhere in the table, so kernels prefetch all parameters */
+    /* Sparse: frequent keys may be anywhere in the table, so kernels prefetch all parameters. */
+    bool raw_keys;
     /* memory */
     size_t cap[YK_ROWS_ARRAYS]; /* allocated elements */
     float *spare;               /* values of the reserved row while value is NULL */
     size_t spare_cap;
-    void *
-        map; /* the mapping that contains the arrays (binary cache); NULL: they were allocated with malloc() */
+    /* The mapping that contains the arrays (binary cache); NULL: they were allocated with malloc(). */
+    void *map;
     size_t map_size;
 } yk_rows;
 
@@ -102,7 +102,7 @@ yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
 yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
 
-/* Appends rows `first` .. `first + n` of `from`, which has the same kind. */
+/* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
 /* Serializes all rows, for another process; the caller frees the bytes with free(). Unpacking creates a block that borrows

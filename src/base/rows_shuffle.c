@@ -1,7 +1,8 @@
+/* Shuffles sparse rows (rows.h): each thread copies its part of the new order. */
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/rows.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include <string.h>
 
 typedef struct {

@@ -14,7 +14,7 @@
 #ifndef YK_BASE_THREAD_POOL_H
 #define YK_BASE_THREAD_POOL_H
 
-#include "base/thread.h"
+#include "base/team.h"
 #include <stddef.h>
 
 typedef struct yk_thread_pool yk_thread_pool;
@@ -28,7 +28,7 @@ void yk_thread_pool_run(yk_thread_pool *p, void (*part)(void *context, int me, i
 int yk_thread_pool_threads(const yk_thread_pool *p); /* NULL: 1 */
 yk_team *yk_thread_pool_team(yk_thread_pool *p);     /* NULL: NULL */
 
-/* Part `me` of `all` of *begin .. *end, in multiples of `unit`. */
+/* Part `me` of `all` of the range [*begin, *end), in multiples of `unit`. */
 static inline void yk_part_of_range(size_t *begin, size_t *end, size_t unit, int me, int all)
 {
     const size_t from = *begin, units = (*end - from + unit - 1) / unit;

@@ -52,8 +52,8 @@ void yk_argument_text(const yk_argument *a, const char *value);  /* const char *
 void yk_argument_int(const yk_argument *a, const char *value);   /* int64_t; accepts 1e6, 100k and 2m */
 void yk_argument_split(const yk_argument *a, const char *value); /* yoke_split */
 void yk_argument_quiet(const yk_argument *a, const char *value); /* --quiet of all commands */
-void yk_argument_option(const yk_argument *a,
-                        const char *value); /* yoke_options: sets the option of that name */
+/* For yoke_options: sets the option of that name. */
+void yk_argument_option(const yk_argument *a, const char *value);
 
 /* Reports a usage error and ends the program with status 2. */
 _Noreturn void yk_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

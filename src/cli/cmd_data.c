@@ -274,7 +274,7 @@ static const struct {
      "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
      "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
      "\n"
-     "The same SPEC gives the same bytes on every machine. yoke train can use synth:\n"
+     "The same SPEC gives the same bytes on every platform. yoke train can use synth:\n"
      "data without a file."},
     {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
      "Examples:\n"

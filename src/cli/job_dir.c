@@ -116,7 +116,7 @@ static pid_t start_cleaner(const char *path)
     _exit(0);
 }
 
-yk_status yk_job_dir_create(int64_t processes, yk_job_directory *out)
+yk_status yk_job_dir_create(int64_t processes, yk_job_dir *out)
 {
     const char *other = getenv("TMPDIR"), *base[] = {"/dev/shm", other && *other ? other : "/tmp"};
     char *path = out->path;
@@ -140,15 +140,15 @@ yk_status yk_job_dir_create(int64_t processes, yk_job_directory *out)
     return st;
 }
 
-void yk_job_dir_remove(yk_job_directory *f)
+void yk_job_dir_remove(yk_job_dir *d)
 {
-    if (f->cleaner > 0) {
-        kill(f->cleaner, SIGKILL);
-        waitpid(f->cleaner, NULL, 0);
+    if (d->cleaner > 0) {
+        kill(d->cleaner, SIGKILL);
+        waitpid(d->cleaner, NULL, 0);
     }
-    remove_all(f->path);
-    if (f->lock >= 0)
-        close(f->lock);
+    remove_all(d->path);
+    if (d->lock >= 0)
+        close(d->lock);
 }
 
 /* The launcher holds the lock for as long as it lives. */

@@ -2,10 +2,10 @@
  * behind.
  *
  * Example:
- *     yk_job_directory f;
- *     yk_status st = yk_job_dir_create(4, &f); // /dev/shm/yoke-XXXXXX, for 4 processes
+ *     yk_job_dir d;
+ *     yk_status st = yk_job_dir_create(4, &d); // /dev/shm/yoke-XXXXXX, for 4 processes
  *     if (!st)
- *         yk_job_dir_remove(&f);
+ *         yk_job_dir_remove(&d);
  *
  * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that and removes it. If
  * the cleaner is killed, too, the next launcher removes it. Each directory has a lock file, which its launcher keeps locked.
@@ -25,11 +25,11 @@ typedef struct {
     char path[PATH_MAX]; /* "": none */
     int lock;
     pid_t cleaner; /* -1: none */
-} yk_job_directory;
+} yk_job_dir;
 
 /* Makes it in /dev/shm if there is enough space for this number of processes, else in TMPDIR. */
-yk_status yk_job_dir_create(int64_t processes, yk_job_directory *out);
-void yk_job_dir_remove(yk_job_directory *f);
+yk_status yk_job_dir_create(int64_t processes, yk_job_dir *out);
+void yk_job_dir_remove(yk_job_dir *d);
 
 /* In a process of the job: ends the process when the launcher dies. On other hosts, where the directory does not exist, the
  * daemons of mpirun do that. */

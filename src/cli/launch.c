@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "base/wait.h"
 #include "cli/cli.h"
 #include "cli/failure.h"
@@ -40,12 +40,12 @@ typedef struct {
     yk_plan plan;
     yk_mpirun mpirun;
     yk_argv command;
-    yk_job_directory directory;
-    char ended[PATH_MAX + 8];   /* job_status.h */
-    char out[PATH_MAX];         /* the run directory, the same for all attempts */
-    char names[PATH_MAX + 8];   /* RUN/join: has the address of the name server */
-    char server[PATH_MAX + 16]; /* name server, as an argument of mpirun; "": none */
-    pid_t names_pid;            /* -1: none */
+    yk_job_dir directory;
+    char ended[PATH_MAX + 8];        /* job_status.h */
+    char out[PATH_MAX];              /* the run directory, the same for all attempts */
+    char join_file[PATH_MAX + 8];    /* RUN/join: has the address of the name server */
+    char name_server[PATH_MAX + 16]; /* as an argument of mpirun; "": none */
+    pid_t name_server_pid;           /* -1: none */
 } job;
 
 bool yk_launch_wanted(const yk_config *c)
@@ -260,7 +260,7 @@ static outcome attempt(const job *j, int64_t number, bool *connected)
     const yk_status written = yk_output_filter_end(&filter);
     *connected |= filter.connected;
     yk_job_outcome how = {.error = ""};
-    const bool reported = yk_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
+    const bool reported = yk_job_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
     outcome o =
         reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *connected);
     if (o.exit && *filter.died) {
@@ -320,7 +320,7 @@ static void set_joinable(const job *j)
     char path[PATH_MAX], library[96] = "", reason[240];
     unsetenv("YK_JOINABLE");
     unsetenv("YK_NOT_JOINABLE");
-    if (j->names_pid > 0) {
+    if (j->name_server_pid > 0) {
         setenv("YK_JOINABLE", "1", 1);
     } else if (j->plan.joinable && !j->config->join) {
         yk_mpi_describe(j->mpirun.mpi, path, sizeof path, library, sizeof library);
@@ -376,8 +376,8 @@ static yk_status prepare(job *j, int argc, char **argv)
     const yk_config *c = j->config;
     int64_t n = 0;
     yk_status st = yk_job_processes(c, &n);
-    if (!st) /* checks the options before anything is started */
-        st = yk_plan_make(c, (int)n, yk_cores() / (int)n, &j->plan);
+    if (!st) /* checks the options before anything is started; n is 0 with a hostfile */
+        st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan);
     if (!st)
         st = yk_mpirun_find(&j->mpirun);
     if (!st && !c->hosts && !c->hostfile)
@@ -393,17 +393,17 @@ static yk_status prepare(job *j, int argc, char **argv)
     if (!st && c->hostfile)
         st = yk_network_check_hostfile(c->hostfile);
     if (!st && c->join)
-        st = yk_network_read_join(j->names, c->network && strcmp(c->network, "any") == 0, j->server,
-                                  sizeof j->server);
+        st = yk_network_read_join(j->join_file, c->network && strcmp(c->network, "any") == 0, j->name_server,
+                                  sizeof j->name_server);
     if (!st)
         yk_network_confine(c, joinable || c->join);
     if (!st && joinable && !(st = yk_dir_make(j->out)))
-        j->names_pid = start_name_server(j->names, j->directory.path);
-    if (j->names_pid > 0)
-        snprintf(j->server, sizeof j->server, "file:%s", j->names);
+        j->name_server_pid = start_name_server(j->join_file, j->directory.path);
+    if (j->name_server_pid > 0)
+        snprintf(j->name_server, sizeof j->name_server, "file:%s", j->join_file);
     if (!st)
         set_joinable(j);
-    const yk_job_paths paths = {j->directory.path, j->out, *j->server ? j->server : NULL, &j->plan};
+    const yk_job_paths paths = {j->directory.path, j->out, *j->name_server ? j->name_server : NULL, &j->plan};
     return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
@@ -430,10 +430,10 @@ static int run(const job *j)
 
 static void clean_up(job *j)
 {
-    if (j->names_pid > 0) {
-        kill(j->names_pid, SIGKILL);
-        waitpid(j->names_pid, NULL, 0);
-        unlink(j->names);
+    if (j->name_server_pid > 0) {
+        kill(j->name_server_pid, SIGKILL);
+        waitpid(j->name_server_pid, NULL, 0);
+        unlink(j->join_file);
     }
     if (*j->directory.path)
         yk_job_dir_remove(&j->directory);
@@ -442,9 +442,9 @@ static void clean_up(job *j)
 
 int yk_launch(const yk_config *c, int argc, char **argv)
 {
-    job j = {.config = c, .names_pid = -1};
+    job j = {.config = c, .name_server_pid = -1};
     yk_status st = choose_run_dir(c, j.out, sizeof j.out);
-    snprintf(j.names, sizeof j.names, "%s/join", j.out);
+    snprintf(j.join_file, sizeof j.join_file, "%s/join", j.out);
     set_environment();
     if (!st)
         st = prepare(&j, argc, argv);

@@ -1,3 +1,4 @@
+/* The program: finds the command and runs it; signals, errors and exit status. */
 #include "cli/cli.h"
 
 #include "base/clock.h"

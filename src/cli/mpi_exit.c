@@ -24,7 +24,7 @@ static void report(void)
     if (!atomic_exchange(&expected, false))
         return;
     snprintf(text, sizeof text,
-             "process %d: MPI could not start (MPI_Init failed); the messages of MPI say why; check the "
+             "rank %d: MPI could not start (MPI_Init failed); the messages of MPI say why; check the "
              "parameters of mpirun and "
              "those in the environment (OMPI_MCA_...), or let yoke choose them: yoke train --launch %d",
              yk_comm_expected_rank(), yk_comm_expected());

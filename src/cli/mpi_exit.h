@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 void yk_mpi_exit_expect(bool on);
-_Noreturn void
-yk_mpi_exit(int status); /* what _exit() calls; defined in main.c, so that only the program overrides it */
+/* What _exit() calls; defined in main.c, so that only the program overrides it. */
+_Noreturn void yk_mpi_exit(int status);
 
 #endif

@@ -136,15 +136,15 @@ static void pass_environment(yk_argv *w)
             add_two(w, "-x", names[i]);
 }
 
-/* Ranks on one machine use shared memory. Workers that join need TCP, which listens on a port. */
+/* Ranks on one host use shared memory. Workers that join need TCP, which listens on a port. */
 static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
-    const bool tcp = paths->names || !yk_network_is_confined();
+    const bool tcp = paths->name_server || !yk_network_is_confined();
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
         add_all(w, tcp ? "--mca btl self,vader,tcp" : "--mca btl self,vader");
     if (yk_network_is_confined()) {
         char text[4096];
-        yk_network_preload_before(text, sizeof text);
+        yk_network_original_preload(text, sizeof text);
         add_two(w, "-x", text);
     }
 }
@@ -165,8 +165,8 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
     else /* a link that is down ends the job within seconds */
         add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
                    "--mca oob_tcp_keepalive_probes 3");
-    if (paths->names) {
-        add_two(w, "--ompi-server", paths->names);
+    if (paths->name_server) {
+        add_two(w, "--ompi-server", paths->name_server);
         /* by default, waiting for a worker to join fails after 300 s */
         add_all(w, "--mca pmix_base_exchange_timeout 1000000");
     }

@@ -35,9 +35,9 @@ yk_status yk_mpirun_find(yk_mpirun *out);
 
 /* Borrowed. */
 typedef struct {
-    const char *directory; /* for temporary files on this host (job_dir.h) */
-    const char *out;       /* the run directory */
-    const char *names;     /* the address of the name server, or "file:" and a file with it; NULL: none */
+    const char *directory;   /* for temporary files on this host (job_dir.h) */
+    const char *out;         /* the run directory */
+    const char *name_server; /* the address of the name server, or "file:" and a file with it; NULL: none */
     const yk_plan *plan;
 } yk_job_paths;
 

@@ -81,7 +81,7 @@ bool yk_network_is_confined(void)
     return getenv(YK_LOOPBACK) != NULL;
 }
 
-void yk_network_preload_before(char *out, size_t size)
+void yk_network_original_preload(char *out, size_t size)
 {
     const char *preload = getenv("LD_PRELOAD"), *rest = preload ? strchr(preload, ':') : NULL;
     snprintf(out, size, "LD_PRELOAD=%s", rest ? rest + 1 : "");

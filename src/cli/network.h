@@ -19,14 +19,14 @@
 void yk_network_confine(const yk_config *c, bool joinable);
 bool yk_network_is_confined(void);
 
-/* For ranks, which need no preloaded library: "LD_PRELOAD=" and its previous value. */
-void yk_network_preload_before(char *out, size_t size);
+/* For ranks, which need no preloaded library: "LD_PRELOAD=" and its value before yk_network_confine(). */
+void yk_network_original_preload(char *out, size_t size);
 
 /* Reads the address of the name server of a job from RUN/join, for mpirun --ompi-server. The run directory is untrusted:
  * a name server on another host is YK_EUSAGE unless `any`. */
 yk_status yk_network_read_join(const char *path, bool any, char *out, size_t size);
 
-/* Why workers cannot join a job that has no name server; `library`: its MPI, as "Open MPI v5.0.7". */
+/* Why workers cannot join a job that has no name server; `library`: its MPI, for example "Open MPI v5.0.7". */
 void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, size_t size);
 
 /* Rejects host names that begin with '-' in --hosts (a,b:2) and in hostfiles: ssh would take them for options, and options

@@ -9,7 +9,7 @@
 /* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
 static const double grace = 1.0, result_grace = 10.0;
 
-bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out)
+bool yk_job_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out)
 {
     const bool in_file = yk_job_outcome_read(ended, out);
     if (!in_file && o->ended >= 0)
@@ -92,7 +92,7 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
         yk_job_outcome how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
-        if (yk_has_ended(o, ended, &how) && v->over == 0.0)
+        if (yk_job_has_ended(o, ended, &how) && v->over == 0.0)
             v->over = now;
         if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
             v->forwarded = now;

@@ -6,7 +6,7 @@
  *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
  *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as from waitpid()
  *     yk_job_outcome how;
- *     bool reported = yk_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
+ *     bool reported = yk_job_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
  *
  * Main thread of the launcher only.
  */
@@ -37,6 +37,6 @@ typedef struct {
 int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */
 
 /* Whether the processes have reported that the job ended, and how. */
-bool yk_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
+bool yk_job_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
 
 #endif

@@ -75,7 +75,7 @@ static void score_text(const yk_sweep_result *r, char *out, size_t size)
            loss = yk_sweep_result_number(r, "test_loss"), train = yk_sweep_result_number(r, "train_loss");
     int n = 0;
     if (isfinite(accuracy))
-        n = snprintf(out, size, "%.2f %%, test loss %.4f", 100.0 * accuracy, loss);
+        n = snprintf(out, size, "accuracy %.2f %%, test loss %.4f", 100.0 * accuracy, loss);
     else
         n = snprintf(out, size, "training loss %.4f", train);
     if (isfinite(auc) && n > 0 && (size_t)n < size)

@@ -47,6 +47,7 @@ typedef struct {
     uint64_t messages_sent, messages_received;
 } yk_traffic;
 
+/* ACCEPTS: a second thread calls yk_comm_accept(), so that workers can join. */
 typedef enum { YK_COMM_SINGLE, YK_COMM_ACCEPTS } yk_comm_kind;
 
 /* A message in flight. Owned by the caller, which must not move it until the operation is done. */

@@ -1,3 +1,5 @@
+/* What a rank knows about the other processes of a job without messages: their hosts and process ids, and whether they are
+ * alive. */
 #include "comm/comm_internal.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* MPI, loaded at run time: the program itself is not linked to MPI and runs on machines without it.
+/* MPI, loaded at run time: the program itself is not linked to MPI and runs on hosts without it.
  *
  * Example:
  *     const yk_transport_ops *mpi;

@@ -17,8 +17,8 @@
 #include "base/rows.h"
 
 typedef struct {
-    uint64_t examples;    /* that were examined; 0: nothing was checked */
-    uint32_t classes;     /* that occur among the labels of all rows */
+    uint64_t examples;    /* number of examined examples; 0: nothing was checked */
+    uint32_t classes;     /* number of classes that occur among the labels of all rows */
     uint32_t only_class;  /* if there is only one: its number */
     uint32_t first_class; /* the smallest label */
     struct { /* the class whose share of the test set differs most from its share of the training set */
@@ -32,11 +32,12 @@ typedef struct {
     struct { /* the column with the largest value, and its root mean square */
         int64_t column;
         double size;
-        double much_smaller; /* share of the values of other columns that are not even a thousandth of it */
+        /* Share of the values of other columns that are smaller than a thousandth of it. */
+        double much_smaller;
     } large;
     bool constant;          /* all examined rows have the same features */
     double overlap;         /* share of the test examples that are training examples; 0: none, or not known */
-    int64_t column;         /* that alone predicts the label; -1: none */
+    int64_t column;         /* a column that alone predicts the label; -1: none */
     double column_accuracy; /* its accuracy, and that of always predicting the majority class */
     double majority;
     uint64_t hashed_into; /* columns that keys are hashed into; 0: not hashed */

@@ -98,7 +98,7 @@ __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *
         return yk__text_bad(r, at, "more than %zu columns", s->ncolumns);
     yk__csv_name(s, column, name);
     if (why == YK__CSV_AFTER_QUOTE)
-        return yk__text_bad(r, at, "%s: text after the closing quote; write a quote inside quotes twice",
+        return yk__text_bad(r, at, "%s: text after the closing quote; inside quotes, write a quote as \"\"",
                             name);
     if (s->text.quoted)
         return yk__text_bad(r, at, "%s: the quote is not closed", name);

@@ -133,7 +133,7 @@ static inline yk__csv_result yk__csv_field(const char *p, const char *end, char 
     return YK__CSV_FIELD;
 }
 
-/* Without blanks around it. */
+/* Removes blanks at both ends. */
 static inline void yk__csv_trim(const char **text, size_t *n)
 {
     for (; *n && (**text == ' ' || **text == '\t'); --*n)

@@ -104,7 +104,7 @@ static bool read_fields(fitting *f, uint64_t number, const char *line, const cha
         if (role == YK__CSV_NUMERIC && !missing && !yk__csv_number(text, n, &f->number[i]))
             return bad_line(f, number, i, "not a number");
     }
-    return p == end || bad_line(f, number, s->ncolumns - 1, "more columns follow");
+    return p == end || bad_line(f, number, s->ncolumns - 1, "followed by more columns");
 }
 
 static yk_status add_line(fitting *f)

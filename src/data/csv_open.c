@@ -183,7 +183,7 @@ static yk_status fail_column(const yk__csv *s, const yk_spec *spec, const char *
     if (s->header)
         return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s%s", spec->text, key, word,
                        list, n >= 300 ? ", ..." : "");
-    return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; there are %zu columns without names; the first is 1",
+    return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
                    spec->text, key, word, s->ncolumns);
 }
 

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/perm.h"
 #include "base/sync.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/formats.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  *
  * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
  * they are loaded; their epochs permute groups of 16 neighboring rows. In synchronous training, global batch number s of N
- * workers with batch size b has positions s N b .. (s + 1) N b of that order, and worker w gets the w-th group of b of them.
+ * workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker w gets the w-th group of b of them.
  * So N workers see the same examples as one worker with an N times larger batch. In asynchronous training, workers lease ranges
  * of positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
  *

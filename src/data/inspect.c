@@ -133,7 +133,7 @@ static yk_status count_labels(pass *w, const yk_rows *rows)
     for (size_t r = 0; r < rows->n; r++) {
         int32_t label = rows->label[r];
         if (label < 0 || label >= MAX_CLASSES)
-            return yk_fail(YK_EDATA, "record %llu: class %d is not from 0 to %d",
+            return yk_fail(YK_EDATA, "record %llu: class %d is not in the range 0 to %d",
                            (unsigned long long)(w->out->examples + r + 1), label, MAX_CLASSES - 1);
         max = label > max ? label : max;
     }

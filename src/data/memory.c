@@ -1,7 +1,7 @@
 #include "data/memory.h"
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/formats.h"
 #include <math.h>
 #include <stdlib.h>
@@ -208,8 +208,10 @@ yk_status yk_memory_check(yk_memory_data *m)
     if (!rows->n || !rows->dim)
         return yk_fail(YK_EDATA, "the data has no %s", rows->n ? "columns" : "rows");
     if (rows->dim >= INT32_MAX || rows->n >= UINT32_MAX)
-        return yk_fail(YK_EUSAGE, "the data has %zu rows and %zu columns; at most 2^32 - 2 and 2^31 - 2 fit",
-                       rows->n, rows->dim);
+        return yk_fail(
+            YK_EUSAGE,
+            "the data has %zu rows and %zu columns; at most 2^32 - 2 rows and 2^31 - 2 columns are supported",
+            rows->n, rows->dim);
     if (m->height && m->channels * m->height * m->width != rows->dim)
         return yk_fail(YK_EUSAGE, "images of %zu channels, %zux%zu pixels do not have %zu columns",
                        m->channels, m->height, m->width, rows->dim);

@@ -1,3 +1,4 @@
+/* Readers that several formats share: of files in blocks, and of rows that are in memory (formats.h). */
 #include "data/formats.h"
 
 yk_status yk__file_blocks(yk__file_source *s, uint64_t block_bytes)

@@ -65,8 +65,8 @@ typedef struct {
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
     yk_status (*reader_open)(yk_reader *r); /* * */
     void (*reader_close)(yk_reader *r);     /* * */
-    yk_status (*reader_check)(
-        const yk_reader *r); /* * at the end of a block: YK_EDATA if the file has changed */
+    /* * At the end of a block: YK_EDATA if the file has changed. */
+    yk_status (*reader_check)(const yk_reader *r);
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
     void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
     yk_status (*verify)(const yk_source *s); /* * checks every checksum, which open() does not */

@@ -38,8 +38,8 @@ void yk_spec_fini(yk_spec *spec);
 /* An option's value; `fallback` if it is not given. After the first bad option the others are ignored. */
 uint64_t yk_spec_u64(yk_spec *spec, const char *key, uint64_t fallback, uint64_t min, uint64_t max);
 double yk_spec_real(yk_spec *spec, const char *key, double fallback, double min, double max);
-int yk_spec_choice(yk_spec *spec, const char *key, const char *choices,
-                   int fallback); /* "crop pad": 0 or 1 */
+/* The index of the value in a list of words: 0 or 1 for "crop pad". */
+int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fallback);
 const char *yk_spec_text(const yk_spec *spec, const char *key, const char *fallback);
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys);
 

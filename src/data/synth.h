@@ -60,8 +60,8 @@ typedef struct {
     uint64_t features; /* nnz .. 2^32 - 1 */
     uint32_t nnz;
     double positives; /* fraction of examples with label 1 */
-    double
-        interactions; /* standard deviation of the pairwise part of the logits, relative to the linear part */
+    /* Standard deviation of the pairwise part of the logits, relative to the linear part. */
+    double interactions;
     uint64_t seed;
 } yk_synth_ctr_shape;
 

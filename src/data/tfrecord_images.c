@@ -42,7 +42,7 @@ static yk_status read_class(const yk__tfr_images *t, const yk_feature *f, int32_
 {
     int64_t max = (t->classes ? t->classes : MAX_CLASSES) - 1;
     if (f->number < t->base || f->number - t->base > max)
-        return yk_fail(YK_EDATA, "the label %lld is not from %lld to %lld%s", (long long)f->number,
+        return yk_fail(YK_EDATA, "the label %lld is not in the range %lld to %lld%s", (long long)f->number,
                        (long long)t->base, (long long)(t->base + max),
                        t->classes ? " (options base and classes)" : "");
     *out = (int32_t)(f->number - t->base);

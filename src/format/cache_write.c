@@ -1,3 +1,4 @@
+/* The writer of cache.h. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/cache.h"

@@ -387,9 +387,9 @@ static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size
     free(wide);
     if (!ok)
         return malformed();
-    return got.outside
-               ? yk_fail(YK_EDATA, "field %lld is not from 0 to %u", (long long)got.first_outside, limit - 1)
-               : YK_OK;
+    return got.outside ? yk_fail(YK_EDATA, "field %lld is not in the range 0 to %u",
+                                 (long long)got.first_outside, limit - 1)
+                       : YK_OK;
 }
 
 static layout name_features(const yk_example_names *names)

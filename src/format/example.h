@@ -34,8 +34,8 @@
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 
-/* Names of the features of sparse rows; NULL: "label", "index", "value". Without "value", all values are 1; an example without
- * the feature that is named here is an error. */
+/* Names of the features of sparse rows; NULL: "label", "index", "value". An example without the default "value" has the value 1
+ * for all indices. If `value` names a feature, an example without it is an error. */
 typedef struct {
     const char *label, *index, *value;
     const char *field; /* NULL: rows have no field numbers */

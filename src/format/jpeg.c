@@ -1,3 +1,4 @@
+/* The JPEG decoder of image_internal.h, based on libjpeg-turbo. */
 #include "format/image_internal.h"
 
 #include "base/mem.h"

@@ -1,3 +1,4 @@
+/* The PNG decoder of image_internal.h, based on libpng. */
 #include "format/image_internal.h"
 
 #include "base/mem.h"

@@ -53,8 +53,8 @@ typedef struct {
     const void *data; /* borrowed; NULL: fill() provides it */
 
     /* Writing only: copies `bytes` bytes of the tensor, from byte `offset` on, to `to`. Called in order of offsets. */
-    yk_status (*fill)(void *user, uint64_t offset, void *to, size_t bytes);
-    void *user;
+    yk_status (*fill)(void *context, uint64_t offset, void *to, size_t bytes);
+    void *context;
 
     uint64_t bytes; /* set by the reader; the writer computes it from the shape */
 } yk_tensor;

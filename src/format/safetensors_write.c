@@ -135,7 +135,7 @@ static yk_status write_filled(yk_file *f, const item *it, void *chunk)
     yk_status st = YK_OK;
     for (uint64_t at = 0; !st && at < it->bytes;) {
         size_t n = it->bytes - at < FILL_CHUNK ? (size_t)(it->bytes - at) : FILL_CHUNK;
-        st = t->fill(t->user, at, chunk, n);
+        st = t->fill(t->context, at, chunk, n);
         if (!st)
             st = yk_file_write(f, chunk, n);
         at += n;

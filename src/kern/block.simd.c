@@ -44,7 +44,7 @@ enum { MANY_ROWS = 64, GROUP = 512 }; /* GROUP vectors of B are half of an L1 ca
 
 /* sum + a * b, always fused: left to itself, the compiler fuses in one tile and not in the next, and results would depend on
  * how the work is divided. */
-YK_ALWAYS yk_vf multiply_add(yk_vf a, yk_vf b, yk_vf sum)
+YK_ALWAYS_INLINE yk_vf multiply_add(yk_vf a, yk_vf b, yk_vf sum)
 {
 #if defined(__AVX512F__)
     return (yk_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)sum);
@@ -61,7 +61,7 @@ YK_ALWAYS yk_vf multiply_add(yk_vf a, yk_vf b, yk_vf sum)
 }
 
 /* A scalar in all lanes. SVE has a load for this, which the compiler only uses for the intrinsic. */
-YK_ALWAYS yk_vf broadcast(const float *p)
+YK_ALWAYS_INLINE yk_vf broadcast(const float *p)
 {
 #if defined(__ARM_FEATURE_SVE)
     const sve r = svdup_n_f32(*p);
@@ -72,7 +72,7 @@ YK_ALWAYS yk_vf broadcast(const float *p)
 }
 
 /* Keeps v in a register. With three uses or fewer gcc loads it again for each, and loads become the bottleneck. */
-YK_ALWAYS yk_vf in_register(yk_vf v)
+YK_ALWAYS_INLINE yk_vf in_register(yk_vf v)
 {
 #if defined(__x86_64__)
     __asm__("" : "+v"(v));
@@ -82,8 +82,8 @@ YK_ALWAYS yk_vf in_register(yk_vf v)
 
 /* One tile, terms k_begin .. k_end; mr, nr and ahead are constants at each call. `ahead`: prefetches the vectors of the next
  * tile. */
-YK_ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p, size_t k_begin,
-                    size_t k_end)
+YK_ALWAYS_INLINE void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m, size_t p,
+                           size_t k_begin, size_t k_end)
 {
     yk_vf sum[MR][NR * Q];
     const float *a = w->a + (int64_t)m * w->a_m;
@@ -128,8 +128,8 @@ YK_ALWAYS void tile(const yk_block_mul *w, int mr, int nr, bool ahead, size_t m,
     }
 }
 
-YK_ALWAYS void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p, size_t k_begin,
-                         size_t k_end)
+YK_ALWAYS_INLINE void tile_rows(const yk_block_mul *w, int nr, size_t m, size_t m_end, size_t p,
+                                size_t k_begin, size_t k_end)
 {
     if (nr == NR && w->uncached && m + MR <= m_end) {
         tile(w, MR, nr, true, m, p, k_begin, k_end);
@@ -206,7 +206,7 @@ static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_be
         tiles(w, m_begin, m_end, p_begin, p_end, k, k + kc < w->k ? k + kc : w->k);
 }
 
-YK_ALWAYS float lane_sum(yk_vf v)
+YK_ALWAYS_INLINE float lane_sum(yk_vf v)
 {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
@@ -226,7 +226,7 @@ YK_ALWAYS float lane_sum(yk_vf v)
 
 #if defined(__AVX512F__)
 /* d(j) += sum of the lanes of sum[j], j < n <= 8. Each adds in the order of lane_sum(); together they need half the steps. */
-YK_ALWAYS void add_row(float *d, int n, const yk_vf *sum)
+YK_ALWAYS_INLINE void add_row(float *d, int n, const yk_vf *sum)
 {
     __m512 v[8];
     YK_UNROLLED
@@ -249,7 +249,7 @@ YK_ALWAYS void add_row(float *d, int n, const yk_vf *sum)
 #endif
 
 /* D(m + i, k + j) += sum of the lanes of sum[i][j]. */
-YK_ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
+YK_ALWAYS_INLINE void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_t k, yk_vf sum[OM][OK])
 {
 #if defined(__aarch64__)
     /* Through memory: with 24 reductions at once the compiler runs out of registers and spills the sums in the loop
@@ -284,8 +284,8 @@ YK_ALWAYS void add_sums(const yk_block_outer *w, int om, int ok, size_t m, size_
 }
 
 /* Sums over pixels p_begin .. p_end of om rows by ok terms. */
-YK_ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t k, size_t p_begin,
-                          size_t p_end)
+YK_ALWAYS_INLINE void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, size_t k, size_t p_begin,
+                                 size_t p_end)
 {
     yk_vf sum[OM][OK];
     const float *y[OM], *x[OK];
@@ -319,8 +319,8 @@ YK_ALWAYS void outer_tile(const yk_block_outer *w, int om, int ok, size_t m, siz
 }
 
 /* Tiles of OK terms, and some of OK - 1 where several single terms would remain: 27 = 5 + 5 + 5 + 6 + 6. */
-YK_ALWAYS void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
-                           size_t p_end)
+YK_ALWAYS_INLINE void outer_terms(const yk_block_outer *w, int om, size_t m, size_t k, size_t k_end, size_t p,
+                                  size_t p_end)
 {
     const size_t left = (k_end - k) % OK, smaller = left > 1 ? OK - left : 0, after = k + smaller * (OK - 1);
     for (; after <= k_end && k < after; k += OK - 1)
@@ -359,7 +359,7 @@ static void outer(const yk_block_outer *w, size_t m_begin, size_t m_end, size_t 
 }
 
 /* Several rows at a time: within a row, each addition waits for the previous one. */
-YK_ALWAYS void sum_rows(const yk_block_outer *w, int rows, size_t m, float *s)
+YK_ALWAYS_INLINE void sum_rows(const yk_block_outer *w, int rows, size_t m, float *s)
 {
     yk_vf all[OM][Q];
     const float *y = w->y + (int64_t)m * w->y_m;

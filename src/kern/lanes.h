@@ -48,7 +48,7 @@ typedef struct {
     void (*activate_back)(yk_activation kind, const float *y, float *dy, size_t n);
 
     /* In place: sets a float to 0 with probability `rate`, and divides it by 1 - rate otherwise. The choice is a hash of
-     * `noise` and the index of the float, first .. first + n. */
+     * `noise` and the index of the float, first .. first + n - 1. */
     void (*dropout)(float *x, size_t n, float rate, uint64_t noise, uint64_t first);
 
     void (*max_pool)(const yk_pool *p);
@@ -63,7 +63,7 @@ typedef struct {
      * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */
     double (*softmax)(float *logits, size_t classes, const int32_t *label, size_t n, float *p);
 
-    /* Pixels first .. first + n of 16 images to x[n][16]; bytes are multiplied by `scale`. A NULL image gives zeros. */
+    /* Pixels first .. first + n - 1 of 16 images to x[n][16]; bytes are multiplied by `scale`. A NULL image gives zeros. */
     void (*interleave_u8)(const uint8_t *const *row, size_t first, size_t n, float scale, float *x);
     void (*interleave_f32)(const float *const *row, size_t first, size_t n, float *x);
 } yk_lanes_ops;

@@ -8,7 +8,7 @@
 enum { Q = YK_LANES / YK_VW };
 typedef uint32_t vu __attribute__((vector_size(YK_VW * 4)));
 
-YK_ALWAYS yk_vf activated(yk_activation kind, yk_vf x)
+YK_ALWAYS_INLINE yk_vf activated(yk_activation kind, yk_vf x)
 {
     if (kind == YK_RELU)
         return yk_vselect(x < 0.0f, yk_vset(0.0f), x); /* NaN stays NaN */
@@ -63,12 +63,12 @@ static void dropout(float *x, size_t n, float rate, uint64_t noise, uint64_t fir
     }
 }
 
-YK_ALWAYS const float *at(const float *plane, size_t row, size_t y, size_t x, int q)
+YK_ALWAYS_INLINE const float *at(const float *plane, size_t row, size_t y, size_t x, int q)
 {
     return plane + y * row + x * YK_LANES + (size_t)q * YK_VW;
 }
 
-YK_ALWAYS void max_pool_of(const yk_pool *p, size_t size, size_t stride)
+YK_ALWAYS_INLINE void max_pool_of(const yk_pool *p, size_t size, size_t stride)
 {
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
@@ -104,7 +104,7 @@ static void clear(const yk_pool *p)
         memset(p->out + y * p->dx_row, 0, p->width * YK_LANES * sizeof *p->out);
 }
 
-YK_ALWAYS void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
+YK_ALWAYS_INLINE void max_pool_back_of(const yk_pool *p, size_t size, size_t stride, bool add)
 {
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
@@ -167,7 +167,7 @@ static void average_pool_back(const yk_pool *p)
 }
 
 /* The bracket in the formula of yk_lrn, for vector i of channel c. */
-YK_ALWAYS yk_vf bracket(const yk_lrn p, size_t c, size_t i)
+YK_ALWAYS_INLINE yk_vf bracket(const yk_lrn p, size_t c, size_t i)
 {
     size_t begin = c >= p.size / 2 ? c - p.size / 2 : 0,
            end = c + (p.size + 1) / 2 < p.channels ? c + (p.size + 1) / 2 : p.channels;
@@ -248,7 +248,7 @@ typedef uint8_t bytes __attribute__((vector_size(16)));
 
 /* Transposes 16 x 16 bytes. Interleaving the first 8 vectors with the last 8 rotates the index of each byte (4 bits of row, 4
  * bits of column) by one bit; after four rounds, row and column are exchanged. */
-YK_ALWAYS void transpose(bytes v[16])
+YK_ALWAYS_INLINE void transpose(bytes v[16])
 {
     for (int round = 0; round < 4; round++) {
         bytes t[16];
@@ -263,7 +263,7 @@ YK_ALWAYS void transpose(bytes v[16])
 }
 
 /* Pixels at .. at + m, at most 16. */
-YK_ALWAYS void interleave_tile(const uint8_t *const *row, size_t at, size_t m, float scale, float *x)
+YK_ALWAYS_INLINE void interleave_tile(const uint8_t *const *row, size_t at, size_t m, float scale, float *x)
 {
     bytes tile[YK_LANES] = {0}; /* [image][pixel] */
     for (size_t l = 0; l < YK_LANES; l++)

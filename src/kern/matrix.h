@@ -19,7 +19,7 @@
 #define YK_CLASS_PAD 4
 
 typedef struct {
-    /* Writes the non-zeros of a batch of dense rows, with their labels, to rows 0 .. b->n of `packed`. The caller allocates
+    /* Writes the non-zeros of a batch of dense rows, with their labels, to rows 0 .. b->n - 1 of `packed`. The caller allocates
      * its arrays for b->n rows and b->n * dim + 16 entries. */
     void (*pack)(const yk_batch *b, yk_rows *packed);
 

@@ -164,8 +164,8 @@ static void sum_few(const float *W, size_t ld, const float *bias, const uint32_t
 #endif
 
 /* out[0 .. 4q) = bias + sum of x * W[column]; q is a constant at each call. Even and odd entries have separate sums. */
-YK_ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, const uint32_t *column,
-                         const float *x, size_t n, float *out)
+YK_ALWAYS_INLINE void sum_block(const float *W, size_t ld, int q, const float *bias, const uint32_t *column,
+                                const float *x, size_t n, float *out)
 {
     const int wides = 4 * q / WIDE, rest = wides * WIDE;
     wide even[4] = {{0}}, odd[4] = {{0}};
@@ -197,8 +197,8 @@ YK_ALWAYS void sum_block(const float *W, size_t ld, int q, const float *bias, co
         yk_v4store(out + rest, yk_v4load(bias + rest) + (even4 + odd4));
 }
 
-YK_ALWAYS void add_block(float *G, size_t ld, int q, const uint32_t *column, const float *x, size_t n,
-                         const float *delta)
+YK_ALWAYS_INLINE void add_block(float *G, size_t ld, int q, const uint32_t *column, const float *x, size_t n,
+                                const float *delta)
 {
     const int wides = 4 * q / WIDE, rest = wides * WIDE;
     wide d[4] = {{0}};

@@ -26,7 +26,7 @@ static size_t classes_at_once(size_t classes)
 }
 
 /* YK_VW pixels as floats. */
-YK_ALWAYS yk_vf from_bytes(const uint8_t *p)
+YK_ALWAYS_INLINE yk_vf from_bytes(const uint8_t *p)
 {
 #if defined(__AVX512F__)
     return (yk_vf)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
@@ -41,7 +41,7 @@ YK_ALWAYS yk_vf from_bytes(const uint8_t *p)
 }
 
 /* out[c] = the sum of the lanes of v[c][0]. */
-YK_ALWAYS void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
+YK_ALWAYS_INLINE void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
 {
 #if defined(__AVX512F__)
     /* Four vectors at a time, so that they share shuffles. */
@@ -77,7 +77,7 @@ YK_ALWAYS void lane_sums(yk_vf v[CLASSES][Q], int n, float *out)
 /* ---- logits ---- */
 
 /* A bit for each of n <= 64 spans: whether it is not black. */
-YK_ALWAYS uint64_t nonzero_spans(const uint8_t *p, size_t n)
+YK_ALWAYS_INLINE uint64_t nonzero_spans(const uint8_t *p, size_t n)
 {
     uint64_t some = 0;
     size_t s = 0;
@@ -106,7 +106,7 @@ typedef struct {
     uint32_t at;            /* offset of the example in Z */
 } example;
 
-YK_ALWAYS void add_span(const example x, const uint8_t *span, size_t s, int nc, yk_vf sum[CLASSES][Q])
+YK_ALWAYS_INLINE void add_span(const example x, const uint8_t *span, size_t s, int nc, yk_vf sum[CLASSES][Q])
 {
     YK_UNROLLED
     for (int q = 0; q < Q; q++) {
@@ -122,7 +122,8 @@ YK_ALWAYS void add_span(const example x, const uint8_t *span, size_t s, int nc, 
     }
 }
 
-YK_ALWAYS void sum_classes(const example x, size_t dim, int nc, float scale, const float *bias, float *z)
+YK_ALWAYS_INLINE void sum_classes(const example x, size_t dim, int nc, float scale, const float *bias,
+                                  float *z)
 {
     const size_t whole = dim / YK_SPAN;
     yk_vf sum[CLASSES][Q] = {0};
@@ -190,7 +191,7 @@ static void logits(const float *transposed, const float *bias, size_t classes, c
 /* ---- outer ---- */
 
 /* Transposes 4 x 4 floats. */
-YK_ALWAYS void transpose_4(const float *in, size_t in_ld, float *out, size_t out_ld)
+YK_ALWAYS_INLINE void transpose_4(const float *in, size_t in_ld, float *out, size_t out_ld)
 {
     const yk_v4 a = yk_v4load(in), b = yk_v4load(in + in_ld), c = yk_v4load(in + 2 * in_ld),
                 d = yk_v4load(in + 3 * in_ld);
@@ -205,8 +206,8 @@ YK_ALWAYS void transpose_4(const float *in, size_t in_ld, float *out, size_t out
 }
 
 /* The gradient of nc classes for the features of span s, from all examples whose span s is not black. */
-YK_ALWAYS void sum_columns(const float *D, const yk_spans *spans, size_t s, size_t width, int nc, float scale,
-                           size_t ld, float *G)
+YK_ALWAYS_INLINE void sum_columns(const float *D, const yk_spans *spans, size_t s, size_t width, int nc,
+                                  float scale, size_t ld, float *G)
 {
     yk_vf sum[CLASSES][Q] = {0};
     float part[CLASSES][YK_SPAN] = {{0}};

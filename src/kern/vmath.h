@@ -21,7 +21,7 @@
 #define YK_VW 4
 #endif
 
-#define YK_ALWAYS static inline __attribute__((always_inline))
+#define YK_ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Loops over a tile of sums are unrolled; otherwise the compiler keeps the sums in memory. */
 #if defined(__clang__)

@@ -1,3 +1,4 @@
+/* yoke_data: data from a spec, or from arrays of the caller. */
 #include "lib/internal.h"
 
 #include "base/mem.h"

@@ -56,8 +56,8 @@ yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
 #define YK_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* if the environment has no PATH */
 
-bool yk_find_in_path(const char *name,
-                     char out[static PATH_MAX]); /* the first executable file of that name */
+/* The first executable file of that name. */
+bool yk_find_in_path(const char *name, char out[static PATH_MAX]);
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out);
 
 #endif

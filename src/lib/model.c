@@ -1,6 +1,7 @@
+/* yoke_model: trained models, their tensors, evaluation and predictions. */
 #include "lib/internal.h"
 
-#include "base/thread.h"
+#include "base/team.h"
 #include "train/infer.h"
 #include <libgen.h>
 #include <limits.h>
@@ -133,9 +134,9 @@ static yk_status files_of(prediction *p, const yk_inferred *block)
     return YK_OK;
 }
 
-static yk_status pass_on(void *user, const yk_inferred *block)
+static yk_status pass_on(void *context, const yk_inferred *block)
 {
-    prediction *p = user;
+    prediction *p = context;
     char path[2];
     const bool files = block->reader && yk_reader_file(block->reader, block->first, path, sizeof path);
     const yk_status st = files ? files_of(p, block) : YK_OK;
@@ -182,9 +183,9 @@ typedef struct {
     size_t left; /* examples that fit */
 } part;
 
-static yk_status append(void *user, const yk_inferred *block)
+static yk_status append(void *context, const yk_inferred *block)
 {
-    part *p = user;
+    part *p = context;
     if (block->n > p->left)
         return yk_fail(YK_EUSAGE, "yoke_predict_array: the data has more examples than `rows`");
     memcpy(p->out, block->p, block->n * block->outputs * sizeof *p->out);

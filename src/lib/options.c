@@ -1,3 +1,4 @@
+/* yoke_options; and what the other functions of the library use: the version, errors, and structures of the caller. */
 #include "lib/internal.h"
 
 #include "base/log.h"

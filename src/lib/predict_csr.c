@@ -3,7 +3,7 @@
 #include "lib/internal.h"
 
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "model/model.h"
 #include <string.h>
 

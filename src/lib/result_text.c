@@ -108,7 +108,7 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
     if (s->observed) {
         fprintf(
             f,
-            "staleness      mean %.1f, maximum %.0f updates by other workers between reading and writing\n",
+            "staleness      mean %.1f, maximum %.0f (updates by other workers between reading and writing)\n",
             s->mean, s->max);
         for (int b = 0; b < YK_STALENESS_BUCKETS; b++) {
             if (!s->bucket[b])
@@ -125,12 +125,13 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
     }
     if (s->hot)
         fprintf(f,
-                "copies         %u hottest parameters per worker, merged every %.0f examples (%.0f steps)\n",
+                "copies         the %u hottest parameters in each worker, merged every %.0f examples (%.0f "
+                "steps)\n",
                 s->hot, s->merge_every, s->merge_steps);
-    if (r->watched.nprocesses)
-        print_verdict(f, &r->watched.verdict);
+    if (r->observation.nprocesses)
+        print_verdict(f, &r->observation.verdict);
     print_traffic(f, r);
-    print_processes(f, &r->watched);
+    print_processes(f, &r->observation);
     if (r->run_dir)
         fprintf(f, "run directory  %s\n", r->run_dir);
 }

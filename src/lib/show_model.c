@@ -227,7 +227,7 @@ static void show_phases(FILE *to, const char *name, const yk_phases_sample *s)
 
 void yk_show_profile(FILE *to, const yk_result *r)
 {
-    const yk_observation *w = &r->watched;
+    const yk_observation *w = &r->observation;
     char name[48];
     if (r->profile->nlines > 0)
         show_layers(to, r->profile);

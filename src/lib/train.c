@@ -1,3 +1,4 @@
+/* yoke_train() and yoke_run: training in this process, or in a job of several processes (child_job.c). */
 #include "lib/internal.h"
 
 #include "base/clock.h"

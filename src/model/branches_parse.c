@@ -51,8 +51,8 @@ static yk_status expand(const char *text, char **out)
     size_t w = i < 0 ? 0 : presets[i].width;
     if (i >= 0 && colon && !yk__arg_count(colon + 1, 1, YK_MAX_WIDTH, &w))
         return yk_fail(YK_EUSAGE,
-                       "--model %.40s: the number after the colon is not from 1 to %d, as in %s:%u", text,
-                       YK_MAX_WIDTH, presets[i].name, presets[i].width);
+                       "--model %.40s: the number after the colon must be between 1 and %d, as in %s:%u",
+                       text, YK_MAX_WIDTH, presets[i].name, presets[i].width);
     const int n = i < 0      ? asprintf(out, "%s", text)
                   : !part[2] ? asprintf(out, "%s%zu%s", part[0], w, part[1])
                              : asprintf(out, "%s%zu%s%zu%s", part[0], w, part[1], w, part[2]);

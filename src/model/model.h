@@ -82,7 +82,7 @@ typedef struct {
     double seconds, flops, bytes; /* totals; bytes: at least this many are read and written */
 } yk_profile_line;
 
-/* Called on the thread that called grad() when begin .. end of the dense gradient, possibly empty, is final. */
+/* Called on the thread that called grad() when the range [begin, end) of the dense gradient, possibly empty, is final. */
 typedef void yk_ready_hook(void *context, float *dense, size_t begin, size_t end);
 
 typedef struct {
@@ -166,8 +166,8 @@ void yk_model_import(const yk_model *m, int t, const void *in, float *params);
 
 yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out);
 void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
-void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook,
-                       void *context); /* NULL: none */
+/* hook NULL: removes it. */
+void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
 void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);

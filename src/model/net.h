@@ -25,7 +25,7 @@
 #define YK_MODEL_NET_H
 
 #include "base/rng.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "kern/block.h"
 #include "kern/lanes.h"
 #include "model/model.h"
@@ -153,8 +153,8 @@ struct yk__pass {
     const yk_lanes_ops *lanes;
     const float *params;
     float *grad; /* [nparams] */
-    bool
-        first_chunk; /* or wave, of the batch: its gradients overwrite `grad`; those of the others are added */
+    /* The first chunk or wave of the batch: its gradients overwrite `grad`; those of the others are added. */
+    bool first_chunk;
     float **x, **dx; /* [edge] activations and gradients */
     size_t blocks;   /* in this pass: of a chunk, or a part of one */
     size_t in_chunk; /* number of the first of them in its chunk; by layers 0 */
@@ -207,7 +207,7 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
 /* net_torch.c */
 void yk__net_torch(const yk_model *m, FILE *to);
 
-/* net_input.c: copies images first .. first + 16 * blocks of the batch to edge 0, standardized and augmented.
+/* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented.
  * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */
 void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
                      float (*image_stats)[2]);
@@ -266,7 +266,7 @@ typedef struct {
     void *context;
 } yk__branch_hooks;
 
-/* The layers in begin .. end of the list. shape: one row of `channels` values. */
+/* The layers in the part [begin, end) of the list. shape: one row of `channels` values. */
 yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                          yk__net **out);
 

@@ -1,3 +1,4 @@
+/* The evaluations of a run as points of a curve, for warnings (warnings.c). */
 #include "observe/observer_internal.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/number.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "base/wait.h"
 #include "watch/prom.h"
 #include <math.h>

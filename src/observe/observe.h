@@ -93,14 +93,14 @@ typedef struct {
     const char *run_dir;                     /* of the chief; NULL: nothing is written */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
-    double best_loss, best_auc; /* that any model can reach on the test set; NaN: not known */
+    double best_loss, best_auc; /* the best that any model can reach on the test set; NaN: not known */
 
     /* Callbacks to the training loop. */
     void *context;
-    void (*progress)(void *context,
-                     const yk_progress_report *p); /* a few times a second, by worker 0; may be NULL */
+    /* Called by worker 0 a few times a second; may be NULL. */
+    void (*progress)(void *context, const yk_progress_report *p);
     void (*position)(void *context, yk_run_position *out); /* called by yk_observer_progress() */
-    yk_workspace *(*work)(void *context, int worker);      /* of this process; any thread */
+    yk_workspace *(*work)(void *context, int worker); /* of a worker of this process; called by any thread */
     /* Of one worker of this process; worker 0: of all workers. Called by yk_observer_evaluated(). */
     void (*staleness)(void *context, int worker, yk_staleness_histogram *out);
     /* The workers of parameter servers, at most `max`; returns their number. Called by yk_observer_traffic() and

@@ -32,6 +32,7 @@ typedef struct {
     double loss, rate, step_rate, epoch, seconds_left, lr;
 } yk__progress;
 
+/* Limits: points and tests on the live page; evaluations for warnings. */
 enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
 
 /* Points of the curves of the live page. live.c lists the columns in the same order. */
@@ -108,8 +109,8 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false
 void yk__observer_progress(yk_observer *o, const yk__progress *p);
 yk__progress yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
-void yk__observer_self(yk_observer *o,
-                       yk_process *out);           /* this process so far; called by the thread that trains */
+/* The state of this process so far; called by the thread that trains. */
+void yk__observer_self(yk_observer *o, yk_process *out);
 double yk__observer_seconds(const yk_observer *o); /* of the run, including those before a resume */
 
 /* link.c: collective */

@@ -46,7 +46,7 @@ typedef struct {
     uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
 } yk_optim_config;
 
-/* Parameters begin .. end of a dense model with their own learning rate, e.g. biases. */
+/* The parameters [begin, end) of a dense model, which have their own learning rate, e.g. biases. */
 typedef struct {
     size_t begin, end;
     double lr; /* factor of the learning rate; 0: they do not change (not with ftrl, which divides by it) */
@@ -88,9 +88,9 @@ typedef struct {
 
 /* The same for a shared table in another process: the share of a copy's delta that is sent there and added. */
 typedef struct {
-    const float *
-        squares; /* by key: sum of its squared values in the copy's examples; NULL: the share is 1 / workers */
-    float one;   /* mean square of a value: that of a key which occurred once, perhaps only in this copy */
+    /* By key: sum of its squared values in the copy's examples; NULL: the share is 1 / workers. */
+    const float *squares;
+    float one;     /* mean square of a value: that of a key which occurred once, perhaps only in this copy */
     size_t width;  /* floats per key */
     float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
     float steps;   /* of the copy */
@@ -140,8 +140,8 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
 void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
                     float *delta);
 
-/* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z). Of keys
- * key[begin] .. key[end - 1]; key NULL: begin .. end - 1. */
+/* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z), for the keys
+ * key[begin] .. key[end - 1]; if key is NULL, for the keys begin .. end - 1. */
 void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
                         size_t begin, size_t end, size_t width);
 

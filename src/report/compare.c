@@ -97,7 +97,7 @@ static const struct {
 } results[] = {
     {{"batch", "examples per worker and step", YK_UNIT_INTEGER}, FACT(batch), BATCH},
     {{"workers", NULL, YK_UNIT_INTEGER}, FACT(workers), WORKERS},
-    {{"global batch", "examples per step, of all workers together", YK_UNIT_INTEGER},
+    {{"global batch", "examples in the batches of all workers together", YK_UNIT_INTEGER},
      FACT(global_batch),
      BATCH | WORKERS},
     {{"repeats", "runs that differ only in the seed", YK_UNIT_INTEGER}, REPEATS, SAME},

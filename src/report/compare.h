@@ -46,8 +46,8 @@ typedef struct {
     size_t *run; /* [n], owned by the comparison */
     size_t n;
     char *key[YK_KEYS]; /* yk_run_key() */
-    char label
-        [YK_LABEL_SIZE]; /* the options in which it differs from other groups, "sync, 2 workers", or its name */
+    /* The options in which it differs from other groups, "sync, 2 workers", or its name. */
+    char label[YK_LABEL_SIZE];
     size_t panel, line; /* its plot and its curve (color) there */
 } yk_config_group;
 
@@ -59,8 +59,8 @@ typedef struct {
     size_t groups;
     size_t *members, *group_of;   /* [n]; the group of a run */
     char (*label)[YK_LABEL_SIZE]; /* [n], of the runs: that of the group, and the seed */
-    const char *label_option[YK_MAX_LABEL_OPTIONS +
-                             1]; /* the options in labels; others follow from them, or do not differ */
+    /* The options in labels; others follow from them, or do not differ. */
+    const char *label_option[YK_MAX_LABEL_OPTIONS + 1];
     /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
      * ("batch 5"), and in each the same lines ("sync, 2 workers"), in the same colors. */
     char (*panel)[YK_LABEL_SIZE];

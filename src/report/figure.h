@@ -53,12 +53,12 @@ typedef struct {
     const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
     int run; /* -1: all runs */
-    bool
-        steps_or_time; /* the reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit */
+    /* The reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit. */
+    bool steps_or_time;
     yk_unit x_unit, y_unit;
     bool x_log, from_zero;
-    double low, high;       /* the y axis has at least this range; NAN */
-    double limit;           /* a horizontal line: the capacity; NAN */
+    double low, high;       /* the y axis has at least this range; NAN: any */
+    double limit;           /* a horizontal line: the capacity; NAN: none */
     const char *limit_text; /* its label */
     struct {
         double begin, end;

@@ -44,8 +44,8 @@ void yk_page_title(const yk_page *p, char *out /* [256] */);
 void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out);
 void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out);
 void yk__page_legend(const yk_compare *c, yk_text *out);
-void yk__page_key(const yk_compare *c, int run,
-                  yk_text *out); /* a sample of the run's line; not for one run */
+/* A sample of the run's line; nothing if there is only one run. */
+void yk__page_key(const yk_compare *c, int run, yk_text *out);
 void yk__page_data(const yk_figures *fs, yk_text *out);
 void yk__page_run(const yk_page *p, size_t i, yk_text *out);
 void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out);

@@ -1,6 +1,6 @@
 #include "report/report.h"
 
-#include "base/thread.h"
+#include "base/team.h"
 #include "report/export.h"
 #include "report/page.h"
 #include <fnmatch.h>

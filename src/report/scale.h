@@ -53,8 +53,8 @@ typedef struct {
 
 /* From low to high, extended to the next ticks unless `snug`; with about `want` ticks. */
 yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug);
-yk_axis yk_axis_log(yk_unit unit, double low,
-                    double high); /* powers of ten, or of two for small whole numbers */
+/* Powers of ten, or of two for small whole numbers. */
+yk_axis yk_axis_log(yk_unit unit, double low, double high);
 
 double yk_axis_at(const yk_axis *a, double x); /* 0 at low, 1 at high */
 void yk_axis_text(const yk_axis *a, double x, char *out /* [YK_UNIT_SIZE] */);

@@ -6,88 +6,88 @@
 
 enum { LONGEST = 2048, KIND_ASYNC = 2, UNIT_SHIFT = 8, HEAD = 3 };
 
-void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
+void yk_assignment_init(yk_assignment *a, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit)
 {
     uint64_t fair = examples / (8 * (uint64_t)workers), n = LONGEST;
     n = n > fair ? fair : n; /* short enough that others do not wait for the last leases */
     n = n < 1 ? 1 : n;
-    *d = (yk_assignment){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
-    d->longest = YK_ROUND_UP(n, batch);
+    *a = (yk_assignment){.examples = examples, .epochs = epochs, .batch = batch, .steps_left = steps};
+    a->longest = YK_ROUND_UP(n, batch);
     if (unit) /* several units: a request for a lease may queue behind parameters */
-        d->longest = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
-    d->unit = unit;
+        a->longest = unit * (fair > 8 * unit ? 8 : fair > unit ? fair / unit : 1);
+    a->unit = unit;
 }
 
-void yk_assignment_fini(yk_assignment *d)
+void yk_assignment_fini(yk_assignment *a)
 {
-    free(d->returned);
-    free(d->held);
-    *d = (yk_assignment){0};
+    free(a->returned);
+    free(a->held);
+    *a = (yk_assignment){0};
 }
 
-static uint64_t steps_of(const yk_assignment *d, yk_lease r)
+static uint64_t steps_of(const yk_assignment *a, yk_lease r)
 {
-    return (r.end - r.begin + d->batch - 1) / d->batch;
+    return (r.end - r.begin + a->batch - 1) / a->batch;
 }
 
-static yk_lease next_lease(yk_assignment *d)
+static yk_lease next_lease(yk_assignment *a)
 {
     yk_lease r = {0};
-    if (d->nreturned)
-        r = d->returned[--d->nreturned];
-    else if (d->next_epoch < d->epochs && d->examples) {
-        r = (yk_lease){d->next_epoch, d->next_at, d->next_at + d->longest};
-        d->next_at = r.end;
-        if (r.end >= d->examples) {
-            r.end = d->examples;
-            d->next_epoch++;
-            d->next_at = 0;
+    if (a->nreturned)
+        r = a->returned[--a->nreturned];
+    else if (a->next_epoch < a->epochs && a->examples) {
+        r = (yk_lease){a->next_epoch, a->next_at, a->next_at + a->longest};
+        a->next_at = r.end;
+        if (r.end >= a->examples) {
+            r.end = a->examples;
+            a->next_epoch++;
+            a->next_at = 0;
         }
     }
     return r;
 }
 
-static yk_status put_back(yk_assignment *d, yk_lease r)
+static yk_status put_back(yk_assignment *a, yk_lease r)
 {
-    if (YK_RESERVE(d->returned, d->returned_cap, d->nreturned + 1, "returned leases"))
+    if (YK_RESERVE(a->returned, a->returned_cap, a->nreturned + 1, "returned leases"))
         return YK_ESYSTEM;
-    d->returned[d->nreturned++] = r;
+    a->returned[a->nreturned++] = r;
     return YK_OK;
 }
 
-yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out)
+yk_status yk_assignment_lease(yk_assignment *a, int worker, yk_lease *out)
 {
-    if (YK_RESERVE(d->held, d->held_cap, d->nheld + 1, "leases"))
+    if (YK_RESERVE(a->held, a->held_cap, a->nheld + 1, "leases"))
         return YK_ESYSTEM;
     *out = (yk_lease){0};
-    if (d->steps_left)
-        *out = next_lease(d);
-    if (steps_of(d, *out) > d->steps_left) { /* the rest is for a run that continues with more steps */
-        const yk_lease rest = {out->epoch, out->begin + d->steps_left * d->batch, out->end};
-        yk_status st = put_back(d, rest);
+    if (a->steps_left)
+        *out = next_lease(a);
+    if (steps_of(a, *out) > a->steps_left) { /* the rest is for a run that continues with more steps */
+        const yk_lease rest = {out->epoch, out->begin + a->steps_left * a->batch, out->end};
+        yk_status st = put_back(a, rest);
         if (st)
             return st;
         out->end = rest.begin;
     }
-    if (d->steps_left != UINT64_MAX)
-        d->steps_left -= steps_of(d, *out);
+    if (a->steps_left != UINT64_MAX)
+        a->steps_left -= steps_of(a, *out);
     if (out->begin < out->end)
-        d->held[d->nheld++] = (struct yk_leased){worker, *out};
+        a->held[a->nheld++] = (struct yk_leased){worker, *out};
     return YK_OK;
 }
 
-static void remove_lease(yk_assignment *d, size_t i)
+static void remove_lease(yk_assignment *a, size_t i)
 {
-    memmove(d->held + i, d->held + i + 1, (d->nheld - i - 1) * sizeof *d->held);
-    d->nheld--;
+    memmove(a->held + i, a->held + i + 1, (a->nheld - i - 1) * sizeof *a->held);
+    a->nheld--;
 }
 
-void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
+void yk_assignment_used(yk_assignment *a, int worker, uint64_t examples)
 {
-    for (size_t i = 0; examples && i < d->nheld;) {
-        yk_lease *r = &d->held[i].lease;
-        if (d->held[i].worker != worker) {
+    for (size_t i = 0; examples && i < a->nheld;) {
+        yk_lease *r = &a->held[i].lease;
+        if (a->held[i].worker != worker) {
             i++;
             continue;
         }
@@ -95,66 +95,66 @@ void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples)
         r->begin += n;
         examples -= n;
         if (r->begin == r->end)
-            remove_lease(d, i);
+            remove_lease(a, i);
     }
 }
 
-yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out)
+yk_status yk_assignment_return(yk_assignment *a, int worker, uint64_t *examples_out)
 {
     *examples_out = 0;
-    for (size_t i = 0; i < d->nheld;) {
-        if (d->held[i].worker != worker) {
+    for (size_t i = 0; i < a->nheld;) {
+        if (a->held[i].worker != worker) {
             i++;
             continue;
         }
-        yk_status st = put_back(d, d->held[i].lease);
+        yk_status st = put_back(a, a->held[i].lease);
         if (st)
             return st;
-        *examples_out += d->held[i].lease.end - d->held[i].lease.begin;
-        if (d->steps_left != UINT64_MAX)
-            d->steps_left += steps_of(d, d->held[i].lease);
-        remove_lease(d, i);
+        *examples_out += a->held[i].lease.end - a->held[i].lease.begin;
+        if (a->steps_left != UINT64_MAX)
+            a->steps_left += steps_of(a, a->held[i].lease);
+        remove_lease(a, i);
     }
     return YK_OK;
 }
 
-bool yk_assignment_done(const yk_assignment *d)
+bool yk_assignment_done(const yk_assignment *a)
 {
-    return d->nheld == 0 && (d->steps_left == 0 || (d->nreturned == 0 && d->next_epoch >= d->epochs));
+    return a->nheld == 0 && (a->steps_left == 0 || (a->nreturned == 0 && a->next_epoch >= a->epochs));
 }
 
-size_t yk_assignment_cursor_size(const yk_assignment *d)
+size_t yk_assignment_cursor_size(const yk_assignment *a)
 {
-    return HEAD + 3 * (d->nreturned + d->nheld);
+    return HEAD + 3 * (a->nreturned + a->nheld);
 }
 
-void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out)
+void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out)
 {
-    memcpy(out, (uint64_t[HEAD]){KIND_ASYNC | d->unit << UNIT_SHIFT, d->next_epoch, d->next_at},
+    memcpy(out, (uint64_t[HEAD]){KIND_ASYNC | a->unit << UNIT_SHIFT, a->next_epoch, a->next_at},
            HEAD * sizeof *out);
-    for (size_t i = 0; i < d->nreturned + d->nheld; i++) {
-        const yk_lease *r = i < d->nreturned ? &d->returned[i] : &d->held[i - d->nreturned].lease;
+    for (size_t i = 0; i < a->nreturned + a->nheld; i++) {
+        const yk_lease *r = i < a->nreturned ? &a->returned[i] : &a->held[i - a->nreturned].lease;
         memcpy(out + HEAD + 3 * i, (uint64_t[3]){r->epoch, r->begin, r->end}, 3 * sizeof *out);
     }
 }
 
-yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n)
+yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n)
 {
     const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << UNIT_SHIFT) - 1);
-    if (n < HEAD || n != HEAD + 3 * leases || kind > KIND_ASYNC || cursor[2] > d->examples)
+    if (n < HEAD || n != HEAD + 3 * leases || kind > KIND_ASYNC || cursor[2] > a->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
-                       (unsigned long long)d->examples);
+                       (unsigned long long)a->examples);
     const bool used_up =
-        cursor[2] == d->examples; /* in lockstep, the next epoch begins only after a round without examples */
-    d->next_epoch = cursor[1] + used_up;
-    d->next_at = used_up ? 0 : cursor[2];
-    d->unit = cursor[0] >> UNIT_SHIFT; /* continues the order of that epoch */
-    if (YK_RESERVE(d->returned, d->returned_cap, leases + 1, "the data cursor"))
+        cursor[2] == a->examples; /* in lockstep, the next epoch begins only after a round without examples */
+    a->next_epoch = cursor[1] + used_up;
+    a->next_at = used_up ? 0 : cursor[2];
+    a->unit = cursor[0] >> UNIT_SHIFT; /* continues the order of that epoch */
+    if (YK_RESERVE(a->returned, a->returned_cap, leases + 1, "the data cursor"))
         return YK_ESYSTEM;
-    d->nreturned = d->nheld = 0;
+    a->nreturned = a->nheld = 0;
     for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
-        if (p[1] < p[2] && p[2] <= d->examples)
-            d->returned[d->nreturned++] = (yk_lease){p[0], p[1], p[2]};
+        if (p[1] < p[2] && p[2] <= a->examples)
+            a->returned[a->nreturned++] = (yk_lease){p[0], p[1], p[2]};
     return YK_OK;
 }

@@ -30,7 +30,7 @@ typedef struct {
     uint64_t examples, epochs; /* examples per epoch */
     uint64_t batch, longest;   /* examples of a step; of the longest lease */
     uint64_t unit;             /* examples that are always leased together; 0: any number */
-    uint64_t steps_left;       /* that may still be leased; UINT64_MAX: no limit */
+    uint64_t steps_left;       /* number of steps that may still be leased; UINT64_MAX: no limit */
     uint64_t next_epoch, next_at;
     yk_lease *returned;
     size_t nreturned, returned_cap;
@@ -43,20 +43,20 @@ typedef struct {
 
 /* unit: number of examples that are always leased together (data/feed.h); 0: any number. steps: limit for all leases together;
  * UINT64_MAX: none. The longest lease depends on the number of workers. */
-void yk_assignment_init(yk_assignment *d, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
+void yk_assignment_init(yk_assignment *a, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit);
-void yk_assignment_fini(yk_assignment *d);
+void yk_assignment_fini(yk_assignment *a);
 
 /* An empty lease: no examples are left. */
-yk_status yk_assignment_lease(yk_assignment *d, int worker, yk_lease *out);
-void yk_assignment_used(yk_assignment *d, int worker, uint64_t examples);
-yk_status yk_assignment_return(yk_assignment *d, int worker, uint64_t *examples_out);
-bool yk_assignment_done(const yk_assignment *d); /* all examples are leased and used */
+yk_status yk_assignment_lease(yk_assignment *a, int worker, yk_lease *out);
+void yk_assignment_used(yk_assignment *a, int worker, uint64_t examples);
+yk_status yk_assignment_return(yk_assignment *a, int worker, uint64_t *examples_out);
+bool yk_assignment_done(const yk_assignment *a); /* all examples are leased and used */
 
 /* The cursor of asynchronous workers, as data/feed.h writes it:
  * 2 + 256 unit | next epoch | next position | epoch, begin, end ... */
-size_t yk_assignment_cursor_size(const yk_assignment *d);
-void yk_assignment_cursor_save(const yk_assignment *d, uint64_t *out);
-yk_status yk_assignment_cursor_restore(yk_assignment *d, const uint64_t *cursor, size_t n);
+size_t yk_assignment_cursor_size(const yk_assignment *a);
+void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out);
+yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor, size_t n);
 
 #endif

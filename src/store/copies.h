@@ -7,7 +7,7 @@
  * staleness bound. A bound K limits both together to K steps. One message per server carries thousands of keys instead of
  * those of one batch, each key once. At first, copies are shorter: all copies in flight together have at most 1/64 of the
  * examples so far. The weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md).
- * If keys have vectors, a worker has only one copy in flight until then.
+ * While copies are shorter than their lifetime, a worker has only one in flight if keys have vectors and there is no bound.
  *
  * N workers that start from the same value of a hot key each move it most of the way to its optimum. The sum of N such moves
  * would overshoot. So a worker sends a share alpha of its delta (the rule of optim/optim.h):

@@ -95,8 +95,8 @@ typedef struct {
 /* For the keyed groups of `s`: all arrays of each, or the weights only. */
 yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_arrays);
 void yk_delta_sums_fini(yk_delta_sums *d);
-yk_status yk_delta_sums_reserve(yk_delta_sums *d,
-                                size_t keys); /* empties it; reserves memory for `keys` keys */
+/* Empties it; reserves memory for `keys` keys. */
+yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys);
 
 /* block[g]: [arrays][n][width] of a keyed group; not used for others */
 void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block);

@@ -70,8 +70,8 @@ void yk__add_headers(const yk_exchange *x, yk_round *out);
 size_t yk__pairs_bytes(const yk_exchange *x, const yk__header *h);
 yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes);
 yk_status yk__pairs_receive(yk_exchange *x, int r, size_t bytes);
-yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g,
-                          yk__header *head); /* the gradient of this rank, each key once */
+/* Merges the gradient of this rank, so that it has each key once. */
+yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__header *head);
 yk_status yk__pairs_send(yk_exchange *x);
 yk_status yk__pairs_add(yk_exchange *x);
 

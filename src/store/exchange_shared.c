@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  *                   hottest     | hot                 | shared, lock-free
  *     merged every  tier_every  | all_every examples  | immediately
  *
- * The sizes follow from the machine and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
+ * The sizes follow from the processor and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
  * than once in a sample. The intervals are chosen so that merging takes a small share of the time, which is measured during
  * training. A staleness bound or weight decay limits them. Then only keys that are used often enough in the meantime are hot.
  * yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each range of 256 floats.

@@ -30,7 +30,7 @@
 
 #include "base/keymap.h"
 #include "base/plan.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "optim/optim.h"
 #include "store/store.h"
 #include "watch/phase.h"
@@ -104,8 +104,8 @@ float *yk_local_take(yk_local *s, int group);
 /* The state for checkpoints, while quiesced. Elements are in the order of internal ids. */
 typedef struct {
     yk_view live; /* weights, and the optimizer's state; [floats] each */
-    uint32_t
-        *touched; /* [keys] the step up to which the decay of each weight is applied (decay.c), or NULL */
+    /* [keys] the step up to which the decay of each weight is applied (decay.c), or NULL. */
+    uint32_t *touched;
 } yk_local_state;
 
 yk_local_state yk_local_raw(yk_local *s, int group);

@@ -8,7 +8,7 @@
 #include "store/local.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 };
+enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; floats under one lock */
 
 /* A range of hot floats, which are merged under one lock. On its own cache line. */
 typedef struct {
@@ -28,8 +28,8 @@ typedef struct {
         uint32_t *key;
         float *value;
     } parts; /* read by others */
-    float *
-        sum_of_frequent; /* [frequent] synchronous: this worker's gradient of the frequent keys; read by others */
+    /* [frequent] synchronous: this worker's gradient of the frequent keys; read by others. */
+    float *sum_of_frequent;
     _Alignas(YK_ALIGN) yk_merger sum; /* synchronous: the sum of the pairs that this worker applies */
     yk_optim_step optim;
 
@@ -38,8 +38,8 @@ typedef struct {
     double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
     uint64_t timed_from, merges, merged_examples, merged_steps, steps_since_all;
 
-    uint32_t *
-        cold; /* decay.c: the keys of a batch without copies; table.c: the keys of a row that are not frequent */
+    /* decay.c: the keys of a batch without copies; table.c: the keys of a row that are not frequent. */
+    uint32_t *cold;
     size_t cold_cap;
     float *cold_value; /* table.c: their values */
     size_t cold_value_cap;
@@ -95,8 +95,8 @@ struct yk_local {
     bool lockstep;    /* a group is synchronous */
     uint64_t bound;   /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool hot, decays; /* a table has copies of hot keys; has lazy decay */
-    _Alignas(YK_ALIGN)
-        atomic_int action_at[2]; /* lockstep: the request of worker 0, by the parity of the round */
+    /* Lockstep: the request of worker 0, by the parity of the round. */
+    _Alignas(YK_ALIGN) atomic_int action_at[2];
 };
 
 /* table.c: applies the gradient of this worker to its view. Synchronous: orders its gradient, if it is keyed, for the workers

@@ -97,16 +97,16 @@ static inline size_t yk__keys_sent(const yk__up *up)
 typedef struct {
     uint64_t examples;
     uint32_t incarnation, newest; /* of the client when the first and the last of them were leased */
-    uint64_t
-        cursor[YK_CURSOR_SIZE]; /* of a stream: the cursor of the thread after these examples (streams.h) */
+    /* Streamed data: the cursor of the thread after these examples (streams.h). */
+    uint64_t cursor[YK_CURSOR_SIZE];
     uint64_t batches;
 } yk__share;
 
 typedef enum { YK__DOWN_VALUES = 1, YK__DOWN_LEASE, YK__DOWN_ALIVE, YK__DOWN_REFUSED } yk__down_kind;
 enum {
     YK__STOP = 1,
-    YK__RETRY_LATER =
-        2, /* no lease for now, but perhaps later: others may return theirs, or messages of a stream are in flight */
+    /* No lease for now, but perhaps later: others may return theirs, or messages of a stream are in flight. */
+    YK__RETRY_LATER = 2,
     YK__STREAM = 4, /* the lease is a stream */
     YK__ORPHANS = 8 /* there are streams without a worker */
 };
@@ -177,7 +177,7 @@ typedef struct {
     struct {
         bool keyed;
         size_t each; /* floats of one array: of a key, or of the whole piece */
-        int arrays;  /* that are sent; with local SGD, also the optimizer's state */
+        int arrays;  /* number of arrays that are sent: with local SGD, also the optimizer's state */
     } group[YK_MAX_GROUPS];
 } yk__layout;
 

@@ -238,8 +238,9 @@ yk_status yk_remote_alive(yk_remote *r)
                 "is hung, or cannot be reached",
                 k, l->peer, now - l->last_message, yk_comm_rank(r->config.comm));
     }
-    return now - r->heartbeat_at > r->config.alive && (waits || made_progress(r)) ? send_heartbeats(r, now)
-                                                                                  : YK_OK;
+    return now - r->heartbeat_at > r->config.heartbeat_every && (waits || made_progress(r))
+               ? send_heartbeats(r, now)
+               : YK_OK;
 }
 
 yk_status yk_remote_progress(yk_remote *r)

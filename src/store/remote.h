@@ -40,16 +40,17 @@ typedef struct {
     const int *peer; /* [servers] NULL: ranks 0 .. servers - 1. Borrowed */
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
-    int arrays[YK_MAX_GROUPS]; /* that are sent: 1, or with local SGD also the optimizer's state */
-    int channels, threads;     /* of this process; channels: 1, or one per thread */
-    bool lockstep;             /* every push is answered */
+    /* Number of arrays that are sent: 1, or with local SGD also the optimizer's state. */
+    int arrays[YK_MAX_GROUPS];
+    int channels, threads; /* of this process; channels: 1, or one per thread */
+    bool lockstep;         /* every push is answered */
     bool driven;
     bool prefetches; /* dense batches are copied: the feed may reuse their memory before they are computed */
-    uint32_t bias_key; /* the key of the bias of keyed groups; UINT32_MAX: none */
-    double timeout;    /* heartbeat timeout: seconds without a message after which a server is lost */
-    double alive;      /* seconds between heartbeats to servers */
-    yk_wait_kind wait; /* for messages */
-    yk_phases *phases; /* [threads] borrowed; NULL: not measured */
+    uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
+    double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
+    double heartbeat_every; /* seconds between heartbeats to servers */
+    yk_wait_kind wait;      /* for messages */
+    yk_phases *phases;      /* [threads] borrowed; NULL: not measured */
     const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
 } yk_remote_config;
 

@@ -58,7 +58,7 @@ typedef struct {
     int servers;
     int first_client, clients; /* their ranks: after those of the servers, or the same */
     int threads, channels;     /* of each client (messages.h) */
-    int serving_threads;       /* that look up and apply parameters; 0 or 1: only the calling one */
+    int serving_threads;       /* threads that look up and apply parameters; 0 or 1: only the calling one */
     int ngroups;
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */
@@ -73,9 +73,10 @@ typedef struct {
     double first_timeout;      /* the same until its second message */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */
-    uint64_t begin_every; /* asynchronous: worker i gets examples after i times as many updates; 0: at once */
-    yk_wait_kind wait;    /* for messages */
-    yk_phases *phases;    /* of the serving thread; NULL: not measured */
+    /* Asynchronous: worker i gets its first examples after i * stagger_steps updates; 0: immediately. */
+    uint64_t stagger_steps;
+    yk_wait_kind wait;     /* for messages */
+    yk_phases *phases;     /* of the serving thread; NULL: not measured */
     yk_server_hooks hooks; /* server 0 */
 } yk_server_config;
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a worker must wait before its first step (begin_every), because others have to take their first steps before it. */
+/* Whether a worker must wait before its first step (stagger_steps), because others have to take their first steps before it. */
 static bool begins_later(const yk_server *s, int worker)
 {
-    return s->updates < s->config.begin_every * (uint64_t)worker && s->config.assignment->nheld > 0;
+    return s->updates < s->config.stagger_steps * (uint64_t)worker && s->config.assignment->nheld > 0;
 }
 
 /* Leases a range of examples; *none_out: there is none for now. */

@@ -49,8 +49,8 @@ typedef struct {
 typedef struct {
     int peer;
     bool active, left, joined, lost;
-    double last_message, longest, alive_at, pushed_at,
-        gradient_waited; /* seconds that its last gradient waited for those of others */
+    double last_message, longest, alive_at, pushed_at;
+    double gradient_waited; /* seconds that its last gradient waited for those of others */
     uint64_t incarnation, messages, pushes, examples, late, came_last;
     uint64_t skipped; /* steps of the others while it was not active: no worker waits for it to catch up */
     double waited;
@@ -78,8 +78,8 @@ struct yk_server {
     int me;
     bool chief, over, stopping;
     double over_at; /* when server 0 ended the job */
-    double
-        control_at; /* the last message from server 0, if this server waits for one; of server 0: its last heartbeat */
+    /* The last message from server 0, if this server waits for one; of server 0: its last heartbeat. */
+    double control_at;
     uint64_t idle;        /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
     yk__layout layout;    /* of values in messages */
     int npulls;           /* of each client */
@@ -176,8 +176,8 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 }
 
 /* server.c */
-extern const double
-    yk__leave_seconds; /* how long a server waits for leave messages that server 0 has received */
+/* How long a server waits for leave messages that server 0 has received. */
+extern const double yk__leave_seconds;
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
@@ -185,8 +185,8 @@ bool yk__is_paused(const yk_server *s); /* by the hook */
 
 /* server_handle.c */
 yk_status yk__handle_message(yk_server *s, yk__client *c);
-yk_status yk__return_leases(yk_server *s, yk__client *c,
-                            uint64_t *examples);    /* adds their number to *examples */
+/* Returns its leases, and adds the number of their examples to *examples. */
+yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples);
 void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its message as used */
 
 /* server_answer.c; now: 0 if the clock was not read */
@@ -203,8 +203,8 @@ static inline void yk__skip_missed(yk_server *s, yk__client *c)
 
 /* server_round.c */
 yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up); /* asynchronous */
-yk_status yk__apply_immediately(yk_server *s,
-                                yk__client *c); /* synchronous: groups that are updated on arrival */
+/* In synchronous mode: updates the groups that do not wait for the end of the round. */
+yk_status yk__apply_immediately(yk_server *s, yk__client *c);
 yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_control.c */

@@ -12,7 +12,7 @@
 #ifndef YK_STORE_SHARDS_H
 #define YK_STORE_SHARDS_H
 
-#include "base/thread.h"
+#include "base/team.h"
 #include "store/remote.h"
 
 typedef struct {

@@ -141,10 +141,10 @@ yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool fo
     return st ? st : save_plan(path, plan, force);
 }
 
-void yk_sweep_dir_close(yk_sweep_dir *f)
+void yk_sweep_dir_close(yk_sweep_dir *d)
 {
-    yk_lock_release(f->lock);
-    f->lock = NULL;
+    yk_lock_release(d->lock);
+    d->lock = NULL;
 }
 
 /* ---- runs */

@@ -8,14 +8,14 @@
  *                  sweep.csv, runs.csv, sweep.json, report.html
  *
  * Example:
- *     yk_sweep_dir f;
+ *     yk_sweep_dir d;
  *     yk_sweep_run_state state;
  *     json_t *summary = NULL;
- *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &f);
+ *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &d);
  *     if (!st)
- *         st = yk_sweep_dir_find(f.path, &plan.run[0], &state, &summary);
+ *         st = yk_sweep_dir_find(d.path, &plan.run[0], &state, &summary);
  *     json_decref(summary);
- *     yk_sweep_dir_close(&f);
+ *     yk_sweep_dir_close(&d);
  *
  * Not thread-safe.
  */
@@ -41,7 +41,7 @@ typedef enum {
 /* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan). Takes the lock. On
  * failure, call yk_sweep_dir_close() too. */
 yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out);
-void yk_sweep_dir_close(yk_sweep_dir *f);
+void yk_sweep_dir_close(yk_sweep_dir *d);
 
 /* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
 yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,

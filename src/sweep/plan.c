@@ -1,7 +1,7 @@
 #include "sweep/plan.h"
 
+#include "base/team.h"
 #include "base/text.h"
-#include "base/thread.h"
 #include "optim/optim.h"
 #include <ctype.h>
 #include <math.h>

@@ -265,7 +265,7 @@ static yk_status make_client(yk__trainer *t)
                           .prefetches = t->plan->depth > 1,
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
-                          .alive = t->plan->heartbeat_every,
+                          .heartbeat_every = t->plan->heartbeat_every,
                           .wait = k->wait,
                           .phases = t->phases,
                           .leave = k->joined ? t->stop : NULL};
@@ -324,7 +324,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
-        .begin_every = yk__begin_every(t),
+        .stagger_steps = yk__stagger_steps(t),
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
         .wait = k->wait,
         .phases = yk__serving_phases(t),

@@ -137,7 +137,7 @@ static void show_end(const yk__trainer *t, const char *state)
     const double here = (double)(r->steps - r->resumed_from);
     const yk_run_end end = {.state = state,
                             .error = r->error,
-                            .verdict = &r->watched.verdict,
+                            .verdict = &r->observation.verdict,
                             .step = r->steps,
                             .examples = r->examples,
                             .epoch = t->train.examples ? (double)r->examples / (double)t->train.examples
@@ -174,7 +174,7 @@ static yk_status end_success(yk__trainer *t)
     if (!st && chief && r->examples == 0 && !r->interrupted)
         st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     if (!st)
-        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->watched);
+        st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->observation);
     if (!st)
         st = yk_observer_close(t->observer);
     if (st || !chief)
@@ -208,7 +208,7 @@ static void read_progress(const char *run_dir, yk_result *r)
     r->seconds = fmax(end.seconds, r->seconds); /* this process may have run longer */
     r->train_seconds = r->seconds;
     if (end.verdict.kind != YK_VERDICT_NONE)
-        r->watched.verdict = end.verdict;
+        r->observation.verdict = end.verdict;
 }
 
 /* Whether this failure ends the run: this process is the chief, or ends the job. */
@@ -245,8 +245,8 @@ static void save_failure(yk__trainer *t)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
     last_reports(t);
-    if (!r->watched.nprocesses)
-        yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->watched);
+    if (!r->observation.nprocesses)
+        yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->observation);
     yk_result_save_if_missing(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
 }
 

@@ -22,7 +22,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         else
             st = yk_tally_add(o->tally, o->p, o->model->outputs, &b);
         if (!st && o->each)
-            st = o->each(o->user, &(yk_inferred){o->p, o->model->outputs, n, reader, at});
+            st = o->each(o->each_context, &(yk_inferred){o->p, o->model->outputs, n, reader, at});
     }
     return st;
 }
@@ -115,7 +115,7 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                    sparse ? "; use the same --hash-bits or --features as in training" : "");
 }
 
-yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out)
+yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *context, yk_score *out)
 {
     checker c = {.shape = &m->model->shape, .source = source};
     yk_view view[YK_MAX_GROUPS] = {0};
@@ -128,7 +128,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
                        .context = &c,
                        .no_score = !out,
                        .each = each,
-                       .user = user};
+                       .each_context = context};
     for (int g = 0; g < m->model->ngroups; g++)
         view[g].w = m->params + yk_model_group_offset(m->model, g);
     yk_status st = check_shape(c.shape, source);

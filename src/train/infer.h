@@ -2,7 +2,7 @@
  *
  * Example:
  *     yk_status st = yk_infer(model, source, NULL, NULL, &score);      // evaluation
- *     st = yk_infer(model, source, each, user, &score);                // also calls each(user, &block) with probabilities
+ *     st = yk_infer(model, source, each, context, &score);             // also calls each(context, &block) with probabilities
  *
  * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
  * (YK_EDATA). Several threads may use the same model, each with its own source.
@@ -23,10 +23,10 @@ typedef struct {
     size_t first;
 } yk_inferred;
 
-typedef yk_status yk_infer_each(void *user, const yk_inferred *block);
+typedef yk_status yk_infer_each(void *context, const yk_inferred *block);
 
 /* `each` and `out` may be NULL. Computing the score takes longer than the predictions. */
-yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *user, yk_score *out);
+yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *context, yk_score *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
 
@@ -44,7 +44,7 @@ typedef struct {
     const yk_perm *order; /* of the rows in memory; NULL: as stored */
     uint64_t max;         /* predictions of a stream; 0: all */
     yk_infer_each *each;  /* may be NULL */
-    void *user;
+    void *each_context;
 } yk__predictor;
 
 /* `reader`: the one that read the rows, or NULL. */

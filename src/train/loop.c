@@ -34,7 +34,7 @@ typedef struct {
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
-    bool begun;          /* begin.c */
+    bool begun;          /* stagger.c */
 } loop;
 
 /* ---- one step ---- */
@@ -457,7 +457,7 @@ yk_status yk__train_worker(void *trainer, int me)
               .bursts =
                   t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
               .remote = t->cluster.remote != NULL,
-              .begun = !yk__begin_every(t),
+              .begun = !yk__stagger_steps(t),
               .done = t->step,
               .next_check = t->step,
               .epoch = t->epoch,

@@ -169,5 +169,5 @@ void yk__add_warnings(yk__trainer *t)
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,
                                 .data = t->data_check};
-    yk_observation_warn(&outcome, &r->watched);
+    yk_observation_warn(&outcome, &r->observation);
 }

@@ -20,8 +20,8 @@ typedef struct {
     uint64_t examples, correct;
     uint64_t *count; /* [classes] examples of each class */
     size_t classes;
-    uint32_t *
-        ranks; /* [examples] of two classes, for the AUC: bits of the probability of class 1, then the label */
+    /* [examples] of two classes, for the AUC: bits of the probability of class 1, then the label. */
+    uint32_t *ranks;
     size_t cap;
 } yk_tally;
 

@@ -394,7 +394,7 @@ void yk_result_fini(yk_result *r)
     yk_free(r->report);
     free(r->description);
     free(r->profile);
-    yk_observation_fini(&r->watched);
+    yk_observation_fini(&r->observation);
     yk_trained_release(r->trained);
     *r = (yk_result){0};
 }

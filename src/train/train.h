@@ -37,7 +37,7 @@ typedef struct {
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 
-/* --profile: the time of worker 0 in the layers of a network, in descending order. The phases are in yk_result.watched. */
+/* --profile: the time of worker 0 in the layers of a network, in descending order. The phases are in yk_result.observation. */
 typedef struct {
     int nlines;
     yk_profile_line line[YK_MAX_PROFILE_LINES];
@@ -82,7 +82,7 @@ typedef struct {
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
-    yk_observation watched;
+    yk_observation observation;
     yk_trained *trained; /* if caller->keep_model and training did not fail; else NULL */
 } yk_result;
 
@@ -117,8 +117,8 @@ typedef struct {
     bool keep_model;                   /* result->trained is set */
     void *context;
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
-    bool (*metrics)(void *context,
-                    const yk_metrics_report *m); /* after each evaluation; true: save and end */
+    /* Called after each evaluation; true: save and end. */
+    bool (*metrics)(void *context, const yk_metrics_report *m);
 } yk_train_caller;
 
 /* YK_EINTERRUPTED: a signal arrived before the job began to train. */

@@ -4,7 +4,7 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/team.h"
 #include "data/feed.h"
 #include "model/model.h"
 #include "observe/observe.h"
@@ -23,8 +23,9 @@ typedef struct {
 } yk__correct;
 
 typedef struct {
-    uint64_t steps, next,
-        rotate_at; /* next: the step of the next sample; rotate_at: recent samples become old */
+    uint64_t steps;
+    uint64_t next;      /* the step of the next sample */
+    uint64_t rotate_at; /* the step at which recent samples become old */
     yk__correct old, recent;
 } yk__accuracy;
 
@@ -51,9 +52,9 @@ typedef struct {
 
 typedef struct yk__trainer {
     const yk_config *config;
-    const yk_plan *plan; /* that of the result */
+    const yk_plan *plan; /* the plan of the result */
     const yk_train_caller *caller;
-    const volatile sig_atomic_t *stop; /* that of the caller */
+    const volatile sig_atomic_t *stop; /* the flag of the caller */
     atomic_bool canceled;              /* by a callback of the caller */
     yk_result *result;
     yk_dataset train, test;
@@ -96,7 +97,7 @@ typedef struct yk__trainer {
     struct {
         atomic_bool pause;
         atomic_int paused;
-        int tries;              /* that are left */
+        int tries;              /* number of tries that are left */
         double at;              /* of the next one */
         _Atomic double seconds; /* per example; 0: not known */
     } baseline;
@@ -124,9 +125,9 @@ typedef struct yk__trainer {
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
     uint64_t step, epoch;       /* at the last barrier */
     uint64_t late_examples;     /* of the whole run */
-    uint64_t
-        trained_examples; /* by all workers since this process started, as worker 0 or the chief knows it */
-    double trained_loss;  /* the sum over these */
+    /* Examples that all workers trained on since this process started, as far as worker 0 or the chief knows. */
+    uint64_t trained_examples;
+    double trained_loss;                                 /* the sum over these */
     uint64_t next_eval, next_save, last_eval, last_save; /* steps */
     bool saves_by_time;                                  /* no --checkpoint-every */
     bool copies;     /* decided by worker 0 at a barrier: all copy the parameters for a checkpoint */
@@ -144,8 +145,8 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
 yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
-yk_status yk__columns_of(const yk__trainer *t,
-                         size_t *out); /* of the model: --features, or those of the data */
+/* The columns of the model: --features, or those of the data. */
+yk_status yk__columns_of(const yk__trainer *t, size_t *out);
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
 yk_status yk__sort_keys(yk__trainer *t);
 float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse data */
@@ -223,11 +224,11 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after e
 bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
-/* begin.c: after how many steps the next worker begins; 0: all begin at once. */
-uint64_t yk__begin_every(const yk__trainer *t);
-/* Whether worker `worker` of this process may take its first step; waits a little if not. UINT32_MAX steps: a worker has no
- * examples left, or waits for those of others, so the others need not wait. */
+/* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
+uint64_t yk__stagger_steps(const yk__trainer *t);
+/* Whether worker `worker` of this process may take its first step; waits a little if not. */
 bool yk__may_begin(yk__trainer *t, int worker);
+/* After a step. UINT32_MAX: the worker has no examples, at least for now, so the others need not wait for it. */
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 
 /* baseline.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
@@ -274,8 +275,8 @@ yk_status yk__end_run(yk__trainer *t, yk_status st);
 
 /* net_setup.c */
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
-yk_status yk__net_channels(yk__trainer *t,
-                           yk_net_options *o); /* --standardize channel: measures the channels */
+/* For --standardize channel: measures the channels. */
+yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
 yk_status yk__set_bias_rates(yk__trainer *t);  /* --bias-lr, --bias-decay */
 yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
 

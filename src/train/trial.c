@@ -78,7 +78,7 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .local_workers = r->result.plan.workers,
                        .eval_every = UINT64_MAX / 2,
                        .checkpoint_every = UINT64_MAX / 2,
-                       .first_steps = UINT64_MAX / 2, /* begin.c: all begin at once */
+                       .first_steps = UINT64_MAX / 2, /* stagger.c: all begin at once */
                        .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
         u->group[g] = t->group[g];

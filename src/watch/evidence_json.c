@@ -1,3 +1,4 @@
+/* The evidence of a verdict as JSON. */
 #include "watch/verdict.h"
 
 #include <math.h>

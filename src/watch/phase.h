@@ -106,8 +106,8 @@ typedef struct {
 
 const char *yk_phase_name(yk_phase phase);
 bool yk_phase_applies(yk_phase phase, bool server); /* whether workers, or servers, have this phase */
-void yk_phases_json(yk_json *j, const double *phase, double of,
-                    bool server); /* "phases": each as a share of `of` */
+/* "phases": each as a share of `of`. */
+void yk_phases_json(yk_json *j, const double *phase, double of, bool server);
 
 /* The number of workers matters because all workers of a synchronous step wait for the one that is timed. */
 void yk_phases_begin(yk_phases *p, int workers);

@@ -90,13 +90,13 @@ enum { YK_MAX_ALERTS = 64 };
 
 typedef struct {
     char host[64];
-    double cores, host_cores; /* that this process may use; of the host */
+    double cores, host_cores; /* cores that this process may use; cores of the host */
     double memory_limit;      /* bytes that this process may use */
     double link_rate;         /* of the fastest link in use, bytes per second; 0: not known */
     uint64_t network;         /* yk_network_id() */
     double seconds;           /* from the first sample to the last */
-    double
-        stopped; /* share of that time in which this process was stopped, or kept from running by its cgroup */
+    /* Share of that time in which this process was stopped, or kept from running by its cgroup. */
+    double stopped;
     uint64_t samples;
     yk_mean_peak cpu, cpu_host, memory, net_in, net_out, disk_read, disk_written, disk_busy, net_busy,
         delayed, memory_stall, major_faults;
@@ -120,8 +120,8 @@ typedef struct {
     bool server;                      /* the phases are those of a parameter server */
     bool other_writes_host;           /* another process writes the interfaces of this host to its file */
     yk_bytes (*bytes)(void *context); /* NULL: the program sends nothing */
-    void (*each)(void *context,
-                 const yk_sample *now); /* after each sample, on the sampling thread; or NULL */
+    /* Called after each sample, on the sampling thread; may be NULL. */
+    void (*each)(void *context, const yk_sample *now);
     void *context;
 } yk_resources_config;
 

@@ -119,7 +119,7 @@ typedef struct {
     yk_verdict_kind kind;
     double share; /* of the workers' time that is lost */
     char text[400], advice[400];
-    char host[64]; /* that is slow, or has the slow link or worker; "": none */
+    char host[64]; /* the host that is slow, or has the slow link or worker; "": none */
     int nnumbers;
     struct {
         const char *name;

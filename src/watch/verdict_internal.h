@@ -23,14 +23,15 @@ typedef struct {
     double step;                    /* seconds per step of a worker */
     double steps, rate;             /* steps per worker; examples per second of all workers */
     double cpu, cpu_host, others;   /* cores in use: by this run, by all programs, by other programs */
-    double cores, host_cores, free; /* that this run may use; of the host; idle ones that this run may use */
-    double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
-    double delayed;                 /* share of the threads' time without a core */
-    double oversubscribed;          /* share of the time lost because threads share too few cores */
-    double shared_cores;            /* cores that they share */
-    bool tiny;                      /* steps so short that synchronization dominates */
-    bool merging;                   /* contention: applying updates takes longer than computing them */
-    bool several_hosts;             /* ranks on several hosts */
+    double cores, host_cores,
+        free;                /* cores that this run may use; of the host; idle ones that this run may use */
+    double waiting, threads; /* threads of this run that are runnable but have no core; all of them */
+    double delayed;          /* share of the threads' time without a core */
+    double oversubscribed;   /* share of the time lost because threads share too few cores */
+    double shared_cores;     /* cores that they share */
+    bool tiny;               /* steps so short that synchronization dominates */
+    bool merging;            /* contention: applying updates takes longer than computing them */
+    bool several_hosts;      /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
     yk__slow_link slow_link;
     int slowest; /* index of the straggler in `measured`; -1: none */

@@ -1,3 +1,4 @@
+/* The text and the advice of a verdict. */
 #include "watch/verdict_internal.h"
 
 #include <stdio.h>

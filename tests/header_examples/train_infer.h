@@ -1,5 +1,5 @@
 extern const yk_trained *model;
 extern yk_source *source;
 extern yk_infer_each each;
-extern void *user;
+extern void *context;
 extern yk_score score;

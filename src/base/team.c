@@ -1,4 +1,4 @@
-#include "base/thread.h"
+#include "base/team.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"

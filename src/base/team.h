@@ -11,19 +11,20 @@
  * yk_team_stop(), all waits end and yk_team_barrier() returns YK_ESTOP. A wait spins briefly if each worker has a core, then
  * sleeps. After YK_TEAM_TIMEOUT it returns YK_ELOST and names the missing workers.
  */
-#ifndef YK_BASE_THREAD_H
-#define YK_BASE_THREAD_H
+#ifndef YK_BASE_TEAM_H
+#define YK_BASE_TEAM_H
 
 #include "base/status.h"
 #include "base/wait.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-#define YK_TEAM_TIMEOUT 600
+#define YK_TEAM_TIMEOUT 600 /* seconds */
 
 typedef struct yk_team yk_team;
 
-int yk_cores(void); /* that this process may use, by affinity and cgroup limit; at least 1 */
+/* The number of cores that this process may use, by affinity and cgroup limit; at least 1. */
+int yk_cores(void);
 
 yk_status yk_team_create(int workers, yk_team **out);
 void yk_team_free(yk_team *team); /* NULL is fine */

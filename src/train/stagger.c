@@ -5,29 +5,29 @@
  *     worker 2   [wait until they have taken 16 steps ...
  *
  * The gradients of small vectors point in the same direction at first, and too many at once make the loss of a factorization
- * machine explode (docs/convergence.md). Not with a staleness bound or local SGD: there, the others would wait for them.
+ * machine explode (docs/convergence.md). This does not apply with a staleness bound or local SGD, where the others would wait.
  *
- * This file does it for the workers of a process. The server that leases examples does the same for all processes
+ * This file staggers the workers of a process. The server that leases examples does the same for all processes
  * (store/server.h). */
 #include "train/trainer.h"
 
 #include "base/clock.h"
 
-enum { BEGIN_EVERY = 8 }; /* steps */
+enum { STAGGER_STEPS = 8 }; /* steps */
 
-uint64_t yk__begin_every(const yk__trainer *t)
+uint64_t yk__stagger_steps(const yk__trainer *t)
 {
     bool vectors = false;
     for (int g = 0; g < t->model->ngroups; g++)
         vectors |= t->model->group[g].keyed && t->model->group[g].width > 1;
     const bool gradually =
         vectors && !t->plan->lockstep && t->plan->staleness == YK_ASYNC && t->plan->local_steps <= 1;
-    return gradually ? BEGIN_EVERY : 0;
+    return gradually ? STAGGER_STEPS : 0;
 }
 
 bool yk__may_begin(yk__trainer *t, int worker)
 {
-    if (atomic_load(&t->first_steps) >= BEGIN_EVERY * (uint64_t)worker || yk__is_stopped(t) ||
+    if (atomic_load(&t->first_steps) >= STAGGER_STEPS * (uint64_t)worker || yk__is_stopped(t) ||
         yk_team_stopped(t->team))
         return true;
     yk_phase_to(t->worker[worker].phases, YK_PHASE_WORKERS);
@@ -37,7 +37,7 @@ bool yk__may_begin(yk__trainer *t, int worker)
 
 void yk__count_first_steps(yk__trainer *t, uint64_t steps)
 {
-    const uint64_t enough = BEGIN_EVERY * (uint64_t)t->plan->workers_per_process;
+    const uint64_t enough = STAGGER_STEPS * (uint64_t)t->plan->workers_per_process;
     if (atomic_load_explicit(&t->first_steps, memory_order_relaxed) < enough)
         atomic_fetch_add(&t->first_steps, steps);
 }
