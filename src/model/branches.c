@@ -293,10 +293,14 @@ static YK_RACY double forward(work *w, const yk_view *v, const yk_batch *b, bool
 /* Finds the keys of the batch, and clears their gradients. */
 static yk_status find_keys(work *w, const yk_batch *b)
 {
+    enum { LINE = 16 }; /* keys in a cache line */
     const yk_rows *rows = b->rows;
     w->entry[0] = 0;
-    for (size_t i = 0; i < b->n; i++)
+    for (size_t i = 0; i < b->n; i++) {
         w->entry[i + 1] = w->entry[i] + yk_rows_entries(rows, b->pick[i]);
+        for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e += LINE)
+            __builtin_prefetch(rows->index + e);
+    }
     yk_status st = yk_merger_reserve(&w->keys, w->entry[b->n] + 1);
     if (st || YK_RESERVE(w->slot, w->slot_cap, w->entry[b->n] + 1, "the keys of a batch"))
         return YK_ESYSTEM;
