@@ -170,6 +170,18 @@ static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, s
     m->freq = freq;
 }
 
+/* The deltas of hot vectors are divided by this number: by T, the number of workers, if the model has a network, which diverges
+ * otherwise, and by the square root of T if it has none, because averages take up to T times as many examples to get
+ * anywhere (docs/convergence.md). */
+static int divisor_of_vectors(const yk__table *t)
+{
+    const yk_local *s = t->store;
+    for (int g = 0; g < s->ngroups; g++)
+        if (!s->table[g].config.shape.keyed)
+            return s->config.workers;
+    return (int)ceil(sqrt((double)s->config.workers));
+}
+
 /* Merges keys first .. first + n after `examples` examples. Each worker begins with another range, so that they do not wait
  * for each other. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
@@ -185,7 +197,7 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
                                                         pow((double)c->norm, 0.75)),
                         .steps = (float)(examples / (double)c->batch),
                         .examples = (float)examples,
-                        .workers = c->workers};
+                        .workers = t->width > 1 ? divisor_of_vectors(t) : c->workers};
     const size_t begin = (size_t)first * t->width, last = begin + (size_t)n * t->width;
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
     for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
