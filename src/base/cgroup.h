@@ -14,7 +14,7 @@
  *                                          SYS/fs/cgroup/user/run/memory.max         bytes or "max"
  *                                          SYS/fs/cgroup/user/run/memory.current     bytes
  *                                          SYS/fs/cgroup/user/run/memory.events      "oom_kill 2", among other lines
- *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200" is a line of it
+ *                                          SYS/fs/cgroup/user/run/cpu.stat           "throttled_usec 1200", among other lines
  *     4:memory:/user/run      version 1    SYS/fs/cgroup/memory/user/run/memory.limit_in_bytes, memory.usage_in_bytes,
  *                                          memory.oom_control
  *     1:cpu,cpuacct:/         version 1    SYS/fs/cgroup/cpu/cpu.cfs_quota_us, cpu.cfs_period_us,

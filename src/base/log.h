@@ -2,7 +2,7 @@
  *
  * Example:
  *     static const yk_log log = {.line = print_line, .progress = NULL};
- *     yk_log_set(&log);                                  // of this thread and of those that it starts (base/sync.h)
+ *     yk_log_set(&log);                                  // for this thread and those that it starts (base/sync.h)
  *     yk_note("loaded %zu examples", n);
  *     yk_progress("step %ld  loss %.4f", step, loss);    // nothing: the log shows no progress
  *

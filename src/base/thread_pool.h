@@ -8,8 +8,8 @@
  *     yk_thread_pool_free(pool);
  *
  * Part 0 runs on the calling thread, and the others on threads that wait between two calls: they spin briefly if each has a
- * core, then sleep (wait.h). Parts can wait for each other with yk_team_barrier(yk_thread_pool_team(pool), me). One thread uses a
- * pool.
+ * core, then sleep (wait.h). Parts can wait for each other with yk_team_barrier(yk_thread_pool_team(pool), me). One thread at
+ * a time may use a pool.
  */
 #ifndef YK_BASE_THREAD_POOL_H
 #define YK_BASE_THREAD_POOL_H

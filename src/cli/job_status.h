@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Reports the stage of the run (train.h). */
+/* Reports the stage of the run (train/train.h). */
 void yk_job_report_stage(yk_train_stage stage, int workers);
 
 /* In a process of a job: ends it when its launcher dies (job_dir.h). */

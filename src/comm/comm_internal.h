@@ -5,8 +5,8 @@
 #include "comm/comm.h"
 #include "comm/transport.h"
 
-/* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 12, train/ and observe/ 13 to 15, and the
- * buckets of an exchange 16 and above. */
+/* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 11, observe/ 12 to 15, and the buckets of
+ * an exchange 16 and above. */
 enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
 
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */

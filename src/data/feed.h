@@ -11,10 +11,11 @@
  *     yk_feed_free(f);
  *
  * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
- * they are loaded; their epochs permute groups of 16 neighboring rows. In synchronous training, global batch number s of N
- * workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker w gets the w-th group of b of them.
- * So N workers see the same examples as one worker with an N times larger batch. In asynchronous training, workers lease ranges
- * of positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
+ * they are loaded; if there are many, their epochs permute groups of 16 neighboring rows (rows in place: 256). In synchronous
+ * training, global batch number s of N workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker
+ * w gets the w-th group of b of them. So N workers see the same examples as one worker with an N times larger batch. In
+ * asynchronous training, workers lease ranges of positions as they need them. A slow worker leases fewer, and no worker waits at
+ * the end of an epoch.
  *
  *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    synchronous: the last batch may be short
  *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous

@@ -9,7 +9,7 @@
  *     uint8_t pixel = images.u8[7 * images.stride + 300];     // images.dim[0] rows; f32 if type is YK_IDX_F32
  *     yk_idx_fini(&images);
  *
- * A plain file is mapped. Floats are converted to the byte order of the machine. Errors are YK_EDATA with path, offset and
+ * A plain file is mapped. Floats are converted to the byte order of the host. Errors are YK_EDATA with path, offset and
  * reason. One thread loads the array; any thread may then read or write it, and the file does not change.
  */
 #ifndef YK_FORMAT_IDX_H

@@ -8,7 +8,7 @@
  * in registers. This needs the transposed weights, computed once per batch. Spans of 16 pixels that are all black are skipped:
  * logits() records the others in a list with their bytes, and outer() reads that list sequentially instead of the images.
  *
- *     W, G           [dim][ld]                  as in softmax.c
+ *     W, G           [dim][ld]                  as in model/softmax.c
  *     transposed     [classes][padded]          padded: YK_PIXELS_PADDED(dim); zeros from dim on
  *     Z, D           [blocks][classes][16]      16 examples side by side, as in lanes.h, whose softmax() computes D from Z
  *

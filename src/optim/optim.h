@@ -83,7 +83,8 @@ typedef struct {
 #define YK_CURVATURE 0.2
 
 /* `moves` for embedding vectors, as in factorization machines: alpha is 1 / T. The loss is not convex in products of vectors, and
- * the sum of T moves in the same direction can make it explode (docs/convergence.md). */
+ * the sum of T moves in the same direction can make it explode (docs/convergence.md). For models without a network, `workers` is
+ * then the square root of the number of workers (store/hot.c). */
 #define YK_AVERAGED 1e18f
 
 /* The same for a shared table in another process: the share of a copy's delta that is sent there and added. */

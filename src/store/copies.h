@@ -3,11 +3,12 @@
  *     announce 0, announce 1 | pull 0  step step step step  announce 2  push 0 + keys 2 | pull 1 (has arrived)  step ...
  *
  * A worker requests the parameters of the next H batches at once, trains on a copy of just these, and sends back the delta of
- * the copy. H batches are the copy's lifetime. Two copies are in flight, so that a worker does not wait unless there is a
- * staleness bound. A bound K limits both together to K steps. One message per server carries thousands of keys instead of
- * those of one batch, each key once. At first, copies are shorter: all copies in flight together have at most 1/64 of the
- * examples so far. The weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md).
- * While copies are shorter than their lifetime, a worker has only one in flight if keys have vectors and there is no bound.
+ * the copy. H batches are the copy's lifetime. By default, two copies are in flight, so that a worker does not wait unless
+ * there is a staleness bound; if the model has a network, only one. A bound K limits all copies of a worker in flight to K steps
+ * together. One message per server carries thousands of keys instead of those of one batch, each key once. At first, copies are
+ * shorter: all copies in flight together have at most 1/64 of the examples so far. The weights move fast then, and copies that are
+ * old relative to the run slow it down (docs/convergence.md). While copies are shorter than their lifetime, a worker
+ * has only one in flight if keys have vectors and there is no bound.
  *
  * N workers that start from the same value of a hot key each move it most of the way to its optimum. The sum of N such moves
  * would overshoot. So a worker sends a share alpha of its delta (the rule of optim/optim.h):

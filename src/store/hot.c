@@ -152,7 +152,7 @@ static void unlock_range(yk__table *t, size_t range)
 /* c->workers is the number of all workers, even if some have finished: otherwise the last active one would end with the noise
  * of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
 
-/* Merges floats from .. to, which are locked. Each range has its own step size, and all floats of a wide key its frequency. */
+/* Merges floats from .. to - 1, which are locked. Each range has its own step size, and all floats of a wide key its frequency. */
 static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, size_t from, size_t to)
 {
     const float *freq = m->freq;
@@ -182,7 +182,7 @@ static int divisor_of_vectors(const yk__table *t)
     return (int)ceil(sqrt((double)s->config.workers));
 }
 
-/* Merges keys first .. first + n after `examples` examples. Each worker begins with another range, so that they do not wait
+/* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with another range, so that they do not wait
  * for each other. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {

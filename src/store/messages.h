@@ -8,9 +8,9 @@
  * (1) no keys with REMEMBERS
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + depth, and the answer
- * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and for dense groups by default. It
- * is larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous mode with
- * --prefetch, and by default for keyed groups.
+ * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and by default for models with a
+ * dense group. It is larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous
+ * mode with --prefetch, and by default for models that have only keyed groups.
  *
  *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1        depth 1
  *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2

@@ -91,7 +91,7 @@ typedef enum {
     YK_STAGE_ALIVE,     /* once a second until training begins */
     YK_STAGE_CONNECTED, /* rank 0: all processes are connected */
     YK_STAGE_TRAINING,  /* rank 0: all are ready */
-    YK_STAGE_SAVING,    /* rank 0: writing a checkpoint, which may take long */
+    YK_STAGE_SAVING,    /* rank 0: writing a checkpoint, which may take a long time */
     YK_STAGE_SAVED,
 } yk_train_stage;
 

@@ -255,15 +255,15 @@ static inline bool yk__leases_steps(const yk_plan *p)
 {
     return !p->synchronous && (!p->local_steps || p->workers_per_process == 1);
 }
-void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
-yk_status yk__cluster_ready(yk__trainer *t);              /* called by all ranks when training begins */
+yk_status yk__cluster_ready(yk__trainer *t); /* called by all ranks when training begins */
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole); /* all parameters, one worker */
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
 void yk__cluster_free(yk__trainer *t);
 
 /* cluster_data.c, cluster_agree.c */
-void yk__set_partition(yk__trainer *t); /* which process reads which part of the data */
+void yk__set_partition(yk__trainer *t);                   /* which process reads which part of the data */
+void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
 yk_status yk__cluster_shape(yk__trainer *t);
 yk_status yk__cluster_agree(yk__trainer *t);
 

@@ -43,7 +43,7 @@ typedef struct {
     uint64_t sent, received;
 } yk_bytes;
 
-/* Interfaces of a host that are shown individually; this keeps a telemetry message below 4 kB (observe/telemetry.h). */
+/* Interfaces of a host that are shown individually; this limits a telemetry message to about 4 kB (observe/telemetry.h). */
 enum { YK_MAX_SHOWN_NICS = 8 };
 
 /* One line of the file. Rates are per second, since the previous sample; NaN: unknown. */

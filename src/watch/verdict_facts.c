@@ -217,7 +217,7 @@ static double longest_transfer(yk__facts *f)
 /* ---- what the lost time is due to */
 
 /* Whether a server handles messages for so much of the time that it explains the waiting. A server without a core is not
- * busy, though it takes long. */
+ * busy, though it takes a long time. */
 static bool server_explains(yk__facts *f)
 {
     const yk_evidence *e = f->e;
@@ -243,7 +243,7 @@ static void divide_messages(yk__facts *f)
     double messages = f->messages;
     const double transfer = f->several_hosts ? longest_transfer(f) : 0.0,
                  answers = f->several_hosts ? e->round_trips * e->round_trip : 0.0;
-    /* bandwidth: the bytes explain much of the waiting; small messages that take long are latency */
+    /* bandwidth: the bytes explain much of the waiting; small messages that take a long time are latency */
     const bool full =
         f->several_hosts && ((u && yk__known(u->net_busy.mean, 0.0) > 0.7) ||
                              (transfer > answers && transfer > 0.3 * (messages + no_straggler) * f->step) ||
