@@ -132,7 +132,7 @@ static void categories_are_hashed(void **state)
     assert_int_equal(rows.field[0], 0);
     assert_int_equal(rows.field[1] + rows.field[2], 3);
     yk_rows_fini(&rows);
-    expect(YK_EUSAGE, csv("1,5,x,x\n", "?categorical=3-&features=1&header=0"), "1 features are not enough");
+    expect(YK_EUSAGE, csv("1,5,x,x\n", "?categorical=3-&features=1&header=0"), "1 feature is not enough");
 }
 
 /* Quoted and plain, in the middle and at the end of a line, followed by bytes of any kind: one value, one hash. */
@@ -233,7 +233,7 @@ static void faults(void **state)
     } fault[] = {
         {"label,a,b\n1,2,3\n0,1\n", "", "line 3 at byte 16: 2 columns instead of 3; the delimiter is ','"},
         {"label,a,b\n1,2,3\n0,1,2,3\n", "", "line 3 at byte 16: 4 columns instead of 3"},
-        {"label\ta\n1\t2\n1,2\n", "", "1 columns instead of 2; the delimiter is 'tab'"},
+        {"label\ta\n1\t2\n1,2\n", "", "1 column instead of 2; the delimiter is 'tab'"},
         {"label,a\n1,2\n1,x\n1,3\n", "", "line 3 at byte 14: column 2 (a): 'x' is not a number"},
         {"label,a\n1,2\n1,inf\n", "", "'inf' is not a number"},
         {"label,a\n1,2\n1,1e39\n", "",

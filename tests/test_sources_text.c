@@ -609,7 +609,7 @@ static void criteo_reports_errors(void **state)
         {"0\t" INTS "\n", "record 1 at byte 0", "14 columns instead of 40"},
         {"0\t" INTS "\t" CATS "\t\n", "record 1 at byte 0", "41 columns"},
         {"0\t" INTS "\t" CATS "\n\n", "record 2 at byte", "0 columns"},
-        {"0", "record 1 at byte 0", "1 columns"},
+        {"0", "record 1 at byte 0", "1 column"},
         {"0\t1x\t" INTS "\t" CATS "\n", "record 1 at byte 0", "41 columns"},
         {"0\t1x\t1\t5\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATS "\n", "record 1 at byte 2",
          "column 2, '1x', is not an integer"},

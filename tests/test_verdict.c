@@ -413,12 +413,12 @@ static void pinned_to_few_cores(void **state)
     give_all(&t, YK_PHASE_SENDING, 0.7);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.75);
-    assert_words(v->text, "4 processes share 1 cores");
+    assert_words(v->text, "4 processes share 1 core");
     t = begin(1); /* a container */
     t.usage.cores = 0.5;
     t.usage.cpu.mean = 0.5;
     v = judge(&t);
-    assert_words(v->text, "uses all of the 0.5 cores");
+    assert_words(v->text, "is at the CPU limit of its cgroup, 0.5 cores");
 }
 
 /* Messages between processes of one host do not use a link, whatever was measured. */

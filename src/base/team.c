@@ -107,10 +107,12 @@ yk_wait yk_team_wait(const yk_team *team)
 static yk_status missing(const yk_team *team, unsigned round)
 {
     char names[256] = "";
+    int n = 0;
     for (int i = 0; i < team->n; i++)
         if (atomic_load(&team->worker[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
-            snprintf(names + strlen(names), sizeof names - strlen(names), " %d", i);
-    return yk_fail(YK_ELOST, "no response from worker%s within %d s", names, YK_TEAM_TIMEOUT);
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%d", n++ ? ", " : "", i);
+    return yk_fail(YK_ELOST, "no response from worker%s %s within %d s", n > 1 ? "s" : "", names,
+                   YK_TEAM_TIMEOUT);
 }
 
 yk_status yk_team_barrier(yk_team *team, int me)

@@ -241,9 +241,9 @@ static yk_status describe(const yk_sweep *s)
         json_decref(summary);
         char amount[64];
         if (steps)
-            snprintf(amount, sizeof amount, "%lld steps", (long long)steps);
+            snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, steps == 1 ? "" : "s");
         else
-            snprintf(amount, sizeof amount, "%lld epochs", (long long)r->epochs);
+            snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, r->epochs == 1 ? "" : "s");
         printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
                state == YK_SWEEP_RUN_COMPLETE           ? "   (complete)"
                : yk_sweep_can_resume(s->path, r, state) ? "   (stopped)"

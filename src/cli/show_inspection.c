@@ -63,7 +63,8 @@ static void print_classes(const yk_inspection *i)
         printf("\n");
     }
     if (i->classes > CLASSES_SHOWN)
-        printf("  and %zu more classes\n", i->classes - CLASSES_SHOWN);
+        printf("  and %zu more class%s\n", i->classes - CLASSES_SHOWN,
+               i->classes - CLASSES_SHOWN == 1 ? "" : "es");
     printf("always predicting class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
 }
 
@@ -87,7 +88,9 @@ static void print_sparse(const yk_inspection *i)
         printf(LABEL "%u\n", "fields", i->fields);
     printf(LABEL "%llu; per example: minimum %.0f, mean %.2f, maximum %.0f", "entries", (ull)i->entries,
            i->histogram.min, share(i->entries, i->examples), i->histogram.max);
-    printf(i->empty ? "; %llu examples have no entries\n" : "\n", (ull)i->empty);
+    if (i->empty)
+        printf("; %llu example%s no entries", (ull)i->empty, i->empty == 1 ? " has" : "s have");
+    printf("\n");
     if (!i->entries)
         return;
     printf(LABEL "indices from %u to %u, %llu distinct (%.2f %% of the columns)\n", "features", i->index_min,
@@ -142,7 +145,8 @@ static void list_record(const yk_rows *rows, size_t r)
 {
     bool sparse = rows->kind == YK_ROWS_SPARSE;
     size_t n = sparse ? yk_rows_entries(rows, r) : rows->dim, at = sparse ? (size_t)rows->start[r] : r * n;
-    printf("  %3zu  class %d, %zu %s", r + 1, rows->label[r], n, sparse ? "entries" : "values");
+    printf("  %3zu  class %d, %zu %s", r + 1, rows->label[r], n,
+           sparse ? (n == 1 ? "entry" : "entries") : (n == 1 ? "value" : "values"));
     if (rows->truth)
         printf(", probability of class 1 %.4f", (double)rows->truth[r]);
     printf(":");
@@ -211,7 +215,9 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
     else
         print_dense(i);
     print_spread(i);
-    if (i->first.n)
+    if (i->first.n == 1)
+        printf("first record:\n");
+    else if (i->first.n)
         printf("first %zu records:\n", i->first.n);
     if (can_draw(i))
         draw_records(i);

@@ -293,15 +293,16 @@ static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double 
                                double seconds, const char *what)
 {
     char ranks[256] = "";
+    int overdue = 0;
     for (int i = 0; i < n && strlen(ranks) < sizeof ranks - 16; i++)
         if (op[i].active && is_overdue(c, &op[i], began, now, seconds))
-            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "",
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", overdue++ ? ", " : "",
                      op[i].peer);
-    return !*ranks ? YK_OK
-                   : yk_fail(YK_ELOST,
-                             "waited %.0f s for %s: no message from rank %s; it has died, is hung, or cannot "
-                             "be reached",
-                             now - began, what, ranks);
+    if (!overdue)
+        return YK_OK;
+    return yk_fail(YK_ELOST, "waited %.0f s for %s: no message from rank%s %s; %s, or cannot be reached",
+                   now - began, what, overdue > 1 ? "s" : "", ranks,
+                   overdue > 1 ? "they have died, are hung" : "it has died, is hung");
 }
 
 /* The periodic checks of a wait. */

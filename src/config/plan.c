@@ -155,9 +155,11 @@ static yk_status check(const yk_plan *p)
                        "before all gradients have arrived");
     if (p->quorum && !p->synchronous)
         return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps wait for no other worker");
-    if (p->processes && p->quorum > p->workers / p->workers_per_process)
-        return yk_fail(YK_EUSAGE, "--quorum %d, but there are only %d processes that train", p->quorum,
-                       p->workers / p->workers_per_process);
+    const int train = p->workers / p->workers_per_process;
+    if (p->processes && p->quorum > train)
+        return yk_fail(YK_EUSAGE, "--quorum %d, but there %s only %d %s", p->quorum,
+                       train == 1 ? "is" : "are", train,
+                       train == 1 ? "process that trains" : "processes that train");
     if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
         return yk_fail(
             YK_EUSAGE,

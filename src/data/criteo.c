@@ -175,8 +175,9 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
     for (const char *q = line; q != end; q++)
         tabs += *q == '\t';
     char token[48];
+    const int columns = line == end ? 0 : tabs + 1;
     if (tabs != FIELDS)
-        return yk__text_bad(r, line, "%d columns instead of 40", line == end ? 0 : tabs + 1);
+        return yk__text_bad(r, line, "%d column%s instead of 40", columns, columns == 1 ? "" : "s");
     if (column == 0)
         return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_token(p, token));
     return yk__text_bad(r, p, "column %d, '%s', is not %s", column + 1, yk__text_token(p, token),
@@ -265,8 +266,9 @@ static yk_status criteo_open(yk_source *source, yk_spec *spec, yk_split split, c
     if (spec->status)
         return spec->status;
     if (s->values && s->features <= INTEGERS)
-        return yk_fail(YK_EUSAGE, "%s: %llu features are not enough: %d columns are numeric", spec->text,
-                       (unsigned long long)s->features, INTEGERS);
+        return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %d numeric columns",
+                       spec->text, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
+                       INTEGERS);
     s->text.parse = parse_line;
     source->dim = (size_t)s->features;
     source->hashed_into = s->features;

@@ -367,8 +367,9 @@ static yk_status number_columns(yk__csv *s)
         return yk_fail(YK_EDATA, "%s: no column is left besides the label; delimiter= sets the delimiter",
                        s->text.base.base.spec);
     if (s->categories && s->encode == YK__CSV_HASH && s->features <= s->numeric)
-        return yk_fail(YK_EUSAGE, "%s: %llu features are not enough: %zu columns are numeric",
-                       s->text.base.base.spec, (unsigned long long)s->features, s->numeric);
+        return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %zu numeric column%s",
+                       s->text.base.base.spec, (unsigned long long)s->features,
+                       s->features == 1 ? " is" : "s are", s->numeric, s->numeric == 1 ? "" : "s");
     return YK_OK;
 }
 

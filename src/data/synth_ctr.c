@@ -368,8 +368,9 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
     if (st || (st = spec->status))
         return st;
     if (shape.features < shape.nnz)
-        return yk_fail(YK_EUSAGE, "%s: %llu features are too few for nnz=%u: each field needs at least one",
-                       spec->text, (unsigned long long)shape.features, shape.nnz);
+        return yk_fail(YK_EUSAGE, "%s: %llu feature%s too few for nnz=%u: each field needs at least one",
+                       spec->text, (unsigned long long)shape.features, shape.features == 1 ? " is" : "s are",
+                       shape.nnz);
     s->make = make_click;
     s->base.kind = YK_ROWS_SPARSE;
     s->base.dim = (size_t)shape.features;

@@ -298,7 +298,8 @@ static size_t count_of(const slot *s)
 
 static yk_status count_mismatch(size_t indices, size_t values)
 {
-    return yk_fail(YK_EDATA, "%zu indices but %zu values", indices, values);
+    return yk_fail(YK_EDATA, "%zu %s but %zu value%s", indices, indices == 1 ? "index" : "indices", values,
+                   values == 1 ? "" : "s");
 }
 
 static yk_status outside(int64_t index, uint64_t features)
@@ -375,7 +376,8 @@ static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size
     if (s->kind != INTS)
         return wrong_kind(l, FIELD, "int64");
     if (count != n)
-        return yk_fail(YK_EDATA, "%zu indices but %zu fields", n, count);
+        return yk_fail(YK_EDATA, "%zu %s but %zu field%s", n, n == 1 ? "index" : "indices", count,
+                       count == 1 ? "" : "s");
     uint32_t *wide = malloc(n * sizeof *wide + 1);
     if (!wide)
         return yk_fail_memory(n * sizeof *wide, "fields");

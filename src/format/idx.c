@@ -150,8 +150,8 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
                        "%s: at byte %zu: truncated: %zu bytes of elements expected, but only %zu found", path,
                        n, bytes, n - out->header);
     if (bytes < n - out->header)
-        return yk_fail(YK_EDATA, "%s: at byte %zu: %zu bytes more than the header says", path,
-                       out->header + bytes, n - out->header - bytes);
+        return yk_fail(YK_EDATA, "%s: at byte %zu: %zu byte%s more than the header says", path,
+                       out->header + bytes, n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
     if (out->type == YK_IDX_U8)
         out->u8 = p + out->header;
     else

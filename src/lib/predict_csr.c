@@ -146,7 +146,8 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
     if (!csr->start64 == !csr->start32 || !csr->index)
         return yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
     if (columns != outputs && !(outputs == 1 && columns == 2))
-        return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu outputs, not %zu", outputs, columns);
+        return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu output%s, not %zu", outputs,
+                       outputs == 1 ? "" : "s", columns);
     if (shape->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
     if (shape->fields > 1 && !csr->field)

@@ -42,9 +42,10 @@ static void print_traffic(FILE *f, const yk_result *r)
                     (unsigned long long)r->traffic[p].messages_sent);
     if (r->late)
         fprintf(f,
-                "late           %llu gradients (%llu examples) arrived after their step had ended and were "
+                "late           %llu gradient%s (%llu examples) arrived after the end of the step and %s "
                 "dropped\n",
-                (unsigned long long)r->late, (unsigned long long)r->late_examples);
+                (unsigned long long)r->late, r->late == 1 ? "" : "s", (unsigned long long)r->late_examples,
+                r->late == 1 ? "was" : "were");
     if (r->lost || r->joined)
         fprintf(f, "workers        %d lost (%llu examples reassigned), %d joined\n", r->lost,
                 (unsigned long long)r->returned, r->joined);
@@ -126,8 +127,8 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
     if (s->hot)
         fprintf(f,
                 "copies         the %u hottest parameters in each worker, merged every %.0f examples (%.0f "
-                "steps)\n",
-                s->hot, s->merge_every, s->merge_steps);
+                "step%s)\n",
+                s->hot, s->merge_every, s->merge_steps, s->merge_steps < 1.5 ? "" : "s");
     if (r->observation.nprocesses)
         print_verdict(f, &r->observation.verdict);
     print_traffic(f, r);

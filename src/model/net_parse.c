@@ -257,10 +257,10 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
     if (!st && yk__edge_size(last) != shape->classes) {
         char why[256];
         snprintf(why, sizeof why,
-                 "the last layer has %zu outputs (%zu x %zu x %zu), but the data has %u classes: end with "
+                 "the last layer has %zu output%s (%zu x %zu x %zu), but the data has %u classes: end with "
                  "dense %u",
-                 yk__edge_size(last), last->channels, last->height, last->width, shape->classes,
-                 shape->classes);
+                 yk__edge_size(last), yk__edge_size(last) == 1 ? "" : "s", last->channels, last->height,
+                 last->width, shape->classes, shape->classes);
         st = yk__list_error(list, strlen(list), why);
     }
     if (!st && layers_of(text))

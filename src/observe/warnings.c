@@ -462,9 +462,9 @@ static void check_hosts(yk_observation *w)
         if (u.seconds >= 0.5 && others > fmax(0.3, 0.1 * u.host_cores) &&
             u.cpu_host.mean > 0.8 * u.host_cores) {
             warn(w, YK_WARNING_BUSY_HOST,
-                 "other programs used %.1f of the %.0f cores of %s: do not compare the times of this run "
+                 "other programs used %.1f of the %.0f core%s of %s: do not compare the times of this run "
                  "with those of other runs",
-                 others, u.host_cores, u.host);
+                 others, u.host_cores, u.host_cores < 1.5 ? "" : "s", u.host);
             return;
         }
     }

@@ -85,7 +85,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, small, out);
     *small = 0;
     if (isfinite(f->cores))
-        snprintf(small, sizeof small, "mean, of %.4g cores", f->cores);
+        snprintf(small, sizeof small, "mean, of %.4g core%s", f->cores, f->cores == 1.0 ? "" : "s");
     tile("CPU", YK_UNIT_CORES, f->cpu, small, out);
     tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
     if (f->ranks > 1.0 || f->network > 0.0)

@@ -220,8 +220,8 @@ static void check_hosts(yk_warnings *w, const yk_run *r, int run)
         if (isfinite(p->cores))
             snprintf(of, sizeof of, " of %.0f", p->cores);
         bool named = r->logs > 1 && p->host[0];
-        add(w, YK_WARNING_BUSY_HOST, run, "other programs used %.1f%s cores%s%s on average", others, of,
-            named ? " of " : "", named ? p->host : "");
+        add(w, YK_WARNING_BUSY_HOST, run, "other programs used %.1f%s core%s%s%s on average", others, of,
+            p->cores == 1.0 ? "" : "s", named ? " of " : "", named ? p->host : "");
     }
 }
 

@@ -234,6 +234,7 @@ static bool is_missing(const yk_exchange *x, int r)
 yk_status yk__timed_out(const yk_exchange *x, double seconds)
 {
     char ranks[256] = "";
+    int missing = 0;
     for (int r = 0; r < x->size; r++) {
         const char state = r == x->rank ? 0 : yk_comm_state(x->comm, r);
         if (state == 'X' || state == 'T')
@@ -242,13 +243,17 @@ yk_status yk__timed_out(const yk_exchange *x, double seconds)
                 "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
                 seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
         if (is_missing(x, r) && strlen(ranks) < sizeof ranks - 16)
-            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "", r);
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", missing++ ? ", " : "", r);
     }
+    if (missing > 1)
+        return yk_fail(YK_ELOST,
+                       "ranks %s did not send their gradients within %.0f s: they have died, are hung, or "
+                       "cannot be reached (rank %d waited for them)",
+                       ranks, seconds, x->rank);
     return yk_fail(YK_ELOST,
                    "rank %s did not send its gradient within %.0f s: it has died, is hung, or cannot be "
-                   "reached (rank %d "
-                   "waited for it)",
-                   *ranks ? ranks : "?", seconds, x->rank);
+                   "reached (rank %d waited for it)",
+                   missing ? ranks : "?", seconds, x->rank);
 }
 
 static yk_status finish(yk_exchange *x, size_t n, double seconds)

@@ -295,7 +295,8 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
     c->active = false;
     s->active--;
     if (c->joined && s->chief && !s->stopping && yk__has_examples(s))
-        yk_note("a worker that had joined has left; %d are training now", s->active);
+        yk_note("a worker that had joined has left; %d %s training now", s->active,
+                s->active == 1 ? "is" : "are");
     return YK_OK;
 }
 

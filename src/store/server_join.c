@@ -86,7 +86,7 @@ yk_status yk__handle_join(yk_server *s, yk__client *c, const yk__up *up)
     const bool fits = s->listener && up->identity == s->listener->identity;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
     if (fits && s->chief)
-        yk_note("a worker has joined; %d are training now", s->active);
+        yk_note("a worker has joined; %d %s training now", s->active, s->active == 1 ? "is" : "are");
     if (!fits) {
         c->active = false;
         c->left = true;

@@ -55,8 +55,7 @@ static yk_status gather_tallies(yk__trainer *t)
         yk_comm_pieces all;
         if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             break;
-        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds,
-                             "its part of the evaluation");
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);

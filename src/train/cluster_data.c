@@ -24,13 +24,13 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         char *part = mine;
         yk_rows from;
         if ((st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, &size, sizeof size,
-                                          t->plan->startup_timeout, "its part of the data")))
+                                          t->plan->startup_timeout, "a part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
             st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, part, size,
-                                         t->plan->startup_timeout, "its part of the data");
+                                         t->plan->startup_timeout, "a part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
                 yk_rows_init(&all, from.kind, from.dim);

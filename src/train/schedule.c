@@ -36,9 +36,10 @@ static uint64_t default_interval(const yk__trainer *t)
                    epochs = per_epoch ? (p->local_steps + per_epoch - 1) / per_epoch : 0;
     if (epochs > 1 && t->cluster.rank == 0 && t->tested)
         yk_note(
-            "an epoch has only %llu steps, and the %llu steps of a round (--local-steps) arrive together: "
+            "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "
             "evaluating every %llu epochs",
-            (unsigned long long)per_epoch, (unsigned long long)p->local_steps, (unsigned long long)epochs);
+            (unsigned long long)per_epoch, per_epoch == 1 ? "" : "s", (unsigned long long)p->local_steps,
+            (unsigned long long)epochs);
     return epochs > 1 ? epochs * per_epoch : per_epoch;
 }
 

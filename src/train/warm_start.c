@@ -116,7 +116,9 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
     yk_note("starting with the parameters of %s", t->start.path);
-    if (t->model->sparse && t->model->shape.dim > t->start.dim)
-        yk_note("%llu features are new", (unsigned long long)(t->model->shape.dim - t->start.dim));
+    if (t->model->sparse && t->model->shape.dim > t->start.dim) {
+        const size_t added = t->model->shape.dim - t->start.dim;
+        yk_note("%zu feature%s new", added, added == 1 ? " is" : "s are");
+    }
     return YK_OK;
 }

@@ -8,6 +8,12 @@
     snprintf((v)->text, sizeof(v)->text, "%s: " format, yk_verdict_name((v)->kind), __VA_ARGS__)
 #define advise(v, ...) snprintf((v)->advice, sizeof(v)->advice, __VA_ARGS__)
 
+/* "1 core", "2.5 cores", with "%.3g core%s" */
+static const char *plural(double n)
+{
+    return fabs(n - 1.0) < 0.005 ? "" : "s";
+}
+
 /* "12 us", "3.4 ms", "1.2 s" */
 static const char *duration(double seconds, char out[24])
 {
@@ -51,8 +57,8 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
         say(v, "evaluation takes %.0f %% of the time, training %.0f %%", 100.0 * evaluating,
             100.0 * computing);
     else
-        say(v, "computing takes %.0f %% of the workers' time; %.1f of %.3g cores are in use",
-            100.0 * computing, f->cpu, f->cores);
+        say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
+            100.0 * computing, f->cpu, f->cores, plural(f->cores));
     if (evaluating > computing)
         advise(v, "evaluate less often (--eval-every), or on fewer examples");
     else if (f->free >= 0.8 && e->network && e->workers == 1)
@@ -71,8 +77,8 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
 
 static void describe_competition(const yk__facts *f, yk_verdict *v)
 {
-    say(v, "other programs use %.1f of %.3g cores and take %.0f %% of the workers' time", f->others,
-        f->host_cores, 100.0 * v->share);
+    say(v, "other programs use %.1f of %.3g core%s and take %.0f %% of the workers' time", f->others,
+        f->host_cores, plural(f->host_cores), 100.0 * v->share);
     advise(v,
            "stop the other programs or use another host; do not compare the speed of this run with others");
 }
@@ -82,15 +88,15 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
     const yk_evidence *e = f->e;
     const double cores = f->shared_cores;
     if (f->threads < 1.5)
-        say(v, "this run uses all of the %.3g cores that the CPU limit of its cgroup allows", cores);
+        say(v, "this run is at the CPU limit of its cgroup, %.3g core%s", cores, plural(cores));
     else if (e->ranks > 1)
         say(v,
-            "%.0f threads of %d processes share %.3g cores%s; they wait for a core or for each "
+            "%.0f threads of %d processes share %.3g core%s%s; they wait for a core or for each "
             "other %.0f %% of the time",
-            f->threads, e->ranks, cores, e->hosts > 1 ? " of a host" : "", 100.0 * v->share);
+            f->threads, e->ranks, cores, plural(cores), e->hosts > 1 ? " of a host" : "", 100.0 * v->share);
     else
-        say(v, "%.0f threads share %.3g cores; they wait for a core or for each other %.0f %% of the time",
-            f->threads, cores, 100.0 * v->share);
+        say(v, "%.0f threads share %.3g core%s; they wait for a core or for each other %.0f %% of the time",
+            f->threads, cores, plural(cores), 100.0 * v->share);
     if (f->threads < 1.5)
         advise(v, "raise the CPU limit of the container or the job");
     else if (e->ranks > 1)
