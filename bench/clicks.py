@@ -81,9 +81,9 @@ def processes(b):
     """fm:8, 4 processes with 4 threads each against 16 threads"""
     if CORES < 16:
         raise Skip(f"needs 16 cores; there are {CORES}")
-    more = ("--mode", "async", "--workers")
-    threads_only = b.best(lambda: rate(b, "fm:8", 64, *more, "16", epochs=10))
-    job = b.best(lambda: rate(b, "fm:8", 64, *more, "4", "--launch", "4", epochs=10))
+    more = ("--mode", "async", "--workers")  # long enough, as above
+    threads_only = b.best(lambda: rate(b, "fm:8", 64, *more, "16", epochs=40))
+    job = b.best(lambda: rate(b, "fm:8", 64, *more, "4", "--launch", "4", epochs=40))
     return [figure("fm:8, batch 64, 4 processes x 4 threads", human(job, "examples/s"),
                    f"16 threads: {human(threads_only, 'examples/s')}", f"{job / threads_only:.2f} x", ">= 0.3 x",
                    job / threads_only >= 0.3)]

@@ -74,7 +74,9 @@ static inline void reference_update(yk_optim_kind kind, weight *p, double g, con
     } else if (kind == YK_ADAM) {
         p->s0 = b1 * p->s0 + (1 - b1) * g;
         p->s1 = b2 * p->s1 + (1 - b2) * g * g;
-        p->w -= lr * p->s0 * (double)o->correct1 / (sqrt(p->s1 * (double)o->correct2) + (double)o->epsilon);
+        const double v = p->s1 * (double)o->correct2,
+                     damped = o->damping > 0 ? 1 + (double)o->damping * g * g / v : 1;
+        p->w -= lr * p->s0 * (double)o->correct1 / (sqrt(v) + (double)o->epsilon) / damped;
     } else {
         p->s0 += g - p->w * (sqrt(p->s1 + g * g) - sqrt(p->s1)) / lr;
         p->s1 += g * g;

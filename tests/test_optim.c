@@ -348,6 +348,32 @@ static void without_a_velocity_a_step_goes_as_far(void **state)
     assert_true(c.lr == 0.1 && c.beta1 == 0.0 && c.beta2 == 0.999);
 }
 
+/* adam without a velocity, late in a run: the first gradient of a key moves it by far less than lr / sqrt(1 - beta2). A key
+ * whose gradients are alike soon takes steps of about lr, as with a velocity. */
+static void the_first_steps_of_adam_are_damped(void **state)
+{
+    (void)state;
+    yk_optim_config c = yk_optim_defaults(YK_ADAM);
+    c = yk_optim_without_velocity(&c);
+    const yk_optim_step o = yk_optim_at(&c, 1000000);
+    EACH_ISA(isa)
+    {
+        const yk_optim_rule *rule = rule_of(isa, YK_ADAM);
+        float w[20] = {0}, s0[20] = {0}, s1[20] = {0}, g[20], before = 0.0f;
+        const yk_view v = {.w = w, .s = {s0, s1}};
+        for (int i = 0; i < 20; i++)
+            g[i] = i % 2 ? -0.2f : 3.0f;
+        rule->dense(&v, 0, 20, g, 1.0f, &o);
+        for (int i = 0; i < 20; i++)
+            assert_true(fabsf(fabsf(w[i]) / o.lr - 31.6f / 5.5f) < 0.01f && (w[i] < 0) == (g[i] > 0));
+        for (int step = 0; step < 5000; step++) {
+            before = w[0];
+            rule->dense(&v, 0, 20, g, 1.0f, &o);
+        }
+        assert_true(fabsf((before - w[0]) / o.lr - 1.0f) < 0.01f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +386,7 @@ int main(void)
         cmocka_unit_test(sums_of_rates_are_exact),
         cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(without_a_velocity_a_step_goes_as_far),
+        cmocka_unit_test(the_first_steps_of_adam_are_damped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,7 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
                        .beta2 = (float)c->beta2,
                        .epsilon = (float)c->epsilon,
                        .ftrl_beta = (float)c->ftrl_beta,
+                       .damping = (float)c->damping,
                        .correct1 = 1.0f,
                        .correct2 = 1.0f};
     if (c->kind == YK_ADAM) {
@@ -114,19 +115,20 @@ yk_optim_config yk_optim_without_velocity(const yk_optim_config *c)
         o.lr /= 1.0 - o.momentum;
         o.momentum = 0.0;
     }
-    if (o.kind == YK_ADAM)
+    if (o.kind == YK_ADAM) {
+        o.damping = 0.5 * o.beta1 / (1.0 - o.beta1) * (1.0 - o.beta2);
         o.beta1 = 0.0;
+    }
     return o;
 }
 
-/* sgd with one float per key: alpha = 1 / (1 + (T - 1) x / (1 + x)) = (1 + x) / (1 + T x), in a form that the compiler can
- * vectorize. */
-static void scale_sgd(const float *restrict squares, float one, float moves, float workers, size_t n,
+/* sgd with one float per key, in a form that the compiler can vectorize. */
+static void scale_sgd(const float *restrict squares, float one, float moves, float others, size_t n,
                       float *restrict delta)
 {
     for (size_t i = 0; i < n; i++) {
-        const float often = squares[i] - one, x = moves * (often > 0.0f ? often : 0.0f);
-        delta[i] *= (1.0f + x) / (1.0f + workers * x);
+        const float often = squares[i] - one;
+        delta[i] *= yk__merged_share(moves * (often > 0.0f ? often : 0.0f), others);
     }
 }
 
@@ -136,7 +138,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
     const int slots = yk_optim_rule_of(kind)->slots;
     const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
     if (s->squares && kind == YK_SGD && s->width == 1) {
-        scale_sgd(s->squares, s->one, o->lr * s->moves, (float)s->workers, n, delta);
+        scale_sgd(s->squares, s->one, o->lr * s->moves, others, n, delta);
         return;
     }
     for (size_t i = 0; i < n; i++) {

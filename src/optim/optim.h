@@ -43,6 +43,7 @@ typedef struct {
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
     uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
+    double damping;   /* adam without velocity; 0 in all other cases */
     uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
 } yk_optim_config;
 
@@ -56,6 +57,7 @@ typedef struct {
 /* The hyperparameters of one step. */
 typedef struct {
     float lr, l1, l2, momentum, beta1, beta2, epsilon, ftrl_beta;
+    float damping;
     float correct1, correct2; /* adam: 1 / (1 - beta^t) */
 } yk_optim_step;
 
@@ -63,9 +65,11 @@ typedef struct {
  *
  *     delta = mine - base;  shared += alpha delta;  mine = base = shared
  *
- * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
+ * alpha = 1 / (1 + (T - 1) rho h), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
  * merges. If each moves it all the way to its optimum (rho near 1), the moves are averaged, because their sum would overshoot
- * T-fold. If each takes a small step, the moves are added. eta is the step size of the weight, which the rule knows. The
+ * T-fold. If each takes a small step, the moves are added. h = (1 + u) / (2 + u), u = (T - 1) x, grows from 1/2 to 1: together,
+ * small moves then go about as far as those of one worker that took all of these steps, 1 - e^-u. With h = 1, adam with a small
+ * learning rate was too slow (docs/convergence.md). eta is the step size of the weight, which the rule knows. The
  * weights of an example move together: a step is not limited by the curvature of a single weight, c f, but by the sum of its
  * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone, 8 workers diverged on clicks with 39 entries; with the
  * full bound, mini-batches lost a little; |x|^1.5 was the best that was tried (docs/performance.md). */
@@ -127,7 +131,11 @@ yk_status yk_optim_check(const yk_optim_config *c);
 
 /* For copies without a staleness bound: applies the whole effect of a gradient immediately, instead of adding it to a velocity
  * that later steps follow. If T copies applied the same velocity at the same time, it would be applied T times, and the
- * weights would oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same. */
+ * weights would oscillate. momentum becomes sgd with lr / (1 - mu); adam has beta1 = 0. The mean step is the same.
+ *
+ * The first gradients of a rare key need care: with g^2 (1 - beta2) as the mean square, the whole effect of the first one would
+ * be 32 lr, which adam with velocity takes ten steps to reach. So adam's step is divided by 1 + damping g^2 / v: the first
+ * step of a key is about 6 lr, and after tens of steps there is no difference. */
 yk_optim_config yk_optim_without_velocity(const yk_optim_config *c);
 
 /* Steps are counted from 0. */

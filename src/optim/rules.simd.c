@@ -43,7 +43,12 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
     case YK_ADAM:
         *s0 = o->beta1 * *s0 + (1.0f - o->beta1) * g;
         *s1 = o->beta2 * *s1 + (1.0f - o->beta2) * g * g;
-        *w = *w - o->lr * (*s0 * o->correct1) / (sqrtf(*s1 * o->correct2) + o->epsilon);
+        if (o->damping > 0.0f) {
+            const float v = *s1 * o->correct2 + 1e-30f; /* not 0 */
+            *w = *w - o->lr * g * v / ((sqrtf(v) + o->epsilon) * (v + o->damping * g * g));
+        } else {
+            *w = *w - o->lr * (*s0 * o->correct1) / (sqrtf(*s1 * o->correct2) + o->epsilon);
+        }
         break;
     case YK_FTRL: {
         float n = *s1 + g * g;

@@ -23,10 +23,11 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     }
 }
 
-/* The share of a delta that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way. */
+/* The share of a delta that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way (yk_optim_merge). */
 static inline __attribute__((always_inline)) float yk__merged_share(float x, float others)
 {
-    return 1.0f / (1.0f + others * x / (1.0f + x));
+    const float u = others * x;
+    return (2.0f + u) / (2.0f + u + (1.0f + u) * u / (1.0f + x));
 }
 
 /* The same for adam's mean square, which moves by 1 - beta2 in each step with the key. */

@@ -311,8 +311,11 @@ def run_all(args, chosen, directory):
             reason = f"needs {row.cores} cores" if row.cores > table.CORES else why if row.lan else why_no_limit() if row.limit else ""
             began = time.time()
             if row.lan and not reason:
-                lan = lan or lans.Lan(directory).__enter__()
-                reason = lan.shape(row.lan)
+                try:
+                    lan = lan or lans.Lan(directory).__enter__()
+                    reason = lan.shape(row.lan)
+                except OSError as e:
+                    reason = why = f"cannot make network namespaces: {e}"
             if reason:
                 result, said = "skipped", reason
             else:

@@ -78,7 +78,7 @@ def bottlenecks():
               "--model softmax --data synth:images?examples=10000 --launch 6 --servers 1 --mode async --batch 1 --epochs 3 --test none",
               kinds=("parameter server",), words="--servers", cores=7)
     yield Row("saturated server, factorization machine",
-              f"--model fm:8 --data {CLICKS} --launch 9 --servers 1 --mode async --batch 20 --epochs 1000000 --test none",
+              f"--model fm:8 --data {CLICKS} --launch 9 --servers 1 --staleness 4 --batch 20 --epochs 1000000 --test none",
               kinds=("parameter server",), words="--servers", cores=10, seconds=2.5)
     yield Row("saturated server, deepfm",
               f"--model deepfm:8 --data {CLICKS} --launch 9 --servers 1 --mode async --batch 20 --epochs 1000000 --test none",
@@ -200,7 +200,7 @@ def healthy():
     ]
     for name, command, kinds in rows:
         yield Row(name, command, problem=False, kinds=kinds)
-    yield Row("three hosts at 1 Gbit/s", "--model lenet5 --data synth:digits?examples=1200&test=200 --batch 100 --epochs 10",
+    yield Row("three hosts at 1 Gbit/s", "--model lenet5 --data synth:digits?examples=3000&test=500 --batch 20 --epochs 4",
               problem=False, kinds=job + ("network bandwidth",), cores=3, lan=("rate 1gbit",) * 3)
 
 
