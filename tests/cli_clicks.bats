@@ -85,7 +85,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     for model in fm:8 deepfm:8; do # 0.474 and 0.463 with one worker
         fit $model --mode async --launch 4 --batch 200 --out none
         expect 0
-        holds "$(field test_loss) < 0.5 and $(field train_loss) < 0.56"
+        holds "$(field test_loss) < 0.53 and $(field train_loss) < 0.62" # 0.64 to 0.82 if they do not
     done
     clicks='synth:ctr?features=10000&examples=300000&interactions=1&test=20000'
     fit fm:8 --mode async --workers 16 --batch 64 --lr 0.02 --epochs 2 --out none # 0.39 with one worker; 0.48 if averaged

@@ -68,8 +68,8 @@ typedef struct {
  * alpha = 1 / (1 + (T - 1) rho h), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
  * merges. If each moves it all the way to its optimum (rho near 1), the moves are averaged, because their sum would overshoot
  * T-fold. If each takes a small step, the moves are added. h = (1 + u) / (2 + u), u = (T - 1) x, grows from 1/2 to 1: together,
- * small moves then go about as far as those of one worker that took all of these steps, 1 - e^-u. With h = 1, adam with a small
- * learning rate was too slow (docs/convergence.md). eta is the step size of the weight, which the rule knows. The
+ * small moves then go about as far as those of one worker that took all of these steps, 1 - e^-u of the way. With h = 1, adam
+ * with a small learning rate was too slow (docs/convergence.md). eta is the step size of the weight, which the rule knows. The
  * weights of an example move together: a step is not limited by the curvature of a single weight, c f, but by the sum of its
  * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone, 8 workers diverged on clicks with 39 entries; with the
  * full bound, mini-batches lost a little; |x|^1.5 was the best that was tried (docs/performance.md). */
@@ -135,7 +135,7 @@ yk_status yk_optim_check(const yk_optim_config *c);
  *
  * The first gradients of a rare key need care: with g^2 (1 - beta2) as the mean square, the whole effect of the first one would
  * be 32 lr, which adam with velocity takes ten steps to reach. So adam's step is divided by 1 + damping g^2 / v: the first
- * step of a key is about 6 lr, and after tens of steps there is no difference. */
+ * step of a key is about 6 lr, and after a hundred steps there is hardly any difference. */
 yk_optim_config yk_optim_without_velocity(const yk_optim_config *c);
 
 /* Steps are counted from 0. */

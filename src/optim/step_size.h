@@ -27,7 +27,7 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
 static inline __attribute__((always_inline)) float yk__merged_share(float x, float others)
 {
     const float u = others * x;
-    return (2.0f + u) / (2.0f + u + (1.0f + u) * u / (1.0f + x));
+    return (2.0f + u) / (2.0f + u + u * ((1.0f + u) / (1.0f + x))); /* u * u could overflow (YK_AVERAGED) */
 }
 
 /* The same for adam's mean square, which moves by 1 - beta2 in each step with the key. */

@@ -149,9 +149,6 @@ static void unlock_range(yk__table *t, size_t range)
     atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
 }
 
-/* c->workers is the number of all workers, even if some have finished: otherwise the last active one would end with the noise
- * of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
-
 /* Merges floats from .. to - 1, which are locked. Each range has its own step size, and all floats of a wide key its frequency. */
 static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, size_t from, size_t to)
 {
@@ -182,8 +179,9 @@ static int divisor_of_vectors(const yk__table *t)
     return (int)ceil(sqrt((double)s->config.workers));
 }
 
-/* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with another range, so that they do not wait
- * for each other. */
+/* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with a different range, so that they do not
+ * wait for each other. c->workers is the number of all workers, even if some have finished: otherwise the last active one would
+ * end with the noise of a single worker, which cost 0.01 of log-loss when the workers did not end at the same time. */
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
@@ -286,8 +284,8 @@ void yk__hot_merge(yk__table *t, int me)
         merge_all(t, me);
 }
 
-/* Others may already train, and merge: a copy and its base must be of the same moment. Otherwise their difference would be merged
- * like a gradient, and could make a sum of squares negative. */
+/* Other workers may already be training and merging: a copy and its base must be from the same moment. Otherwise their difference
+ * would be merged like a gradient, and could make a sum of squares negative. */
 void yk__hot_refresh(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
