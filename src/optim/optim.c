@@ -122,13 +122,14 @@ yk_optim_config yk_optim_without_velocity(const yk_optim_config *c)
     return o;
 }
 
-/* sgd with one float per key, in a form that the compiler can vectorize. */
-static void scale_sgd(const float *restrict squares, float one, float moves, float others, size_t n,
+/* sgd with one float per key: alpha = 1 / (1 + (T - 1) x / (1 + x)) = (1 + x) / (1 + T x), in a form that the compiler can
+ * vectorize. */
+static void scale_sgd(const float *restrict squares, float one, float moves, float workers, size_t n,
                       float *restrict delta)
 {
     for (size_t i = 0; i < n; i++) {
-        const float often = squares[i] - one;
-        delta[i] *= yk__merged_share(moves * (often > 0.0f ? often : 0.0f), others);
+        const float often = squares[i] - one, x = moves * (often > 0.0f ? often : 0.0f);
+        delta[i] *= (1.0f + x) / (1.0f + workers * x);
     }
 }
 
@@ -138,7 +139,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
     const int slots = yk_optim_rule_of(kind)->slots;
     const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
     if (s->squares && kind == YK_SGD && s->width == 1) {
-        scale_sgd(s->squares, s->one, o->lr * s->moves, others, n, delta);
+        scale_sgd(s->squares, s->one, o->lr * s->moves, (float)s->workers, n, delta);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -148,7 +149,7 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         if (s->squares) {
             const float often = fmaxf(0.0f, s->squares[i / s->width] - s->one);
             const float x = yk__step_size(kind, state[0], state[1], o) * s->moves * often;
-            alpha = yk__merged_share(x, others);
+            alpha = yk__merged_share(kind, x, others);
             square_share = yk__mean_square_share(fminf(s->steps, often / s->one), others, o);
         }
         delta[i] *= alpha;

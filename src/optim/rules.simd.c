@@ -212,7 +212,7 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
             s[j] = v->s[j][k] + (sums_squares(kind) ? change[j] : share * change[j]);
         }
         const float freq = m->freq ? m->freq[k] : m->flat;
-        float alpha = yk__merged_share(yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
+        float alpha = yk__merged_share(kind, yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
         float merged = *w + alpha * (*mine - *base);
         for (int j = 0; j < slots(kind) && sums_squares(kind); j++)
             s[j] = v->s[j][k] + alpha * change[j];

@@ -24,17 +24,17 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
 }
 
 /* The share of a delta that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way (yk_optim_merge). */
-static inline __attribute__((always_inline)) float yk__merged_share(float x, float others)
+static inline __attribute__((always_inline)) float yk__merged_share(yk_optim_kind kind, float x, float others)
 {
-    const float u = others * x;
-    return (2.0f + u) / (2.0f + u + u * ((1.0f + u) / (1.0f + x))); /* u * u could overflow (YK_AVERAGED) */
+    const float u = others * x, h = kind == YK_ADAM ? (1.0f + u) / (2.0f + u) : 1.0f;
+    return 1.0f / (1.0f + others * (x / (1.0f + x)) * h);
 }
 
 /* The same for adam's mean square, which moves by 1 - beta2 in each step with the key. */
 static inline __attribute__((always_inline)) float yk__mean_square_share(float steps, float others,
                                                                          const yk_optim_step *o)
 {
-    return yk__merged_share(steps * (1.0f - o->beta2), others);
+    return yk__merged_share(YK_ADAM, steps * (1.0f - o->beta2), others);
 }
 
 /* ftrl's z for a merged weight and n. Where the weight is zero, z stays within the threshold. */

@@ -11,9 +11,9 @@
  * has only one in flight if keys have vectors and there is no bound.
  *
  * N workers that start from the same value of a hot key each move it most of the way to its optimum. The sum of N such moves
- * would overshoot. So a worker sends a share alpha of its delta (the rule of optim/optim.h, with its h):
+ * would overshoot. So a worker sends a share alpha of its delta (the rule of optim/optim.h):
  *
- *     alpha = 1 / (1 + (M - 1) rho h),  rho = m / (1 + m),  m = eta c |x|^1.5 (sum of the key's squared values) / batch
+ *     alpha = 1 / (1 + (M - 1) rho),  rho = m / (1 + m),  m = eta c |x|^1.5 (sum of the key's squared values) / batch
  *
  * M is the number of copies in flight: N workers times `depth`. The sum leaves out one value, because a key that occurred
  * once may be in no other copy. So a key that occurs in every example is averaged (alpha near 1/M), and a rare one is added

@@ -167,16 +167,17 @@ static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, s
     m->freq = freq;
 }
 
-/* The deltas of hot vectors are divided by this number: by T, the number of workers, if the model has a network, which diverges
- * otherwise, and by the square root of T if it has none, because averages take up to T times as many examples to get
- * anywhere (docs/convergence.md). */
+/* The deltas of hot vectors are divided by this number: by T, the number of workers, if the model has a network or the batches
+ * are large, because it diverges otherwise. If not, by the square root of T, rounded up, because averages take up to T times
+ * as many examples to get anywhere (docs/convergence.md). */
 static int divisor_of_vectors(const yk__table *t)
 {
     const yk_local *s = t->store;
+    const double workers = (double)s->config.workers, small_batch = 128;
     for (int g = 0; g < s->ngroups; g++)
         if (!s->table[g].config.shape.keyed)
             return s->config.workers;
-    return (int)ceil(sqrt((double)s->config.workers));
+    return (int)ceil(fmin(workers, sqrt(workers) * fmax(1.0, (double)s->config.batch / small_batch)));
 }
 
 /* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with a different range, so that they do not
