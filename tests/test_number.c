@@ -27,6 +27,64 @@ static void test_digits(void **state)
     assert_int_equal(n, 7);
 }
 
+static void test_digits_after_a_prefix(void **state)
+{
+    (void)state;
+    uint64_t n = 7;
+    assert_string_equal(yk_digits_after("step-", "step-20/", 99, &n), "/");
+    assert_int_equal(n, 20);
+    assert_null(yk_digits_after("step-", "ste", 99, &n));
+    assert_null(yk_digits_after("step-", "step-x", 99, &n));
+    assert_null(yk_digits_after("step-", "step-100", 99, &n));
+    assert_int_equal(n, 20);
+}
+
+static void test_words(void **state)
+{
+    (void)state;
+    static const char line[] = " cpu \t 12 max -3  4k\n5\n";
+    uint64_t n = 7;
+    assert_string_equal(yk_word(line, 0), line + 1);
+    assert_string_equal(yk_word(line, 4), "4k\n5\n");
+    assert_null(yk_word(line, 5)); /* not the next line */
+    assert_null(yk_word("", 0));
+    assert_null(yk_word("\n1", 0));
+    assert_null(yk_word(" ", 0));
+    assert_null(yk_word(NULL, 0));
+    assert_string_equal(yk_word_digits(line, 1, &n), " max -3  4k\n5\n");
+    assert_int_equal(n, 12);
+    assert_string_equal(yk_word_digits(line, 4, &n), "k\n5\n");
+    assert_int_equal(n, 4);
+    for (int i = 0; i < 6; i++)
+        if (i != 1 && i != 4)
+            assert_null(yk_word_digits(line, i, &n));
+    assert_null(yk_word_digits(NULL, 0, &n));
+    assert_int_equal(n, 4);
+}
+
+static void test_shortest(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        const char *text;
+    } all[] = {{0.05, "0.05"},
+               {0.0, "0"},
+               {-2.5, "-2.5"},
+               {1e6, "1e+06"},
+               {1e-300, "1e-300"},
+               {1.0 / 3.0, "0.3333333333333333"},
+               {0.1 + 0.2, "0.30000000000000004"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char text[32];
+        double x;
+        yk_number_shortest(all[i].x, text, sizeof text);
+        assert_string_equal(text, all[i].text);
+        assert_non_null(yk_decimal(text, &x));
+        assert_true(x == all[i].x);
+    }
+}
+
 static void test_decimal(void **state)
 {
     (void)state;
@@ -108,8 +166,11 @@ static void test_environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_digits),   cmocka_unit_test(test_decimal),
-                                       cmocka_unit_test(test_integers), cmocka_unit_test(test_u64),
-                                       cmocka_unit_test(test_real),     cmocka_unit_test(test_environment)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_digits),     cmocka_unit_test(test_digits_after_a_prefix),
+        cmocka_unit_test(test_words),      cmocka_unit_test(test_shortest),
+        cmocka_unit_test(test_decimal),    cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_u64),        cmocka_unit_test(test_real),
+        cmocka_unit_test(test_environment)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #include "base/cgroup.h"
 
 #include "base/file.h"
+#include "base/number.h"
 #include <limits.h>
 #include <math.h>
 #include <stdbool.h>
@@ -10,12 +11,23 @@
 /* Version 1 reports "no limit" as 2^63 rounded down to pages, so anything above this means no limit. */
 static const double largest_limit = 1e17;
 
-/* Reads up to two numbers from the start of a file. Returns how many it found. */
-static int read_numbers(const char *directory, const char *file, double *first, double *second)
+/* Reads word `n` after a name, such as "oom_kill ", which distinguishes it from "oom_kill_disable", or after the beginning of
+ * the file (""). False: there is no such word, or it is not a number, such as "max". */
+static bool read_word(const char *directory, const char *file, const char *name, int n, double *out)
 {
-    char text[64];
-    return yk_file_text(text, sizeof text, "%s/%s", directory, file) ? sscanf(text, "%lf %lf", first, second)
-                                                                     : 0;
+    char text[1024];
+    uint64_t number;
+    yk_file_text(text, sizeof text, "%s/%s", directory, file);
+    const char *at = strstr(text, name);
+    if (!at || !yk_word_digits(at + strlen(name), n, &number))
+        return false;
+    *out = (double)number;
+    return true;
+}
+
+static bool read_number(const char *directory, const char *file, double *out)
+{
+    return read_word(directory, file, "", 0, out);
 }
 
 static void lower(double *to, double limit)
@@ -24,35 +36,26 @@ static void lower(double *to, double limit)
         *to = limit;
 }
 
-/* Reads the number after a name, such as "oom_kill ", which distinguishes it from "oom_kill_disable". */
-static bool read_named(const char *directory, const char *file, const char *name, double *out)
-{
-    char text[1024];
-    yk_file_text(text, sizeof text, "%s/%s", directory, file);
-    const char *at = strstr(text, name);
-    return at && sscanf(at + strlen(name), "%lf", out) == 1;
-}
-
 /* Reads the limits in one directory. The versions differ only in the file names. */
 static void read_limits(const char *directory, yk_limits *out)
 {
     static const char *const memory[][2] = {{"memory.max", "memory.current"},
                                             {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
-    double quota, period, none, bytes, used, throttled;
-    if ((read_numbers(directory, "cpu.max", &quota, &period) == 2 ||
-         (read_numbers(directory, "cpu.cfs_quota_us", &quota, &none) == 1 &&
-          read_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1)) &&
+    double quota, period, bytes, used, throttled;
+    if (((read_number(directory, "cpu.max", &quota) && read_word(directory, "cpu.max", "", 1, &period)) ||
+         (read_number(directory, "cpu.cfs_quota_us", &quota) &&
+          read_number(directory, "cpu.cfs_period_us", &period))) &&
         quota > 0.0 && period > 0.0)
         lower(&out->cores, quota / period);
-    if (read_named(directory, "cpu.stat", "throttled_usec ", &throttled))
+    if (read_word(directory, "cpu.stat", "throttled_usec ", 0, &throttled))
         out->throttled = fmax(out->throttled, throttled * 1e-6);
-    else if (read_named(directory, "cpu.stat", "throttled_time ", &throttled))
+    else if (read_word(directory, "cpu.stat", "throttled_time ", 0, &throttled))
         out->throttled = fmax(out->throttled, throttled * 1e-9);
     for (int i = 0; i < 2; i++) {
-        if (read_numbers(directory, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
+        if (!read_number(directory, memory[i][0], &bytes) || !(bytes < largest_limit))
             continue;
         lower(&out->memory, bytes);
-        if (read_numbers(directory, memory[i][1], &used, &none) == 1)
+        if (read_number(directory, memory[i][1], &used))
             out->memory_left = fmin(out->memory_left, fmax(bytes - used, 0.0));
     }
 }
@@ -73,8 +76,8 @@ static void read_path(const char *sys, const char *controller, const char *path,
             n--;
         directory[n] = '\0';
         read_limits(directory, out);
-        if (!counted && (read_named(directory, "memory.events", "oom_kill ", &kills) ||
-                         read_named(directory, "memory.oom_control", "oom_kill ", &kills))) {
+        if (!counted && (read_word(directory, "memory.events", "oom_kill ", 0, &kills) ||
+                         read_word(directory, "memory.oom_control", "oom_kill ", 0, &kills))) {
             out->oom_kills = (uint64_t)kills;
             counted = true;
         }
@@ -138,7 +141,7 @@ double yk_memory_available(const char *proc, const char *sys)
     yk_limits limits;
     double kib;
     yk_cgroup_limits(proc, sys, &limits);
-    if (read_named(proc, "meminfo", "MemAvailable:", &kib))
+    if (read_word(proc, "meminfo", "MemAvailable:", 0, &kib))
         limits.memory_left = fmin(limits.memory_left, kib * 1024.0);
     return limits.memory_left;
 }

@@ -4,9 +4,11 @@
 #include "base/dir.h"
 #include "base/file.h"
 #include "base/fs.h"
+#include "base/number.h"
 #include "base/wait.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@ struct yk_lock {
 typedef struct {
     long pid; /* 0: not known */
     char host[256], since[32], boot[64];
-    unsigned long long start;
+    uint64_t start;
 } owner;
 
 typedef enum { GONE, ENDING, ALIVE, UNKNOWN } condition;
@@ -38,9 +40,7 @@ typedef enum { GONE, ENDING, ALIVE, UNKNOWN } condition;
 
 typedef struct {
     char state;
-    unsigned flags;
-    unsigned long pending;
-    unsigned long long start;
+    uint64_t flags, pending, start;
 } process;
 
 /* From /proc/PID/stat, see proc(5); the name in parentheses may contain anything. */
@@ -49,10 +49,10 @@ static bool read_process(long pid, process *out)
     char text[1024];
     yk_file_text(text, sizeof text, "/proc/%ld/stat", pid);
     const char *at = strrchr(text, ')');
-    return at && sscanf(at,
-                        ") %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu "
-                        "%*u %*d %*u %*u %*u %*u %*u %*u %lu",
-                        &out->state, &out->flags, &out->start, &out->pending) == 4;
+    const char *state = yk_word(at, 1); /* field 3 of the line */
+    out->state = state ? *state : 0;
+    return yk_word_digits(at, 7, &out->flags) && yk_word_digits(at, 20, &out->start) &&
+           yk_word_digits(at, 29, &out->pending);
 }
 
 static void read_self(owner *out)
@@ -96,20 +96,37 @@ static void write_owner(int fd, const owner *o)
 {
     char text[512];
     const int n = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\nboot %s\nstart %llu\n", o->pid,
-                           o->host, o->since, o->boot, o->start);
+                           o->host, o->since, o->boot, (unsigned long long)o->start);
     /* With locks, only the message needs this text. Without locks, it is read back to decide who owns the directory. */
     if (yk_fs_truncate(fd, 0) || yk_fs_write(fd, text, (size_t)n) != n)
         return;
 }
 
+/* Copies the rest of a line that begins with `label`. Returns the next line; NULL: it is another line, or too long. */
+static const char *read_line(const char *text, const char *label, char *out, size_t size)
+{
+    const size_t skip = strlen(label), n = text ? strcspn(text, "\n") : 0;
+    if (n <= skip || n - skip >= size || text[n] != '\n' || strncmp(text, label, skip))
+        return NULL;
+    memcpy(out, text + skip, n - skip);
+    out[n - skip] = '\0';
+    return text + n + 1;
+}
+
 static void read_owner(int fd, owner *out)
 {
-    char text[512];
+    char text[512], pid[24];
     const ssize_t n = yk_fs_read_at(fd, text, sizeof text - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
-    if (sscanf(text, "pid %ld host %255s since %31s boot %63s start %llu", &out->pid, out->host, out->since,
-               out->boot, &out->start) != 5)
+    uint64_t number;
+    const char *at = read_line(text, "pid ", pid, sizeof pid);
+    at = read_line(at, "host ", out->host, sizeof out->host);
+    at = read_line(at, "since ", out->since, sizeof out->since);
+    at = read_line(at, "boot ", out->boot, sizeof out->boot);
+    if (at && yk_digits_after("start ", at, UINT64_MAX, &out->start) && yk_digits(pid, LONG_MAX, &number))
+        out->pid = (long)number;
+    else
         *out = (owner){0};
 }
 

@@ -1,20 +1,22 @@
 #include "base/numa.h"
 
 #include "base/file.h"
+#include "base/number.h"
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Reads a list of numbers and ranges: 0-3,8,10-11. */
 static void read_list(const char *text, cpu_set_t *out)
 {
+    uint64_t first, last;
     CPU_ZERO(out);
-    while (*text >= '0' && *text <= '9') {
-        char *end;
-        const unsigned long first = strtoul(text, &end, 10),
-                            last = *end == '-' ? strtoul(end + 1, &end, 10) : first;
-        for (unsigned long k = first; k <= last && k < CPU_SETSIZE; k++)
+    while ((text = yk_digits(text, UINT32_MAX, &first))) {
+        last = first;
+        if (*text == '-' && !(text = yk_digits(text + 1, UINT32_MAX, &last)))
+            return;
+        for (uint64_t k = first; k <= last && k < CPU_SETSIZE; k++)
             CPU_SET(k, out);
-        text = *end == ',' ? end + 1 : end;
+        text += *text == ',';
     }
 }
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,28 @@ const char *yk_digits(const char *text, uint64_t max, uint64_t *out)
         return NULL;
     *out = n;
     return at;
+}
+
+const char *yk_digits_after(const char *prefix, const char *text, uint64_t max, uint64_t *out)
+{
+    const size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) ? NULL : yk_digits(text + n, max, out);
+}
+
+const char *yk_word(const char *line, int n)
+{
+    const char *at = line ? line + strspn(line, " \t") : "";
+    for (; n > 0; n--) {
+        at += strcspn(at, " \t\n");
+        at += strspn(at, " \t");
+    }
+    return *at && *at != '\n' ? at : NULL;
+}
+
+const char *yk_word_digits(const char *line, int n, uint64_t *out)
+{
+    const char *at = yk_word(line, n);
+    return at ? yk_digits(at, UINT64_MAX, out) : NULL;
 }
 
 static inline bool is_digit(char c)
@@ -149,6 +172,15 @@ yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *
                        (unsigned long long)max);
     *out = n;
     return YK_OK;
+}
+
+void yk_number_shortest(double x, char *out, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, x);
+        if (strtod(out, NULL) == x)
+            return;
+    }
 }
 
 double yk_env_number(const char *name, double otherwise)

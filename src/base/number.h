@@ -1,4 +1,4 @@
-/* Numbers in text: options, files that people edit, environment variables.
+/* Numbers in text: options, files that people edit, environment variables, files of the kernel.
  *
  * Example:
  *     int64_t batch;
@@ -10,17 +10,29 @@
  *
  * Only decimal numbers are accepted: no leading blanks, no hexadecimal numbers, no "inf" and no "nan". Any thread may
  * call these.
+ *
+ * No other file parses numbers (tools/layers), with two exceptions for speed: data/libsvm.c reads an index together with the
+ * ':' after it, and data/criteo.c and data/csv.h read up to seven digits without a branch.
  */
 #ifndef YK_BASE_NUMBER_H
 #define YK_BASE_NUMBER_H
 
 #include "base/status.h"
+#include <stddef.h>
 #include <stdint.h>
 
 /* Reads the number at the start of the text. Returns the text after it; NULL: there is no number, or it is larger than
  * `max` or not finite. *out changes only on success. */
 const char *yk_digits(const char *text, uint64_t max, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
+const char *yk_digits_after(const char *prefix, const char *text, uint64_t max,
+                            uint64_t *out); /* "step-20" */
+
+/* Lines of words with blanks between them, as in /proc and in cgroup files: word `n`, counted from 0, and the whole number
+ * that begins there. They return the text from the word, and after the number. NULL: the line has fewer words, the word is not
+ * a number, or `line` is NULL. */
+const char *yk_word(const char *line, int n);
+const char *yk_word_digits(const char *line, int n, uint64_t *out);
 
 /* The same for a string that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
  * that is too large for a double is infinite. */
@@ -31,6 +43,9 @@ const char *yk_decimal_before(const char *text, const char *end, double *out);
 yk_status yk_number_real(const char *text, double min, double max, double *out);
 yk_status yk_number_int(const char *text, double min, double max, int64_t *out); /* within 2^53 */
 yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
+
+/* Writes the shortest text of the same number: 0.05, not 0.050000000000000003. */
+void yk_number_shortest(double x, char *out, size_t size);
 
 /* The value of an environment variable; `otherwise` if it is not set or not a number. */
 double yk_env_number(const char *name, double otherwise);

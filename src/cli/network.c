@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/loopback.h"
+#include "base/number.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -157,12 +158,12 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
 
 void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, size_t size)
 {
-    int version = 0;
+    uint64_t version;
     if (!has_run_dir)
         snprintf(out, size, "it has no run directory (--out)");
     else if (strncmp(library, "Open MPI", 8))
         snprintf(out, size, "%s cannot connect jobs; Open MPI 4 can", library);
-    else if (sscanf(library, "Open MPI v%d", &version) == 1 && version >= 5)
+    else if (yk_digits_after("Open MPI v", library, INT_MAX, &version) && version >= 5)
         snprintf(out, size,
                  "unlike Open MPI 4, %s has no name server (ompi-server). To add workers, stop the job and "
                  "resume it with more processes",

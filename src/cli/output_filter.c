@@ -2,9 +2,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/number.h"
 #include "cli/job_status.h"
 #include "cli/mpi_error.h"
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +108,11 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
     static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};
     const bool before = o->connected;
     if (line[0] == '\001') { /* a message to the launcher: job_status.h */
-        o->connected |= sscanf(line + 1, "connected %d", &o->workers) == 1;
+        uint64_t number;
+        if (yk_digits_after("connected ", line + 1, INT_MAX, &number)) {
+            o->connected = true;
+            o->workers = (int)number;
+        }
         if (o->connected && !before) {
             release(o);
             o->nheld = 0;
@@ -117,8 +123,8 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
         o->lost += strncmp(line + 1, "lost", 4) == 0;
         if (o->ended < 0 && o->workers && o->lost >= o->workers)
             o->ended = YK_ELOST;
-        if (o->ended < 0)
-            sscanf(line + 1, "ended %d", &o->ended);
+        if (o->ended < 0 && yk_digits_after("ended ", line + 1, INT_MAX, &number))
+            o->ended = (int)number;
         return;
     }
     if (is_dashes(line, n)) {

@@ -34,9 +34,8 @@ static int rank_of(pid_t pid)
 
 static bool is_listed(const char *children, pid_t pid)
 {
-    char *end;
-    for (long child; (child = strtol(children, &end, 10)) > 0; children = end)
-        if (child == pid)
+    for (uint64_t child; (children = yk_word_digits(children, 0, &child));)
+        if ((pid_t)child == pid)
             return true;
     return false;
 }
@@ -57,11 +56,11 @@ static bool remember(yk_ranks *r, pid_t pid)
 
 bool yk_ranks_missing(yk_ranks *r, pid_t mpirun)
 {
-    char text[16384], *end;
+    char text[16384];
     int children = 0, ranks = 0;
     yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)mpirun, (long)mpirun);
     const char *at = text;
-    for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
+    for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
         children++;
         ranks += remember(r, (pid_t)pid);
     }

@@ -1,10 +1,12 @@
 #include "report/export.h"
 
 #include "base/file.h"
+#include "base/number.h"
 #include "report/plot.h"
 #include "report/run_tables.h"
 #include <errno.h>
 #include <ftw.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,15 +158,16 @@ static yk_status convert(conversion *c, const char *from, const char *to, int he
 static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, const char *name)
 {
     char *from = NULL, *to = NULL;
-    int height = YK__HEIGHT;
-    const char *at = svg->status ? NULL : strstr(svg->s, " height=\"");
+    static const char label[] = " height=\"";
+    uint64_t height = YK__HEIGHT;
+    const char *at = svg->status ? NULL : strstr(svg->s, label);
     if (at)
-        sscanf(at, " height=\"%d", &height);
+        yk_digits_after(label, at, INT_MAX, &height);
     yk_status st = save(svg, c->temp, name, ".svg");
     if (!st && (asprintf(&from, "%s/%s.svg", c->temp, name) < 0 || asprintf(&to, "%s/%s.png", dir, name) < 0))
         st = yk_fail_memory(64, "a path");
     if (!st)
-        st = convert(c, from, to, height);
+        st = convert(c, from, to, (int)height);
     free(from);
     free(to);
     return st;

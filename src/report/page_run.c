@@ -1,6 +1,7 @@
 /* One run on the page: verdict, processes, alerts, options, and the command to run it again. */
 #include "report/page.h"
 
+#include "base/number.h"
 #include "config/config.h"
 #include "report/run_tables.h"
 
@@ -72,20 +73,15 @@ static void shell_word(const char *s, yk_text *out)
     yk_text_fini(&word);
 }
 
-/* 0.050000000000000003 becomes 0.05: the shortest text of the same number. */
+/* 0.050000000000000003 becomes 0.05. */
 static void shorten(const char *value, char *out, size_t size)
 {
-    char *end;
-    const double x = strtod(value, &end);
-    snprintf(out, size, "%s", value);
-    for (int digits = 1; *value && !*end && strlen(value) > 15 && digits <= 17; digits++) {
-        char text[40];
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) {
-            snprintf(out, size, "%s", text);
-            return;
-        }
-    }
+    double x;
+    const char *end = yk_decimal(value, &x);
+    if (end && !*end && strlen(value) > 15)
+        yk_number_shortest(x, out, size);
+    else
+        snprintf(out, size, "%s", value);
 }
 
 /* config.ini has the values of some options that were not given, in case a later version changes their defaults. */

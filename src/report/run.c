@@ -153,7 +153,7 @@ static yk_status read_logs(yk_run *r)
     const struct dirent *e;
     while (!st && (e = readdir(d))) {
         uint64_t rank;
-        const char *end = strncmp(e->d_name, "worker-", 7) ? NULL : yk_digits(e->d_name + 7, 9999999, &rank);
+        const char *end = yk_digits_after("worker-", e->d_name, 9999999, &rank);
         if (!end || *end)
             continue;
         if ((st = YK_RESERVE(r->log, r->log_cap, r->logs + 1, "the logs of a run")))

@@ -85,7 +85,7 @@ static size_t list_steps(int top, bool links, uint64_t **out)
         const char *name = *at;
         uint64_t s;
         struct stat there;
-        const char *end = strncmp(name, "step-", 5) ? NULL : yk_digits(name + 5, UINT64_MAX, &s);
+        const char *end = yk_digits_after("step-", name, UINT64_MAX, &s);
         if (!end || *end ||
             (!links && (yk_fs_stat(top, name, &there, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(there.st_mode))))
             continue;
@@ -140,25 +140,37 @@ static yk_status measure(const char *path, uint64_t *size_out, uint32_t *crc_out
     return YK_OK;
 }
 
+enum { LINE = 64 };
+
+/* The line of DONE about a file. */
+static yk_status describe(const char *directory, const char *file, char out[LINE])
+{
+    uint64_t size = 0;
+    uint32_t crc = 0;
+    char *path = yk__path("%s/%s", directory, file);
+    const yk_status st = path ? measure(path, &size, &crc) : YK_ESYSTEM;
+    if (!st)
+        snprintf(out, LINE, "%s %" PRIu64 " %08x\n", file, size, crc);
+    free(path);
+    return st;
+}
+
 static yk_status write_done(const char *run_dir)
 {
     yk_file *f = NULL;
-    yk_status st = yk_file_create_in(run_dir, YK__SAVING "/DONE", &f);
-    for (int i = 0; !st && i < 2; i++) {
-        uint64_t size;
-        uint32_t crc;
-        char *path = yk__path("%s/" YK__SAVING "/%s", run_dir, files[i]);
-        if (!(st = path ? measure(path, &size, &crc) : YK_ESYSTEM))
-            st = yk_file_print(f, "%s %" PRIu64 " %08x\n", files[i], size, crc);
-        free(path);
-    }
+    char line[LINE], *directory = yk__path("%s/" YK__SAVING, run_dir);
+    yk_status st = directory ? yk_file_create_in(run_dir, YK__SAVING "/DONE", &f) : YK_ESYSTEM;
+    for (int i = 0; !st && i < 2; i++)
+        if (!(st = describe(directory, files[i], line)))
+            st = yk_file_print(f, "%s", line);
+    free(directory);
     return yk_file_close(f, st);
 }
 
 /* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
 static const char *find_damage(const char *directory)
 {
-    char name[64], text[1024], *path = yk__path("%s/DONE", directory);
+    char line[LINE], text[1024], *path = yk__path("%s/DONE", directory);
     if (!path)
         return "out of memory";
     const int fd = yk_fs_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
@@ -168,22 +180,17 @@ static const char *find_damage(const char *directory)
         return "it has no DONE file: it is incomplete";
     yk_fs_close(fd);
     text[n > 0 ? n : 0] = '\0';
-    bool ok = true;
-    int lines = 0, length;
-    uint64_t size, found_size;
-    unsigned crc;
-    uint32_t found_crc;
-    for (const char *at = text; ok && sscanf(at, "%63s %" SCNu64 " %x%n", name, &size, &crc, &length) == 3;) {
-        if (strchr(name, '/') || !(path = yk__path("%s/%s", directory, name)))
-            break;
-        ok = !measure(path, &found_size, &found_crc) && found_size == size && found_crc == crc;
-        free(path);
-        lines++;
-        at += length;
+    const char *at = text;
+    for (int i = 0; i < 2; i++) {
+        const size_t length = strlen(files[i]);
+        const char *end = strchr(at, '\n');
+        if (!end || strncmp(at, files[i], length) || at[length] != ' ')
+            return "its DONE file is damaged";
+        if (describe(directory, files[i], line) || strncmp(at, line, strlen(line)))
+            return "size or checksum of its files differ from those in DONE";
+        at = end + 1;
     }
-    return !ok          ? "size or checksum of its files differ from those in DONE"
-           : lines != 2 ? "its DONE file is damaged"
-                        : NULL;
+    return NULL;
 }
 
 /* ---- saving ---- */

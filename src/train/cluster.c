@@ -3,11 +3,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/numa.h"
+#include "base/number.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
 #include "train/trainer.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,8 +297,9 @@ static int serving_threads_of(const yk__trainer *t)
     const int servers = yk_comm_ranks_here(k->comm, 0, k->servers),
               clients = yk_comm_ranks_here(k->comm, k->first_client, k->clients),
               busy = clients * t->plan->workers_per_process * t->plan->threads;
-    const char *given = getenv("YK_SERVING_THREADS"); /* set by tests */
-    const int n = given                   ? atoi(given)
+    const int given =
+        (int)fmin(yk_env_number("YK_SERVING_THREADS", -1), MAX_SERVING_THREADS); /* set by tests */
+    const int n = given >= 0              ? given
                   : t->result->numa_nodes ? yk_cores() / yk_comm_sharing(k->comm)
                   : servers > 0           ? (yk_cores() - busy) / servers
                                           : 1;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/number.h"
 #include "base/rng.h"
 #include <dirent.h>
 #include <limits.h>
@@ -48,9 +49,10 @@ static const char *contents(yk_proc *p, const char *name)
 static double number_after(const char *text, const char *name)
 {
     const size_t n = strlen(name);
+    uint64_t number;
     for (const char *at = text; at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
-        if (strncmp(at, name, n) == 0)
-            return strtod(at + n, NULL);
+        if (strncmp(at, name, n) == 0 && yk_word_digits(at + n, 0, &number))
+            return (double)number;
     return (double)NAN;
 }
 
@@ -80,10 +82,10 @@ static void read_self(yk_proc *p, yk_proc_sample *out)
         out->involuntary_switches = (double)u.ru_nivcsw;
         out->major_faults = (double)u.ru_majflt;
     }
-    double pages, resident;
+    uint64_t resident;
     const char *text = contents(p, "self/statm");
-    if (text && sscanf(text, "%lf %lf", &pages, &resident) == 2)
-        out->rss = resident * (double)sysconf(_SC_PAGESIZE);
+    if (yk_word_digits(text, 1, &resident))
+        out->rss = (double)resident * (double)sysconf(_SC_PAGESIZE);
     if (out->rss > out->rss_peak) /* the system updates its peak only now and then */
         out->rss_peak = out->rss;
     if ((text = contents(p, "self/io"))) {
@@ -105,10 +107,10 @@ static double delayed(yk_proc *p)
         return (double)NAN;
     for (struct dirent *e; (e = readdir(d));) {
         char text[128];
-        double ran, waited;
+        uint64_t waited;
         if (e->d_name[0] != '.' && yk_file_text(text, sizeof text, "%s/%s/schedstat", path, e->d_name) &&
-            sscanf(text, "%lf %lf", &ran, &waited) == 2) {
-            sum += waited * 1e-9;
+            yk_word_digits(text, 1, &waited)) {
+            sum += (double)waited * 1e-9;
             any = true;
         }
     }
@@ -122,11 +124,11 @@ static double delayed(yk_proc *p)
  * Steal is time that another virtual machine used: it counts as busy. */
 static void read_cpus(const char *text, yk_proc_sample *out)
 {
-    double t[8] = {0};
-    if (sscanf(text, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
-               &t[7]) < 4)
-        return;
-    out->host_busy = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / (double)sysconf(_SC_CLK_TCK);
+    uint64_t t[8] = {0}; /* old kernels have only the first four */
+    for (int i = 0; i < 8; i++)
+        if (!yk_word_digits(text, i + 1, &t[i]) && i < 4)
+            return;
+    out->host_busy = (double)(t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / (double)sysconf(_SC_CLK_TCK);
     double cores = 0.0;
     for (const char *at = strchr(text, '\n'); at && strncmp(at + 1, "cpu", 3) == 0; at = strchr(at + 1, '\n'))
         cores += 1.0;
@@ -148,13 +150,13 @@ static void read_memory(const char *text, yk_proc_sample *out)
 static void read_disks(const char *text, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
-        char name[32];
-        double ms;
-        if (sscanf(at, "%*d %*d %31s %*f %*f %*f %*f %*f %*f %*f %*f %*f %lf", name, &ms) == 2 &&
-            strncmp(name, "loop", 4) && strncmp(name, "ram", 3) && out->ndisks < YK_MAX_DISKS) {
+        const char *name = yk_word(at, 2);
+        uint64_t ms;
+        if (yk_word_digits(name, 10, &ms) && strncmp(name, "loop", 4) && strncmp(name, "ram", 3) &&
+            out->ndisks < YK_MAX_DISKS) {
             yk_disk *d = &out->disk[out->ndisks++];
-            memcpy(d->name, name, sizeof d->name);
-            d->busy = ms * 1e-3;
+            snprintf(d->name, sizeof d->name, "%.*s", (int)strcspn(name, " "), name);
+            d->busy = (double)ms * 1e-3;
         }
     }
 }
@@ -166,8 +168,10 @@ static double link_rate(yk_proc *p, const char *name)
         if (strcmp(p->nic[i].name, name) == 0)
             return p->nic[i].rate;
     char text[32];
+    uint64_t megabits = 0;
     yk_file_text(text, sizeof text, "%s/class/net/%s/speed", p->sys, name);
-    const double rate = fmax(strtod(text, NULL), 0.0) * 125000.0;
+    yk_word_digits(text, 0, &megabits);
+    const double rate = (double)megabits * 125000.0;
     if (p->nnics < YK_MAX_NICS) {
         snprintf(p->nic[p->nnics].name, sizeof p->nic[0].name, "%s", name);
         p->nic[p->nnics++].rate = rate;
@@ -179,18 +183,20 @@ static double link_rate(yk_proc *p, const char *name)
 static void read_net(yk_proc *p, const char *text, yk_proc_sample *out)
 {
     for (const char *at = text; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
-        char name[32];
-        double in, sent;
-        if (sscanf(at, " %31[^: \n]: %lf %*f %*f %*f %*f %*f %*f %*f %lf", name, &in, &sent) != 3)
+        const char *name = yk_word(at, 0);
+        const int length = name ? (int)strcspn(name, ": \n") : 0;
+        uint64_t in, sent;
+        if (!length || name[length] != ':' || !yk_word_digits(name + length + 1, 0, &in) ||
+            !yk_word_digits(name + length + 1, 8, &sent))
             continue;
-        if (strcmp(name, "lo") == 0) {
-            out->lo_in = in;
-            out->lo_out = sent;
-        } else if (out->nnics < YK_MAX_NICS && (in > 0.0 || sent > 0.0)) { /* others are unused */
+        if (strncmp(name, "lo:", 3) == 0) {
+            out->lo_in = (double)in;
+            out->lo_out = (double)sent;
+        } else if (out->nnics < YK_MAX_NICS && (in || sent)) { /* others are unused */
             yk_nic *n = &out->nic[out->nnics++];
-            snprintf(n->name, sizeof n->name, "%.15s", name);
-            n->in = in;
-            n->out = sent;
+            snprintf(n->name, sizeof n->name, "%.*s", length, name);
+            n->in = (double)in;
+            n->out = (double)sent;
             n->rate = link_rate(p, n->name);
         }
     }
@@ -215,6 +221,8 @@ void yk_proc_read(yk_proc *p, yk_proc_sample *out)
         read_net(p, text, out);
     if ((text = contents(p, "diskstats")))
         read_disks(text, out);
-    if ((text = contents(p, "pressure/memory")) && (text = strstr(text, "total=")))
-        out->memory_stall = strtod(text + 6, NULL) * 1e-6;
+    uint64_t us;
+    if ((text = contents(p, "pressure/memory")) && (text = strstr(text, "total=")) &&
+        yk_digits_after("total=", text, UINT64_MAX, &us))
+        out->memory_stall = (double)us * 1e-6;
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/number.h"
 #include "base/sync.h"
 #include "watch/proc.h"
 #include <math.h>
@@ -288,12 +289,10 @@ static void take_sample(yk_resources *r, bool last)
 /* Seconds that the calling thread was runnable but had no core; 0: not known. */
 static double own_delay(void)
 {
-    unsigned long long ran, waited = 0;
-    FILE *f = yk_clock_is_real() ? fopen("/proc/thread-self/schedstat", "r") : NULL;
-    if (f && fscanf(f, "%llu %llu", &ran, &waited) != 2)
-        waited = 0;
-    if (f)
-        fclose(f);
+    char text[128];
+    uint64_t waited = 0;
+    if (yk_clock_is_real() && yk_file_text(text, sizeof text, "/proc/thread-self/schedstat"))
+        yk_word_digits(text, 1, &waited);
     return (double)waited * 1e-9;
 }
 
