@@ -39,6 +39,20 @@ static void it_spins_and_then_sleeps(void **state)
         assert_true(yk_wait_poll(&w)); /* no deadline */
 }
 
+static void it_only_sleeps(void **state)
+{
+    (void)state;
+    yk_wait w = yk_wait_every(0.002, 0.02);
+    const double began = yk_now();
+    int polls = 1;
+    for (; yk_wait_poll(&w); polls++)
+        assert_true(yk_wait_is_check_due(&w));
+    assert_true(yk_now() - began >= 0.02);
+    assert_true(polls >= 1 && polls <= 11);
+    yk_wait_restart(&w);
+    assert_true(yk_wait_poll(&w) || yk_now() - began > 0.04);
+}
+
 static void sleeps_are_long_enough(void **state)
 {
     (void)state;
@@ -49,8 +63,8 @@ static void sleeps_are_long_enough(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_deadline_passes),
-                                       cmocka_unit_test(it_spins_and_then_sleeps),
-                                       cmocka_unit_test(sleeps_are_long_enough)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_deadline_passes), cmocka_unit_test(it_spins_and_then_sleeps),
+        cmocka_unit_test(it_only_sleeps), cmocka_unit_test(sleeps_are_long_enough)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

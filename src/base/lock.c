@@ -189,7 +189,7 @@ static yk_status claim(int fd, const char *dir, bool has_locks)
 /* Waits until the lock is free or the time is over. *has_locks_out: whether this file system has locks. */
 static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bool *has_locks_out)
 {
-    const double began = yk_now();
+    yk_wait w = yk_wait_every(0.01, 0.0);
     seconds = seconds > min_seconds ? seconds : min_seconds;
     for (;;) {
         owner o;
@@ -203,10 +203,9 @@ static yk_status wait_for(int fd, const char *dir, double seconds, bool take, bo
         const condition is = condition_of(&o);
         if (error == ENOTSUP && (!o.pid || is == GONE))
             return YK_OK;
-        const double waited = yk_now() - began;
-        if (waited > (is == ENDING && ending_seconds > seconds ? ending_seconds : seconds))
+        w.seconds = is == ENDING && ending_seconds > seconds ? ending_seconds : seconds;
+        if (!yk_wait_poll(&w))
             return fail_owned(dir, &o, *has_locks_out);
-        yk_sleep(0.01);
     }
 }
 

@@ -15,10 +15,15 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
     return (yk_wait){.spins = turns[kind].spins, .yields = turns[kind].yields, .seconds = seconds};
 }
 
+yk_wait yk_wait_every(double pause, double seconds)
+{
+    return (yk_wait){.pause = pause, .seconds = seconds};
+}
+
 bool yk_wait_spin(yk_wait *w)
 {
     const bool real = yk_clock_is_real();
-    w->polls += real ? 1 : 256; /* a simulated iteration takes longer */
+    w->polls += real && w->pause == 0.0 ? 1 : 256; /* a simulated iteration takes longer */
     if (w->polls <= w->spins && real) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
@@ -43,8 +48,8 @@ bool yk_wait_expired(const yk_wait *w)
 bool yk_wait_poll(yk_wait *w)
 {
     if (!yk_wait_spin(w)) {
-        if (yk_clock_is_real())
-            yk_sleep(nap_seconds);
+        if (yk_clock_is_real() || w->pause > 0.0)
+            yk_sleep(w->pause > 0.0 ? w->pause : nap_seconds);
         else
             yk_yield(); /* for as long as the simulation chooses */
     }

@@ -27,10 +27,14 @@ typedef struct {
     unsigned polls; /* so far */
     unsigned spins, yields;
     double seconds;
+    double pause;   /* yk_wait_every(): seconds; 0: spins and yields first */
     uint64_t began; /* ns: when it stopped spinning; 0: still spinning */
 } yk_wait;
 
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeout */
+
+/* For what takes long, such as a file of another process: each poll sleeps for `pause` seconds and reads the clock. */
+yk_wait yk_wait_every(double pause, double seconds);
 
 /* One iteration of a polling loop. False: timeout. Reads the clock every 256 iterations. */
 bool yk_wait_poll(yk_wait *w);

@@ -1,5 +1,6 @@
 #include "cli/job_dir.h"
 
+#include "base/wait.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char prefix[] = "yoke-";
@@ -93,12 +93,14 @@ static void clean(const char *path)
     char lock[PATH_MAX + 32];
     snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
     const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_SH) && errno == EINTR)
+    if (fd < 0)
+        return;
+    while (flock(fd, LOCK_SH) && errno == EINTR)
         ;
-    for (int i = 0; fd >= 0 && i < 200 && access(path, F_OK) == 0; i++) {
+    yk_wait w = yk_wait_every(0.01, 2.0);
+    do
         remove_all(path);
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
+    while (access(path, F_OK) == 0 && yk_wait_poll(&w));
 }
 
 /* Starts the process that removes the directory if the launcher is killed. It has no files of the launcher open, because

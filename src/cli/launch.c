@@ -300,12 +300,12 @@ static pid_t start_name_server(const char *path, const char *directory)
         _exit(127);
     }
     struct stat file;
-    for (int i = 0; pid > 0 && i < 200; i++) {
+    yk_wait w = yk_wait_every(0.005, 1.0);
+    while (pid > 0 && yk_wait_poll(&w)) {
         if (stat(path, &file) == 0 && file.st_size > 0)
             return pid;
         if (waitpid(pid, NULL, WNOHANG) != 0)
             return -1;
-        yk_sleep(0.005);
     }
     if (pid > 0) {
         kill(pid, SIGKILL);

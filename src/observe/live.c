@@ -377,8 +377,9 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     yk_note("live page: %s serves the result until a browser has fetched it, for at most %.0f s (Ctrl-C to "
             "stop waiting)",
             yk_http_url(o->http), timeout);
-    for (double waited = 0.0; waited < timeout && !*stop && !atomic_load(&o->end_seen); waited += step)
-        yk_sleep(step);
+    yk_wait w = yk_wait_every(step, timeout);
+    while (!*stop && !atomic_load(&o->end_seen) && yk_wait_poll(&w))
+        ;
     if (atomic_load(&o->end_seen))
         yk_sleep(to_send);
 }

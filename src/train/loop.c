@@ -18,6 +18,7 @@
 #include "base/wait.h"
 #include "model/burst.h"
 #include "store/burst.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -332,13 +333,13 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
     if (w->state->finished) {
         yk_phases_detail(w->state->phases);
         yk_phase_to(w->state->phases, YK_PHASE_WORKERS);
-    }
-    while (w->state->finished && !atomic_load(&t->barrier_due)) {
-        if (yk_team_stopped(t->team))
-            return yk_fail(YK_ESTOP, "another worker stopped the run");
-        if (w->me == 0)
-            check_due(w);
-        yk_sleep(200e-6);
+        for (yk_wait wait = yk_wait_every(200e-6, HUGE_VAL); !atomic_load(&t->barrier_due);
+             yk_wait_poll(&wait)) {
+            if (yk_team_stopped(t->team))
+                return yk_fail(YK_ESTOP, "another worker stopped the run");
+            if (w->me == 0)
+                check_due(w);
+        }
     }
     const bool waits = !w->state->finished && !w->quota && !(w->quota = acquire_quota(t));
     if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */

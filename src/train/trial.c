@@ -19,6 +19,7 @@
 
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/wait.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -89,15 +90,15 @@ static void set_up(const yk__trainer *t, int change, trial *r)
 /* Waits until the workers complete the next unit of examples, or for the length of a trial. Returns the examples so far. */
 static uint64_t next_unit(const trial *r, double *now_out)
 {
-    const double deadline = yk_now() + r->seconds;
+    yk_wait w = yk_wait_every(r->seconds / 500.0, r->seconds);
     yk_phases_sample s;
     yk_phases_read_all(r->trainer.phases, r->trainer.local_workers, &s);
     const uint64_t before = s.examples / r->unit;
-    do {
-        yk_sleep(r->seconds / 500.0);
+    for (bool more = true; more && s.examples / r->unit == before;) {
+        more = yk_wait_poll(&w);
         yk_phases_read_all(r->trainer.phases, r->trainer.local_workers, &s);
-        *now_out = yk_now();
-    } while (s.examples / r->unit == before && *now_out < deadline);
+    }
+    *now_out = yk_now();
     return s.examples;
 }
 
