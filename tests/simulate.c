@@ -130,6 +130,7 @@ static const char *run_schedule(run *r)
                            &r->undisturbed, disk, reference, &r->why);
     if (!wrong)
         wrong = resume_again(r, disk);
+    r->digest = yk_mix64(r->digest ^ digest_of_files(reference)) ^ digest_of_files(disk);
     attempt_free(&r->last);
     attempt_free(&r->undisturbed);
     yk_fs_memory_free(reference);
@@ -171,7 +172,7 @@ static int run_seed(uint64_t seed, bool trace)
             report(&r[i], wrong);
     }
     if (!wrong && seed % TWICE == 0 && r[0].digest != r[1].digest)
-        report(&r[1], wrong = "the same seed did not give the same schedule");
+        report(&r[1], wrong = "the same seed did not give the same schedule and the same files");
     if (print_digests)
         printf("seed %llu: %016llx\n", (unsigned long long)seed, (unsigned long long)r[0].digest);
     free(r);

@@ -125,5 +125,6 @@ const char *check_disk(yk_fs_memory *disk, const attempt *a, complaint *why); /*
 void keep_files(yk_fs_memory *disk, const attempt *a, kept_files *out);
 const char *check_unchanged(const kept_files *before, const kept_files *after, complaint *why);
 void kept_files_free(kept_files *k);
+uint64_t digest_of_files(const yk_fs_memory *disk); /* the same for the same seed */
 
 #endif

@@ -348,3 +348,24 @@ void kept_files_free(kept_files *k)
     for (int i = 0; i < 3; i++)
         free(k->data[i]);
 }
+
+/* Other files name processes and directories of the real machine. */
+static uint64_t digest_below(const node *dir, uint64_t digest)
+{
+    const dir_names *names = seen(dir);
+    for (size_t i = 0; i < names->n; i++) {
+        const node *n = names->entry[i].node;
+        const char *name = names->entry[i].name;
+        if (n->is_dir)
+            digest = digest_below(n, digest);
+        else if (strstr(name, ".tfevents.") || strstr(name, ".safetensors") || !strcmp(name, "metrics.jsonl"))
+            for (size_t k = 0; k < n->size; k++)
+                digest = yk_mix64(digest ^ n->data[k]);
+    }
+    return digest;
+}
+
+uint64_t digest_of_files(const yk_fs_memory *disk)
+{
+    return digest_below(disk->root, 0);
+}

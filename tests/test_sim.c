@@ -81,6 +81,23 @@ static void test_the_host_is_not_sampled(void **state)
     simulate(1, 1, sample_host, NULL);
 }
 
+static yk_status read_wall_clock(void *context, int rank)
+{
+    const double began = yk_wall();
+    (void)context, (void)rank;
+    WANT(began >= 1e9 && began < 1e9 + 1.0);
+    yk_sleep_ns(90000000000);
+    WANT(fabs(yk_wall() - began - 90.0) < 1e-3);
+    return YK_OK;
+}
+
+static void test_the_wall_clock_is_simulated(void **state)
+{
+    (void)state;
+    simulate(2, 1, read_wall_clock, NULL);
+    assert_true(yk_wall() > 1.7e9);
+}
+
 /* ---- order ---- */
 
 /* Rank 0 sends 1, 2, 3 ... with two tags in turn. context: how often the later tag arrived before the earlier one. */
@@ -561,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_same_seed_same_run),
         cmocka_unit_test(test_the_host_is_not_sampled),
+        cmocka_unit_test(test_the_wall_clock_is_simulated),
         cmocka_unit_test(test_abandon),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_sum),

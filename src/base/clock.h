@@ -1,10 +1,11 @@
-/* Time: a monotonic clock in seconds and in nanoseconds, and sleeping.
+/* Time: a monotonic clock in seconds and in nanoseconds, the time of day, and sleeping.
  *
  * Example:
  *     const double began = yk_now();
  *     yk_sleep_ns(1000000); // a millisecond
  *     yk_yield();           // lets another thread run
  *     const double elapsed = yk_now() - began;
+ *     const time_t today = (time_t)yk_wall();
  *
  * Any thread may call these. Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). The simulated
  * clock then decides how time passes, when a sleep ends and which thread runs (base/sync.h). Checking for it costs a load
@@ -22,6 +23,7 @@ struct yk_thread;
 
 typedef struct {
     uint64_t (*now_ns)(void *self);
+    double (*wall)(void *self);
     void (*sleep_ns)(void *self, uint64_t ns);
     void (*yield)(void *self);
     /* Threads (base/sync.h); start() fills in t->task, or returns an errno value. */
@@ -58,6 +60,16 @@ static inline uint64_t yk_now_ns(void)
 static inline double yk_now(void)
 {
     return (double)yk_now_ns() * 1e-9;
+}
+
+/* Seconds since 1970. It can jump: for what people read, not for durations. */
+static inline double yk_wall(void)
+{
+    struct timespec t;
+    if (yk__thread_clock)
+        return yk__thread_clock->wall(yk__thread_clock->self);
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static inline void yk_sleep_ns(uint64_t ns)

@@ -57,7 +57,7 @@ static bool read_process(long pid, process *out)
 
 static void read_self(owner *out)
 {
-    const time_t now = time(NULL);
+    const time_t now = (time_t)yk_wall();
     struct tm tm;
     process self = {0};
     *out = (owner){.pid = (long)getpid()};

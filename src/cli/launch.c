@@ -251,7 +251,7 @@ static outcome attempt(const job *j, int64_t number, bool *connected)
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
-    const time_t since = time(NULL);
+    const time_t since = (time_t)yk_wall();
     yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
     v.joined_run_dir = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)

@@ -233,6 +233,13 @@ static uint64_t sim_now(void *self)
     return t->now += CLOCK_NS;
 }
 
+/* A run begins on 9 September 2001, at second 1e9. */
+static double sim_wall(void *self)
+{
+    const yk__task *t = self;
+    return 1e9 + seconds_at(t->now);
+}
+
 static void sim_sleep(void *self, uint64_t ns)
 {
     yk__task *t = self;
@@ -295,13 +302,14 @@ static int add_task(yk__rank *r, yk_thread *thread, uint64_t at, yk__task **out)
     yk__task *t = calloc(1, sizeof *t);
     if (!t)
         return ENOMEM;
-    *t = (yk__task){.rank = r,
-                    .number = s->tasks,
-                    .started = thread,
-                    .now = at,
-                    .at = at,
-                    .pause = MIN_YIELD_NS,
-                    .clock = {sim_now, sim_sleep, sim_yield, sim_start, sim_join, sim_block, sim_wake, t}};
+    *t = (yk__task){
+        .rank = r,
+        .number = s->tasks,
+        .started = thread,
+        .now = at,
+        .at = at,
+        .pause = MIN_YIELD_NS,
+        .clock = {sim_now, sim_wall, sim_sleep, sim_yield, sim_start, sim_join, sim_block, sim_wake, t}};
     sem_init(&t->go, 0, 0);
     const int e = pthread_create(&t->thread, NULL, run_task, t);
     if (e) {

@@ -1,5 +1,6 @@
 #include "format/events.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "format/tfrecord.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct yk_events {
@@ -91,14 +91,9 @@ static void close_messages(yk_events *e, int levels)
 
 static void event_begin(yk_events *e, double wall_time)
 {
-    if (wall_time == 0) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        wall_time = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-    }
     e->message.n = 0;
     e->message.status = YK_OK;
-    put_double(e, 1, wall_time);
+    put_double(e, 1, wall_time == 0 ? yk_wall() : wall_time);
 }
 
 static yk_status event_send(yk_events *e)
@@ -204,7 +199,7 @@ static char *make_name(const char *directory)
     if (gethostname(host, sizeof host - 1) || !host[0])
         strcpy(host, "localhost");
     char *path = NULL;
-    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", directory, (long long)time(NULL), host,
+    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%ld.%u", directory, (long long)yk_wall(), host,
                  (long)getpid(), atomic_fetch_add(&files, 1)) < 0)
         return NULL;
     return path;

@@ -1,5 +1,6 @@
 #include "report/page.h"
 
+#include "base/clock.h"
 #include "report/plot.h"
 #include <math.h>
 #include <stdio.h>
@@ -333,7 +334,7 @@ static void section(const yk_page *p, const char *id, const char *title, bool ti
 
 static void footer(const yk_page *p, yk_text *out)
 {
-    time_t now = time(NULL);
+    time_t now = (time_t)yk_wall();
     struct tm t;
     char when[64] = "";
     if (localtime_r(&now, &t))

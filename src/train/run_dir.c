@@ -1,5 +1,6 @@
 #include "train/run_dir.h"
 
+#include "base/clock.h"
 #include "base/dir.h"
 #include "base/fs.h"
 #include "base/number.h"
@@ -134,7 +135,7 @@ yk_status yk_run_dir_verify(const char *dir, const yk_lock *lock)
 yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
 {
     char when[32];
-    const time_t now = time(NULL);
+    const time_t now = (time_t)yk_wall();
     struct tm tm;
     *dir_out = out ? strdup(out) : NULL;
     if (out)

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double alert_level = 0.9, alert_seconds = 1.0;
@@ -102,8 +101,6 @@ static void end_line(yk_resources *r)
 
 static void write_host(yk_resources *r)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     if (!r->file)
         return;
     yk_json *j = begin_line(r, "host");
@@ -121,7 +118,7 @@ static void write_host(yk_resources *r)
     if (r->usage.network)
         yk_json_int(j, "network", (int64_t)r->usage.network);
     number(j, "interval", r->config.every);
-    yk_json_fixed(j, "began", (double)now.tv_sec + (double)now.tv_nsec * 1e-9, 3);
+    yk_json_fixed(j, "began", yk_wall(), 3);
     end_line(r);
 }
 
