@@ -105,7 +105,7 @@ static void write_owner(int fd, const owner *o)
 static void read_owner(int fd, owner *out)
 {
     char text[512];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text - 1, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
     if (sscanf(text, "pid %ld host %255s since %31s boot %63s start %llu", &out->pid, out->host, out->since,
@@ -117,7 +117,7 @@ static void read_owner(int fd, owner *out)
 static bool is_foreign(int fd)
 {
     char text[4];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text);
     return n > 0 && text[0] && memcmp(text, "pid ", (size_t)n);
 }
 
