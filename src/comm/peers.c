@@ -52,24 +52,19 @@ bool yk_comm_on_one_host(const yk_comm *c)
     return all;
 }
 
-int yk_comm_local_rank(const yk_comm *c, int *processes_out)
-{
-    int before = 0, all = 0;
-    for (int r = 0; c->processes && r < c->size; r++) {
-        const bool here = c->address[r].host == c->address[c->rank].host;
-        before += here && r < c->rank;
-        all += here;
-    }
-    *processes_out = all > 0 ? all : 1;
-    return before;
-}
-
 int yk_comm_ranks_here(const yk_comm *c, int first, int count)
 {
     int n = 0;
     for (int r = first; c->processes && r < first + count; r++)
         n += c->address[r].host == c->address[c->rank].host;
     return n;
+}
+
+int yk_comm_local_rank(const yk_comm *c, int *processes_out)
+{
+    const int all = yk_comm_ranks_here(c, 0, c->size);
+    *processes_out = all > 0 ? all : 1;
+    return yk_comm_ranks_here(c, 0, c->rank);
 }
 
 int64_t yk_comm_pid(const yk_comm *c, int peer)
