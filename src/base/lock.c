@@ -116,7 +116,7 @@ static const char *read_line(const char *text, const char *label, char *out, siz
 static void read_owner(int fd, owner *out)
 {
     char text[512], pid[24];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text - 1, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
     uint64_t number;
@@ -134,7 +134,7 @@ static void read_owner(int fd, owner *out)
 static bool is_foreign(int fd)
 {
     char text[4];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text);
     return n > 0 && text[0] && memcmp(text, "pid ", (size_t)n);
 }
 
