@@ -144,9 +144,7 @@ static yk_status read_file(fitting *f, const char *path)
         return st;
     uint64_t lines = 1, number = 1;
     for (bool first = true;; first = false, number += lines) {
-        if ((st = f->s->text.quoted ? yk_input_record(in, &line, &length, &lines)
-                                    : yk_input_line(in, &line, &length)) ||
-            !line)
+        if ((st = yk_input_line(in, f->s->text.quoted, &line, &length, &lines)) || !line)
             break;
         if (first)
             line = yk__csv_skip_bom(line, &length);

@@ -9,6 +9,7 @@ yk_status yk__text_reader_open(yk_reader *reader)
     yk_text_reader *r = (yk_text_reader *)reader;
     const yk_file_block *b = &((const yk__file_source *)reader->source)->files.block[reader->block];
     size_t length;
+    uint64_t lines;
     r->base.block = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
@@ -17,7 +18,7 @@ yk_status yk__text_reader_open(yk_reader *reader)
     if (st || (st = yk__file_reader_check(reader)))
         return st;
     yk_input_expect(r->base.in, b->end);
-    return b->begin ? yk_input_line(r->base.in, &r->line, &length) : YK_OK;
+    return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
 }
 
 /* Lines before `end`. A block in the middle of a file has no line numbers until one is needed for a message. */
@@ -84,9 +85,8 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
     while (got < max && (r->offset = yk_input_offset(r->base.in)) < r->end) {
         size_t length;
         bool added = false;
-        uint64_t lines = 1;
-        yk_status st = s->quoted ? yk_input_record(r->base.in, &r->line, &length, &lines)
-                                 : yk_input_line(r->base.in, &r->line, &length);
+        uint64_t lines;
+        yk_status st = yk_input_line(r->base.in, s->quoted, &r->line, &length, &lines);
         if (st && (st = input_failed(r, st)))
             return st;
         if (!r->line)
