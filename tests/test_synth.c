@@ -96,7 +96,7 @@ static void digits_shape(void **state)
     assert_int_equal(s->dim, 784);
     assert_int_equal(s->classes, 10);
     assert_int_equal(s->height * 100 + s->width * 10 + s->channels, 28 * 110 + 1);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
     s = open_well("synth:digits", YK_SPLIT_TEST);
     assert_int_equal(s->examples, 10000);

@@ -64,7 +64,7 @@ static void images_as_a_source(void **state)
     check_shape(s, 32, 3);
     assert_int_equal(s->classes, 10);
     assert_int_equal(s->examples, 50000);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
     s = open_well("synth:images?size=224&classes=1000&channels=1&examples=7&test=5", YK_SPLIT_TEST);
     check_shape(s, 224, 1);

@@ -17,7 +17,6 @@
 #include "base/rng.h"
 #include "base/rows.h"
 #include "data/exact.h"
-#include "data/hashed.h"
 #include "data/text.h"
 #include <math.h>
 #include <string.h>
@@ -28,7 +27,6 @@
 #define DIGITS     18   /* of an integer, at most: fits in 64 bits */
 #define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
 #define SMALL      4096 /* integers below this have a lookup table */
-#define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
 
 typedef struct {
     yk_text_source text;
@@ -116,15 +114,13 @@ static inline const char *parse_integer(const char *p, int64_t *out)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
-    x ^= BYTES('0');
-    uint64_t ends = (x | (x + BYTES(0x80 - 10))) & BYTES(0x80); /* not digits; exact up to the first */
+    x ^= YK__BYTES('0');
+    uint64_t ends =
+        (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits; exact up to the first */
     unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
     if (bits == 0)
         return parse_long_integer(p, out); /* eight or more digits, a sign, or not a number */
-    x <<= 64 - bits;                       /* shifts in leading zeros: the digits end at the last byte */
-    x = x * 10 + (x >> 8);                 /* pairs, in bytes 0, 2, 4, 6 */
-    uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
-    *out = (int64_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+    *out = yk__text_number(x, bits / 8);
     return p + bits / 8;
 }
 
@@ -133,15 +129,15 @@ static bool parse_hex8(const char *p, uint64_t *out)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
-    if (x & BYTES(0x80))
+    if (x & YK__BYTES(0x80))
         return false;
-    uint64_t y = x | BYTES(0x20);
-    uint64_t number = (x + BYTES(0x80 - '0')) & ~(x + BYTES(0x80 - '9' - 1));
-    uint64_t letter = (y + BYTES(0x80 - 'a')) & ~(y + BYTES(0x80 - 'f' - 1));
-    letter &= BYTES(0x80);
-    if (((number | letter) & BYTES(0x80)) != BYTES(0x80))
+    uint64_t y = x | YK__BYTES(0x20);
+    uint64_t number = (x + YK__BYTES(0x80 - '0')) & ~(x + YK__BYTES(0x80 - '9' - 1));
+    uint64_t letter = (y + YK__BYTES(0x80 - 'a')) & ~(y + YK__BYTES(0x80 - 'f' - 1));
+    letter &= YK__BYTES(0x80);
+    if (((number | letter) & YK__BYTES(0x80)) != YK__BYTES(0x80))
         return false;
-    *out = (x & BYTES(0x0f)) + (letter >> 7) * 9;
+    *out = (x & YK__BYTES(0x0f)) + (letter >> 7) * 9;
     return true;
 }
 

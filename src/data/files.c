@@ -34,6 +34,14 @@ static yk_status fail_list(const char *path)
                    "%s: cannot list the directory: %s", path, strerror(errno));
 }
 
+yk_status yk__names_add(yk__names *names, const char *name, size_t n)
+{
+    yk_status st = YK_RESERVE(names->name, names->cap, names->n + 1, "names");
+    if (!st && !(names->name[names->n++] = strndup(name, n)))
+        st = yk_fail_memory(n, "a name");
+    return st;
+}
+
 yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out)
 {
@@ -46,9 +54,7 @@ yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(cons
     while (!st && out->n < max && (errno = 0, e = readdir(d))) {
         if (e->d_name[0] == '.' || (wanted && !wanted(e->d_name)) || !is_of_type(d, e, directories))
             continue;
-        st = YK_RESERVE(out->name, out->cap, out->n + 1, "file names");
-        if (!st && !(out->name[out->n++] = strdup(e->d_name)))
-            st = yk_fail_memory(strlen(e->d_name), "a file's name");
+        st = yk__names_add(out, e->d_name, strlen(e->d_name));
     }
     if (!st && out->n < max && errno)
         st = fail_list(path);

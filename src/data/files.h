@@ -72,6 +72,7 @@ typedef struct {
  * all) accepts; at most `max`, sorted. */
 yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out);
+yk_status yk__names_add(yk__names *names, const char *name, size_t n);
 void yk__names_fini(yk__names *names);
 
 char *yk__path_join(const char *directory, const char *name); /* the caller frees it; NULL: out of memory */

@@ -1,7 +1,7 @@
 /* `idx:DIRECTORY` and `idx:IMAGES?labels=LABELS`: images with labels, the format of MNIST and Fashion-MNIST.
  *
- * Opening loads everything (47 MB for MNIST's training split; pixels stay bytes). All rows are one block, and
- * yk_source.cached has them without a copy.
+ * Opening loads everything (47 MB for MNIST's training split; pixels stay bytes). yk_source.cached has all rows without a
+ * copy.
  */
 #include "format/idx.h"
 #include "data/formats.h"
@@ -207,11 +207,8 @@ static yk_status idx_open(yk_source *source, yk_spec *spec, yk_split split, cons
     free(labels);
     if (st)
         return st;
-    source->kind = s->rows.kind;
-    source->nblocks = 1;
+    yk__cached_open(source, &s->rows);
     source->bytes = yk_rows_bytes(&s->rows);
-    source->examples = s->rows.n;
-    source->dim = s->rows.dim;
     source->has_test = directory && yk__has_idx(spec->where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;

@@ -1,7 +1,6 @@
 #include "data/image_folder.h"
 
 #include "base/mem.h"
-#include "data/files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static yk_status add_file(yk_image_folder *f, uint32_t class, const char *name)
 
 static yk_status add_class(yk_image_folder *f, uint32_t class)
 {
-    char *path = yk__path_join(f->root, f->class_name[class]);
+    char *path = yk__path_join(f->root, f->classes.name[class]);
     yk__names images;
     yk_status st = path ? yk__names_list(path, false, is_image, SIZE_MAX, &images) : YK_ESYSTEM;
     free(path);
@@ -103,19 +102,17 @@ static yk_status find_split(yk_image_folder *f, const char *directory, yk_split 
 static yk_status list(yk_image_folder *f, const char *directory, yk_split split)
 {
     char *classes_in = NULL;
-    yk__names classes = {0}, directories = {0};
+    yk__names *classes = &f->classes, directories = {0};
     yk_status st = find_split(f, directory, split, &classes_in);
     if (!st)
-        st = yk__names_list(classes_in, true, NULL, SIZE_MAX, &classes);
+        st = yk__names_list(classes_in, true, NULL, SIZE_MAX, classes);
     free(classes_in);
-    f->classes = classes.n;
-    f->class_name = classes.name; /* taken */
     if (!st)
         st = yk__names_list(f->root, true, NULL, SIZE_MAX, &directories);
     for (size_t i = 0, class = 0; i < directories.n && !st; i++) {
-        while (class < classes.n && strcmp(classes.name[class], directories.name[i]) < 0)
+        while (class < classes->n && strcmp(classes->name[class], directories.name[i]) < 0)
             class ++;
-        st = class < classes.n && !strcmp(classes.name[class], directories.name[i])
+        st = class < classes->n && !strcmp(classes->name[class], directories.name[i])
                  ? add_class(f, (uint32_t) class)
                  : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", f->root,
                            directories.name[i]);
@@ -123,8 +120,8 @@ static yk_status list(yk_image_folder *f, const char *directory, yk_split split)
     yk__names_fini(&directories);
     if (!st && f->files == 0)
         st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
-    if (!st && f->classes > INT32_MAX / 2)
-        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", f->root, f->classes);
+    if (!st && classes->n > INT32_MAX / 2)
+        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", f->root, classes->n);
     return st;
 }
 
@@ -139,9 +136,7 @@ yk_status yk_image_folder_list(const char *directory, yk_split split, yk_image_f
 
 void yk_image_folder_fini(yk_image_folder *f)
 {
-    for (size_t i = 0; i < f->classes; i++)
-        free(f->class_name[i]);
-    free(f->class_name);
+    yk__names_fini(&f->classes);
     free(f->root);
     free(f->file);
     free(f->names);
@@ -150,6 +145,6 @@ void yk_image_folder_fini(yk_image_folder *f)
 
 void yk_image_folder_path(const yk_image_folder *f, size_t file, char *path, size_t size)
 {
-    snprintf(path, size, "%s/%s/%s", f->root, f->class_name[f->file[file].class],
+    snprintf(path, size, "%s/%s/%s", f->root, f->classes.name[f->file[file].class],
              f->names + f->file[file].name);
 }

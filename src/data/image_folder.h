@@ -20,12 +20,12 @@
 #ifndef YK_DATA_IMAGE_FOLDER_H
 #define YK_DATA_IMAGE_FOLDER_H
 
+#include "data/files.h"
 #include "data/source.h"
 
 typedef struct {
     char *root;        /* including the directory of the split */
-    size_t classes;    /* of all splits */
-    char **class_name; /* [classes] */
+    yk__names classes; /* of all splits */
     size_t files;
     struct yk__image_file {
         size_t name; /* where it begins in `names` */

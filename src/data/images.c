@@ -171,7 +171,7 @@ static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, co
     yk__image_set_shape(source, &s->form);
     source->examples = s->directories.files;
     source->nblocks = (s->directories.files + BLOCK_FILES - 1) / BLOCK_FILES;
-    source->classes = (uint32_t)s->directories.classes;
+    source->classes = (uint32_t)s->directories.classes.n;
     source->has_test = s->directories.has_test;
     return YK_OK;
 }

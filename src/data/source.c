@@ -278,11 +278,6 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
     return true;
 }
 
-bool yk_source_has_test_split(const yk_source *s)
-{
-    return s->has_test;
-}
-
 yk_status yk_source_same_columns(const yk_source *train, const yk_source *test)
 {
     if (!train->column || !test->column)

@@ -123,14 +123,19 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label)
     return !((all & MINUS) && (all & (ZERO | MANY)));
 }
 
-const char *yk__text_token(const char *at, char token_out[48])
+const char *yk__text_show(const char *text, size_t n, char out[48])
+{
+    size_t i = 0;
+    for (; i < n && i < 40; i++)
+        out[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
+    strcpy(out + i, n > 40 ? "..." : "");
+    return out;
+}
+
+const char *yk__text_token(const char *at, char out[48])
 {
     size_t n = 0;
-    for (; n < 40 && (unsigned char)at[n] > ' '; n++)
-        token_out[n] = at[n] < 127 && at[n] > ' ' ? at[n] : '?';
-    if (n == 40 && (unsigned char)at[n] > ' ')
-        memcpy(token_out + n, "...", 4);
-    else
-        token_out[n] = 0;
-    return token_out;
+    while (n <= 40 && (unsigned char)at[n] > ' ')
+        n++;
+    return yk__text_show(at, n, out);
 }
