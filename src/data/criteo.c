@@ -119,8 +119,8 @@ static inline const char *parse_integer(const char *p, int64_t *out)
         (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits; exact up to the first */
     unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
     if (bits == 0)
-        return parse_long_integer(p, out); /* eight or more digits, a sign, or not a number */
-    *out = yk__text_number(x, bits / 8);
+        return parse_long_integer(p, out);    /* eight or more digits, a sign, or not a number */
+    *out = yk__text_number(x << (64 - bits)); /* leading zeros are shifted in */
     return p + bits / 8;
 }
 

@@ -181,10 +181,10 @@ static inline uint64_t yk__csv_hash(uint64_t salt, const char *text, size_t n)
 /* A whole number of 1 to 8 digits, in the first n bytes of x. */
 static inline bool yk__csv_digits(uint64_t x, size_t n, uint32_t *out)
 {
-    x ^= YK__BYTES('0');
-    if (((x | (x + YK__BYTES(0x76))) & YK__BYTES(0x80)) << (64 - 8 * n))
+    x = (x ^ YK__BYTES('0')) << (64 - 8 * n); /* leading zeros are shifted in */
+    if ((x | (x + YK__BYTES(0x76))) & YK__BYTES(0x80))
         return false;
-    *out = yk__text_number(x, n);
+    *out = yk__text_number(x);
     return true;
 }
 

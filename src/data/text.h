@@ -65,11 +65,10 @@ const char *yk__text_token(const char *at, char out[48]) __attribute__((cold));
 
 #define YK__BYTES(b) ((uint64_t)(uint8_t)(b) * (uint64_t)0x0101010101010101)
 
-/* The number that the first n digits, 1 to 8, stand for. x: the characters, each ^ '0'. */
-static inline uint32_t yk__text_number(uint64_t x, size_t n)
+/* The number of the eight digits 0 to 9 in x, the first of which is in the lowest byte. */
+static inline uint32_t yk__text_number(uint64_t x)
 {
-    x <<= 64 - 8 * n;      /* shifts in leading zeros: the digits end at the last byte */
-    x = x * 10 + (x >> 8); /* pairs of digits, in bytes 0, 2, 4, 6 */
+    x = x * 10 + (x >> 8); /* pairs, in bytes 0, 2, 4, 6 */
     const uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
     return (uint32_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
 }
