@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,17 @@ void yk__names_fini(yk__names *names)
         free(names->name[i]);
     free(names->name);
     *names = (yk__names){0};
+}
+
+bool yk__has_ending(const char *name, const char *const *endings)
+{
+    const size_t n = strlen(name);
+    for (; *endings; endings++) {
+        const size_t m = strlen(*endings);
+        if (n > m && !strcasecmp(name + n - m, *endings))
+            return true;
+    }
+    return false;
 }
 
 char *yk__path_join(const char *directory, const char *name)

@@ -4,18 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static bool is_image(const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png"};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        size_t m = strlen(endings[i]);
-        if (n > m && !strcasecmp(name + n - m, endings[i]))
-            return true;
-    }
-    return false;
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
+    return yk__has_ending(name, endings);
 }
 
 static bool has_directory(const char *directory, const char *name)
@@ -47,12 +40,8 @@ static bool images_below(const char *directory)
 
 bool yk__has_image_folders(const char *directory)
 {
-    if (!yk__is_directory(directory))
-        return false;
-    if (images_below(directory))
-        return true;
     char *train = yk__path_join(directory, "train");
-    bool found = train && yk__is_directory(train) && images_below(train);
+    const bool found = images_below(directory) || (train && images_below(train));
     free(train);
     return found;
 }

@@ -54,6 +54,16 @@ static yk_status report(const yk_input *in)
                    in->reason);
 }
 
+yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
+{
+    char reason[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    return yk_fail(YK_EDATA, "%s: at byte %llu: %s", path, (unsigned long long)offset, reason);
+}
+
 static yk_status fail_path(const char *path, int error)
 {
     bool system = error == EMFILE || error == ENFILE || error == ENOMEM;
@@ -479,17 +489,11 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
 
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
 {
-    int fd = -1;
-    uint64_t size = 0;
-    yk_status st = open_file(path, &fd, &size);
+    yk_input *in;
+    yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    uint8_t head[PIECE_BYTES];
-    ssize_t got = read_some(fd, head, sizeof head);
-    if (got < 0)
-        st = fail_path(path, errno);
-    else
-        *compressed_out = detect(head, (size_t)got) != PLAIN;
-    close(fd);
-    return st;
+    *compressed_out = in->coding != PLAIN;
+    yk_input_free(in);
+    return YK_OK;
 }

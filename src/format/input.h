@@ -52,6 +52,10 @@ const char *yk_input_reason(const yk_input *in);
 yk_status yk_input_line(yk_input *in, bool quoted, const char **line_out, size_t *length_out,
                         uint64_t *lines_out);
 
+/* YK_EDATA: "PATH: at byte OFFSET: ..." */
+yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
 /* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
 
