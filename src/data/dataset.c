@@ -38,25 +38,20 @@ typedef struct {
     uint64_t examples;
 } loader;
 
-static void count_labels(loader *l, const yk_rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++)
-        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
-}
-
-static void count_fields(loader *l, const yk_rows *rows)
+static void count_rows(loader *l, const yk_rows *rows)
 {
     const uint32_t fields = l->source->fields ? l->source->fields : yk_rows_count_fields(rows);
+    for (size_t i = 0; i < rows->n; i++)
+        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
     l->fields = fields > l->fields ? fields : l->fields;
+    l->dim = rows->dim > l->dim ? rows->dim : l->dim;
+    l->examples += rows->n;
 }
 
 /* Counts the rows of a block, and appends them. The lock is held. */
 static yk_status append(loader *l, const yk_rows *part)
 {
-    count_labels(l, part);
-    count_fields(l, part);
-    l->dim = part->dim > l->dim ? part->dim : l->dim;
-    l->examples += part->n;
+    count_rows(l, part);
     return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
 }
 
@@ -142,12 +137,9 @@ static bool is_partitioned(const yk_source *s, yk_split split)
 static yk_status gather_parts(loader *l)
 {
     yk_status st = partition.gather(partition.context, l->rows);
-    l->dim = l->rows->dim;
-    l->examples = l->rows->n;
-    if (!st) {
-        count_labels(l, l->rows);
-        count_fields(l, l->rows);
-    }
+    l->examples = 0;
+    if (!st)
+        count_rows(l, l->rows);
     return st;
 }
 

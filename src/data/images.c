@@ -37,38 +37,29 @@ typedef struct {
     size_t cap;
 } image_reader;
 
-static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
-{
-    struct stat s;
-    size_t n = 0;
-    if (fstat(fd, &s))
-        return yk_fail(YK_EDATA, "%s", strerror(errno));
-    if ((uint64_t)s.st_size > MAX_FILE)
-        return yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
-    if (YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path))
-        return YK_ESYSTEM;
-    while (n < (size_t)s.st_size) {
-        ssize_t got = read(fd, *bytes + n, (size_t)s.st_size - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return yk_fail(YK_EDATA, "%s", strerror(errno));
-        if (got == 0)
-            break;
-        n += (size_t)got;
-    }
-    *n_out = n;
-    return YK_OK;
-}
-
 /* Reads a whole file. YK_EDATA: yk_error() is the reason, without the path. */
 static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat s;
+    yk_status st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return yk_fail(errno == EMFILE || errno == ENFILE || errno == ENOMEM ? YK_ESYSTEM : YK_EDATA,
                        "cannot read: %s", strerror(errno));
-    yk_status st = read_all(fd, path, bytes, cap, n_out);
+    if (fstat(fd, &s))
+        st = yk_fail(YK_EDATA, "%s", strerror(errno));
+    else if ((uint64_t)s.st_size > MAX_FILE)
+        st = yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
+    else
+        st = YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path);
+    *n_out = 0;
+    for (ssize_t got = 1; !st && got && *n_out < (size_t)s.st_size;) {
+        got = read(fd, *bytes + *n_out, (size_t)s.st_size - *n_out);
+        if (got > 0)
+            *n_out += (size_t)got;
+        else if (got < 0 && errno != EINTR)
+            st = yk_fail(YK_EDATA, "%s", strerror(errno));
+    }
     close(fd);
     return st;
 }

@@ -119,22 +119,18 @@ static coding detect(const uint8_t *p, size_t n)
 
 static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_path(path, errno);
     struct stat s;
-    if (fstat(fd, &s)) {
-        yk_status st = fail_path(path, errno);
-        close(fd);
-        return st;
-    }
-    if (S_ISDIR(s.st_mode)) {
-        close(fd);
-        return yk_fail(YK_EDATA, "%s: is a directory, not a file", path);
-    }
-    *fd_out = fd;
-    *size_out = S_ISREG(s.st_mode) ? (uint64_t)s.st_size : UINT64_MAX;
-    return YK_OK;
+    yk_status st = YK_OK;
+    *fd_out = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd_out < 0 || fstat(*fd_out, &s))
+        st = fail_path(path, errno);
+    else if (S_ISDIR(s.st_mode))
+        st = yk_fail(YK_EDATA, "%s: is a directory, not a file", path);
+    else
+        *size_out = S_ISREG(s.st_mode) ? (uint64_t)s.st_size : UINT64_MAX;
+    if (st && *fd_out >= 0)
+        close(*fd_out);
+    return st;
 }
 
 /* ---- standard input. This state is global to the process, like standard input itself. An input that was only peeked at is kept
@@ -211,12 +207,8 @@ static yk_status detect_coding(yk_input *in)
     memcpy(in->raw, in->buffer, n);
     in->z.next_in = in->raw;
     in->z.avail_in = (uInt)n;
-    if (inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) != Z_OK) {
-        free(in->raw);
-        in->raw = NULL;
-        return yk_fail_memory(RAW_BYTES, "inflating a compressed file");
-    }
-    return YK_OK;
+    const bool ok = inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) == Z_OK;
+    return ok ? YK_OK : yk_fail_memory(RAW_BYTES, "inflating a compressed file");
 }
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)

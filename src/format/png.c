@@ -81,20 +81,14 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
     yk_status st = sink->begin(sink->context, &shape);
     if (st)
         return st;
-    if (passes == 1) {
-        for (size_t y = 0; y < shape.height; y++) {
-            png_read_row(read, png->rows, NULL);
-            sink->row(sink->context, png->rows);
-        }
-        return YK_OK;
-    }
-    /* Each pass sets more pixels of the same rows. */
     memset(png->rows, 0, rows * stride);
-    for (int pass = 0; pass < passes; pass++)
-        for (size_t y = 0; y < shape.height; y++)
-            png_read_row(read, png->rows + y * stride, NULL);
-    for (size_t y = 0; y < shape.height; y++)
-        sink->row(sink->context, png->rows + y * stride);
+    for (int pass = 0; pass < passes; pass++) /* each pass sets more pixels of the same rows */
+        for (size_t y = 0; y < shape.height; y++) {
+            uint8_t *row = png->rows + (passes > 1 ? y * stride : 0);
+            png_read_row(read, row, NULL);
+            if (pass == passes - 1)
+                sink->row(sink->context, row);
+        }
     return YK_OK;
 }
 
