@@ -31,11 +31,10 @@
 typedef struct {
     yk_text_source text;
     uint64_t features;
-    bool fields;                 /* rows carry the column as field number */
-    bool values;                 /* integers are values, not buckets */
-    uint64_t column[FIELDS];     /* salts of the hash, one per column */
-    uint64_t min[BUCKETS];       /* min[k]: the smallest v with ln(v)^2 >= k */
-    uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
+    bool fields;             /* rows carry the column as field number */
+    bool values;             /* integers are values, not buckets */
+    uint64_t column[FIELDS]; /* salts of the hash, one per column */
+    uint64_t min[BUCKETS];   /* min[k]: the smallest v with ln(v)^2 >= k */
     uint16_t small[SMALL];
     float log_of[SMALL]; /* of small integers, with `values` */
 } criteo;
@@ -50,21 +49,15 @@ typedef struct {
 
 /* ---- integers to buckets */
 
-static size_t leading_bits(uint64_t v)
-{
-    unsigned top = 63 - (unsigned)__builtin_clzll(v);
-    uint64_t next = top >= 4 ? v >> (top - 4) : v << (4 - top);
-    return top * 16 + (next & 15);
-}
-
 /* What is hashed for an integer: itself up to 2, above that 16 + its bucket. */
 static uint64_t find_code(const criteo *s, int64_t v)
 {
     if (v <= 2)
         return (uint64_t)v;
-    size_t k = s->begin[leading_bits((uint64_t)v)];
-    while (k + 1 < BUCKETS && s->min[k + 1] <= (uint64_t)v)
-        k++;
+    const double root = log((double)v); /* each libm rounds differently, so the bucket may be one off */
+    size_t k = (size_t)(root * root);
+    k += s->min[k + 1] <= (uint64_t)v;
+    k -= s->min[k] > (uint64_t)v;
     return 16 + k;
 }
 
@@ -74,15 +67,6 @@ static void make_buckets(criteo *s)
         double bound = yk__exact_exp(sqrt((double)k));
         uint64_t v = (uint64_t)bound;
         s->min[k] = v + ((double)v < bound);
-    }
-    uint16_t k = 0;
-    for (unsigned top = 0; top < 63; top++) {
-        for (unsigned next = 0; next < 16; next++) {
-            uint64_t v = top >= 4 ? (uint64_t)(16 + next) << (top - 4) : (uint64_t)(16 + next) >> (4 - top);
-            while (k + 1 < BUCKETS && s->min[k + 1] <= v)
-                k++;
-            s->begin[top * 16 + next] = k;
-        }
     }
     for (int64_t v = 0; v < SMALL; v++)
         s->small[v] = (uint16_t)find_code(s, v);

@@ -105,18 +105,15 @@ static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, c
         char c;
     } named[] = {{"tab", '\t'}, {"comma", ','}, {"semicolon", ';'}, {"pipe", '|'}, {"space", ' '}};
     const char *given = yk_spec_text(spec, "delimiter", NULL);
-    s->delimiter = given && strlen(given) == 1 ? *given : find_delimiter(line, end);
-    if (!given || strlen(given) == 1)
-        return s->delimiter == '"' ? yk_fail(YK_EUSAGE, "%s: delimiter: must not be a quote", spec->text)
-                                   : YK_OK;
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (!strcmp(named[i].word, given)) {
+    s->delimiter = !given ? find_delimiter(line, end) : strlen(given) == 1 ? *given : 0;
+    for (size_t i = 0; given && i < sizeof named / sizeof *named; i++)
+        if (!strcmp(named[i].word, given))
             s->delimiter = named[i].c;
-            return YK_OK;
-        }
-    return yk_fail(YK_EUSAGE,
-                   "%s: delimiter=%s: must be one character, or tab, comma, semicolon, pipe or space",
-                   spec->text, given);
+    if (!s->delimiter)
+        return yk_fail(YK_EUSAGE,
+                       "%s: delimiter=%s: must be one character, or tab, comma, semicolon, pipe or space",
+                       spec->text, given);
+    return s->delimiter == '"' ? yk_fail(YK_EUSAGE, "%s: delimiter: must not be a quote", spec->text) : YK_OK;
 }
 
 /* ---- columns */

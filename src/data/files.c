@@ -157,12 +157,11 @@ static int is_unreadable(const char *path, int error)
     return error != ENOENT && error != ENOTDIR;
 }
 
-/* Files that match a pattern. *found_out: any matches, maybe directories. */
-static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
+/* Files that match a pattern. */
+static yk_status find_by_glob(const char *pattern, yk_files *f)
 {
     glob_t g;
     struct stat s;
-    *found_out = false;
     if (!strpbrk(pattern, "*?[{") && stat(pattern, &s) && errno != ENOENT)
         return yk_fail(YK_EDATA, "%s: cannot read: %s", pattern, strerror(errno));
     int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, is_unreadable, &g);
@@ -172,13 +171,11 @@ static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
         return yk_fail(YK_EDATA, "%s: cannot list the directory: %s", pattern, strerror(errno));
     if (rc)
         return YK_OK;
-    *found_out = true;
     const size_t before = f->n;
     yk_status st = YK_OK;
-    for (size_t i = 0; i < g.gl_pathc && !st; i++) {
+    for (size_t i = 0; i < g.gl_pathc && !st; i++)
         if (!yk__is_directory(g.gl_pathv[i]))
             st = add_path(f, strdup(g.gl_pathv[i]));
-    }
     globfree(&g);
     if (!st && f->n == before)
         st = yk_fail(YK_EDATA, "%s: the pattern matches directories only", pattern);
@@ -226,15 +223,14 @@ static const char *find_comma(const char *p)
     return *p ? p : NULL;
 }
 
-/* Adds the files of one name or pattern, sorted. *found_out: there are any. */
-static yk_status find_one(const char *pattern, yk_files *f, bool *found_out)
+/* Adds the files of one name or pattern, sorted; none if there are none. */
+static yk_status find_one(const char *pattern, yk_files *f)
 {
     struct stat s;
     const size_t before = f->n;
     yk_status st;
-    *found_out = true;
     if (stat(pattern, &s))
-        st = find_by_glob(pattern, f, found_out);
+        st = find_by_glob(pattern, f);
     else if (S_ISDIR(s.st_mode))
         st = find_in_directory(pattern, f);
     else
@@ -257,12 +253,12 @@ static yk_status find_several(const char *list, yk_files *f)
     for (const char *p = list, *comma; p && !st; p = comma ? comma + 1 : NULL) {
         comma = find_comma(p);
         char *pattern = comma ? strndup(p, (size_t)(comma - p)) : strdup(p);
-        bool found;
+        const size_t before = f->n;
         if (!pattern)
             return yk_fail_memory(strlen(p), "a file's name");
         if (!*pattern)
             st = yk_fail(YK_EUSAGE, "%s: a name is missing before or after a comma", list);
-        else if (!(st = find_one(pattern, f, &found)) && !found)
+        else if (!(st = find_one(pattern, f)) && f->n == before)
             st = fail_none(pattern);
         free(pattern);
     }
@@ -314,9 +310,8 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     if (!*pattern)
         return yk_fail(YK_EUSAGE,
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
-    bool found;
-    yk_status st = find_one(pattern, out, &found);
-    if (!st && !found)
+    yk_status st = find_one(pattern, out);
+    if (!st && !out->n)
         st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
     if (!st && !(st = measure(out, 0)))
         st = drop_repeated(out);
