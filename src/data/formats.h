@@ -72,4 +72,7 @@ bool yk__has_idx(const char *directory, yk_split split);
 /* Whether the directory has CIFAR-10's binary files of either split. */
 bool yk__has_cifar10(const char *directory);
 
+/* Whether a subdirectory of the directory, or of its train/, contains an image. Stops at the first one. */
+bool yk__has_image_folders(const char *directory);
+
 #endif

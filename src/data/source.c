@@ -5,7 +5,6 @@
 #include "base/rng.h"
 #include "data/files.h"
 #include "data/formats.h"
-#include "data/image_folder.h"
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"
