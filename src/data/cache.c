@@ -56,12 +56,9 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
     if (st)
         return st;
-    source->kind = shape.kind;
-    source->examples = shape.n;
-    source->nblocks = (s->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK;
+    yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;
     source->files = 1;
-    source->dim = (size_t)shape.dim;
     source->classes = shape.classes;
     source->height = shape.height;
     source->width = shape.width;

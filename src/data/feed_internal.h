@@ -17,7 +17,6 @@ typedef struct {
     void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
     int (*stream)(const yk_feed *f, int me);                      /* optional */
     void (*drop_lease)(yk_feed *f, int me);                       /* optional */
-    void (*unit_restore)(yk_feed *f, uint64_t unit);              /* optional */
     void (*unit_set)(yk_feed *f, int me, uint64_t unit);          /* optional */
 } yk__feed_ops;
 

@@ -68,24 +68,21 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
 /* At the end of the block: reports damage up to the next record, which the reader of the next block skips. */
 static yk_status check_block_end(tfr_reader *r)
 {
-    yk_tfr rec = {.kind = YK_TFR_BAD_DATA};
-    yk_status st = YK_OK;
     r->ended = true;
-    while (!st && rec.kind == YK_TFR_BAD_DATA) { /* its length is correct, so the next record is known */
+    for (;;) {
         bool here;
-        yk_status broken = yk_tfr_is_record(r->base.in, &here);
-        if (!broken && here)
+        yk_tfr rec;
+        yk_status st = yk_tfr_is_record(r->base.in, &here);
+        if (!st && here)
             return YK_OK;
-        if (!broken)
-            broken = yk_tfr_next(r->base.in, &rec);
-        if (broken)
-            return broken_input(r, broken);
+        if (st || (st = yk_tfr_next(r->base.in, &rec)))
+            return broken_input(r, st);
         if (rec.kind == YK_TFR_END)
             return YK_OK;
         r->records++;
-        st = bad_record(r, rec.offset, rec.reason);
+        if ((st = bad_record(r, rec.offset, rec.reason)) || rec.kind != YK_TFR_BAD_DATA)
+            return st; /* after bad data the next record is known, because the length is correct */
     }
-    return st;
 }
 
 /* The end of the file, or a damaged frame. */

@@ -80,11 +80,6 @@ static yk_status inflate_members(struct libdeflate_decompressor *d, const char *
     return YK_OK;
 }
 
-static yk_status bad(const char *path, size_t offset, const char *reason)
-{
-    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
-}
-
 /* Before the whole file is decompressed, which takes up to a thousand times its size. */
 static yk_status check_magic(const char *path)
 {
@@ -96,7 +91,7 @@ static yk_status check_magic(const char *path)
         return st;
     st = yk_input_peek(in, 4, &p, &have);
     if (!st && have && !yk_idx_magic(p, have))
-        st = bad(path, 0, "wrong magic number: not an idx file");
+        st = yk_fail_at(path, 0, "wrong magic number: not an idx file");
     yk_input_free(in);
     return st;
 }
@@ -119,20 +114,17 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     if (n == 0)
         return yk_fail(YK_EDATA, "%s: is empty", path); /* once decompressed */
     if (!yk_idx_magic(p, n))
-        return bad(path, 0, "wrong magic number: not an idx file");
+        return yk_fail_at(path, 0, "wrong magic number: not an idx file");
     out->type = p[2];
     out->ndims = p[3];
     if (out->type != YK_IDX_U8 && out->type != YK_IDX_F32)
-        return yk_fail(
-            YK_EDATA,
-            "%s: at byte 2: unsupported element type %02x; only bytes (08) and floats (0d) can be read", path,
-            out->type);
+        return yk_fail_at(
+            path, 2, "unsupported element type %02x; only bytes (08) and floats (0d) can be read", out->type);
     if (out->ndims > 4)
-        return yk_fail(YK_EDATA, "%s: at byte 3: %u dimensions, but at most 4 are supported", path,
-                       out->ndims);
+        return yk_fail_at(path, 3, "%u dimensions, but at most 4 are supported", out->ndims);
     out->header = 4 + 4 * (size_t)out->ndims;
     if (n < out->header)
-        return bad(path, n, "truncated: the file ends within its header");
+        return yk_fail_at(path, n, "truncated: the file ends within its header");
     out->stride = 1;
     bool too_large = false;
     for (unsigned i = 0; i < out->ndims; i++) {
@@ -144,14 +136,13 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     too_large |= __builtin_mul_overflow(out->dim[0], out->stride, &bytes);
     too_large |= __builtin_mul_overflow(bytes, element, &bytes);
     if (too_large)
-        return bad(path, 4, "the dimensions are too large for a file");
+        return yk_fail_at(path, 4, "the dimensions are too large for a file");
     if (bytes > n - out->header)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte %zu: truncated: %zu bytes of elements expected, but only %zu found", path,
-                       n, bytes, n - out->header);
+        return yk_fail_at(path, n, "truncated: %zu bytes of elements expected, but only %zu found", bytes,
+                          n - out->header);
     if (bytes < n - out->header)
-        return yk_fail(YK_EDATA, "%s: at byte %zu: %zu byte%s more than the header says", path,
-                       out->header + bytes, n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
+        return yk_fail_at(path, out->header + bytes, "%zu byte%s more than the header says",
+                          n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
     if (out->type == YK_IDX_U8)
         out->u8 = p + out->header;
     else

@@ -3,7 +3,7 @@
  *
  * Example:
  *     yk_png png = {0};
- *     yk_image_shape shape;
+ *     yk_image_form shape;                           // fit is EXACT
  *     st = yk_png_open(&png, bytes, n, &shape);      // reads the header; bytes are borrowed
  *     st = yk_png_decode(&png, &sink);               // after open, once
  *     yk_png_close(&png);                            // after every open, even if it failed
@@ -17,18 +17,14 @@
 #ifndef YK_FORMAT_IMAGE_INTERNAL_H
 #define YK_FORMAT_IMAGE_INTERNAL_H
 
-#include "base/status.h"
+#include "format/image.h"
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
-    size_t width, height, channels; /* channels: 1 or 3 */
-} yk_image_shape;
-
-typedef struct {
-    yk_status (*begin)(void *context, const yk_image_shape *shape); /* once; an error ends the decoding */
+    yk_status (*begin)(void *context, const yk_image_form *shape); /* once; an error ends the decoding */
     /* gray: [width]; color: [width][4], R G B and an unused byte, for vector code */
     void (*row)(void *context, const uint8_t *row);
     void *context;
@@ -39,7 +35,7 @@ typedef struct yk_jpeg yk_jpeg;
 yk_jpeg *yk_jpeg_create(void);
 void yk_jpeg_free(yk_jpeg *j); /* NULL is fine */
 
-yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *out);
+yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_form *out);
 
 /* After open, once. shrink: 1, 2, 4 or 8; gray: one channel is enough. */
 yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_sink *sink);
@@ -56,7 +52,7 @@ typedef struct {
     size_t rows_cap;
 } yk_png;
 
-yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_shape *out);
+yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_form *out);
 yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink);
 void yk_png_close(yk_png *png);
 
