@@ -51,9 +51,9 @@ static void torch_network(const yk__branches *m, FILE *to)
 {
     fprintf(to, "        self.network = nn.Sequential(\n");
     for (int i = 0; i < m->net->nlayers; i++) {
-        char module[160];
-        m->net->layer[i].ops->torch(&m->net->layer[i], module, sizeof module);
-        fprintf(to, "            nn.%s,\n", module);
+        fprintf(to, "            nn.");
+        m->net->layer[i].ops->torch(&m->net->layer[i], to);
+        fprintf(to, ",\n");
     }
     fprintf(to, "        )\n");
 }

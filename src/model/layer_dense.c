@@ -13,7 +13,6 @@
 
 #include "base/mem.h"
 #include "model/layer_args.h"
-#include <stdio.h>
 #include <string.h>
 
 enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
@@ -377,9 +376,9 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
-static void torch(const yk__layer *l, char *out, size_t size)
+static void torch(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "Linear(%zu, %zu)", l->fan_in, l->count);
+    fprintf(to, "Linear(%zu, %zu)", l->fan_in, l->count);
 }
 
 const yk__layer_ops yk__dense_ops = {.name = "dense",

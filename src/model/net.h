@@ -73,6 +73,8 @@ typedef struct yk__pass yk__pass;
 /* What the backward pass of a layer reads of its output; what an in-place layer preserves of the values that it overwrites. */
 typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
 
+typedef enum { YK__NOT_ELEMENTWISE, YK__ACTIVATION, YK__DROPOUT, YK__COPY } yk__elementwise;
+
 /* A kind of layer: its functions, and the traits that other code checks. Other code never compares pointers to ops. */
 typedef struct {
     const char *name;
@@ -96,14 +98,15 @@ typedef struct {
     void (*free)(yk__layer *l); /* may be NULL */
 
     /* The PyTorch module: "Conv2d(1, 6, (5, 5), padding=2)". */
-    void (*torch)(const yk__layer *l, char *out, size_t size);
+    void (*torch)(const yk__layer *l, FILE *to);
 
     /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
      * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
     int weight_parts;
 
     yk__values backward_reads; /* of its own output */
-    bool elementwise;          /* may work in place, unless the previous layer reads more than `preserves` */
+    yk__elementwise
+        elementwise; /* may work in place, unless the previous layer reads more than `preserves` */
     yk__values preserves;
     bool equal_borders;       /* input and output must have the same border */
     bool output_border;       /* the output may have a border */
