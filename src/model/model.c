@@ -1,7 +1,6 @@
 #include "model/model.h"
 
 #include "base/mem.h"
-#include "model/burst.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -141,10 +140,4 @@ void yk_workspace_free(const yk_model *m, yk_workspace *w)
 bool yk_model_can_burst(const yk_model *m)
 {
     return m->ops->burst && m->sparse;
-}
-
-void yk_model_burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
-                    float *loss)
-{
-    m->ops->burst(m, w, v, b, lr, loss);
 }

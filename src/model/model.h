@@ -128,7 +128,9 @@ typedef struct {
     /* Optional (NULL: derived from the tensors): writes the layers as PyTorch modules. */
     void (*torch)(const yk_model *m, FILE *to);
 
-    /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */
+    /* Optional (NULL): a burst, for sparse data: b->n steps of plain sgd with one example each, in order, exactly as separate
+     * steps would be; loss[i] is the loss of row i before its step. With a batch size of 1 a step takes about 150 ns, and
+     * separate calls for the batch, the weights, the gradient and the clock would double that (store/burst.h). */
     void (*burst)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
                   float *loss);
 } yk_model_ops;
@@ -156,6 +158,13 @@ bool yk_model_is_branches(const char *name);
 void yk_model_free(yk_model *m);                      /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 means 1 */
 uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */
+bool yk_model_can_burst(const yk_model *m);
+
+/* The key of the bias in a batch; UINT32_MAX: none. */
+static inline uint32_t yk_model_bias(const yk_model *m, const yk_batch *b)
+{
+    return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
+}
 
 /* Offset of a group in an array of all groups, in floats; for group == ngroups, the length of that array. */
 size_t yk_model_group_offset(const yk_model *m, int group);
