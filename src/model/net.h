@@ -210,10 +210,8 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
 /* net_torch.c */
 void yk__net_torch(const yk_model *m, FILE *to);
 
-/* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented.
- * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */
-void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
-                     float (*image_stats)[2]);
+/* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented. */
+void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise);
 
 /* net_describe.c: the time of each layer and pass, measured by thread 0 of a worker. Slots: the input, the layers forward, the
  * loss, the layers backward. */
