@@ -366,9 +366,9 @@ static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
     yk_net_ops.on_ready(w->net, hook, context);
 }
 
-static int profile_lines(const yk_workspace *w, yk_profile_line *out, int max)
+static int profile_lines(const yk_workspace *w, yk_profile_line *out)
 {
-    return yk_net_ops.profile(w->net, out, max);
+    return yk_net_ops.profile(w->net, out);
 }
 
 static void passes(const yk_workspace *w, double *forward_out, double *backward_out)

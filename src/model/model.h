@@ -60,7 +60,7 @@ typedef struct {
     char earlier[32]; /* its name in files of yoke 0.1.0; "": the same */
 } yk_model_tensor;
 
-enum { YK_MAX_LINES = 72, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES };
+enum { YK_MAX_LINES = 80, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES }; /* more than layers */
 
 /* Description of a layer. */
 typedef struct {
@@ -112,11 +112,11 @@ typedef struct {
     void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
 
     /* Optional (NULL: derived from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
-    int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
+    int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
     /* Optional (NULL): with shape.net.profile, the time of each layer in grad(). peak: the highest FLOP/s that one thread
      * reaches in matrix products. */
-    int (*profile)(const yk_workspace *w, yk_profile_line *out, int max);
+    int (*profile)(const yk_workspace *w, yk_profile_line out[static YK_MAX_PROFILE_LINES]);
     double (*peak)(void);
 
     /* Optional (NULL): seconds of the two passes, sampled in some of the steps: only their ratio is meaningful. */
@@ -179,7 +179,7 @@ void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
 void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
 void yk_model_torch(const yk_model *m, FILE *to);
-int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops, yk_branches_ops, yk_branches_net_ops;
 

@@ -375,11 +375,11 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
         *loss += w->loss;
 }
 
-static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
+static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out)
 {
     const yk__net *net = (const yk__net *)m;
     const yk__division d = yk__divide(net, max_batch);
-    return yk__net_describe(net, d.chunk * (size_t)d.groups, out, max);
+    return yk__net_describe(net, d.chunk * (size_t)d.groups, out);
 }
 
 static int threads(const yk_model *m, size_t max_batch)
@@ -394,9 +394,9 @@ static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
     w->ready_context = context;
 }
 
-static int profile_lines(const yk_workspace *w, yk_profile_line *out, int max)
+static int profile_lines(const yk_workspace *w, yk_profile_line *out)
 {
-    return w->profile ? yk__profile_lines(w->profile, w->net, out, max) : 0;
+    return w->profile ? yk__profile_lines(w->profile, w->net, out) : 0;
 }
 
 static void passes(const yk_workspace *w, double *forward_out, double *backward_out)

@@ -241,11 +241,11 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
 /* Adds the time since `since` to a slot and, unless `blocks` is 0, one call with that many blocks. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
-int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);
+int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out);
 double yk__net_peak(void);
 
-/* Fills out[0 .. max) and returns the number of lines. */
-int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max);
+/* Returns the number of lines. */
+int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out);
 
 /* net_init.c: initial weights, as specified by model.shape.net. */
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
