@@ -110,12 +110,13 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
         st = allocate_for_pixels(m, w, max_batch);
-    if (st || !w->logits || !w->grad) {
+    if (!w->logits || !w->grad)
+        st = YK_ESYSTEM;
+    if (st)
         workspace_free(w);
-        return YK_ESYSTEM;
-    }
-    *out = w;
-    return YK_OK;
+    else
+        *out = w;
+    return st;
 }
 
 /* grad() of a large batch of images. */
