@@ -85,21 +85,28 @@ void yk__figure_end(yk_figures *fs)
         fs->status = YK_ESYSTEM;
 }
 
-static void y_range(const yk_figure *f, double *low, double *high)
+void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
 {
-    for (size_t k = 0; k < f->n; k++)
-        for (size_t p = 0; p < f->series[k].n; p++) {
-            *low = fmin(*low, f->series[k].point[p].y);
-            *high = fmax(*high, f->series[k].point[p].y);
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < f->n; i++) {
+        const yk_series *s = &f->series[i];
+        for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
+            const double v = axis < 0 ? s->point[k].y : s->point[k].x[axis],
+                         margin = spread ? fmax(0.0, s->point[k].spread) : 0.0; /* ignores NAN */
+            low = fmin(low, v - margin);
+            high = fmax(high, v + margin);
         }
+    }
+    *low_out = low;
+    *high_out = high;
 }
 
 void yk__figures_share_y(yk_figures *fs, size_t first)
 {
     double low = INFINITY, high = -INFINITY, min = INFINITY;
     for (size_t i = first; i < fs->n; i++) {
-        double l = INFINITY, h = -INFINITY;
-        y_range(&fs->figure[i], &l, &h);
+        double l, h;
+        yk__figure_range(&fs->figure[i], -1, false, &l, &h);
         min = fmin(min, h - (fs->figure[i].from_zero ? 0.0 : l));
         low = fmin(low, l);
         high = fmax(high, h);

@@ -113,12 +113,8 @@ static void lay_out_fini(layout *l)
 
 static void add_ideal(yk_figure *f)
 {
-    double min = INFINITY, max = 0.0;
-    for (size_t i = 0; i < f->n; i++)
-        for (size_t p = 0; p < f->series[i].n; p++) {
-            min = fmin(min, f->series[i].point[p].x[0]);
-            max = fmax(max, f->series[i].point[p].x[0]);
-        }
+    double min, max;
+    yk__figure_range(f, 0, false, &min, &max);
     yk_series *s = yk__series_add(f, "ideal", -1, YK__ONE_X);
     s->dash = 1;
     for (double w = min; w <= max; w++)

@@ -225,41 +225,26 @@ static void warnings(const yk_page *p, yk_text *out)
 
 /* ---- figures, by section ---- */
 
-static bool is_curve(const yk_page *p, const yk_figure *f, const char *unused)
+/* The id of the section that has a figure; "": the details of its run. */
+static const char *section_of(const yk_page *p, const yk_figure *f)
 {
-    (void)p, (void)unused;
-    return f->steps_or_time;
-}
-
-static bool is_by(const yk_page *p, const yk_figure *f, const char *x)
-{
-    (void)p;
-    return f->x_title && !strcmp(f->x_title, x);
-}
-
-/* A single run has its own phases here too. */
-static bool is_time(const yk_page *p, const yk_figure *f, const char *unused)
-{
-    (void)unused;
-    return f->kind != YK_LINES && (f->run < 0 || p->compare->n == 1);
-}
-
-static bool is_used(const yk_page *p, const yk_figure *f, const char *unused)
-{
-    (void)p, (void)unused;
-    return f->kind == YK_LINES && f->run < 0 && !f->steps_or_time && !f->x_title;
+    if (f->steps_or_time)
+        return "curves";
+    if (f->x_title)
+        return f->x_title; /* the table that has this column */
+    if (f->kind == YK_LINES)
+        return f->run < 0 ? "used" : "";
+    return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
 }
 
 /* Figures in a grid. The panels of a figure are small, below their common title. */
-static void show_figures(const yk_page *p,
-                         bool (*wanted)(const yk_page *p, const yk_figure *f, const char *x), const char *x,
-                         const char *class, yk_text *out)
+static void show_figures(const yk_page *p, const char *section, const char *class, yk_text *out)
 {
     const char *before = NULL; /* the title of the panels that are open; "": a grid of whole figures */
     for (size_t i = 0; i < p->figures->n; i++) {
         const yk_figure *f = &p->figures->figure[i];
         const char *title = *f->panel ? f->title : "";
-        if (!wanted(p, f, x))
+        if (strcmp(section_of(p, f), section))
             continue;
         if (!before || strcmp(before, title)) {
             yk_text_add(out, before ? "</div>\n" : "");
@@ -301,33 +286,32 @@ static void curves(const yk_page *p, yk_text *out)
         yk_text_print(out, "<label for=\"x%d\">%s</label>", a, names[a]);
     yk_text_add(out, "</div></div>");
     yk__page_legend(p->compare, out);
-    show_figures(p, is_curve, NULL, "figures choice", out);
+    show_figures(p, "curves", "figures choice", out);
     if (rings)
         yk_text_add(out, "<p class=\"note\">A ring marks the point after which a curve did not improve.</p>");
     yk_text_add(out, "</section>\n");
 }
 
 /* A table, and the figures that have one of its columns as x. */
-static void comparison(const yk_page *p, const yk_table *t, const char *x, yk_text *out)
+static void comparison(const yk_page *p, const yk_table *t, yk_text *out)
 {
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", t->id, t->title);
     yk__page_table(t, p->compare, out);
-    if (x)
-        show_figures(p, is_by, x, "figures", out);
+    show_figures(p, t->id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
 
-static void section(const yk_page *p, const char *id, const char *title, bool time, yk_text *out)
+static void section(const yk_page *p, const char *id, const char *title, bool legend, yk_text *out)
 {
     bool any = false;
     for (size_t i = 0; i < p->figures->n; i++)
-        any |= (time ? is_time : is_used)(p, &p->figures->figure[i], NULL);
+        any |= !strcmp(section_of(p, &p->figures->figure[i]), id);
     if (!any)
         return;
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, title);
-    if (!time)
+    if (legend)
         yk__page_legend(p->compare, out);
-    show_figures(p, time ? is_time : is_used, NULL, "figures", out);
+    show_figures(p, id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
 
@@ -368,15 +352,14 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_text_add(out, "</p></div><button id=\"theme\" type=\"button\">Theme</button></header>\n<main>\n");
     verdict(p, out);
     warnings(p, out);
-    for (size_t i = 0; c->n > 1 && i < c->tables; i++)
-        if (!strcmp(c->table[i].id, "runs") || !strcmp(c->table[i].id, "resources"))
-            comparison(p, &c->table[i], NULL, out);
+    enum { ALL_RUNS = 2 }; /* the first tables: all runs and their resources */
+    for (size_t i = 0; c->n > 1 && i < ALL_RUNS; i++)
+        comparison(p, &c->table[i], out);
     curves(p, out);
-    for (size_t i = 0; i < c->tables; i++)
-        if (strcmp(c->table[i].id, "runs") && strcmp(c->table[i].id, "resources"))
-            comparison(p, &c->table[i], strcmp(c->table[i].id, "modes") ? c->table[i].id : NULL, out);
-    section(p, "time", "Where the time went", true, out);
-    section(p, "used", "Resources", false, out);
+    for (size_t i = ALL_RUNS; i < c->tables; i++)
+        comparison(p, &c->table[i], out);
+    section(p, "time", "Where the time went", false, out);
+    section(p, "used", "Resources", true, out);
     if (c->n > 1)
         yk_text_add(out, "<section id=\"each\"><h2>Run details</h2>\n");
     for (size_t i = 0; i < c->n; i++)

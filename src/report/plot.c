@@ -157,33 +157,17 @@ void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 
 /* ---- lines ---- */
 
-static void range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
-{
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < f->n; i++) {
-        const yk_series *s = &f->series[i];
-        for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
-            double v = axis < 0 ? s->point[k].y : s->point[k].x[axis];
-            double margin = spread && s->point[k].spread > 0.0 ? s->point[k].spread : 0.0;
-            low = v - margin < low ? v - margin : low;
-            high = v + margin > high ? v + margin : high;
-        }
-    }
-    *low_out = low;
-    *high_out = high;
-}
-
 yk_axis yk_figure_y_axis(const yk_figure *f)
 {
     double low, high;
-    range(f, -1, false, &low, &high);
+    yk__figure_range(f, -1, false, &low, &high);
     low = fmin(low, f->low); /* ignores NaN */
     high = fmax(high, f->high);
     /* a loss that falls by more would look like a corner */
     if (f->y_unit == YK_UNIT_PLAIN && !f->from_zero && low > 0.0 && high > 30.0 * low)
         return yk_axis_log(f->y_unit, low, high);
     double below, above;
-    range(f, -1, true, &below, &above);
+    yk__figure_range(f, -1, true, &below, &above);
     low = f->from_zero                         ? 0.0
           : f->y_unit == YK_UNIT_PERCENT_EXACT ? fmax(0.0, fmin(low, below))
                                                : fmin(low, below);
@@ -230,7 +214,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
     static const yk_unit units[YK_X_COUNT] = {YK_UNIT_INTEGER, YK_UNIT_SHORT, YK_UNIT_INTEGER,
                                               YK_UNIT_SECONDS};
     double low, high;
-    range(f, axis, false, &low, &high);
+    yk__figure_range(f, axis, false, &low, &high);
     if (f->x_log) {
         yk_axis x = yk_axis_log(f->x_unit, low / 1.12, high * 1.12);
         at_points(f, &x);
