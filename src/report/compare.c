@@ -245,10 +245,10 @@ typedef struct {
 /* A row for each group: its options, then these results. */
 static void fill_runs(const yk_compare *c, yk_table *t, unsigned table)
 {
-    static const char *const except[] = {"seed", "steps", "epochs", NULL}, *const none[] = {NULL};
+    static const char *const none[] = {NULL};
     const bool names = yk__shows_names(c);
     yk_table_column(t, &(yk_column){"run", .words = true});
-    const option_columns o = add_options(c, t, c->groups > 1 ? except : none);
+    const option_columns o = add_options(c, t, c->groups > 1 ? yk_repeat_options : none);
     t->lead = 0;
     if (table == RUNS)
         yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});

@@ -237,7 +237,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
 static void run_staleness(const yk_compare *c, size_t run, const void *what, yk_series *out)
 {
     const json_t *counts =
-        yk_summary_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
+        yk_value_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
     const size_t n = json_array_size(counts);
     double sum = 0.0;
     (void)what;

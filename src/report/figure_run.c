@@ -255,7 +255,7 @@ static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
             }
         snprintf(name, sizeof name, "%.80s %d", *p.role ? p.role : "worker", p.rank);
         if (n < 2)
-            add_bar(f, processes == 1 ? "this run" : name, yk_summary_at(p.summary, "phases"),
+            add_bar(f, processes == 1 ? "this run" : name, yk_value_at(p.summary, "phases"),
                     p.log ? p.log->last.phase : NULL);
     }
     if (!f->n)

@@ -95,7 +95,7 @@ bool yk_same_data(const yk_compare *c)
 {
     bool same = true;
     for (size_t i = 1; i < c->n; i++)
-        same &= !strcmp(c->facts[i].data ? c->facts[i].data : "", c->facts[0].data ? c->facts[0].data : "");
+        same &= !strcmp(c->facts[i].data, c->facts[0].data);
     return same;
 }
 
@@ -167,19 +167,16 @@ static bool varies(const yk_compare *c, const char *name)
 
 size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t max)
 {
-    static const char *const usual[] = {"model",   "data",    "mode",  "workers",   "ranks",
-                                        "servers", "threads", "batch", "optimizer", "lr",
-                                        "epochs",  "steps",   "seed",  NULL};
     size_t n = 0;
-    for (size_t k = 0; usual[k]; k++)
-        if (n < max && varies(c, usual[k]))
-            names_out[n++] = usual[k];
+    for (const char *const *name = yk_usual_options; *name; name++)
+        if (n < max && varies(c, *name))
+            names_out[n++] = *name;
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < max; o++) {
             const char *name = c->run[i].option[o].name;
             names_out[n] = NULL;
-            if (yk__changes_results(name) && !yk_is_listed(name, usual) && !yk_is_listed(name, names_out) &&
-                varies(c, name))
+            if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) &&
+                !yk_is_listed(name, names_out) && varies(c, name))
                 names_out[n++] = name;
         }
     names_out[n] = NULL;

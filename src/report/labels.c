@@ -131,7 +131,6 @@ unsigned yk__choose_panels(const yk_option_values *o)
 static void find_label_options(const yk_compare *c, label_option *o)
 {
     static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
-    static const char *const never[] = {"seed", "steps", "epochs", NULL};
     const char *all[32], *varying[25];
     size_t n = 0, before = 1, largest;
     const size_t nvarying = yk_compare_varying(c, varying, 24);
@@ -139,7 +138,7 @@ static void find_label_options(const yk_compare *c, label_option *o)
         if (yk_is_listed(*name, varying))
             all[n++] = *name;
     for (size_t k = 0; k < nvarying; k++)
-        if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], never))
+        if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], yk_repeat_options))
             all[n++] = varying[k];
     for (size_t k = 0; k < n && o->of.options < YK_MAX_LABEL_OPTIONS; k++) {
         o->name[o->of.options] = all[k];

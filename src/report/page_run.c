@@ -24,7 +24,7 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
     const json_t *e;
     size_t i, n = 0;
     if (f->failed) {
-        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", isfinite(f->steps) ? f->steps : 0.0);
+        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", yk_known_or(f->steps, 0.0));
         paragraph(" class=\"text\"", f->error ? f->error : "unknown reason", out);
     }
     if (f->bottleneck) {
@@ -39,14 +39,14 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
         paragraph(" class=\"text\"", f->verdict, out);
     if (f->advice && !(f->verdict && strstr(f->verdict, f->advice)))
         paragraph("", f->advice, out);
-    json_array_foreach(yk_summary_at(r->summary, "bottleneck.estimates"), i, e)
+    json_array_foreach(yk_value_at(r->summary, "bottleneck.estimates"), i, e)
     {
-        const char *change = json_string_value(json_object_get(e, "change"));
-        const json_t *times = json_object_get(e, "speedup");
-        if (!change || !json_is_number(times))
+        const char *change = yk_string_at(e, "change");
+        const double speedup = yk_number_at(e, "speedup");
+        if (!change || !isfinite(speedup))
             continue;
         yk_text_add(out, n++ ? "" : "<ul class=\"estimates\">");
-        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, json_number_value(times));
+        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, speedup);
     }
     yk_text_add(out, n ? "</ul>\n" : "\n");
 }
@@ -156,8 +156,8 @@ static void configuration(const yk_page *p, size_t i, yk_text *out)
 
 static void passes(const yk_run *r, yk_text *out)
 {
-    double forward = yk_summary_number(r, "passes.forward"),
-           backward = yk_summary_number(r, "passes.backward");
+    double forward = yk_number_at(r->summary, "passes.forward"),
+           backward = yk_number_at(r->summary, "passes.backward");
     if (forward + backward > 0.0)
         yk_text_print(out, "<p class=\"note\">Computing: %.0f %% forward pass, %.0f %% backward pass.</p>",
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));

@@ -242,11 +242,10 @@ static void read_interfaces(const yk_field *f, yk_process_log *w, yk_run_sample 
 /* Version 0.1.0 wrote only the bytes so far. A resumed run counts from 0 again. */
 static void set_rates(const yk_process_log *w, yk_run_sample *s)
 {
-    const yk_run_sample *before = &w->last;
-    const bool first = !isfinite(before->seconds);
-    const double seconds = s->seconds - (first ? 0.0 : before->seconds);
-    const double sent = s->sent - (first ? 0.0 : before->sent),
-                 received = s->received - (first ? 0.0 : before->received);
+    static const yk_run_sample begin;
+    const yk_run_sample *before = isfinite(w->last.seconds) ? &w->last : &begin;
+    const double seconds = s->seconds - before->seconds, sent = s->sent - before->sent,
+                 received = s->received - before->received;
     if (!isfinite(s->sent_rate) && seconds > 0.0 && sent >= 0.0)
         s->sent_rate = sent / seconds;
     if (!isfinite(s->received_rate) && seconds > 0.0 && received >= 0.0)
@@ -274,8 +273,7 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
         return YK_OK;
     set_rates(w, s);
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
-        s->cpu =
-            (isfinite(s->cpu_user) ? s->cpu_user : 0.0) + (isfinite(s->cpu_system) ? s->cpu_system : 0.0);
+        s->cpu = yk_known_or(s->cpu_user, 0.0) + yk_known_or(s->cpu_system, 0.0);
     const double gap = s->seconds - w->last.seconds, weight = gap > 0.0 ? gap : 1.0;
     if (t->samples == 1)
         weigh(t, &w->last, weight);
@@ -286,15 +284,9 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
                    offsetof(yk_run_sample, cpu));
 }
 
-static double number(const json_t *o, const char *name)
-{
-    const json_t *x = json_object_get(o, name);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
 static void copy_text(const json_t *o, const char *name, char *out, size_t size)
 {
-    const char *s = json_string_value(json_object_get(o, name));
+    const char *s = yk_string_at(o, name);
     snprintf(out, size, "%s", s ? s : "");
 }
 
@@ -305,15 +297,16 @@ static void read_host(const json_t *line, yk_process_log *w)
     double link = 0.0;
     copy_text(line, "host", w->host, sizeof w->host);
     copy_text(line, "role", w->role, sizeof w->role);
-    w->cores = number(line, "cores");
-    w->memory = number(line, "memory_bytes");
+    w->cores = yk_number_at(line, "cores");
+    w->memory = yk_number_at(line, "memory_bytes");
     json_object_foreach(json_object_get(line, "nic"), name, rate) link += fmax(0.0, json_number_value(rate));
     w->link = link > 0.0 ? link : w->link;
 }
 
 static yk_status read_alert(const json_t *line, yk_process_log *w)
 {
-    yk_run_alert a = {"", number(line, "begin"), number(line, "seconds"), number(line, "level")};
+    yk_run_alert a = {"", yk_number_at(line, "begin"), yk_number_at(line, "seconds"),
+                      yk_number_at(line, "level")};
     copy_text(line, "what", a.what, sizeof a.what);
     if (w->alerts >= YK_RUN_ROWS)
         return YK_OK;
@@ -347,7 +340,7 @@ static yk_status read_resource(void *context, const char *text, size_t size, boo
     /* other lines are few */
     yk_status st = YK_OK;
     json_t *o = more < 0 ? NULL : json_loadb(text, size, 0, NULL);
-    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const char *kind = yk_string_at(o, "kind");
     if (!o)
         t->run->bad_lines += whole && !is_blank(text, size);
     else if (kind && !strcmp(kind, "host"))

@@ -3,16 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
-static double field(const json_t *o, const char *name)
-{
-    const json_t *x = json_object_get(o, name);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
+/* A number of the summary, or else of the samples. */
 static double field_or(const json_t *o, const char *name, double otherwise)
 {
-    const double x = field(o, name);
-    return isfinite(x) ? x : otherwise;
+    return yk_known_or(yk_number_at(o, name), otherwise);
 }
 
 static void processes(const yk_compare *c, size_t i, yk_table *t)
@@ -55,8 +49,8 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
         yk_table_text(t, p.host);
         YK_TABLE_NUMBERS(
             t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
-            field(o, "examples"), field(o, "train_accuracy"), field_or(o, "cpu_mean", w->mean.cpu),
-            field_or(o, "cpu_peak", w->peak.cpu),
+            yk_number_at(o, "examples"), yk_number_at(o, "train_accuracy"),
+            field_or(o, "cpu_mean", w->mean.cpu), field_or(o, "cpu_peak", w->peak.cpu),
             field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
             field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
             field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),
@@ -77,7 +71,7 @@ static void workers(const yk_compare *c, size_t i, yk_table *t)
         {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
         {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
         {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}};
-    const json_t *list = yk_summary_at(c->run[i].summary, "processes"), *process, *one;
+    const json_t *list = yk_value_at(c->run[i].summary, "processes"), *process, *one;
     const bool several = json_array_size(list) > 1;
     size_t k, w;
     t->id = "workers";
@@ -87,16 +81,16 @@ static void workers(const yk_compare *c, size_t i, yk_table *t)
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
             const bool old = !json_object_get(one, "barriers"); /* version 0.1.0 */
-            const double seconds = field(one, "step_seconds"),
-                         barriers = field(one, old ? "meetings" : "barriers");
+            const double seconds = yk_number_at(one, "step_seconds"),
+                         barriers = yk_number_at(one, old ? "meetings" : "barriers");
             if (t->rows == 256)
                 break;
             yk_table_row(t, -1);
-            YK_TABLE_NUMBERS(t, several ? field(process, "rank") : NAN, field(one, "worker"),
-                             field(one, "steps"), field(one, "examples"),
+            YK_TABLE_NUMBERS(t, several ? yk_number_at(process, "rank") : NAN, yk_number_at(one, "worker"),
+                             yk_number_at(one, "steps"), yk_number_at(one, "examples"),
                              seconds > 0.0 ? 1.0 / seconds : NAN);
-            yk_table_number(t, seconds * 1e6, field(one, "step_deviation") * 1e6);
-            yk_table_number(t, barriers > 0.0 ? field(one, "came_last") / barriers : NAN, NAN);
+            yk_table_number(t, seconds * 1e6, yk_number_at(one, "step_deviation") * 1e6);
+            yk_table_number(t, barriers > 0.0 ? yk_number_at(one, "came_last") / barriers : NAN, NAN);
         }
     }
 }
@@ -108,16 +102,17 @@ static void traffic(const yk_compare *c, size_t i, yk_table *t)
                                         {"received", NULL, YK_UNIT_BYTES},
                                         {"messages", NULL, YK_UNIT_INTEGER}};
     const char *name;
-    json_t *o, *all = (json_t *)yk_summary_at(c->run[i].summary, "traffic"); /* it is only read */
+    json_t *o, *all = (json_t *)yk_value_at(c->run[i].summary, "traffic"); /* it is only read */
     t->id = "traffic";
     YK_TABLE_COLUMNS(t, columns);
     json_object_foreach(all, name, o)
     {
-        if (!json_is_object(o) || !(field(o, "sent") + field(o, "received") > 0.0))
+        if (!json_is_object(o) || !(yk_number_at(o, "sent") + yk_number_at(o, "received") > 0.0))
             continue;
         yk_table_row(t, -1);
         yk_table_text(t, name);
-        YK_TABLE_NUMBERS(t, field(o, "sent"), field(o, "received"), field(o, "messages"));
+        YK_TABLE_NUMBERS(t, yk_number_at(o, "sent"), yk_number_at(o, "received"),
+                         yk_number_at(o, "messages"));
     }
 }
 
