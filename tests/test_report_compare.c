@@ -7,7 +7,6 @@ enum { MAX = 16 };
 
 typedef struct {
     yk_run run[MAX];
-    yk_facts facts[MAX];
     size_t n;
     yk_compare c;
     yk_warnings w;
@@ -18,11 +17,9 @@ static compared *compare(const char *const *names, size_t n)
     compared *k = calloc(1, sizeof *k);
     assert_non_null(k);
     k->n = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         k->run[i] = load_made(names[i]);
-        yk_facts_of(&k->run[i], &k->facts[i]);
-    }
-    assert_int_equal(yk_compare_make(k->run, k->facts, n, &k->c), YK_OK);
+    assert_int_equal(yk_compare_make(k->run, n, &k->c), YK_OK);
     assert_int_equal(yk_warnings_make(&k->c, &k->w), YK_OK);
     return k;
 }

@@ -13,7 +13,7 @@
  *
  * Example:
  *     yk_compare c;
- *     yk_status st = yk_compare_make(runs, facts, n, &c);      // borrows runs and facts
+ *     yk_status st = yk_compare_make(runs, n, &c);             // borrows the runs
  *     for (size_t i = 0; !st && i < c.highlights; i++)         // "Highest accuracy", "91.74 %", "sync-1; lowest ..."
  *         printf("%s: %s\n", c.highlight[i].title, c.highlight[i].value);
  *     if (!st)
@@ -52,8 +52,8 @@ typedef struct {
 } yk_config_group;
 
 typedef struct {
-    const yk_run *run;     /* [n] */
-    const yk_facts *facts; /* [n] */
+    const yk_run *run; /* [n], borrowed */
+    yk_facts *facts;   /* [n] */
     size_t n;
     yk_config_group *group; /* in the order of their first runs */
     size_t groups;
@@ -76,7 +76,7 @@ typedef struct {
     size_t highlights;
 } yk_compare;
 
-yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, yk_compare *out);
+yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out);
 void yk_compare_fini(yk_compare *c);
 
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
@@ -91,6 +91,8 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 /* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
  * Returns their number. The names are borrowed. */
 size_t yk_compare_varying(const yk_compare *c, const char **names_out /* [max + 1] */, size_t max);
+
+bool yk_compare_varies(const yk_compare *c, const char *option); /* whether the runs differ in it */
 
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);

@@ -153,7 +153,7 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
     snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
 }
 
-static bool varies(const yk_compare *c, const char *name)
+bool yk_compare_varies(const yk_compare *c, const char *name)
 {
     char first[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
     yk_option_text(c, 0, name, first);
@@ -169,14 +169,14 @@ size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t ma
 {
     size_t n = 0;
     for (const char *const *name = yk_usual_options; *name; name++)
-        if (n < max && varies(c, *name))
+        if (n < max && yk_compare_varies(c, *name))
             names_out[n++] = *name;
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < max; o++) {
             const char *name = c->run[i].option[o].name;
             names_out[n] = NULL;
             if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) &&
-                !yk_is_listed(name, names_out) && varies(c, name))
+                !yk_is_listed(name, names_out) && yk_compare_varies(c, name))
                 names_out[n++] = name;
         }
     names_out[n] = NULL;

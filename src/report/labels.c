@@ -18,23 +18,22 @@ typedef struct {
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
-    static const struct {
-        const char *name, *before, *after;
-    } known[] = {{"model", "", ""},          {"data", "", ""},           {"mode", "", ""},
-                 {"optimizer", "", ""},      {"workers", "", " worker"}, {"ranks", "", " process"},
-                 {"threads", "", " thread"}, {"servers", "", " server"}};
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        if (strcmp(name, known[k].name))
-            continue;
-        const char *plural = !*known[k].after || !strcmp(value, "1") ? ""
-                             : !strcmp(name, "ranks")                ? "es"
-                                                                     : "s";
-        if (!strcmp(name, "servers") && !strcmp(value, "0"))
-            snprintf(out, size, "no server");
-        else
-            snprintf(out, size, "%s%s%s%s", known[k].before, value, known[k].after, plural);
+    static const char *const alone[] = {"model", "data", "mode", "optimizer", NULL};
+    static const char *const counted[][3] = {{"workers", "worker", "workers"},
+                                             {"ranks", "process", "processes"},
+                                             {"threads", "thread", "threads"},
+                                             {"servers", "server", "servers"}};
+    if (yk_is_listed(name, alone)) {
+        snprintf(out, size, "%s", value);
         return;
     }
+    for (size_t k = 0; k < sizeof counted / sizeof *counted; k++)
+        if (!strcmp(name, counted[k][0])) {
+            const bool none = !strcmp(name, "servers") && !strcmp(value, "0"),
+                       one = none || !strcmp(value, "1");
+            snprintf(out, size, "%s %s", none ? "no" : value, counted[k][one ? 1 : 2]);
+            return;
+        }
     snprintf(out, size, "%s %s", name, *value ? value : "default");
 }
 

@@ -26,23 +26,19 @@ void yk_page_title(const yk_page *p, char *out)
 /* The options that all runs have in common, in a line below the title. */
 static void in_common(const yk_compare *c, yk_text *out)
 {
-    static const struct {
-        const char *name, *before, *after, *hidden; /* hidden: this value is not shown */
-    } options[] = {
-        {"model", "", "", ""},           {"data", "on ", "", ""},          {"mode", "", "", ""},
-        {"workers", "", " workers", ""}, {"ranks", "", " processes", "1"}, {"servers", "", " servers", "0"},
-        {"batch", "batch ", "", ""},     {"optimizer", "", "", ""},        {"lr", "learning rate ", "", ""}};
-    const char *varying[65], *between = "";
-    yk_compare_varying(c, varying, 64);
-    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-        const char *after = options[k].after;
-        char text[YK_OPTION_SIZE];
-        yk_option_text(c, 0, options[k].name, text);
-        if (yk_is_listed(options[k].name, varying) || !*text || !strcmp(text, options[k].hidden))
+    static const char *const names[] = {"model",   "data",  "mode",      "workers", "ranks",
+                                        "servers", "batch", "optimizer", "lr"};
+    const char *between = "";
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const bool data = !strcmp(names[k], "data"), lr = !strcmp(names[k], "lr");
+        char value[YK_OPTION_SIZE], text[YK_OPTION_SIZE + 16];
+        yk_option_text(c, 0, names[k], value);
+        if (yk_compare_varies(c, names[k]) || !*value ||
+            (!strcmp(names[k], "ranks") && !strcmp(value, "1")) ||
+            (!strcmp(names[k], "servers") && !strcmp(value, "0")))
             continue;
-        yk_html(out, "%s%s%s", *options[k].before == 'o' && *between ? " " : between, options[k].before,
-                text);
-        yk_text_put(out, after, strlen(after) - (*after && !strcmp(text, "1"))); /* 1 worker */
+        yk__option_phrase(lr ? "learning rate" : names[k], value, text, sizeof text);
+        yk_html(out, "%s%s%s", data && *between ? " " : between, data ? "on " : "", text);
         between = " \u00b7 ";
     }
 }
