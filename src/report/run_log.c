@@ -8,8 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the order of the structs: field i is their i-th double. */
@@ -44,42 +42,48 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 
-/* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a
- * run that is still running may grow: lines that are added in the meantime are not read. */
-static yk_status each_line(const char *path,
-                           yk_status (*take)(void *context, const char *text, size_t size, bool whole),
-                           void *context)
+yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out)
+{
+    char *path;
+    *fd_out = -1;
+    if (asprintf(&path, "%s/%s", dir, name) < 0)
+        return yk_fail_memory(64, "a path");
+    yk_status st = yk_file_open_regular(path, max, fd_out);
+    free(path);
+    return st;
+}
+
+yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context)
 {
     int fd;
-    struct stat s;
-    yk_status st = yk_file_open_regular(path, MAX_LOG, &fd);
-    if (fd < 0)
-        return st;
-    char *data = NULL;
-    size_t size = 0;
-    if (fstat(fd, &s))
-        st = yk_fail_path(path, "cannot read", errno);
-    else if (s.st_size > 0 &&
-             (data = mmap(NULL, size = (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        st = yk_fail_path(path, "cannot map into memory", errno);
-    close(fd);
-    for (size_t at = 0; !st && at < size;) {
-        const char *end = memchr(data + at, '\n', size - at);
-        const size_t n = end ? (size_t)(end - data) - at : size - at;
-        st = take(context, data + at, n, end != NULL);
-        at += n + 1;
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    yk_status st = yk__open_in(dir, name, max, &fd);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !f) {
+        close(fd);
+        st = yk_fail_memory(BUFSIZ, "a file");
     }
-    if (data && data != MAP_FAILED)
-        munmap(data, size);
+    while (!st && f && (n = getline(&line, &cap, f)) > 0) {
+        const bool whole = line[n - 1] == '\n';
+        n -= whole;
+        line[n] = 0;
+        st = take(context, line, (size_t)n, whole);
+    }
+    if (!st && f && !feof(f))
+        st = yk_fail_in(dir, name, "cannot read", errno);
+    if (f)
+        fclose(f);
+    free(line);
     return st;
 }
 
 static bool is_blank(const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (s[i] != ' ' && s[i] != '\t' && s[i] != '\r' && s[i])
-            return false;
-    return true;
+    while (n && memchr(" \t\r", s[n - 1], 4)) /* or 0 */
+        n--;
+    return n == 0;
 }
 
 /* ---- fields ---- */
@@ -158,7 +162,7 @@ typedef struct {
     int hint;
 } metric_reader;
 
-static yk_status read_metric(void *context, const char *text, size_t size, bool whole)
+static yk_status read_metric(void *context, char *text, size_t size, bool whole)
 {
     metric_reader *reader = context;
     yk_run *r = reader->run;
@@ -188,13 +192,8 @@ static yk_status read_metric(void *context, const char *text, size_t size, bool 
 
 yk_status yk__run_metrics(yk_run *r)
 {
-    char *path;
     metric_reader reader = {.run = r};
-    if (asprintf(&path, "%s/metrics.jsonl", r->path) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = each_line(path, read_metric, &reader);
-    free(path);
-    return st;
+    return yk__each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, &reader);
 }
 
 /* ---- resources.jsonl ---- */
@@ -316,7 +315,7 @@ static yk_status read_alert(const json_t *line, yk_process_log *w)
     return YK_OK;
 }
 
-static yk_status read_resource(void *context, const char *text, size_t size, bool whole)
+static yk_status read_resource(void *context, char *text, size_t size, bool whole)
 {
     sample_reader *t = context;
     yk_line line;
@@ -361,12 +360,10 @@ void yk__process_log_init(int rank, yk_process_log *out)
 
 yk_status yk__process_log_read(yk_run *r, yk_process_log *w)
 {
-    char *path;
     sample_reader t = {.run = r, .log = w};
-    if (asprintf(&path, "%s/worker-%d/resources.jsonl", r->path, w->rank) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = each_line(path, read_resource, &t);
-    free(path);
+    char name[48];
+    snprintf(name, sizeof name, "worker-%d/resources.jsonl", w->rank);
+    yk_status st = yk__each_line(r->path, name, MAX_LOG, read_resource, &t);
     if (t.samples == 1)
         weigh(&t, &w->last, 1.0);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)
