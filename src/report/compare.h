@@ -116,19 +116,26 @@ yk_status yk__labels_make(yk_compare *c);
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* Items and the values of some of their options; equal numbers mean equal values. */
+/* Items (groups of runs, rows of a table) and the options that distinguish them. */
 typedef struct {
     size_t items, options;
-    size_t *value;       /* [items][YK_MAX_LABEL_OPTIONS] */
-    unsigned panel_only; /* bits: options that must be among those of the panels */
+    const char *name[YK_MAX_LABEL_OPTIONS];
+    void (*text)(const void *context, size_t item, const char *option, char *out /* [YK_OPTION_SIZE] */);
+    const void *context;
+    size_t *value; /* [items][YK_MAX_LABEL_OPTIONS + 1]; equal numbers mean equal values. Owned: free() */
 } yk_option_values;
 
-/* Whether runs that differ in this option are in different panels: losses of different models cannot be compared. */
-bool yk__separates_panels(const char *option);
+yk_status yk__options_init(yk_option_values *o); /* all but `value` is set */
 
-/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES items each. 0: one
- * panel is enough, or no choice helps. */
-unsigned yk__choose_panels(const yk_option_values *o);
+/* Adds an option; returns how many different items there are. */
+size_t yk__options_add(yk_option_values *o, const char *name);
+
+/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES different items
+ * each. 0: one panel is enough, or no choice helps. */
+unsigned yk__options_of_panels(const yk_option_values *o);
+
+/* "batch 5, 2 workers": the options (bits) of an item. */
+void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out /* [YK_LABEL_SIZE] */);
 
 /* The index of a string in a list, to which it is added if necessary. */
 size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);
