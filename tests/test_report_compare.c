@@ -51,10 +51,7 @@ static const yk_cell *cell(const yk_table *t, size_t row, const char *title)
 
 static const yk_warning_group *warning(const compared *k, yk_warning_kind kind)
 {
-    for (size_t i = 0; i < k->w.n; i++)
-        if (k->w.group[i].kind == kind)
-            return &k->w.group[i];
-    return NULL;
+    return k->w.group[kind].items ? &k->w.group[kind] : NULL;
 }
 
 static void batch_sizes_make_a_table(void **state)
@@ -177,8 +174,9 @@ static void a_healthy_pair_has_no_warning(void **state)
         make_run(&m);
     }
     compared *k = compare(names, 2);
-    for (size_t i = 0; i < k->w.n; i++)
-        fail_msg("warned: %s: %s", k->w.group[i].title, k->w.group[i].item[0].text);
+    for (size_t i = 0; i < YK_WARNING_KINDS; i++)
+        if (k->w.group[i].items)
+            fail_msg("warned: %s: %s", yk_warning_texts[i].title, k->w.group[i].item[0].text);
     done(k);
 }
 

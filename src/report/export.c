@@ -27,39 +27,13 @@ static yk_status save(yk_text *t, const char *dir, const char *name, const char 
     return st;
 }
 
-/* A table of all runs, one below the other: table-processes.csv, with the label of the run in the first column. The table of
- * workers is table-run-workers.csv: table-workers.csv compares numbers of workers. */
-static yk_status save_run_tables(const yk_compare *c, yk_run_table which, const char *dir)
+static yk_status save_table(const yk_table *t, const char *prefix, const char *dir)
 {
-    yk_text all = {0};
-    char name[64] = "";
-    for (size_t i = 0; i < c->n; i++) {
-        yk_table t;
-        yk_text one = {0};
-        yk_run_table_make(c, i, which, &t);
-        snprintf(name, sizeof name, which == YK_RUN_WORKERS ? "table-run-%s" : "table-%s", t.id);
-        yk_table_csv(&t, &one);
-        if (t.status && !all.status)
-            all.status = t.status;
-        const size_t rows = t.rows;
-        yk_table_fini(&t);
-        const char *line = one.s;
-        for (size_t r = 0; line && rows && *line; r++) {
-            const char *end = strstr(line, "\r\n");
-            const size_t n = end ? (size_t)(end + 2 - line) : strlen(line);
-            if (r || !all.n) {
-                yk_text_csv(&all, r ? c->label[i] : "run");
-                yk_text_add(&all, ",");
-                yk_text_put(&all, line, n);
-            }
-            line += n;
-        }
-        yk_text_fini(&one);
-    }
-    if (all.n || all.status)
-        return save(&all, dir, name, ".csv");
-    yk_text_fini(&all);
-    return YK_OK;
+    yk_text text = {0};
+    char name[64];
+    snprintf(name, sizeof name, "%s-%s", prefix, t->id);
+    yk_table_csv(t, &text);
+    return save(&text, dir, name, ".csv");
 }
 
 yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
@@ -70,15 +44,16 @@ yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *d
         yk_figure_csv(&fs->figure[i], &t);
         st = save(&t, dir, fs->figure[i].id, ".csv");
     }
-    for (size_t i = 0; !st && i < c->tables; i++) {
-        yk_text t = {0};
-        char name[64];
-        snprintf(name, sizeof name, "table-%s", c->table[i].id);
-        yk_table_csv(&c->table[i], &t);
-        st = save(&t, dir, name, ".csv");
+    for (size_t i = 0; !st && i < c->tables; i++)
+        st = save_table(&c->table[i], "table", dir);
+    for (yk_run_table k = 0; !st && k < YK_RUN_TABLES; k++) {
+        yk_table t;
+        yk_run_table_make(c, -1, k, &t);
+        st = t.status;
+        if (!st && t.rows) /* table-workers.csv compares numbers of workers */
+            st = save_table(&t, k == YK_RUN_WORKERS ? "table-run" : "table", dir);
+        yk_table_fini(&t);
     }
-    for (int k = 0; !st && k < YK_RUN_TABLES; k++)
-        st = save_run_tables(c, (yk_run_table)k, dir);
     return st;
 }
 

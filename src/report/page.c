@@ -200,20 +200,21 @@ static void warnings(const yk_page *p, yk_text *out)
         return;
     }
     yk_text_add(out, "<section class=\"warnings\" id=\"warnings\"><h2>Warnings</h2><div class=\"list\">\n");
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < YK_WARNING_KINDS; i++) {
         const yk_warning_group *g = &w->group[i];
-        yk_text_print(out, "<div><h3>%s</h3><ul>", g->title);
-        for (size_t k = 0; k < g->items && (k < SHOWN || g->items == SHOWN + 1); k++)
+        const bool many = g->items > SHOWN + 1;
+        if (!g->items)
+            continue;
+        yk_text_print(out, "<div><h3>%s</h3><ul>", yk_warning_texts[i].title);
+        for (size_t k = 0; k < g->items; k++) {
+            if (many && k == SHOWN)
+                yk_text_print(out, "</ul><details><summary>and %zu more runs</summary><ul>",
+                              g->items - SHOWN);
             warning_item(p->compare, g->item[k].run, g->item[k].text, out);
-        yk_text_add(out, "</ul>");
-        if (g->items > SHOWN + 1) {
-            yk_text_print(out, "<details><summary>and %zu more runs</summary><ul>", g->items - SHOWN);
-            for (size_t k = SHOWN; k < g->items; k++)
-                warning_item(p->compare, g->item[k].run, g->item[k].text, out);
-            yk_text_add(out, "</ul></details>");
         }
-        if (*g->advice)
-            yk_text_print(out, "<p>%s</p>", g->advice);
+        yk_text_add(out, many ? "</ul></details>" : "</ul>");
+        if (*yk_warning_texts[i].advice)
+            yk_text_print(out, "<p>%s</p>", yk_warning_texts[i].advice);
         yk_text_add(out, "</div>\n");
     }
     yk_text_add(out, "</div></section>\n");

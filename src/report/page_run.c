@@ -163,24 +163,20 @@ static void passes(const yk_run *r, yk_text *out)
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-/* Prints the table if it has at least `min` rows, and frees it. */
+/* A single worker or process has the numbers of the run. */
 static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
 {
-    static const struct {
-        const char *title;
-        size_t min;
-    } known[YK_RUN_TABLES] = {
-        {"Workers", 2}, {"Processes", 2}, {"Network traffic by purpose", 1}, {"Alerts", 1}};
+    const size_t min = which == YK_RUN_WORKERS || which == YK_RUN_PROCESSES ? 2 : 1;
     yk_table t;
     char id[48];
-    yk_run_table_make(c, i, which, &t);
+    yk_run_table_make(c, (int)i, which, &t);
     snprintf(id, sizeof id, "%s-%zu", t.id, i + 1);
     t.id = id;
     yk_table_drop_empty_columns(&t);
     if (t.status && !out->status)
         out->status = t.status;
-    if (t.rows >= known[which].min && !t.status) {
-        yk_text_print(out, "<div><h3>%s</h3>", known[which].title);
+    if (t.rows >= min && !t.status) {
+        yk_text_print(out, "<div><h3>%s</h3>", t.title);
         yk__page_table(&t, c, out);
         yk_text_add(out, "</div>");
     }

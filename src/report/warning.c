@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *title, *advice;
-} about[YK_WARNING_KINDS] = {
+const yk_warning_about yk_warning_texts[YK_WARNING_KINDS] = {
     [YK_WARNING_FAILED] = {"Failed run", "Its numbers are those up to the failure. Do not compare them with "
                                          "those of complete runs."},
     [YK_WARNING_DIVERGED] =
@@ -83,7 +81,6 @@ void yk_warnings_fini(yk_warnings *w)
     *w = (yk_warnings){0};
 }
 
-/* Until all are found, group[kind] is the group of a kind. */
 static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -336,21 +333,10 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
     }
     for (size_t i = 0; i < c->n; i++)
         add_own(w, &c->run[i], (int)i);
-    if (w->status) {
-        yk_status st = w->status;
+    for (size_t kind = 0; kind < YK_WARNING_KINDS; kind++)
+        w->n += w->group[kind].items > 0;
+    const yk_status st = w->status;
+    if (st)
         yk_warnings_fini(w);
-        return st;
-    }
-    for (size_t kind = 0; kind < YK_WARNING_KINDS;
-         kind++) { /* moves the groups that are not empty to the front */
-        yk_warning_group group = w->group[kind];
-        if (!group.items)
-            continue;
-        group.kind = (yk_warning_kind)kind;
-        group.title = about[kind].title;
-        group.advice = about[kind].advice;
-        w->group[kind] = (yk_warning_group){0};
-        w->group[w->n++] = group;
-    }
-    return YK_OK;
+    return st;
 }
