@@ -99,6 +99,7 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /
 
 /* Internal. */
 yk_status yk__groups_make(yk_compare *c);
+bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
 /* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
  * data. */

@@ -248,18 +248,20 @@ bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
     return false;
 }
 
-void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
+char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
 {
+    yk_text out = {0};
     char text[YK_OPTION_SIZE];
     for (const char *const *name = yk_usual_options; *name; name++)
         if (!yk_is_listed(*name, yk_repeat_options) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
-            yk_text_print(out, "%s=%s\n", *name, text);
+            yk_text_print(&out, "%s=%s\n", *name, text);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;
         if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) && !yk_is_listed(name, except))
-            yk_text_print(out, "%s=%s\n", name, r->option[o].value);
+            yk_text_print(&out, "%s=%s\n", name, r->option[o].value);
     }
+    return yk_text_take(&out);
 }
 
 void yk_mode_text(const yk_facts *f, char *out)

@@ -7,7 +7,7 @@
  *     yk_facts_of(&run, &f);
  *     printf("%g\n", f.test_accuracy);            // from summary.json, or else from the last evaluation
  *     static const char *const except[] = {"batch", NULL};
- *     yk_run_key(&run, &f, except, &text);        // runs with the same key differ at most in the batch and the seed
+ *     char *key = yk_run_key(&run, &f, except);   // runs with the same key differ at most in the batch and the seed
  */
 #ifndef YK_REPORT_FACTS_H
 #define YK_REPORT_FACTS_H
@@ -89,8 +89,8 @@ bool yk__changes_results(const char *option);
 extern const char *const yk_usual_options[], *const yk_repeat_options[];
 
 /* The options that change results, one per line, without those in which repeats may differ and without `except`, a list that
- * ends with NULL. */
-void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out);
+ * ends with NULL. The caller frees it; NULL: out of memory. */
+char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except);
 
 /* Writes an option that is a fact, with this many digits; "": unknown. False: it is not a fact. */
 #define YK_OPTION_SIZE 256

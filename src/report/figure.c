@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +23,14 @@ void yk_figures_fini(yk_figures *fs)
     *fs = (yk_figures){0};
 }
 
-yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
+yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p)
 {
     if (!fs->status)
         fs->status = YK_RESERVE(fs->figure, fs->cap, fs->n + 1, "the figures");
     yk_figure *f = fs->status ? &fs->spare : &fs->figure[fs->n++];
     *f = (yk_figure){.title = title, .run = -1, .low = NAN, .high = NAN, .limit = NAN};
-    va_list list;
-    va_start(list, format);
-    vsnprintf(f->id, sizeof f->id, format, list);
-    va_end(list);
+    snprintf(f->id, sizeof f->id, panel ? "%s-%zu" : "%s", id, p);
+    snprintf(f->panel, sizeof f->panel, "%s", panel ? panel : "");
     return f;
 }
 

@@ -99,8 +99,8 @@ void yk_figure_name(const yk_figure *f, char *out, size_t size);
  * next figure or series is added. */
 enum { YK__ALL_X = (1 << YK_X_COUNT) - 1, YK__ONE_X = 1 << YK_X_STEP };
 
-yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* `panel` NULL: the only figure with this title; else the id of panel p is "ID-p". */
+yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p);
 yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes);
 void yk__series_put(yk_series *s, const yk_point *p);
 void yk__series_point(yk_series *s, double x, double y); /* a point with one x */

@@ -76,19 +76,16 @@ static void add_ideal(yk_figure *f)
 }
 
 typedef struct {
-    const char *id, *x, *y, *title;
+    const char *x, *y, *id, *title; /* x: a column, and the table that has it */
     yk_unit unit;
 } plot;
 
 static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, size_t yc, yk_figures *fs)
 {
     const yk_table *t = l->t;
-    yk_figure *f = l->npanels > 1 ? yk__figure_add(fs, q->title, "%s-by-%s-%zu", q->y, q->x, panel + 1)
-                                  : yk__figure_add(fs, q->title, "%s-by-%s", q->y, q->x);
-    for (char *s = f->id; *s; s++)
-        *s = (*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') ? *s : '-';
-    if (l->npanels > 1)
-        snprintf(f->panel, sizeof f->panel, "%s", l->panels[panel]);
+    char id[48];
+    snprintf(id, sizeof id, "%s-by-%s", q->id, q->x);
+    yk_figure *f = yk__figure_add(fs, id, q->title, l->npanels > 1 ? l->panels[panel] : NULL, panel + 1);
     f->x_unit = YK_UNIT_INTEGER;
     f->x_title = q->x;
     f->y_unit = q->unit;
@@ -120,14 +117,14 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
 {
     static const plot plots[] = {
-        {"workers", "workers", "speedup", "Speedup by workers", YK_UNIT_TIMES},
-        {"batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "batch", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},
-        {"batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS}};
+        {"workers", "speedup", "speedup", "Speedup by workers", YK_UNIT_TIMES},
+        {"batch", "accuracy", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
+        {"batch", "error", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
+        {"batch", "examples/s", "examples-s", "Examples per second by batch size", YK_UNIT_COUNT},
+        {"batch", "time", "time", "Time by batch size", YK_UNIT_SECONDS}};
     for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {
         const plot *q = &plots[k];
-        layout l = {.t = yk_compare_table(c, q->id)};
+        layout l = {.t = yk_compare_table(c, q->x)};
         const size_t xc = l.t ? yk_table_find(l.t, q->x) : 0, yc = l.t ? yk_table_find(l.t, q->y) : 0;
         const size_t first = fs->n;
         if (!l.t || xc == l.t->columns || yc == l.t->columns)

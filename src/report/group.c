@@ -15,11 +15,7 @@ static char *key_of(const yk_compare *c, size_t run, int which)
                                                    {"workers", "ranks", "lr", NULL},
                                                    {"mode", "servers", "ranks", NULL},
                                                    {"workers", "ranks", "lr", "mode", NULL}};
-    yk_text t = {0};
-    yk_run_key(&c->run[run], &c->facts[run], except[which], &t);
-    if (t.status)
-        yk_text_fini(&t);
-    return t.s;
+    return yk_run_key(&c->run[run], &c->facts[run], except[which]);
 }
 
 yk_status yk__groups_make(yk_compare *c)
@@ -60,13 +56,18 @@ yk_status yk__groups_make(yk_compare *c)
     return st;
 }
 
+bool yk__all_failed(const yk_compare *c, const yk_config_group *g)
+{
+    bool failed = true;
+    for (size_t k = 0; k < g->n; k++)
+        failed &= c->facts[g->run[k]].failed;
+    return failed;
+}
+
 /* The fact of the i-th run of a group; NAN: it does not count. */
 static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, size_t offset)
 {
-    bool all_failed = true;
-    for (size_t k = 0; k < g->n; k++)
-        all_failed &= c->facts[g->run[k]].failed;
-    if (c->facts[g->run[i]].failed && !all_failed)
+    if (c->facts[g->run[i]].failed && !yk__all_failed(c, g))
         return NAN;
     return offset == YK_TO_TARGET ? yk_run_seconds_to(&c->run[g->run[i]], c->target)
                                   : yk_double_at(&c->facts[g->run[i]], offset);

@@ -10,19 +10,6 @@
 extern const unsigned char yk_embedded_report_page_css[], yk_embedded_report_page_js[];
 extern const unsigned long yk_embedded_report_page_css_size, yk_embedded_report_page_js_size;
 
-void yk_page_title(const yk_page *p, char *out)
-{
-    const yk_compare *c = p->compare;
-    if (p->title)
-        snprintf(out, 256, "%s", p->title);
-    else if (c->n == 1)
-        snprintf(out, 256, "%s", c->run[0].name);
-    else if (p->directory)
-        snprintf(out, 256, "%s", p->directory);
-    else
-        snprintf(out, 256, "%zu runs", c->n);
-}
-
 /* The options that all runs have in common, in a line below the title. */
 static void in_common(const yk_compare *c, yk_text *out)
 {
@@ -336,8 +323,12 @@ static void footer(const yk_page *p, yk_text *out)
 void yk_page_write(const yk_page *p, yk_text *out)
 {
     const yk_compare *c = p->compare;
-    char title[256];
-    yk_page_title(p, title);
+    char count[32];
+    snprintf(count, sizeof count, "%zu runs", c->n);
+    const char *title = p->title       ? p->title
+                        : c->n == 1    ? c->run[0].name
+                        : p->directory ? p->directory
+                                       : count;
     yk_text_add(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     yk_html(out, "%s \u00b7 yoke</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", title);

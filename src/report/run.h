@@ -55,8 +55,8 @@ extern const yk_stacked_phase yk_stacked[YK_PHASES];
 typedef struct {
     double seconds;
     double cpu_user, cpu_system, cpu_host;
-    double rss, rss_peak, host_memory;
-    double net_in, net_out, lo_in, lo_out;
+    double rss, rss_peak;
+    double net_in, net_out;
     double sent, received; /* bytes since the start, by the program itself */
     double sent_rate, received_rate;
     double disk_read, disk_written;

@@ -24,11 +24,10 @@ static const char *const metric_names[] = {"step",
                                            "test_accuracy",
                                            "test_auc",
                                            "majority_accuracy"};
-static const char *const sample_names[] = {"seconds",      "cpu_user",  "cpu_system",      "cpu_host",
-                                           "rss",          "rss_peak",  "host_memory",     "net_in",
-                                           "net_out",      "lo_in",     "lo_out",          "sent",
-                                           "received",     "sent_rate", "received_rate",   "disk_read",
-                                           "disk_written", "switches",  "switches_forced", "steps"};
+static const char *const sample_names[] = {
+    "seconds",   "cpu_user",     "cpu_system", "cpu_host",        "rss",       "rss_peak",
+    "net_in",    "net_out",      "sent",       "received",        "sent_rate", "received_rate",
+    "disk_read", "disk_written", "switches",   "switches_forced", "steps"};
 enum {
     METRICS = sizeof metric_names / sizeof *metric_names,
     SAMPLES = sizeof sample_names / sizeof *sample_names,

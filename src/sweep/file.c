@@ -39,7 +39,8 @@ static bool has_name(const yk_sweep_axis *a, const char *name)
     return false;
 }
 
-const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option)
+/* The axis that has this option; NULL: none. */
+static const yk_sweep_axis *axis_of(const yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
         if (has_name(&f->axis[i], option))
@@ -303,7 +304,7 @@ static yk_status handle_line(yk_sweep_file *f, section where, int line, char *le
     if (quoted)
         return yk_fail(YK_EUSAGE, "missing double quote");
     /* epochs and steps are options too: if one is an axis, a later line replaces it */
-    if (where == SWEEP || ((where == QUICK || where == SET) && !yk_sweep_axis_of(f, left)))
+    if (where == SWEEP || ((where == QUICK || where == SET) && !axis_of(f, left)))
         st = sweep_line(f, where, left, right, &found);
     if (st || found)
         return st;
@@ -375,16 +376,16 @@ static yk_status check_conflicts(const yk_sweep_file *f)
     const yk_sweep_axis *a;
     char in_file[96], in_set[80];
     for (size_t i = 0; f->fixed != YK_SWEEP_DEFAULT && i < 2; i++)
-        if ((a = yk_sweep_axis_of(f, amounts[i]))) {
+        if ((a = axis_of(f, amounts[i]))) {
             snprintf(in_file, sizeof in_file, "%s is set here, but [sweep] fixes it: remove one of them",
                      amounts[i]);
             return conflict(f, a, amounts[i], in_file, "[sweep] fixes it: remove one of them");
         }
-    if (f->eval_examples && (a = yk_sweep_axis_of(f, "eval-every")))
+    if (f->eval_examples && (a = axis_of(f, "eval-every")))
         return conflict(f, a, "eval-every",
                         "eval-every is set here, and eval-examples in [sweep]: remove one of them",
                         "eval-examples is set in [sweep]: remove one of them");
-    a = yk_sweep_axis_of(f, "seed");
+    a = axis_of(f, "seed");
     if (!a || a->nchoices == 1 || f->repeats == 1)
         return YK_OK;
     snprintf(in_set, sizeof in_set, "with repeats = %lld, set only the first seed", (long long)f->repeats);
