@@ -25,13 +25,9 @@ void yk_run_list_fini(yk_run_list *l)
 
 static bool is_run(const char *path)
 {
-    char *log;
+    char log[PATH_MAX];
     struct stat s;
-    if (asprintf(&log, "%s/metrics.jsonl", path) < 0)
-        return false;
-    bool there = stat(log, &s) == 0 && S_ISREG(s.st_mode);
-    free(log);
-    return there;
+    return yk__run_path(path, "metrics.jsonl", log) && stat(log, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 /* Adds a path from realpath(), unless it is in the list. */
@@ -94,15 +90,10 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     yk__each_line(path, "plan.txt", MAX_PLAN, order_by_plan,
                   &(ordering){entry, n, 0}); /* without it: by name */
     for (int i = 0; i < n; i++) {
-        char *below = NULL;
+        char below[PATH_MAX];
         struct stat s;
-        if (!st && asprintf(&below, "%s/%s", path, entry[i]->d_name) < 0) {
-            below = NULL;
-            st = yk_fail_memory(strlen(path), "a path");
-        }
-        if (!st && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
+        if (!st && yk__run_path(path, entry[i]->d_name, below) && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
             st = walk(l, below, depth - 1, found_out);
-        free(below);
         free(entry[i]);
     }
     free(entry);

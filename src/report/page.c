@@ -30,46 +30,48 @@ static void in_common(const yk_compare *c, yk_text *out)
     }
 }
 
-static void tile(const char *name, yk_unit unit, double x, const char *small, yk_text *out)
+static void tile(const char *name, yk_unit unit, double x, const char *text, yk_text *out)
 {
     char s[YK_UNIT_SIZE];
     if (!isfinite(x))
         return;
     yk_unit_text(unit, x, s);
-    yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, s, small);
+    yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, s, text);
+}
+
+/* A number for the small text of a tile; "": unknown. */
+static const char *small(char *out /* [96] */, const char *format, double x)
+{
+    *out = 0;
+    if (isfinite(x))
+        snprintf(out, 96, format, x);
+    return out;
 }
 
 static void tiles(const yk_facts *f, yk_text *out)
 {
-    char small[96], s[YK_UNIT_SIZE];
+    char text[96], s[YK_UNIT_SIZE];
+    const bool best_loss = isfinite(f->best_loss), best_auc = isfinite(f->best_auc);
     yk_text_add(out, "<dl class=\"tiles\">");
-    *small = 0;
-    if (isfinite(f->majority))
-        snprintf(small, sizeof small, "majority class %.3g %%", 100.0 * f->majority);
-    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy, small, out);
-    snprintf(small, sizeof small, "0.5 is chance");
-    if (isfinite(f->best_auc))
-        snprintf(small, sizeof small, "best possible %.4f", f->best_auc);
-    tile("Test AUC", YK_UNIT_PLAIN, f->test_auc, small, out);
-    *small = 0;
-    if (isfinite(f->train_loss))
-        snprintf(small, sizeof small, "training %.4f", f->train_loss);
-    if (isfinite(f->best_loss))
-        snprintf(small, sizeof small, "best possible %.4f", f->best_loss);
+    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy,
+         small(text, "majority class %.3g %%", 100.0 * f->majority), out);
+    tile("Test AUC", YK_UNIT_PLAIN, f->test_auc,
+         best_auc ? small(text, "best possible %.4f", f->best_auc) : "0.5 is chance", out);
     if (isfinite(f->test_loss))
-        tile("Test loss", YK_UNIT_PLAIN, f->test_loss, small, out);
+        tile("Test loss", YK_UNIT_PLAIN, f->test_loss,
+             best_loss ? small(text, "best possible %.4f", f->best_loss)
+                       : small(text, "training %.4f", f->train_loss),
+             out);
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
     yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
-    snprintf(small, sizeof small, "%s steps, %.3g epochs", s, f->epochs);
-    tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? small : "", out);
+    snprintf(text, sizeof text, "%s steps, %.3g epochs", s, f->epochs);
+    tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? text : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
-    snprintf(small, sizeof small, "%s steps/s", s);
-    tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, small, out);
-    *small = 0;
-    if (isfinite(f->cores))
-        snprintf(small, sizeof small, "mean, of %.4g core%s", f->cores, f->cores == 1.0 ? "" : "s");
-    tile("CPU", YK_UNIT_CORES, f->cpu, small, out);
+    snprintf(text, sizeof text, "%s steps/s", s);
+    tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, text, out);
+    tile("CPU", YK_UNIT_CORES, f->cpu,
+         small(text, f->cores == 1.0 ? "mean, of %.4g core" : "mean, of %.4g cores", f->cores), out);
     tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
     if (f->ranks > 1.0 || f->network > 0.0)
         tile("Network", YK_UNIT_RATE, f->network, "mean, sent and received", out);

@@ -6,6 +6,7 @@
 #include "format/ini.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,10 +85,10 @@ static yk_status read_hosts(void *run, char *line, size_t size, bool whole)
 
 static yk_status read_config(yk_run *r)
 {
-    char *path;
+    char path[PATH_MAX];
     yk_ini in;
-    if (asprintf(&path, "%s/config.ini", r->path) < 0)
-        return yk_fail_memory(64, "a path");
+    if (!yk__run_path(r->path, "config.ini", path))
+        return yk_fail_path(r->path, "cannot open", ENAMETOOLONG);
     yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT, &in);
     while (yk_ini_next(&in, &st))
         if (in.name)
@@ -95,7 +96,6 @@ static yk_status read_config(yk_run *r)
     st = yk_ini_close(&in, st);
     if (!st)
         st = yk__each_line(r->path, "config.ini", MAX_CONFIG, read_hosts, r);
-    free(path);
     return st;
 }
 

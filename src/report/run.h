@@ -131,6 +131,9 @@ void yk__process_log_init(int rank, yk_process_log *out);
 yk_status yk__run_metrics(yk_run *r);
 yk_status yk__process_log_read(yk_run *r, yk_process_log *w);
 
+/* Internal: DIR/NAME; false: it is too long. */
+bool yk__run_path(const char *dir, const char *name, char *out /* [PATH_MAX] */);
+
 /* Internal: opens a file of an untrusted directory, with yk_file_open_regular(). */
 yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out);
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "report/line.h"
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +42,17 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 
+bool yk__run_path(const char *dir, const char *name, char *out)
+{
+    return snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX;
+}
+
 yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out)
 {
-    char *path;
+    char path[PATH_MAX];
     *fd_out = -1;
-    if (asprintf(&path, "%s/%s", dir, name) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = yk_file_open_regular(path, max, fd_out);
-    free(path);
-    return st;
+    return yk__run_path(dir, name, path) ? yk_file_open_regular(path, max, fd_out)
+                                         : yk_fail_in(dir, name, "cannot open", ENAMETOOLONG);
 }
 
 yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context)

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +13,13 @@
 
 /* ---- paths and files */
 
-static char *join(const char *directory, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", directory, name) >= 0)
-        return path;
-    yk_fail_memory(strlen(directory) + strlen(name), "a path");
-    return NULL;
-}
-
 char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name)
 {
-    char *directory = join(path, run->directory);
-    if (!directory || !name)
-        return directory;
-    char *file = join(directory, name);
-    free(directory);
-    return file;
+    char *out;
+    if (asprintf(&out, "%s/%s%s%s", path, run->directory, name ? "/" : "", name ? name : "") >= 0)
+        return out;
+    yk_fail_memory(strlen(path), "a path");
+    return NULL;
 }
 
 /* Reads a text file; *found_out: whether there is one. */
@@ -99,10 +90,11 @@ static bool is_foreign(const char *path)
 
 static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, bool force)
 {
-    char *path = join(directory, "plan.txt"), *is = yk_sweep_plan_text(plan);
+    char path[PATH_MAX], *is = yk_sweep_plan_text(plan);
     yk_text was = {0}, file = {0};
     bool found;
-    yk_status st = path && is ? read_text(path, &was, &found) : YK_ESYSTEM;
+    snprintf(path, sizeof path, "%s/plan.txt", directory);
+    yk_status st = is ? read_text(path, &was, &found) : YK_ESYSTEM;
     if (!st && found)
         st = compare_plan(plan, directory, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
@@ -113,7 +105,6 @@ static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, boo
         if (!st && found)
             st = write_text(directory, "sweep.ini", file.s, file.n);
     }
-    free(path);
     free(is);
     yk_text_fini(&was);
     yk_text_fini(&file);
