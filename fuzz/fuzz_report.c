@@ -22,13 +22,10 @@ static const char *const files[RUNS][FILES] = {
 
 static void report(const yk_run *runs, size_t n)
 {
-    yk_facts facts[RUNS];
     yk_compare c;
     yk_warnings w;
     yk_figures fs;
-    for (size_t i = 0; i < n; i++)
-        yk_facts_of(&runs[i], &facts[i]);
-    if (yk_compare_make(runs, facts, n, &c))
+    if (yk_compare_make(runs, n, &c))
         return;
     if (!yk_warnings_make(&c, &w)) {
         if (!yk_figures_make(&c, &fs)) {

@@ -99,8 +99,8 @@ void yk_figure_name(const yk_figure *f, char *out, size_t size);
  * next figure or series is added. */
 enum { YK__ALL_X = (1 << YK_X_COUNT) - 1, YK__ONE_X = 1 << YK_X_STEP };
 
-yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* `panel` NULL: the only figure with this title; else the id of panel p is "ID-p". */
+yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p);
 yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes);
 void yk__series_put(yk_series *s, const yk_point *p);
 void yk__series_point(yk_series *s, double x, double y); /* a point with one x */
@@ -108,6 +108,9 @@ void yk__figure_end(yk_figures *fs);                     /* removes the figure i
 
 /* The mean of several series, at the points of the first one that all of them reach. Frees their points. */
 void yk__series_mean(yk_series *part, size_t n, yk_series *out);
+
+/* The lowest and the highest x on an axis, or y if it is -1, optionally with their spreads. */
+void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out);
 
 /* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */
 void yk__figures_share_y(yk_figures *fs, size_t first);

@@ -12,11 +12,7 @@ enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 /* A figure of panel p. */
 static yk_figure *add_panel(const yk_compare *c, size_t p, const char *id, const char *title, yk_figures *fs)
 {
-    yk_figure *f =
-        c->panels > 1 ? yk__figure_add(fs, title, "%s-%zu", id, p + 1) : yk__figure_add(fs, title, "%s", id);
-    if (c->panels > 1)
-        snprintf(f->panel, sizeof f->panel, "%s", c->panel[p]);
-    return f;
+    return yk__figure_add(fs, id, title, c->panels > 1 ? c->panel[p] : NULL, p + 1);
 }
 
 /* Adds the curve of a group: the mean of `of`(run) for its runs. */
@@ -237,7 +233,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
 static void run_staleness(const yk_compare *c, size_t run, const void *what, yk_series *out)
 {
     const json_t *counts =
-        yk_summary_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
+        yk_value_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
     const size_t n = json_array_size(counts);
     double sum = 0.0;
     (void)what;
@@ -257,7 +253,7 @@ static void run_phases(const yk_compare *c, size_t run, const void *what, yk_ser
 void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
 {
     if (c->n > 1) {
-        yk_figure *f = yk__figure_add(fs, "Worker time by phase", "phases");
+        yk_figure *f = yk__figure_add(fs, "phases", "Worker time by phase", NULL, 0);
         f->kind = YK_BARS;
         f->y_unit = YK_UNIT_PERCENT_EXACT;
         for (size_t g = 0; g < c->groups; g++)

@@ -33,8 +33,9 @@ static const struct resource {
 
 static yk_figure *add_figure(const yk_compare *c, size_t i, const char *id, const char *title, yk_figures *fs)
 {
-    yk_figure *f =
-        c->n > 1 ? yk__figure_add(fs, title, "run-%zu-%s", i + 1, id) : yk__figure_add(fs, title, "%s", id);
+    char whole[64];
+    snprintf(whole, sizeof whole, "run-%zu-%s", i + 1, id);
+    yk_figure *f = yk__figure_add(fs, c->n > 1 ? whole : id, title, NULL, 0);
     f->run = (int)i;
     return f;
 }
@@ -255,7 +256,7 @@ static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
             }
         snprintf(name, sizeof name, "%.80s %d", *p.role ? p.role : "worker", p.rank);
         if (n < 2)
-            add_bar(f, processes == 1 ? "this run" : name, yk_summary_at(p.summary, "phases"),
+            add_bar(f, processes == 1 ? "this run" : name, yk_value_at(p.summary, "phases"),
                     p.log ? p.log->last.phase : NULL);
     }
     if (!f->n)

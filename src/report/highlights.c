@@ -16,10 +16,7 @@ static size_t best_group(const yk_compare *c, size_t offset, double sign)
     size_t best = SIZE_MAX;
     for (size_t g = 0; g < c->groups; g++) {
         const double x = sign * yk_group_mean(c, &c->group[g], offset, NULL);
-        bool failed = true;
-        for (size_t i = 0; i < c->group[g].n; i++)
-            failed &= c->facts[c->group[g].run[i]].failed;
-        if (isfinite(x) && !failed &&
+        if (isfinite(x) && !yk__all_failed(c, &c->group[g]) &&
             (best == SIZE_MAX || x > sign * yk_group_mean(c, &c->group[best], offset, NULL)))
             best = g;
     }

@@ -45,10 +45,8 @@ typedef struct {
     double left, top, width, height;
 } yk__box;
 
-#define YK__BOX                                                                                              \
-    {                                                                                                        \
-        YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT, YK__HEIGHT - YK__TOP - YK__BOTTOM               \
-    }
+static const yk__box yk__whole = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
+                                  YK__HEIGHT - YK__TOP - YK__BOTTOM};
 
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
 void yk__draw_close(yk_draw how, yk_text *out);

@@ -30,6 +30,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define YK_RUN_ROWS    65536 /* divisible by 4 */
 #define YK_RUN_OPTIONS 256   /* lines of a config.ini */
@@ -54,8 +55,8 @@ extern const yk_stacked_phase yk_stacked[YK_PHASES];
 typedef struct {
     double seconds;
     double cpu_user, cpu_system, cpu_host;
-    double rss, rss_peak, host_memory;
-    double net_in, net_out, lo_in, lo_out;
+    double rss, rss_peak;
+    double net_in, net_out;
     double sent, received; /* bytes since the start, by the program itself */
     double sent_rate, received_rate;
     double disk_read, disk_written;
@@ -129,5 +130,16 @@ void yk_run_list_fini(yk_run_list *l);
 void yk__process_log_init(int rank, yk_process_log *out);
 yk_status yk__run_metrics(yk_run *r);
 yk_status yk__process_log_read(yk_run *r, yk_process_log *w);
+
+/* Internal: DIR/NAME; false: it is too long. */
+bool yk__run_path(const char *dir, const char *name, char *out /* [PATH_MAX] */);
+
+/* Internal: opens a file of an untrusted directory, with yk_file_open_regular(). */
+yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out);
+
+/* Internal: calls `take` for each line of such a file, without its end; `whole` is false for a last line without an end. No
+ * file: no lines. */
+typedef yk_status (*yk__take_line)(void *context, char *line, size_t size, bool whole);
+yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context);
 
 #endif

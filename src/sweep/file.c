@@ -39,7 +39,8 @@ static bool has_name(const yk_sweep_axis *a, const char *name)
     return false;
 }
 
-const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option)
+/* The axis that has this option; NULL: none. */
+static const yk_sweep_axis *axis_of(const yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
         if (has_name(&f->axis[i], option))
@@ -303,7 +304,7 @@ static yk_status handle_line(yk_sweep_file *f, section where, int line, char *le
     if (quoted)
         return yk_fail(YK_EUSAGE, "missing double quote");
     /* epochs and steps are options too: if one is an axis, a later line replaces it */
-    if (where == SWEEP || ((where == QUICK || where == SET) && !yk_sweep_axis_of(f, left)))
+    if (where == SWEEP || ((where == QUICK || where == SET) && !axis_of(f, left)))
         st = sweep_line(f, where, left, right, &found);
     if (st || found)
         return st;
@@ -360,35 +361,36 @@ static yk_status parse_set(yk_sweep_file *f, const char *set)
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
-/* A value that the sweep fixes cannot vary. An axis of --set has line 0. */
+/* An axis of --set has line 0. */
+static yk_status conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option,
+                          const char *in_file, const char *in_set)
+{
+    return a->line ? yk_fail(YK_EUSAGE, "%s:%d: %s", f->path, a->line, in_file)
+                   : yk_fail(YK_EUSAGE, "--set %s: %s", option, in_set);
+}
+
+/* A value that the sweep fixes cannot vary. */
 static yk_status check_conflicts(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
-    for (size_t i = 0; i < 2; i++) {
-        const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
-        if (a && f->fixed != YK_SWEEP_DEFAULT)
-            return a->line
-                       ? yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
-                                 f->path, a->line, amounts[i])
-                       : yk_fail(YK_EUSAGE, "--set %s: [sweep] fixes it: remove one of them", amounts[i]);
-    }
-    const yk_sweep_axis *a = yk_sweep_axis_of(f, "eval-every");
-    if (a && f->eval_examples)
-        return a->line
-                   ? yk_fail(
-                         YK_EUSAGE,
-                         "%s:%d: eval-every is set here, and eval-examples in [sweep]: remove one of them",
-                         f->path, a->line)
-                   : yk_fail(YK_EUSAGE,
-                             "--set eval-every: eval-examples is set in [sweep]: remove one of them");
-    a = yk_sweep_axis_of(f, "seed");
-    const long long repeats = f->repeats;
-    if (a && a->nchoices > 1 && repeats > 1)
-        return a->line
-                   ? yk_fail(YK_EUSAGE, "%s:%d: with repeats = %lld, set only the first seed here", f->path,
-                             a->line, repeats)
-                   : yk_fail(YK_EUSAGE, "--set seed: with repeats = %lld, set only the first seed", repeats);
-    return YK_OK;
+    const yk_sweep_axis *a;
+    char in_file[96], in_set[80];
+    for (size_t i = 0; f->fixed != YK_SWEEP_DEFAULT && i < 2; i++)
+        if ((a = axis_of(f, amounts[i]))) {
+            snprintf(in_file, sizeof in_file, "%s is set here, but [sweep] fixes it: remove one of them",
+                     amounts[i]);
+            return conflict(f, a, amounts[i], in_file, "[sweep] fixes it: remove one of them");
+        }
+    if (f->eval_examples && (a = axis_of(f, "eval-every")))
+        return conflict(f, a, "eval-every",
+                        "eval-every is set here, and eval-examples in [sweep]: remove one of them",
+                        "eval-examples is set in [sweep]: remove one of them");
+    a = axis_of(f, "seed");
+    if (!a || a->nchoices == 1 || f->repeats == 1)
+        return YK_OK;
+    snprintf(in_set, sizeof in_set, "with repeats = %lld, set only the first seed", (long long)f->repeats);
+    snprintf(in_file, sizeof in_file, "%s here", in_set);
+    return conflict(f, a, "seed", in_file, in_set);
 }
 
 /* The default name of "experiments/softmax.ini" is softmax. */
