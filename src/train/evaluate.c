@@ -120,28 +120,18 @@ static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays 
     return YK_OK;
 }
 
-/* store: whose arrays these are; NULL: they are copies, and may change. */
-static yk_status write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, yk_local *store,
-                                  const yk_progress_state *p)
-{
-    yk_status st = check_weights(t, arrays, p->step);
-    if (st || (st = yk_run_dir_verify(t->result->run_dir, t->lock)))
-        return st;
-    yk__report_stage(t, YK_STAGE_SAVING);
-    const yk_result *r = t->result;
-    yk_progress_state all = *p;
-    all.earlier = t->start.earlier;
-    st = store ? yk_checkpoint_save(r->run_dir, t->config->model, t->model, store, t->remap, &all,
-                                    &t->result->checkpoint)
-               : yk_checkpoint_write(r->run_dir, t->config->model, t->model, arrays, t->remap, &all,
-                                     &t->result->checkpoint);
-    yk__report_stage(t, YK_STAGE_SAVED);
-    return st;
-}
-
 yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
 {
-    return write_checkpoint(t, arrays, NULL, p);
+    yk_result *r = t->result;
+    yk_progress_state all = *p;
+    yk_status st = check_weights(t, arrays, p->step);
+    if (st || (st = yk_run_dir_verify(r->run_dir, t->lock)))
+        return st;
+    all.earlier = t->start.earlier;
+    yk__report_stage(t, YK_STAGE_SAVING);
+    st = yk_checkpoint_write(r->run_dir, t->config->model, t->model, arrays, t->remap, &all, &r->checkpoint);
+    yk__report_stage(t, YK_STAGE_SAVED);
+    return st;
 }
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
@@ -151,5 +141,6 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
     if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
         return YK_OK;
     yk_checkpoint_arrays_of(parameters, &a);
-    return write_checkpoint(t, &a, parameters, p);
+    yk_status st = yk__write_checkpoint(t, &a, p);
+    return st ? st : yk_checkpoint_remap(&a, t->remap);
 }

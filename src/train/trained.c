@@ -4,8 +4,6 @@
 #include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -223,56 +221,13 @@ static yk_status load_file(const char *path, yk_trained **out)
     return st;
 }
 
-/* The newest checkpoint below a run directory, complete or not; NULL: none, or out of memory. The caller frees it. */
-static char *newest_step(const char *path)
-{
-    char *newest = NULL, *top = yk__path("%s/checkpoints", path);
-    DIR *d = top ? opendir(top) : NULL;
-    uint64_t best = 0, step;
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        const char *rest =
-            strncmp(e->d_name, "step-", 5) ? NULL : yk_digits(e->d_name + 5, UINT64_MAX, &step);
-        if (!rest || *rest || (newest && step < best))
-            continue;
-        free(newest);
-        best = step;
-        newest = yk__path("%s/%s", top, e->d_name);
-    }
-    if (d)
-        closedir(d);
-    free(top);
-    return newest;
-}
-
-yk_status yk__fail_no_checkpoint(const char *option, const char *path)
-{
-    struct stat is;
-    if (stat(path, &is))
-        return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, path, strerror(errno));
-    char *file = yk__path("%s/%s", path, YK__MODEL_FILE),
-         *newest = file && stat(file, &is) == 0 ? yk__path("%s", path) : newest_step(path),
-         *done = newest ? yk__path("%s/DONE", newest) : NULL;
-    yk_status st =
-        done ? yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint: %s is %s", option, path, newest,
-                       stat(done, &is) ? "incomplete: it has no DONE file"
-                                       : "damaged: size or checksum of its files differ from those in DONE")
-             : yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint (checkpoints/step-N with a DONE file)",
-                       option, path);
-    free(file);
-    free(newest);
-    free(done);
-    return st;
-}
-
 yk_status yk_trained_load(const char *path, yk_trained **out)
 {
     struct stat is;
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
     char *directory = NULL;
-    yk_status st = yk_checkpoint_find(path, &directory);
-    if (!st && !directory)
-        st = yk__fail_no_checkpoint("", path);
+    yk_status st = yk__checkpoint_need("", path, &directory);
     char *file = st ? NULL : yk__path("%s/%s", directory, YK__MODEL_FILE);
     if (!st)
         st = file ? load_file(file, out) : YK_ESYSTEM;

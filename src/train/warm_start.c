@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "train/trained.h"
+#include "train/checkpoint_dir.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,9 +66,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
     free(own);
     if (st || t->start.dim)
         return st;
-    if (!(st = yk_checkpoint_find(c->warm_start, &path)) && !path)
-        st = yk__fail_no_checkpoint("--warm-start ", c->warm_start);
-    if (!st)
+    if (!(st = yk__checkpoint_need("--warm-start ", c->warm_start, &path)))
         st = read_start(t, path);
     t->start.path = path;
     t->start.earlier += t->start.step;
