@@ -133,12 +133,12 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
     if (t->plan->quorum) /* the cursor includes gradients that arrived too late since the last step */
-        t->late_examples = t->earlier_late_examples + state.late_examples;
+        t->late_examples = t->resumed.late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
     s->repeated = due.eval && t->step == t->last_eval;
     s->parameters = s->due.save || (due.eval && t->tested) || last;
-    s->at.late = t->earlier_late + state.late;
+    s->at.late = t->resumed.late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
@@ -291,13 +291,13 @@ static void count_epochs(chief *c)
     yk_server_state s;
     if (quorum) {
         yk_server_state_of(t->cluster.server, &s);
-        t->late_examples = t->earlier_late_examples + s.late_examples;
+        t->late_examples = t->resumed.late_examples + s.late_examples;
     }
     if (c->streams && quorum)
         t->epoch = yk_streams_epoch(&t->cluster.streams);
     else
         t->epoch = t->train.examples
-                       ? (t->earlier_examples + t->evaluator->examples + t->late_examples) / t->train.examples
+                       ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
                        : 0;
 }
 
@@ -333,7 +333,7 @@ static yk_status epoch_over(void *context)
     chief *c = context;
     yk__trainer *t = c->t;
     if (!t->train.examples)
-        t->train.examples = t->earlier_examples + t->evaluator->examples;
+        t->train.examples = t->resumed.examples + t->evaluator->examples;
     t->epoch++;
     c->used = 0;
     return check_sync(c, true);
@@ -492,7 +492,9 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR, .used = t->used};
+    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR};
+    if (t->resumed.ncursor >= 3)
+        c.used = t->resumed.cursor[2];
     yk_status st = k->remote ? start_workers(&c) : YK_OK;
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);

@@ -65,7 +65,7 @@ void yk__set_partition(yk__trainer *t)
 /* ---- the shape of the data: servers do not read it ---- */
 
 typedef struct {
-    uint64_t dim, examples, classes, fields, earlier, kind, channels, height, width, streams, ordered;
+    uint64_t dim, examples, classes, fields, earlier, streams, ordered;
 } shape;
 
 /* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
@@ -152,10 +152,9 @@ yk_status yk__cluster_shape(yk__trainer *t)
     if (t->train.kind == YK_ROWS_SPARSE)
         t->train.dim = max.dim;
     t->train.examples = max.examples;
-    t->train.classes = (uint32_t)max.classes;
+    t->train.classes = t->test.classes = (uint32_t)max.classes;
     t->train.fields = (uint32_t)max.fields;
     t->start.earlier = max.earlier;
-    t->test.classes = (uint32_t)max.classes;
     k->cursor_kind = max.streams         ? YK__STREAM_CURSOR
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
                                          : YK__LEASE_CURSOR;

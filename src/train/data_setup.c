@@ -1,4 +1,4 @@
-/* The data of a run: opens the training and the test set, and remaps the keys of sparse data. */
+/* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
 #include "train/trainer.h"
 
 #include "base/log.h"
@@ -152,4 +152,59 @@ float yk__mean_square(yk_dataset *d)
     const bool known = sample.n > 0;
     yk_rows_fini(&sample);
     return known ? (float)sum : 1.0f;
+}
+
+/* ---- the feed ---- */
+
+/* feed.h: the next lease of examples. */
+static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
+{
+    yk__trainer *t = trainer;
+    yk_lease next;
+    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
+    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &next, &unit);
+    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
+        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
+    else if (!st && !t->cluster.joined && next.begin < next.end && unit != own)
+        return yk_fail(
+            YK_EUSAGE,
+            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
+            "processes must run the same version of yoke on the same data",
+            (unsigned long long)unit, (unsigned long long)own);
+    *epoch = next.epoch;
+    *begin = next.begin;
+    *end = next.end;
+    return st;
+}
+
+/* feed.h: at the end of an epoch of a stream. */
+static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                             uint64_t cursor[YK_CURSOR_SIZE])
+{
+    const yk__trainer *t = trainer;
+    yk_remote *r = t->cluster.remote;
+    const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
+    return over || yk_remote_orphans(r)
+               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
+               : YK_OK;
+}
+
+yk_status yk__make_feed(yk__trainer *t)
+{
+    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
+    const yk_feed_plan plan = {.workers = t->plan->workers,
+                               .batch = t->plan->batch,
+                               .seed = (uint64_t)t->config->seed,
+                               .epochs = t->plan->epochs,
+                               .steps = leased ? UINT64_MAX : t->plan->steps,
+                               .synchronous = t->plan->lockstep,
+                               .window_bytes = (size_t)t->config->shuffle_mb << 20,
+                               .unit = (size_t)t->unit,
+                               .keymap = t->remap,
+                               .phases = t->phases,
+                               .first = t->cluster.first_worker,
+                               .lease = leased ? lease : NULL,
+                               .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
+                               .lease_context = t};
+    return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

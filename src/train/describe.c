@@ -152,7 +152,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     if (t->model->ops->profile && t->cluster.role != YK__SERVER)
         p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
     p->threads = t->result->threads_used;
-    p->peak = t->peak;
+    p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;
     p->train_seconds = t->result->train_seconds;
     qsort(p->line, (size_t)p->nlines, sizeof *p->line, by_descending_time);
     return YK_OK;

@@ -51,7 +51,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
-    r->trained_here = r->examples - t->earlier_examples;
+    r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
     if (t->cluster.role == YK__SINGLE)
         yk_local_staleness(t->local, &r->observed);
@@ -105,8 +105,8 @@ static void copy_server_counters(yk__trainer *t)
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
     r->observed = s.staleness;
-    r->late = t->earlier_late + s.late;
-    r->late_examples = t->earlier_late_examples + s.late_examples;
+    r->late = t->resumed.late + s.late;
+    r->late_examples = t->resumed.late_examples + s.late_examples;
     r->lost = s.lost;
     r->joined = s.joined;
     r->returned = s.returned;
@@ -142,11 +142,11 @@ static void show_end(const yk__trainer *t, const char *state)
                             .examples = r->examples,
                             .epoch = t->train.examples ? (double)r->examples / (double)t->train.examples
                                                        : (double)r->epochs,
-                            .seconds = t->earlier_seconds + r->seconds,
+                            .seconds = t->resumed.seconds + r->seconds,
                             .train_loss = r->train_loss,
                             .examples_per_second = (double)r->trained_here / r->train_seconds,
                             .steps_per_second = here / r->train_seconds};
-    yk_observer_show_end(t->observer, &end, t->stop);
+    yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
 static void try_changes(yk__trainer *t)

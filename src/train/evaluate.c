@@ -69,8 +69,8 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
     yk_progress_state p = {.step = t->step,
                            .epoch = t->epoch,
                            .late_examples = t->late_examples,
-                           .examples = t->earlier_examples,
-                           .seconds = t->earlier_seconds + yk_now() - t->training_started};
+                           .examples = t->resumed.examples,
+                           .seconds = t->resumed.seconds + yk_now() - t->training_started};
     for (int i = 0; i < t->nevaluators; i++) {
         p.examples += t->evaluator[i].examples;
         p.period_loss += t->evaluator[i].period_loss;

@@ -14,10 +14,12 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/number.h"
 #include "base/wait.h"
 #include "model/burst.h"
 #include "store/burst.h"
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -35,42 +37,10 @@ typedef struct {
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
     bool begun;          /* stagger.c */
+    double slow_factor, slow_seconds; /* 0: not slowed down */
 } loop;
 
 /* ---- one step ---- */
-
-/* feed.h: the next lease of examples. */
-yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
-{
-    yk__trainer *t = trainer;
-    yk_lease lease;
-    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
-    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &lease, &unit);
-    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
-        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
-    else if (!st && !t->cluster.joined && lease.begin < lease.end && unit != own)
-        return yk_fail(
-            YK_EUSAGE,
-            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
-            "processes must run the same version of yoke on the same data",
-            (unsigned long long)unit, (unsigned long long)own);
-    *epoch = lease.epoch;
-    *begin = lease.begin;
-    *end = lease.end;
-    return st;
-}
-
-/* feed.h: at the end of an epoch of a stream. */
-yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
-                          uint64_t cursor[YK_CURSOR_SIZE])
-{
-    const yk__trainer *t = trainer;
-    yk_remote *r = t->cluster.remote;
-    const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
-    return over || yk_remote_orphans(r)
-               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
-               : YK_OK;
-}
 
 static yk_status next_batch(loop *w, size_t max, yk_batch *out)
 {
@@ -106,21 +76,35 @@ static void on_ready(void *context, float *dense, size_t begin, size_t end)
         w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-/* YK_SLOW_WORKER, for tests: multiplies the time of a step, or adds seconds. */
-static void slow_down(const yk__trainer *t, uint64_t began)
+/* YK_SLOW_WORKER, for tests: INDEX:FACTOR multiplies the time of the steps of a worker, INDEX:100ms adds to it. */
+static void read_slowdown(loop *w)
+{
+    const char *text = getenv("YK_SLOW_WORKER");
+    uint64_t worker;
+    double number;
+    const char *colon = text ? yk_digits(text, INT_MAX, &worker) : NULL,
+               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &number) : NULL;
+    if (!unit || (int)worker != w->number)
+        return;
+    const bool adds = strcmp(unit, "ms") == 0;
+    w->slow_factor = adds ? 1.0 : number;
+    w->slow_seconds = adds ? number * 1e-3 : 0.0;
+}
+
+static void slow_down(const loop *w, uint64_t began)
 {
     const uint64_t now = yk_now_ns(),
-                   until = now + (uint64_t)((double)(now - began) * (t->slow_factor - 1.0));
+                   until = now + (uint64_t)((double)(now - began) * (w->slow_factor - 1.0));
     while (yk_now_ns() < until)
         ;
-    if (t->slow_seconds > 0.0)
-        yk_sleep(t->slow_seconds);
+    if (w->slow_seconds > 0.0)
+        yk_sleep(w->slow_seconds);
 }
 
 static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, yk_grad *out)
 {
     yk__trainer *t = w->t;
-    const uint64_t began = w->number == t->slow_worker ? yk_now_ns() : 0;
+    const uint64_t began = w->slow_factor > 0.0 ? yk_now_ns() : 0;
     *out = (yk_grad){0};
     if (!batch->n)
         return YK_OK;
@@ -128,7 +112,7 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
     if (out->status)
         return out->status;
     if (began)
-        slow_down(t, began);
+        slow_down(w, began);
     if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             t->local ? yk_local_steps(t->local) : w->done);
@@ -461,7 +445,8 @@ yk_status yk__train_worker(void *trainer, int me)
               .done = t->step,
               .next_check = t->step,
               .epoch = t->epoch,
-              .seen = t->earlier_examples};
+              .seen = t->resumed.examples};
+    read_slowdown(&w);
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     if (t->cluster.exchange && me == 0)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);

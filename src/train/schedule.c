@@ -45,6 +45,8 @@ static uint64_t default_interval(const yk__trainer *t)
 
 void yk__schedule_init(yk__trainer *t)
 {
+    t->eval_every = t->plan->eval_every;
+    t->checkpoint_every = t->plan->checkpoint_every;
     t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
     t->save_cost = estimated_cost(t);
     if (t->plan->synchronous)

@@ -54,8 +54,7 @@ typedef struct yk__trainer {
     const yk_config *config;
     const yk_plan *plan; /* the plan of the result */
     const yk_train_caller *caller;
-    const volatile sig_atomic_t *stop; /* the flag of the caller */
-    atomic_bool canceled;              /* by a callback of the caller */
+    atomic_bool canceled; /* by a callback of the caller */
     yk_result *result;
     yk_dataset train, test;
     bool tested; /* there is a test set */
@@ -73,17 +72,14 @@ typedef struct yk__trainer {
     yk__alternation *alternation; /* YK_WATCH_TURNS or YK_SAVE_TURNS, for benchmarks; else NULL */
     bool run_dir_claimed;         /* on the chief: the run directory belongs to this run now */
     yk_lock *lock;                /* on the chief: of the run directory; NULL: none */
-    int slow_worker;              /* YK_SLOW_WORKER, for tests: the worker that is slowed down; -1: none */
-    double slow_factor, slow_seconds; /* multiplies its step time; is added to it */
-    yk__worker_state *worker;         /* [workers of all processes + 1] */
-    yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
+    yk__worker_state *worker;     /* [workers of all processes + 1] */
+    yk__worker_state *evaluator;  /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;
     uint64_t eval_every, checkpoint_every;
     yk_local_group group[YK_MAX_GROUPS];  /* how each parameter group is trained */
     yk_optim_range range[YK__MAX_RANGES]; /* of the groups: biases that have their own rates */
     uint64_t unit;     /* examples that are always trained together (data/feed.h); 0: any */
     float mean_square; /* of an input of dense data, after --standardize */
-    double peak;       /* --profile: peak FLOP/s of one thread */
 
     /* warm_start.c */
     struct {
@@ -110,10 +106,8 @@ typedef struct yk__trainer {
     double save_cost;      /* seconds of training that a checkpoint costs; estimated before the first one */
     atomic_bool saving;    /* a thread is writing a checkpoint, and will then add to save_cost */
 
-    /* before a resume */
-    double earlier_seconds;
-    uint64_t earlier_examples, earlier_late, earlier_late_examples;
-    char *done_summary; /* summary.json, if the run was done when it was resumed; else NULL */
+    yk_progress_state resumed; /* the checkpoint that was resumed; zero: none */
+    char *done_summary;        /* summary.json, if the run was done when it was resumed; else NULL */
 
     /* barriers */
     atomic_bool barrier_due;          /* asynchronous: every worker enters it after its current step */
@@ -134,7 +128,6 @@ typedef struct yk__trainer {
     yk__saver saver; /* of a process that has all parameters */
 
     yk__cluster cluster;
-    uint64_t used; /* the chief of servers, lockstep: examples of the epoch that were used before a resume */
 } yk__trainer;
 
 /* warm_start.c */
@@ -150,12 +143,10 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out);
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
 yk_status yk__sort_keys(yk__trainer *t);
 float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse data */
+yk_status yk__make_feed(yk__trainer *t);
 
 /* loop.c */
 yk_status yk__train_worker(void *trainer, int me);
-yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
-                          uint64_t cursor[YK_CURSOR_SIZE]);
 
 /* accuracy.c: of a worker on its share of the training data */
 bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
@@ -195,7 +186,7 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
 {
-    return __atomic_load_n(t->stop, __ATOMIC_RELAXED) ||
+    return __atomic_load_n(t->caller->stop, __ATOMIC_RELAXED) ||
            atomic_load_explicit(&t->canceled, memory_order_relaxed);
 }
 

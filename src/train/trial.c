@@ -34,6 +34,7 @@ enum { SAME = YK_CHANGES, TRIALS };
 typedef struct {
     yk__trainer trainer;
     yk_config config;
+    yk_train_caller caller;
     yk_result result;
     volatile sig_atomic_t stop;
     uint64_t unit;        /* examples: the rate counts whole multiples of them */
@@ -48,7 +49,7 @@ static void set_change(const yk__trainer *t, int change, yk_config *c)
     c->workers = t->local_workers + (change == YK_CHANGE_WORKER);
     c->batch = (int64_t)(t->plan->batch * (change == YK_CHANGE_BATCH ? 2 : 1));
     c->steps = c->quorum = c->local_steps = 0;
-    c->epochs = INT64_MAX;
+    c->epochs = c->eval_every = c->checkpoint_every = INT64_MAX;
     if (change == YK_CHANGE_ASYNC) {
         c->mode = (char *)"async"; /* not modified */
         c->staleness = YK_BY_GROUP_NONE;
@@ -57,14 +58,13 @@ static void set_change(const yk__trainer *t, int change, yk_config *c)
 
 static void set_up(const yk__trainer *t, int change, trial *r)
 {
-    static const yk_train_caller nobody = {.single = true};
     yk__trainer *u = &r->trainer;
     set_change(t, change, &r->config);
+    r->caller = (yk_train_caller){.single = true, .stop = &r->stop};
     yk_plan_describe(&r->config, 1, yk_cores(), &r->result.plan);
     *u = (yk__trainer){.config = &r->config,
                        .plan = &r->result.plan,
-                       .caller = &nobody,
-                       .stop = &r->stop,
+                       .caller = &r->caller,
                        .result = &r->result,
                        .train = t->train,
                        .keymap = t->keymap,
@@ -72,12 +72,7 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .model = t->model,
                        .mean_square = t->mean_square,
                        .unit = t->unit,
-                       .slow_worker = t->slow_worker,
-                       .slow_factor = t->slow_factor,
-                       .slow_seconds = t->slow_seconds,
                        .local_workers = r->result.plan.workers,
-                       .eval_every = UINT64_MAX / 2,
-                       .checkpoint_every = UINT64_MAX / 2,
                        .first_steps = UINT64_MAX / 2, /* stagger.c: all begin at once */
                        .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
