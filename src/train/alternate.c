@@ -8,7 +8,7 @@
  *
  *     1 0.500013 181230          observed (saved) or not, seconds, examples
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -47,7 +47,7 @@ yk_status yk__alternate_begin(yk__trainer *t)
     if (!(t->alternation = calloc(1, sizeof *t->alternation)))
         return yk_fail_memory(sizeof *t->alternation, "the intervals of a benchmark");
     *t->alternation =
-        (yk__alternation){.seconds = seconds, .began = yk_now(), .saves = !watch, .off = !watch};
+        (struct yk__alternation){.seconds = seconds, .began = yk_now(), .saves = !watch, .off = !watch};
     t->saves_by_time = watch && t->saves_by_time;
     return yk_file_create(colon + 1, &t->alternation->file);
 }
@@ -73,7 +73,7 @@ static void observe(yk__trainer *t, bool on)
 
 void yk__alternate_step(yk__trainer *t, uint64_t examples)
 {
-    yk__alternation *a = t->alternation;
+    struct yk__alternation *a = t->alternation;
     a->examples += examples;
     if (a->until_read-- > 0)
         return;

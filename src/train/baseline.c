@@ -9,7 +9,7 @@
  *
  * Linear models on data in memory only: a step of a network takes so long that contention matters little.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/rng.h"

@@ -8,23 +8,18 @@
  * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode
  * the server receives no more gradients. After a push of several steps (local SGD, copies), it may be a few steps late.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "base/wait.h"
+#include "train/saver.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* How a thread ended, for the thread that joins it. */
-typedef struct {
-    yk_status st;
-    char error[2048];
-} outcome;
 
 typedef struct {
     bool taken; /* and not finished */
@@ -36,7 +31,7 @@ typedef struct {
     atomic_bool over;
     yk_thread thread;
     yk_progress_state at;
-    outcome outcome;
+    yk__outcome outcome;
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
@@ -47,26 +42,15 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    outcome paused;         /* of a snapshot that paused() finished or began */
+    yk__outcome paused;     /* of a snapshot that paused() finished or began */
     bool streams;
 
     /* the workers of this process */
     bool workers_started;
     yk_thread thread;
     atomic_bool workers_over;
-    outcome workers;
+    yk__outcome workers;
 } chief;
-
-static void keep(outcome *o, yk_status st)
-{
-    o->st = st;
-    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
-}
-
-static yk_status raise_error(const outcome *o)
-{
-    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
-}
 
 /* ---- snapshots ---- */
 
@@ -96,7 +80,7 @@ static yk_status evaluate_and_save(chief *c)
 static void *snapshot_thread(void *context)
 {
     chief *c = context;
-    keep(&c->snapshot.outcome, evaluate_and_save(c));
+    yk__outcome_keep(&c->snapshot.outcome, evaluate_and_save(c));
     atomic_store(&c->snapshot.over, true);
     return NULL;
 }
@@ -136,16 +120,16 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
         t->late_examples = t->resumed.late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
-    s->repeated = due.eval && t->step == t->last_eval;
+    s->repeated = due.eval && t->step == t->eval.last;
     s->parameters = s->due.save || (due.eval && t->tested) || last;
     s->at.late = t->resumed.late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
-        t->last_eval = t->step;
+        t->eval.last = t->step;
     }
     if (due.save) {
-        t->last_save = t->step;
+        t->save.last = t->step;
         t->saved_at = yk_now();
         c->saved_late = state.late;
         t->saving = true;
@@ -174,7 +158,7 @@ static yk_status finish(chief *c)
     if (s->due.save)
         t->save_cost = s->stall + s->cpu_seconds;
     t->saving = false;
-    yk_status st = raise_error(&s->outcome);
+    yk_status st = yk__outcome_raise(&s->outcome);
     return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at, s->repeated);
 }
 
@@ -224,6 +208,12 @@ static yk_status start_initial(chief *c)
     return start_thread(c);
 }
 
+static void request(chief *c, yk__due due)
+{
+    c->due.eval |= due.eval;
+    c->due.save |= due.save;
+}
+
 static bool is_due(const chief *c)
 {
     return c->due.eval || c->due.save;
@@ -249,7 +239,7 @@ static bool paused(void *context)
 {
     chief *c = context;
     if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.over))
-        keep(&c->paused, poll_snapshot(c, false));
+        yk__outcome_keep(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -265,8 +255,7 @@ static yk_status check_sync(chief *c, bool epoch_over)
     if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
     const yk__due due = yk__due_sync(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
-    c->due.eval |= due.eval && t->step != t->last_eval;
-    c->due.save |= due.save && t->step != t->last_save;
+    request(c, yk__still_due(t, due));
     return poll_snapshot(c, false);
 }
 
@@ -276,9 +265,7 @@ static yk_status check_async(chief *c)
     /* the last step is evaluated when all servers have received its gradient */
     if (stop(c) || t->epoch >= t->plan->epochs || !yk__is_due_async(t, t->step))
         return YK_OK;
-    const yk__due due = yk__due_async(t, t->step);
-    c->due.eval |= due.eval;
-    c->due.save |= due.save;
+    request(c, yk__due_async(t, t->step));
     return poll_snapshot(c, false);
 }
 
@@ -370,7 +357,7 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = raise_error(&((chief *)context)->paused);
+    yk_status st = yk__outcome_raise(&((chief *)context)->paused);
     st = st ? st : check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
@@ -380,7 +367,7 @@ static yk_status on_tick(void *context)
 static void *run_workers(void *context)
 {
     chief *c = context;
-    keep(&c->workers, yk_team_run(c->t->team, yk__train_worker, c->t));
+    yk__outcome_keep(&c->workers, yk_team_run(c->t->team, yk__train_worker, c->t));
     atomic_store(&c->workers_over, true);
     return NULL;
 }
@@ -390,7 +377,7 @@ static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
     yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
-    return !st && atomic_load(&c->workers_over) ? raise_error(&c->workers) : st;
+    return !st && atomic_load(&c->workers_over) ? yk__outcome_raise(&c->workers) : st;
 }
 
 static yk_status start_workers(chief *c)
@@ -403,16 +390,16 @@ static yk_status start_workers(chief *c)
 /* Returns the error of the server if there is one, else that of the workers. */
 static yk_status join_workers(chief *c, yk_status st)
 {
-    outcome server;
+    yk__outcome server;
     if (!c->workers_started)
         return st;
-    keep(&server, st);
+    yk__outcome_keep(&server, st);
     if (st) {
         yk_remote_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
     yk_thread_join(&c->thread);
-    return raise_error(st ? &server : &c->workers);
+    return yk__outcome_raise(st ? &server : &c->workers);
 }
 
 /* Until all workers of this process have left. */
@@ -450,7 +437,7 @@ static yk_status end_chief(chief *c)
     const bool again = !t->plan->synchronous && t->cluster.servers > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
-        c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
+        c, (yk__due){again || t->step != t->eval.last, again || later || t->step != t->save.last}, true);
     if (!st && (st = yk_server_end(t->cluster.server))) /* the other servers are not needed any more */
         release(&c->snapshot);
     if (!st)
@@ -480,7 +467,7 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     c->due = (yk__due){0};
-    if (!st && !(st = raise_error(&c->paused)))
+    if (!st && !(st = yk__outcome_raise(&c->paused)))
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken) {
         yk_thread_join(&c->snapshot.thread);

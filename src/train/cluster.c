@@ -7,7 +7,8 @@
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The data of a job: each process that trains reads a part of the files and broadcasts it to the others; servers only get
  * the shape. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include <math.h>
 #include <stdlib.h>

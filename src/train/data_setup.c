@@ -1,5 +1,5 @@
 /* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <string.h>

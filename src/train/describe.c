@@ -1,5 +1,5 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <stdio.h>

@@ -12,8 +12,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
+#include "train/loop.h"
 #include "train/run_dir.h"
-#include "train/trainer.h"
+#include "train/setup.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

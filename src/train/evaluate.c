@@ -1,5 +1,5 @@
 /* Evaluation: each worker evaluates a share of the test set, and the chief combines the results. Checkpoints. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/number.h"

@@ -11,13 +11,14 @@
  *
  * With servers, the chief evaluates snapshots in the background (chief.c), and the store says when training is over.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/wait.h"
 #include "model/burst.h"
 #include "store/burst.h"
+#include "train/saver.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,8 +224,7 @@ static yk_status barrier_sync(loop *w, yk__due due, bool end)
 {
     yk__trainer *t = w->t;
     if (w->me == 0) {
-        t->due.eval = due.eval && w->done != t->last_eval;
-        t->due.save = due.save && w->done != t->last_save;
+        t->due = yk__still_due(t, due);
         t->end = end;
     }
     return due.eval || due.save ? yk__barrier(t, w->me) : YK_OK;
@@ -256,19 +256,6 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 }
 
 /* ---- asynchronous, in one process ---- */
-
-/* Takes some of the steps that all workers may take before something is due: the fewer are left, the fewer it takes, so that
- * no worker keeps many while the others wait. 0: none are left. */
-static uint64_t acquire_quota(yk__trainer *t)
-{
-    enum { MAX = 1024 };
-    uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
-    do {
-        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MAX);
-        n = n ? n : yk__min(left, 1);
-    } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
-    return n;
-}
 
 /* Any worker, one at a time: worker 0 may be waiting for a core. */
 static void check_due(loop *w)
@@ -303,8 +290,7 @@ static yk_status barrier_async(loop *w)
         t->end = all_done || yk__is_stopped(t);
         t->result->interrupted = t->end && !all_done;
         const yk__due due = yk__due_async(t, t->step); /* none if a worker did not use its quota */
-        t->due.eval = (t->end || due.eval) && t->step != t->last_eval;
-        t->due.save = (t->end || due.save) && t->step != t->last_save;
+        t->due = yk__still_due(t, (yk__due){t->end || due.eval, t->end || due.save});
     }
     return yk__barrier(t, w->me);
 }
@@ -324,7 +310,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
             check_due(w);
         yk_sleep(200e-6);
     }
-    const bool waits = !w->state->finished && !w->quota && !(w->quota = acquire_quota(t));
+    const bool waits = !w->state->finished && !w->quota && !(w->quota = yk__acquire_quota(t));
     if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
@@ -387,7 +373,7 @@ static yk_status train(loop *w)
             continue;
         if (local_async && w->me && atomic_load_explicit(&t->baseline.pause, memory_order_relaxed))
             yk__baseline_pause(t);
-        if (w->me == 0 && yk__saver_failed(&t->saver))
+        if (w->me == 0 && yk__saver_failed(t->saver))
             return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);
         st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);

@@ -1,5 +1,5 @@
 /* Options of networks, biases and learning rates that depend on the data and the model. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include <math.h>
 #include <string.h>

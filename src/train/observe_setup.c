@@ -1,5 +1,6 @@
 /* Connects the trainer to its observer (observe/observe.h): the observer's configuration and callbacks. */
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 
 #include "base/clock.h"
 #include <math.h>

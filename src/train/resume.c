@@ -1,5 +1,5 @@
 /* --resume: the chief loads the newest checkpoint, and every process gets its part of it. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <stdlib.h>
@@ -98,8 +98,8 @@ static yk_status distribute(yk__trainer *t, bool found)
         st = yk_server_scatter(k->server, k->whole);
     if (st || !found)
         return st;
-    t->step = t->last_save = t->result->resumed_from = p->step;
-    t->last_eval = UINT64_MAX; /* this process has not evaluated it */
+    t->step = t->save.last = t->result->resumed_from = p->step;
+    t->eval.last = UINT64_MAX; /* this process has not evaluated it */
     t->epoch = p->epoch;
     if (k->role == YK__REPLICA || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;

@@ -9,7 +9,7 @@
  *
  * This file staggers the workers of a process. The server that leases examples does the same for all processes
  * (store/server.h). */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 

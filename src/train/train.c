@@ -5,9 +5,11 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "train/loop.h"
 #include "train/run_dir.h"
+#include "train/saver.h"
+#include "train/setup.h"
 #include "train/summary.h"
-#include "train/trainer.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -154,7 +156,7 @@ static yk_local_config store_config(const yk__trainer *t)
                          .keymap = t->remap,
                          /* the step of a network is long: it needs no copies */
                          .mean_square = t->model->ops->init || !single ? 0.0f : t->mean_square,
-                         .norm = t->remap ? t->keymap.norm : t->mean_square * (float)t->model->shape.dim,
+                         .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
                          .phases = t->phases,
                          .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
@@ -290,7 +292,7 @@ static void tear_down(yk__trainer *t)
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
-    yk__saver_fini(&t->saver);
+    yk__saver_fini(t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
 }
@@ -328,8 +330,13 @@ static yk_status run(yk__trainer *t)
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
 {
     *out = (yk_result){.train_loss = (double)NAN};
-    yk__trainer t = {
-        .config = c, .plan = &out->plan, .caller = caller, .result = out, .process_started = caller->started};
+    yk__saver saver = {0};
+    yk__trainer t = {.config = c,
+                     .plan = &out->plan,
+                     .caller = caller,
+                     .result = out,
+                     .saver = &saver,
+                     .process_started = caller->started};
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);

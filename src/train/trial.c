@@ -15,7 +15,9 @@
  * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
  * (watch/verdict_estimate.c).
  */
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/saver.h"
+#include "train/setup.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
@@ -35,6 +37,7 @@ typedef struct {
     yk__trainer trainer;
     yk_config config;
     yk_train_caller caller;
+    yk__saver saver; /* not used: a trial saves nothing */
     yk_result result;
     volatile sig_atomic_t stop;
     uint64_t unit;        /* examples: the rate counts whole multiples of them */
@@ -66,8 +69,8 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .plan = &r->result.plan,
                        .caller = &r->caller,
                        .result = &r->result,
+                       .saver = &r->saver,
                        .train = t->train,
-                       .keymap = t->keymap,
                        .remap = t->remap,
                        .model = t->model,
                        .mean_square = t->mean_square,

@@ -9,7 +9,7 @@
  *
  * A checkpoint of this run has everything that is needed to resume it; the earlier run may be gone by then.
  */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include "base/mem.h"
