@@ -47,6 +47,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void yk__sort(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, by_value);
+}
+
 /* Bursts (model/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
  * changing parameters, so a larger batch is measured, and multiplied by the usual ratio. */
 static const double burst_ratio = 2.4;
@@ -96,7 +101,7 @@ static double compute(yk__trainer *t, yk__worker_state *w)
         }
         each[c] = spent / examples;
     }
-    qsort(each, CHUNKS, sizeof *each, by_value);
+    yk__sort(each, CHUNKS);
     return each[CHUNKS / 2];
 }
 

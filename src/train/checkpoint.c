@@ -1,11 +1,9 @@
 #include "train/checkpoint.h"
 
 #include "base/mem.h"
-#include "base/number.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_dir.h"
 #include "train/trained.h"
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -195,13 +195,18 @@ static const char *find_damage(const char *directory)
 
 /* ---- saving ---- */
 
-yk_status yk__checkpoint_begin(const char *run_dir)
+void yk__checkpoint_clear(const char *run_dir)
 {
     const int top = yk_dir_open(run_dir, top_name);
-    if (top >= 0) {
-        remove_checkpoint(top, run_dir, saving_name); /* what a killed run left behind */
-        yk_fs_close(top);
-    }
+    if (top < 0)
+        return;
+    remove_checkpoint(top, run_dir, saving_name);
+    yk_fs_close(top);
+}
+
+yk_status yk__checkpoint_begin(const char *run_dir)
+{
+    yk__checkpoint_clear(run_dir);
     return yk_dir_make_in(run_dir, YK__SAVING);
 }
 

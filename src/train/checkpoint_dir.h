@@ -23,6 +23,7 @@
 #define YK__MODEL_FILE "model.safetensors"
 #define YK__STATE_FILE "state.safetensors"
 
+void yk__checkpoint_clear(const char *run_dir); /* removes what a killed run left behind */
 yk_status yk__checkpoint_begin(const char *run_dir);
 
 /* A formatted path; the caller frees it. NULL: out of memory, which is reported. */

@@ -11,14 +11,11 @@
 #include "train/loop.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/sync.h"
 #include "base/wait.h"
 #include "train/saver.h"
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct {

@@ -1,7 +1,5 @@
 #include "train/cluster.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/numa.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
@@ -12,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- roles ---- */
 

@@ -1,7 +1,6 @@
 /* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
 #include "train/setup.h"
 
-#include "base/log.h"
 #include <string.h>
 
 /* MIN_KEYS: a smaller table fits into a cache, and remapping gains nothing. */

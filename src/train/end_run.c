@@ -16,7 +16,6 @@
 #include "train/run_dir.h"
 #include "train/setup.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,14 +89,6 @@ static void sum_traffic(yk_result *r)
             r->traffic[p].messages_received += r->report[i].traffic[p].messages_received;
         }
     }
-}
-
-/* Of a job that failed: what is known without communication. */
-static void last_reports(yk__trainer *t)
-{
-    yk_result *r = t->result;
-    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
-        sum_traffic(r);
 }
 
 static void copy_server_counters(yk__trainer *t)
@@ -245,7 +236,9 @@ static void save_failure(yk__trainer *t)
     if (!chief)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
-    last_reports(t);
+    /* what is known without communication */
+    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
+        sum_traffic(r);
     if (!r->observation.nprocesses)
         yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->observation);
     yk_result_save_if_missing(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));

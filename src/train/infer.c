@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "model/model.h"
-#include <stdlib.h>
 
 enum { BATCH = 256, READ = 4096 };
 

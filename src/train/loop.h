@@ -63,6 +63,7 @@ void yk__count_first_steps(yk__trainer *t, uint64_t steps);
 void yk__baseline_init(yk__trainer *t);
 void yk__baseline_pause(yk__trainer *t);
 void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
+void yk__sort(double *x, int n); /* ascending */
 
 /* alternate.c */
 yk_status yk__alternate_begin(yk__trainer *t);

@@ -3,6 +3,7 @@
 #include "base/dir.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "train/checkpoint_dir.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -25,13 +26,6 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
-static const char *const unfinished[] = {"checkpoints/",
-                                         "checkpoints/.saving/",
-                                         "checkpoints/.saving/DONE",
-                                         "checkpoints/.saving/model.safetensors",
-                                         "checkpoints/.saving/state.safetensors",
-                                         NULL};
-
 /* log.txt is written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
@@ -52,6 +46,8 @@ static const char *const locked[] = {"config.ini",
                                      "summary.json",
                                      "trace.json",
                                      "join",
+                                     "lock",
+                                     "checkpoints/",
                                      "worker-[0-9]*/",
                                      "worker-[0-9]*/resources.jsonl",
                                      NULL};
@@ -71,19 +67,17 @@ static yk_status check_entry(int fd, const char *dir, const char *below, const c
 
 static yk_status check_entries(const char *dir)
 {
-    static const struct {
-        const char *pattern;
-        mode_t kind;
-    } made[] = {{"config.ini", S_IFREG},  {"metrics.jsonl", S_IFREG}, {"summary.json", S_IFREG},
-                {"trace.json", S_IFREG},  {"join", S_IFREG},          {"lock", S_IFREG},
-                {"checkpoints", S_IFDIR}, {"worker-[0-9]*", S_IFDIR}};
     yk_status st = YK_OK;
     const int fd = yk_dir_open(dir, NULL), saving = yk_dir_open(dir, "checkpoints");
-    char **names = fd < 0 ? NULL : yk_fs_list(fd);
-    for (char **name = names; !st && name && *name; name++)
-        for (size_t i = 0; !st && i < sizeof made / sizeof *made; i++)
-            if (fnmatch(made[i].pattern, *name, 0) == 0)
-                st = check_entry(fd, dir, "", *name, made[i].kind);
+    char **names = fd < 0 ? NULL : yk_fs_list(fd), directory[NAME_MAX + 2];
+    for (char **name = names; !st && name && *name; name++) {
+        snprintf(directory, sizeof directory, "%s/", *name);
+        for (const char *const *pattern = locked; !st && *pattern; pattern++)
+            if (fnmatch(*pattern, *name, FNM_PATHNAME) == 0)
+                st = check_entry(fd, dir, "", *name, S_IFREG);
+            else if (fnmatch(*pattern, directory, FNM_PATHNAME) == 0)
+                st = check_entry(fd, dir, "", *name, S_IFDIR);
+    }
     yk_fs_list_free(names);
     if (!st && saving >= 0)
         st = check_entry(saving, dir, "checkpoints/", ".saving", S_IFDIR);
@@ -115,7 +109,7 @@ yk_status yk_run_dir_acquire(const char *dir, yk_lock **out)
     const int fd = st ? -1 : yk_dir_open(dir, NULL);
     if (fd >= 0) { /* what a process that was killed left behind */
         yk_dir_clear_temporary(fd, locked);
-        yk_dir_clear(fd, unfinished);
+        yk__checkpoint_clear(dir);
         yk_fs_close(fd);
     }
     return st;

@@ -11,7 +11,7 @@
  * (store/server.h). */
 #include "train/loop.h"
 
-#include "base/clock.h"
+#include "base/wait.h"
 
 enum { STAGGER_STEPS = 8 }; /* steps */
 

@@ -1,22 +1,18 @@
 #include "train/train.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/dir.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/number.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
 #include "train/saver.h"
 #include "train/setup.h"
 #include "train/summary.h"
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *out)
 {

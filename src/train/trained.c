@@ -46,26 +46,23 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
-                            {"model", name},
-                            {"dim", dim},
-                            {"classes", classes},
-                            {"kind", kind},
-                            {"bias", m->shape.bias ? "1" : "0"},
-                            {"step", step_text},
-                            {"yoke", YK_VERSION},
-                            {"image", image},
-                            {"standardize", standardize}};
-    enum { ALWAYS = sizeof meta / sizeof *meta };
-    yk_pair all[ALWAYS + 2];
-    size_t n = ALWAYS;
-    memcpy(all, meta, sizeof meta);
+    yk_pair meta[12] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+                        {"model", name},
+                        {"dim", dim},
+                        {"classes", classes},
+                        {"kind", kind},
+                        {"bias", m->shape.bias ? "1" : "0"},
+                        {"step", step_text},
+                        {"yoke", YK_VERSION},
+                        {"image", image},
+                        {"standardize", standardize}};
+    size_t n = 10;
     if (m->shape.fields > 1)
-        all[n++] = (yk_pair){"fields", fields};
+        meta[n++] = (yk_pair){"fields", fields};
     if (m->shape.hashed)
-        all[n++] = (yk_pair){"hashed", "1"};
+        meta[n++] = (yk_pair){"hashed", "1"};
     if (!st)
-        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, all, n);
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, n);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;

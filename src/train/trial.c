@@ -22,8 +22,8 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include <math.h>
-#include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 static const double min_trained = 1.0;                   /* seconds of a run that makes trials */
 static const double max_share = 0.15, max_seconds = 0.5; /* of all trials */
@@ -181,23 +181,11 @@ static int plan_rounds(const yk__trainer *t, double trained, double *each_out)
     return (int)fmin(seconds / (*each_out * trials), MAX_ROUNDS);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The rate of an undisturbed trial: other programs, and other users of a virtual machine, only make trials slower. */
 static double upper_quartile(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    yk__sort(x, n);
     return x[n - 1 - n / 4];
-}
-
-static double cpu_seconds(const struct rusage *u)
-{
-    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
-           (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e-6;
 }
 
 /* An epoch, if the measured part of a trial has one; otherwise a step. */
@@ -238,18 +226,18 @@ static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint6
 
 void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
 {
-    struct rusage before, after;
+    struct rusage before;
     double each;
     *out = (yk_trials){0};
     if (trained < min_trained || t->caller->keep_model ||
         !is_possible(t)) /* programs do not read estimates */
         return;
     const int rounds = plan_rounds(t, trained, &each);
-    getrusage(RUSAGE_SELF, &before);
     if (rounds < MIN_ROUNDS)
         return;
+    getrusage(RUSAGE_SELF, &before);
+    const clock_t began = clock();                               /* CPU time */
     run_trials(t, rounds, each, unit_of(t, trained, each), out); /* an error means: no estimates */
-    getrusage(RUSAGE_SELF, &after);
     out->peak_rss = (double)before.ru_maxrss * 1024.0;
-    out->cpu_seconds = cpu_seconds(&after) - cpu_seconds(&before);
+    out->cpu_seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
 }

@@ -12,7 +12,6 @@
 #include "train/setup.h"
 
 #include "base/log.h"
-#include "base/mem.h"
 #include "train/checkpoint_dir.h"
 #include <stdlib.h>
 #include <string.h>
