@@ -11,9 +11,8 @@
 #include "train/loop.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 #include "base/wait.h"
-#include "train/saver.h"
+#include "train/background.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -25,10 +24,8 @@ typedef struct {
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
     double stall;    /* seconds in which the server took it */
-    atomic_bool over;
-    yk_thread thread;
+    yk__background thread;
     yk_progress_state at;
-    yk__outcome outcome;
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
@@ -41,18 +38,14 @@ typedef struct {
     double servers_checked; /* when */
     yk__outcome paused;     /* of a snapshot that paused() finished or began */
     bool streams;
-
-    /* the workers of this process */
-    bool workers_started;
-    yk_thread thread;
-    atomic_bool workers_over;
-    yk__outcome workers;
+    yk__background workers; /* of this process */
 } chief;
 
 /* ---- snapshots ---- */
 
-static yk_status evaluate_and_save(chief *c)
+static yk_status evaluate_and_save(void *context)
 {
+    chief *c = context;
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
     const double began = yk_now();
@@ -72,14 +65,6 @@ static yk_status evaluate_and_save(chief *c)
     s->save_seconds = yk_now() - began - s->eval_seconds;
     s->cpu_seconds = yk__thread_seconds() - cpu;
     return st;
-}
-
-static void *snapshot_thread(void *context)
-{
-    chief *c = context;
-    yk__outcome_keep(&c->snapshot.outcome, evaluate_and_save(c));
-    atomic_store(&c->snapshot.over, true);
-    return NULL;
 }
 
 static yk_status make_cursor(chief *c, yk_progress_state *p)
@@ -144,29 +129,14 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
     return st;
 }
 
-/* The snapshot is evaluated and saved: reports it. */
-static yk_status finish(chief *c)
-{
-    yk__trainer *t = c->t;
-    snapshot *s = &c->snapshot;
-    release(s);
-    t->result->eval_seconds += s->eval_seconds;
-    t->result->checkpoint_seconds += s->save_seconds;
-    if (s->due.save)
-        t->save_cost = s->stall + s->cpu_seconds;
-    t->saving = false;
-    yk_status st = yk__outcome_raise(&s->outcome);
-    return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at, s->repeated);
-}
-
-/* All workers have left. The other processes wait for this one, and get heartbeats. */
+/* Sends heartbeats to the other processes while they wait for the snapshot. */
 static yk_status wait_for_snapshot(chief *c)
 {
     yk__trainer *t = c->t;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     double heartbeat_at = yk_now();
     yk_status st = YK_OK;
-    while (!st && !atomic_load(&c->snapshot.over)) {
+    while (!st && !atomic_load(&c->snapshot.thread.over)) {
         yk_wait_poll(&w);
         if (!yk_wait_is_check_due(&w) || yk_now() - heartbeat_at < t->plan->heartbeat_every)
             continue;
@@ -174,17 +144,34 @@ static yk_status wait_for_snapshot(chief *c)
         if (!(st = yk_server_alive(t->cluster.server)))
             st = yk_observer_alive(t->observer);
     }
-    yk_thread_join(&c->snapshot.thread);
     return st;
+}
+
+/* Waits until the snapshot is evaluated and saved, and reports it. */
+static yk_status finish(chief *c)
+{
+    yk__trainer *t = c->t;
+    snapshot *s = &c->snapshot;
+    const yk_status waited = wait_for_snapshot(c);
+    yk_status st = yk__background_join(&s->thread, YK_OK);
+    release(s);
+    t->result->eval_seconds += s->eval_seconds;
+    t->result->checkpoint_seconds += s->save_seconds;
+    if (s->due.save)
+        t->save_cost = s->stall + s->cpu_seconds;
+    t->saving = false;
+    if (!st && s->due.eval)
+        st = yk__finish_evaluation(t, &s->at, s->repeated);
+    return waited ? waited : st;
 }
 
 /* Evaluates and saves the snapshot that was taken, in the background. */
 static yk_status start_thread(chief *c)
 {
-    const int e = yk_thread_start(&c->snapshot.thread, snapshot_thread, c);
-    if (e)
+    yk_status st = yk__background_start(&c->snapshot.thread, evaluate_and_save, c, "the evaluation thread");
+    if (st)
         release(&c->snapshot);
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the evaluation thread: %s", strerror(e)) : YK_OK;
+    return st;
 }
 
 static yk_status start(chief *c)
@@ -220,11 +207,8 @@ static bool is_due(const chief *c)
 static yk_status poll_snapshot(chief *c, bool wait)
 {
     yk_status st = YK_OK;
-    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.over))) {
-        st = wait_for_snapshot(c);
-        const yk_status finished = finish(c);
-        st = st ? st : finished;
-    }
+    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.thread.over)))
+        st = finish(c);
     return !st && !c->snapshot.taken && is_due(c) ? start(c) : st;
 }
 
@@ -235,7 +219,7 @@ static yk_status poll_snapshot(chief *c, bool wait)
 static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.over))
+    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
         yk__outcome_keep(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
@@ -361,12 +345,9 @@ static yk_status on_tick(void *context)
 
 /* ---- the workers of this process ---- */
 
-static void *run_workers(void *context)
+static yk_status run_workers(void *trainer)
 {
-    chief *c = context;
-    yk__outcome_keep(&c->workers, yk_team_run(c->t->team, yk__train_worker, c->t));
-    atomic_store(&c->workers_over, true);
-    return NULL;
+    return yk_team_run(((yk__trainer *)trainer)->team, yk__train_worker, trainer);
 }
 
 /* Sends and receives for them. Returns their error, if they have ended with one. */
@@ -374,29 +355,17 @@ static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
     yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
-    return !st && atomic_load(&c->workers_over) ? yk__outcome_raise(&c->workers) : st;
-}
-
-static yk_status start_workers(chief *c)
-{
-    const int e = yk_thread_start(&c->thread, run_workers, c);
-    c->workers_started = e == 0;
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the worker threads: %s", strerror(e)) : YK_OK;
+    return !st && atomic_load(&c->workers.over) ? yk__outcome_raise(&c->workers.outcome) : st;
 }
 
 /* Returns the error of the server if there is one, else that of the workers. */
 static yk_status join_workers(chief *c, yk_status st)
 {
-    yk__outcome server;
-    if (!c->workers_started)
-        return st;
-    yk__outcome_keep(&server, st);
-    if (st) {
+    if (st && c->workers.started) {
         yk_remote_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
-    yk_thread_join(&c->thread);
-    return yk__outcome_raise(st ? &server : &c->workers);
+    return yk__background_join(&c->workers, st);
 }
 
 /* Until all workers of this process have left. */
@@ -404,7 +373,7 @@ static yk_status drive_workers(chief *c)
 {
     yk_wait w = yk_wait_begin(c->t->cluster.wait, HUGE_VAL);
     yk_status st = YK_OK;
-    while (!st && !atomic_load(&c->workers_over)) {
+    while (!st && !atomic_load(&c->workers.over)) {
         bool busy = false;
         st = pump(c, &busy);
         if (busy)
@@ -467,7 +436,7 @@ static yk_status serve(chief *c)
     if (!st && !(st = yk__outcome_raise(&c->paused)))
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken) {
-        yk_thread_join(&c->snapshot.thread);
+        st = yk__background_join(&c->snapshot.thread, st);
         release(&c->snapshot);
     }
     return st ? st : end_chief(c);
@@ -479,7 +448,7 @@ yk_status yk__serve(yk__trainer *t)
     chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
-    yk_status st = k->remote ? start_workers(&c) : YK_OK;
+    yk_status st = k->remote ? yk__background_start(&c.workers, run_workers, t, "the worker threads") : YK_OK;
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);
     return join_workers(&c, st);

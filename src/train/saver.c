@@ -4,31 +4,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/loop.h"
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static const double spare_bytes = 64e6; /* stay available after a copy was allocated */
-
-double yk__thread_seconds(void)
-{
-    struct timespec t;
-    if (!yk_clock_is_real())
-        return 0.0;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-void yk__outcome_keep(yk__outcome *o, yk_status st)
-{
-    o->st = st;
-    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
-}
-
-yk_status yk__outcome_raise(const yk__outcome *o)
-{
-    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
-}
 
 /* ---- the copy ---- */
 
@@ -97,15 +75,13 @@ void yk__saver_copy(yk__trainer *t, int me)
 
 /* ---- the thread ---- */
 
-static void *write_copy(void *trainer)
+static yk_status write_copy(void *trainer)
 {
     yk__trainer *t = trainer;
-    yk__saver *s = t->saver;
-    yk__outcome_keep(&s->outcome, yk__write_checkpoint(t, &s->arrays, &s->at));
+    yk_status st = yk__write_checkpoint(t, &t->saver->arrays, &t->saver->at);
     t->save_cost += yk__thread_seconds();
-    atomic_store(&s->failed, s->outcome.st != YK_OK);
     atomic_store(&t->saving, false);
-    return NULL;
+    return st;
 }
 
 yk_status yk__saver_start(yk__trainer *t)
@@ -113,23 +89,16 @@ yk_status yk__saver_start(yk__trainer *t)
     yk__saver *s = t->saver;
     s->copies = false;
     t->save_cost = yk_now() - s->began; /* the thread adds its own */
-    const int e = yk_thread_start(&s->thread, write_copy, t);
-    s->started = e == 0;
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the thread that writes checkpoints: %s", strerror(e))
-             : YK_OK;
+    return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
 }
 
 yk_status yk__saver_finish(yk__trainer *t, yk_status so_far)
 {
     yk__saver *s = t->saver;
-    if (s->started)
-        yk_thread_join(&s->thread);
-    s->started = false;
+    const yk_status st = yk__background_join(&s->thread, so_far);
     yk_free(s->at.cursor);
     s->at.cursor = NULL;
-    const bool failed = s->failed;
-    s->failed = false; /* the error is reported once */
-    return so_far || !failed ? so_far : yk__outcome_raise(&s->outcome);
+    return st;
 }
 
 void yk__saver_fini(yk__saver *s)

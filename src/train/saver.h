@@ -20,19 +20,8 @@
 #ifndef YK_TRAIN_SAVER_H
 #define YK_TRAIN_SAVER_H
 
-#include "base/sync.h"
+#include "train/background.h"
 #include "train/trainer.h"
-
-/* How a thread ended, for the thread that joins it. */
-typedef struct {
-    yk_status st;
-    char error[2048];
-} yk__outcome;
-
-void yk__outcome_keep(yk__outcome *o, yk_status st);
-yk_status yk__outcome_raise(const yk__outcome *o);
-
-double yk__thread_seconds(void); /* CPU time of this thread; 0 in a simulation */
 
 typedef struct yk__saver {
     yk_checkpoint_arrays arrays, from; /* the copy; the arrays of the store */
@@ -40,12 +29,9 @@ typedef struct yk__saver {
     bool refused;                      /* there is no memory for a copy */
     bool
         copies; /* from begin to start: the workers have to copy; otherwise the checkpoint is already written */
-    bool started; /* the thread is to be joined */
-    yk_thread thread;
+    yk__background thread; /* writes the copy */
     yk_progress_state at;
-    double began;       /* the barrier */
-    atomic_bool failed; /* written by the thread at its end: */
-    yk__outcome outcome;
+    double began; /* the barrier */
 } yk__saver;
 
 yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p); /* takes p->cursor */
@@ -59,7 +45,7 @@ void yk__saver_fini(yk__saver *s);
 /* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */
 static inline bool yk__saver_failed(const yk__saver *s)
 {
-    return atomic_load_explicit(&s->failed, memory_order_relaxed);
+    return s->thread.started && atomic_load(&s->thread.over) && s->thread.outcome.st;
 }
 
 #endif
