@@ -124,8 +124,6 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
         s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }
-    if (st)
-        release(s);
     return st;
 }
 
@@ -165,20 +163,14 @@ static yk_status finish(chief *c)
     return waited ? waited : st;
 }
 
-/* Evaluates and saves the snapshot that was taken, in the background. */
-static yk_status start_thread(chief *c)
+/* Evaluates and saves the snapshot in the background, unless taking it failed with `st`. */
+static yk_status start_thread(chief *c, yk_status st)
 {
-    yk_status st = yk__background_start(&c->snapshot.thread, evaluate_and_save, c, "the evaluation thread");
+    if (!st)
+        st = yk__background_start(&c->snapshot.thread, evaluate_and_save, c, "the evaluation thread");
     if (st)
         release(&c->snapshot);
     return st;
-}
-
-static yk_status start(chief *c)
-{
-    yk_status st = begin_snapshot(c, c->due, false);
-    c->due = (yk__due){0};
-    return st ? st : start_thread(c);
 }
 
 /* Before the first step: the first point of the curves. The chief still has all of the initial parameters. */
@@ -189,7 +181,7 @@ static yk_status start_initial(chief *c)
         return YK_OK;
     c->snapshot = (snapshot){
         .taken = true, .due = {.eval = true}, .parameters = true, .initial = true, .at = yk__progress_now(t)};
-    return start_thread(c);
+    return start_thread(c, YK_OK);
 }
 
 static void request(chief *c, yk__due due)
@@ -209,7 +201,11 @@ static yk_status poll_snapshot(chief *c, bool wait)
     yk_status st = YK_OK;
     if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.thread.over)))
         st = finish(c);
-    return !st && !c->snapshot.taken && is_due(c) ? start(c) : st;
+    if (st || c->snapshot.taken || !is_due(c))
+        return st;
+    const yk__due due = c->due;
+    c->due = (yk__due){0};
+    return start_thread(c, begin_snapshot(c, due, false));
 }
 
 /* ---- hooks of the server ---- */
@@ -345,11 +341,6 @@ static yk_status on_tick(void *context)
 
 /* ---- the workers of this process ---- */
 
-static yk_status run_workers(void *trainer)
-{
-    return yk_team_run(((yk__trainer *)trainer)->team, yk__train_worker, trainer);
-}
-
 /* Sends and receives for them. Returns their error, if they have ended with one. */
 static yk_status pump(void *context, bool *busy)
 {
@@ -404,10 +395,9 @@ static yk_status end_chief(chief *c)
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
         c, (yk__due){again || t->step != t->eval.last, again || later || t->step != t->save.last}, true);
-    if (!st && (st = yk_server_end(t->cluster.server))) /* the other servers are not needed any more */
-        release(&c->snapshot);
     if (!st)
-        st = start_thread(c);
+        st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
+    st = start_thread(c, st);
     return st ? st : poll_snapshot(c, true);
 }
 
@@ -448,7 +438,8 @@ yk_status yk__serve(yk__trainer *t)
     chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
-    yk_status st = k->remote ? yk__background_start(&c.workers, run_workers, t, "the worker threads") : YK_OK;
+    yk_status st =
+        k->remote ? yk__background_start(&c.workers, yk__run_workers, t, "the worker threads") : YK_OK;
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);
     return join_workers(&c, st);

@@ -113,8 +113,8 @@ static void limit_copies(yk_plan *p)
 yk_status yk__cluster_shape(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    shape mine = {.dim = dim > t->start.dim ? dim : t->start.dim,
+    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim, earlier = t->start.shape.dim;
+    shape mine = {.dim = dim > earlier ? dim : earlier,
                   .examples = t->train.examples,
                   .classes = t->train.classes,
                   .fields = t->train.fields,

@@ -89,8 +89,8 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
 {
     size_t given = (size_t)t->config->features;
     *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    if (t->train.kind == YK_ROWS_SPARSE && t->start.dim > *out)
-        *out = t->start.dim;
+    if (t->train.kind == YK_ROWS_SPARSE && t->start.shape.dim > *out)
+        *out = t->start.shape.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
         if (*out > given)
             return yk_fail(YK_EDATA,
@@ -134,23 +134,6 @@ yk_status yk__sort_keys(yk__trainer *t)
         t->model->bias_key = yk_keymap_id(&t->keymap, t->model->bias_key);
     st = yk_dataset_remap_keys(&t->train, &t->keymap);
     return st ? st : t->tested ? yk_dataset_remap_keys(&t->test, &t->keymap) : YK_OK;
-}
-
-float yk__mean_square(yk_dataset *d)
-{
-    yk_rows sample;
-    double sum = 0.0;
-    if (d->kind == YK_ROWS_SPARSE)
-        return 1.0f;
-    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
-        for (size_t i = 0; i < sample.n * sample.dim; i++) {
-            double x = sample.kind == YK_ROWS_U8 ? (double)sample.u8[i] * (double)sample.scale
-                                                 : (double)sample.f32[i];
-            sum += x * x / (double)(sample.n * sample.dim);
-        }
-    const bool known = sample.n > 0;
-    yk_rows_fini(&sample);
-    return known ? (float)sum : 1.0f;
 }
 
 /* ---- the feed ---- */

@@ -1,4 +1,5 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
+#include "train/loop.h"
 #include "train/setup.h"
 
 #include "base/log.h"
@@ -129,9 +130,7 @@ yk_status yk__describe(yk__trainer *t)
     d->examples = t->train.examples;
     d->weight_bytes = t->model->nparams * sizeof(float);
     d->gradient_bytes = t->model->sparse ? 0 : d->weight_bytes;
-    for (int g = 0; g < t->model->ngroups; g++)
-        d->state_bytes += yk_group_floats(&t->group[g].shape) * sizeof(float) *
-                          (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots;
+    d->state_bytes = yk__parameter_bytes(t) - d->weight_bytes;
     return YK_OK;
 }
 

@@ -42,7 +42,7 @@ static void summarize(yk__trainer *t)
 {
     yk_result *r = t->result;
     const double first_step = yk_observer_first_step(t->observer);
-    r->first_step_seconds = first_step > 0.0 ? first_step - t->process_started : 0.0;
+    r->first_step_seconds = first_step > 0.0 ? first_step - t->caller->started : 0.0;
     const double ended = t->ended > 0.0 ? t->ended : yk_now();
     r->seconds = t->training_started > 0.0 ? ended - t->training_started : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;

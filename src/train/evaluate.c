@@ -90,14 +90,13 @@ void yk__start_period(yk__trainer *t)
 yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated)
 {
     yk_result *r = t->result;
-    const int n = t->nevaluators;
-    yk_tally *tallies = yk_alloc((size_t)n, sizeof *tallies, "an evaluation");
-    if (!tallies)
-        return YK_ESYSTEM;
-    for (int i = 0; i < n; i++)
-        tallies[i] = t->evaluator[i].tally;
-    yk_status st = t->tested ? yk_score_make(tallies, n, &r->test) : YK_OK;
-    yk_free(tallies);
+    yk_tally all = {0};
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < t->nevaluators; i++)
+        st = yk_tally_merge(&all, &t->evaluator[i].tally);
+    if (!st && t->tested)
+        st = yk_score_make(&all, &r->test);
+    yk_tally_fini(&all);
     if (st)
         return st;
     r->tested = t->tested;

@@ -142,7 +142,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
     if (!st && tally.examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     if (!st && out)
-        st = yk_score_make(&tally, 1, out);
+        st = yk_score_make(&tally, out);
     yk_tally_fini(&tally);
     yk_free(o.p);
     yk_workspace_free(m->model, o.work);

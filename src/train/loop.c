@@ -416,7 +416,7 @@ static yk_status train_nothing(loop *w)
     return w->remote ? YK_OK : barrier_sync(w, (yk__due){true, true}, true);
 }
 
-yk_status yk__train_worker(void *trainer, int me)
+static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
     loop w = {.t = t,
@@ -445,4 +445,9 @@ yk_status yk__train_worker(void *trainer, int me)
         st = yk_store_finish(w.store, me);
     yk_phases_end(w.state->phases);
     return st;
+}
+
+yk_status yk__run_workers(void *trainer)
+{
+    return yk_team_run(((yk__trainer *)trainer)->team, train_worker, trainer);
 }

@@ -4,8 +4,8 @@
 
 #include "train/trainer.h"
 
-/* loop.c */
-yk_status yk__train_worker(void *trainer, int me);
+/* loop.c: the workers of this process, until the end of training */
+yk_status yk__run_workers(void *trainer);
 
 /* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);
@@ -15,6 +15,7 @@ void yk__schedule_init(yk__trainer *t);
 /* Whether the run has completed all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
  * and workers with a quorum, also end when no examples are left. */
 bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
+size_t yk__parameter_bytes(const yk__trainer *t); /* with the optimizer's state */
 bool yk__save_is_overdue(const yk__trainer *t);
 yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now);
 bool yk__is_due_async(yk__trainer *t, uint64_t done);     /* whether anything is due */

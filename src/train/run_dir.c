@@ -127,32 +127,30 @@ yk_status yk_run_dir_verify(const char *dir, const yk_lock *lock)
 
 yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
 {
-    char when[32];
+    char when[32], number[16] = "";
     const time_t now = time(NULL);
     struct tm tm;
-    *dir_out = out ? strdup(out) : NULL;
     if (out)
-        return *dir_out ? YK_OK : yk_fail_memory(strlen(out) + 1, "a path");
+        return (*dir_out = yk__path("%s", out)) ? YK_OK : YK_ESYSTEM;
+    *dir_out = NULL;
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
     yk_status st = yk_dir_make("runs");
-    for (int n = 1; !st; n++) {
-        char number[16] = "", *dir;
-        if (n > 1)
-            snprintf(number, sizeof number, "-%d", n);
-        if (asprintf(&dir, "runs/%.40s-%s-%d%s", name, when, (int)getpid(), number) < 0)
-            return yk_fail_memory(64, "a path");
+    for (int n = 2; !st && !*dir_out; n++) {
+        char *dir = yk__path("runs/%.40s-%s-%d%s", name, when, (int)getpid(), number);
+        snprintf(number, sizeof number, "-%d", n);
+        if (!dir)
+            return YK_ESYSTEM;
         const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
         if (made)
             st = yk_dir_sync("runs"); /* the new directory survives a power failure */
         else if (errno != EEXIST)
             st = yk_fail_path(dir, "cannot create the directory", errno);
-        if (made && !st) {
+        if (made && !st)
             *dir_out = dir;
-            return YK_OK;
-        }
-        free(dir);
+        else
+            free(dir);
     }
     return st;
 }

@@ -9,15 +9,13 @@
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
 static const double save_share = 0.01, save_seconds = 10.0;
 
-/* Estimates what the first checkpoint costs: all of it is copied and written, at 1 GB/s. */
-static double estimated_cost(const yk__trainer *t)
+size_t yk__parameter_bytes(const yk__trainer *t)
 {
-    double bytes = 0.0;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const yk_optim_rule *rule = yk_optim_rule_of(t->group[g].optim.kind);
-        bytes += 4.0 * (double)yk_group_floats(&t->model->group[g]) * (1.0 + rule->slots);
-    }
-    return bytes * 1e-9;
+    size_t floats = 0;
+    for (int g = 0; g < t->model->ngroups; g++)
+        floats += yk_group_floats(&t->model->group[g]) *
+                  (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
+    return floats * sizeof(float);
 }
 
 /* ---- asynchronous: steps until something is due ---- */
@@ -71,7 +69,7 @@ void yk__schedule_init(yk__trainer *t)
     t->eval.every = t->plan->eval_every;
     t->save.every = t->plan->checkpoint_every;
     t->saves_by_time = t->result->run_dir && !t->save.every;
-    t->save_cost = estimated_cost(t);
+    t->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     if (t->plan->synchronous)
         return;
     if (!t->eval.every)

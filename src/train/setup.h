@@ -18,7 +18,6 @@ yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of
 yk_status yk__columns_of(const yk__trainer *t, size_t *out);
 /* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
 yk_status yk__sort_keys(yk__trainer *t);
-float yk__mean_square(yk_dataset *d); /* of an input of dense data; 1 for sparse data */
 yk_status yk__make_feed(yk__trainer *t);
 
 /* warm_start.c */
@@ -37,6 +36,7 @@ yk_status yk__cluster_agree(yk__trainer *t);
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
 /* For --standardize channel: measures the channels. */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
+float yk__mean_square(yk_dataset *d);          /* of an input of dense data; 1 for sparse data */
 yk_status yk__set_bias_rates(yk__trainer *t);  /* --bias-lr, --bias-decay */
 yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
 

@@ -117,7 +117,7 @@ static yk_status make_model(yk__trainer *t)
         (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
         (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
-    t->result->load_seconds = yk_now() - t->process_started;
+    t->result->load_seconds = yk_now() - t->caller->started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
     if (net.standardize)
         t->data_check.large.size = 1.0;
@@ -303,7 +303,7 @@ static yk_status work(yk__trainer *t)
         serving->first = YK_PHASE_RECEIVING;
         yk_phases_begin(serving, 1);
     }
-    yk_status st = k->driven || k->server ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
+    yk_status st = k->driven || k->server ? yk__serve(t) : yk__run_workers(t);
     yk_phases_end(serving);
     if (!st && k->joined)
         yk_note("trained on %llu examples for this job", (unsigned long long)t->worker[0].examples);
@@ -327,12 +327,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
 {
     *out = (yk_result){.train_loss = (double)NAN};
     yk__saver saver = {0};
-    yk__trainer t = {.config = c,
-                     .plan = &out->plan,
-                     .caller = caller,
-                     .result = out,
-                     .saver = &saver,
-                     .process_started = caller->started};
+    yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);

@@ -108,14 +108,14 @@ typedef struct yk__trainer {
     /* what the run continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */
     struct {
-        char *path;             /* on the chief: the checkpoint to load; NULL: none */
-        yk_model_shape shape;   /* on the chief: of its model, or of the checkpoint that is resumed */
-        size_t dim;             /* the same; 0: none */
-        uint64_t step, earlier; /* step of the checkpoint; on all ranks: steps before this run */
-    } start;                    /* warm_start.c */
+        char *path; /* on the chief: the checkpoint to load; NULL: none */
+        yk_model_shape
+            shape;        /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
+        uint64_t earlier; /* on all ranks: steps before this run */
+    } start;              /* warm_start.c */
 
     /* times (base/clock.h) */
-    double process_started, training_started;
+    double training_started;
     double training_ended; /* the chief of servers: end of the last step; 0 on other ranks */
     double ended;          /* the loop; 0: not yet */
 

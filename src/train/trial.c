@@ -15,6 +15,7 @@
  * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
  * (watch/verdict_estimate.c).
  */
+#include "train/background.h"
 #include "train/loop.h"
 #include "train/saver.h"
 #include "train/setup.h"
@@ -99,20 +100,16 @@ static uint64_t next_unit(const trial *r, double *now_out)
     return s.examples;
 }
 
-/* Two threads: one trains (and starts the other workers), the other one reads the clock. */
-static yk_status train_or_time(void *context, int me)
+/* Reads the clock while the workers train in the background, and then stops them. */
+static void measure(trial *r)
 {
-    trial *r = context;
     double began, ended;
-    if (me)
-        return yk_team_run(r->trainer.team, yk__train_worker, &r->trainer);
     yk_sleep(warm_up * r->seconds);
     const uint64_t before = next_unit(r, &began);
     yk_sleep((1.0 - warm_up) * r->seconds);
     const uint64_t after = next_unit(r, &ended);
     r->rate = (double)(after - before) / (ended - began);
     __atomic_store_n(&r->stop, 1, __ATOMIC_RELAXED);
-    return YK_OK;
 }
 
 /* A trial continues after the steps of the run: learning rates, and how long copies live, depend on them. */
@@ -124,21 +121,23 @@ static uint64_t steps_so_far(const yk__trainer *t, const yk_plan *plan)
 
 static yk_status try_change(const yk__trainer *t, int change, double seconds, uint64_t unit, double *rate_out)
 {
+    yk__background training;
     trial *r = yk_alloc(1, sizeof *r, "a trial");
-    yk_team *two = NULL;
-    yk_status st = r ? yk_team_create(2, &two) : YK_ESYSTEM;
+    if (!r)
+        return YK_ESYSTEM;
+    set_up(t, change, r);
+    r->seconds = seconds;
+    r->unit = unit;
+    yk_status st = yk__create_workers(&r->trainer);
     if (!st) {
-        set_up(t, change, r);
-        r->seconds = seconds;
-        r->unit = unit;
-        if (!(st = yk__create_workers(&r->trainer))) {
-            yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
-            st = yk_team_run(two, train_or_time, r);
-        }
-        yk__free_workers(&r->trainer);
-        *rate_out = r->rate;
+        yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
+        st = yk__background_start(&training, yk__run_workers, &r->trainer, "the workers of a trial");
+        if (!st)
+            measure(r);
+        st = yk__background_join(&training, st);
     }
-    yk_team_free(two);
+    yk__free_workers(&r->trainer);
+    *rate_out = r->rate;
     yk_free(r);
     return st;
 }
@@ -148,15 +147,9 @@ static yk_status try_change(const yk__trainer *t, int change, double seconds, ui
 static bool is_possible(const yk__trainer *t)
 {
     const bool single = t->cluster.role == YK__SINGLE;
-    size_t bytes = 0;
-    bool keyed = false;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        bytes += sizeof(float) * yk_group_floats(&t->model->group[g]) *
-                 (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
-        keyed |= t->model->group[g].keyed;
-    }
-    return (single || !keyed) && t->cluster.role != YK__SERVER && t->train.rows && t->train.rows->n &&
-           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
+    const size_t bytes = yk__parameter_bytes(t);
+    return (single || !yk_model_keys(t->model)) && t->cluster.role != YK__SERVER && t->train.rows &&
+           t->train.rows->n && bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
            4.0 * (double)bytes < yk_memory_available("/proc", "/sys") && !yk__thread_clock;
 }
 
@@ -167,17 +160,19 @@ static bool is_tried(const yk__trainer *t, int change)
            (single && change == YK_CHANGE_ASYNC && t->plan->synchronous && t->plan->workers > 1);
 }
 
-/* Sets the seconds of one trial, and returns the number of rounds that there is time for. */
-static int plan_rounds(const yk__trainer *t, double trained, double *each_out)
+/* Returns the number of rounds that there is time for. *each_out: seconds of one trial. *unit_out: an epoch, if the measured part
+ * of a trial has one; otherwise a step. */
+static int plan_rounds(const yk__trainer *t, double trained, double *each_out, uint64_t *unit_out)
 {
     yk_phases_sample all;
     int trials = 0;
     for (int k = 0; k < TRIALS; k++)
         trials += is_tried(t, k);
     yk_phases_read_all(t->phases, t->local_workers, &all);
-    const double steps = (double)all.steps / t->local_workers,
+    const double steps = (double)all.steps / t->local_workers, rate = (double)all.examples / trained,
                  seconds = fmin(max_share * trained, max_seconds);
     *each_out = steps > 0.0 ? fmax(shortest, STEPS * trained / steps) : (double)INFINITY;
+    *unit_out = rate * (1.0 - warm_up) * *each_out > (double)t->train.rows->n ? t->train.rows->n : 1;
     return (int)fmin(seconds / (*each_out * trials), MAX_ROUNDS);
 }
 
@@ -186,15 +181,6 @@ static double upper_quartile(double *x, int n)
 {
     yk__sort(x, n);
     return x[n - 1 - n / 4];
-}
-
-/* An epoch, if the measured part of a trial has one; otherwise a step. */
-static uint64_t unit_of(const yk__trainer *t, double trained, double each)
-{
-    yk_phases_sample all;
-    yk_phases_read_all(t->phases, t->local_workers, &all);
-    const double rate = trained > 0.0 ? (double)all.examples / trained : 0.0;
-    return rate * (1.0 - warm_up) * each > (double)t->train.rows->n ? t->train.rows->n : 1;
 }
 
 static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint64_t unit, yk_trials *out)
@@ -228,16 +214,17 @@ void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
 {
     struct rusage before;
     double each;
+    uint64_t unit;
     *out = (yk_trials){0};
     if (trained < min_trained || t->caller->keep_model ||
         !is_possible(t)) /* programs do not read estimates */
         return;
-    const int rounds = plan_rounds(t, trained, &each);
+    const int rounds = plan_rounds(t, trained, &each, &unit);
     if (rounds < MIN_ROUNDS)
         return;
     getrusage(RUSAGE_SELF, &before);
-    const clock_t began = clock();                               /* CPU time */
-    run_trials(t, rounds, each, unit_of(t, trained, each), out); /* an error means: no estimates */
+    const clock_t began = clock();          /* CPU time */
+    run_trials(t, rounds, each, unit, out); /* an error means: no estimates */
     out->peak_rss = (double)before.ru_maxrss * 1024.0;
     out->cpu_seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
 }
