@@ -410,12 +410,6 @@ static yk_status evaluate_start(loop *w)
     return yk__barrier(t, w->me);
 }
 
-/* The run was resumed after its last step: it is only evaluated. Servers do that without workers. */
-static yk_status train_nothing(loop *w)
-{
-    return w->remote ? YK_OK : barrier_sync(w, (yk__due){true, true}, true);
-}
-
 static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
@@ -438,9 +432,12 @@ static yk_status train_worker(void *trainer, int me)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const bool nothing = yk__is_done(t, w.done, w.epoch) && (t->plan->lockstep || w.remote);
-    yk_status st = nothing ? train_nothing(&w) : evaluate_start(&w);
-    if (!st && !nothing)
+    yk_status st = YK_OK;
+    if (!nothing && !(st = evaluate_start(&w)))
         st = train(&w);
+    else if (nothing &&
+             !w.remote) /* resumed after the last step: only evaluates; servers do that themselves */
+        st = barrier_sync(&w, (yk__due){true, true}, true);
     if (!st && w.remote)
         st = yk_store_finish(w.store, me);
     yk_phases_end(w.state->phases);

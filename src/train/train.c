@@ -161,13 +161,6 @@ static yk_local_config store_config(const yk__trainer *t)
     return c;
 }
 
-/* Creates the parameters of this process: all of them, or its shard. */
-static yk_status make_parameters(yk__trainer *t)
-{
-    const yk_local_config whole = store_config(t);
-    return t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
-}
-
 /* Creates the store that workers train on, once the first step is known. */
 static yk_status make_store(yk__trainer *t)
 {
@@ -230,7 +223,11 @@ static yk_status create_workers(yk__trainer *t)
     yk_status st = yk_team_create(t->local_workers, &t->team);
     if (!st && !(t->phases = yk_alloc(threads, sizeof *t->phases, "time measurements")))
         st = YK_ESYSTEM;
-    if (st || (st = make_parameters(t)) || (st = yk__make_feed(t)) || (st = make_workers(t)))
+    if (st)
+        return st;
+    const yk_local_config whole = store_config(t);
+    st = t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
+    if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
         return st;
     return init_parameters(t);
 }

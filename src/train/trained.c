@@ -73,18 +73,19 @@ yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
     const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
     if (!text)
         return YK_OK;
-    char *end;
-    const long version = strtol(text, &end, 10);
-    if (end == text || *end || version < 0)
+    uint64_t version;
+    const char *end = yk_digits(text, UINT64_MAX, &version);
+    if (!end || *end)
         return yk_fail(YK_EDATA,
                        "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
                        "the file was not written by yoke",
                        path, text);
     if (version > YK__MODEL_FORMAT)
-        return yk_fail(YK_EDATA,
-                       "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
-                       "up to %d: use that version of yoke, or a newer one",
-                       path, version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
+        return yk_fail(
+            YK_EDATA,
+            "%s: format version %llu, written by yoke %.20s; this is yoke %s, which reads versions "
+            "up to %d: use that version of yoke, or a newer one",
+            path, (unsigned long long)version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
     return YK_OK;
 }
 
