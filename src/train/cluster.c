@@ -1,19 +1,17 @@
 #include "train/cluster.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/numa.h"
 #include "base/number.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- roles ---- */
 
@@ -170,7 +168,7 @@ yk_status yk__cluster_start(yk__trainer *t)
         return YK_OK;
     }
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
-                                       .stop = t->stop,
+                                       .stop = t->caller->stop,
                                        .alive = t->caller->stage ? report_alive : NULL,
                                        .context = t,
                                        .end_process = t->caller->end_process};
@@ -270,7 +268,7 @@ static yk_status make_client(yk__trainer *t)
                           .heartbeat_every = t->plan->heartbeat_every,
                           .wait = k->wait,
                           .phases = t->phases,
-                          .leave = k->joined ? t->stop : NULL};
+                          .leave = k->joined ? t->caller->stop : NULL};
     for (int g = 0; g < c.ngroups; g++) {
         c.group[g] = t->model->group[g];
         c.arrays[g] = t->plan->local_steps || t->plan->copy_lifetime
