@@ -41,7 +41,7 @@ void yk_child_catch_signals(void)
 }
 
 /* In the child, after the fork: only async-signal-safe calls. */
-static void exec_self(const char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
+static void exec_self(char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
 {
     int null = open("/dev/null", O_RDONLY);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -49,11 +49,11 @@ static void exec_self(const char *const *argv, int out, int log, pid_t parent, c
         dup2(log, STDERR_FILENO) < 0)
         _exit(127);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execv("/proc/self/exe", (char *const *)argv);
+    execv("/proc/self/exe", argv);
     _exit(127);
 }
 
-static yk_status start(const char *const *argv, int out, int log)
+static yk_status start(char *const *argv, int out, int log)
 {
     sigset_t block, before;
     sigemptyset(&block);
@@ -112,8 +112,8 @@ static yk_status follow(int fd, void (*tick)(void *), void *context, yk_child *c
     return st;
 }
 
-yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
-                       void (*tick)(void *), void *context, yk_child *out)
+yk_status yk_child_run(char *const *argv, const char *dir, const char *log, bool append, void (*tick)(void *),
+                       void *context, yk_child *out)
 {
     *out = (yk_child){0};
     const double start_time = yk_now();

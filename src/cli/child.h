@@ -1,8 +1,9 @@
-/* Runs this program as a child, for yoke sweep, which runs yoke train and yoke report.
+/* Runs this program as a child, for yoke sweep, which runs yoke train.
  *
  * Example:
  *     yk_child_catch_signals(); // SIGINT and SIGTERM set yk_cli_stop and are passed on to the child
- *     const char *argv[] = {"yoke", "train", "--json", NULL};
+ *     static char yoke[] = "yoke", train[] = "train", json[] = "--json";
+ *     char *const argv[] = {yoke, train, json, NULL};
  *     yk_child c;
  *     yk_status st = yk_child_run(argv, "run", "log.txt", false, NULL, NULL, &c);
  *     if (!st)
@@ -32,8 +33,8 @@ void yk_child_catch_signals(void);
 
 /* The log is DIR/LOG (base/dir.h). tick(context) is called about four times a second; `tick` may be NULL. YK_ESTOP: a
  * signal arrived before the child was started. */
-yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
-                       void (*tick)(void *), void *context, yk_child *out);
+yk_status yk_child_run(char *const *argv, const char *dir, const char *log, bool append, void (*tick)(void *),
+                       void *context, yk_child *out);
 void yk_child_fini(yk_child *c);
 
 /* Why a child failed: the last error in its log, without "yoke: error: ", or else the error in its JSON output, or else the last

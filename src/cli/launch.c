@@ -229,13 +229,11 @@ static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, 
 }
 
 /* Runs the job once. */
-static outcome attempt(const job *j, int64_t number, bool *connected)
+static outcome attempt(job *j, int64_t number, bool *connected)
 {
     char text[320];
-    yk_argv w = j->command; /* shallow */
-    if (number > 0 && !j->config->resume)
-        w.arg[w.n++] = (char *)"--resume";
-    w.arg[w.n] = NULL;
+    if (number == 1 && !j->config->resume)
+        yk_argv_add(&j->command, "--resume");
     if (truncate(j->ended, 0))
         return (outcome){.restartable = false,
                          .exit = yk_cli_exit(yk_fail(YK_ESYSTEM, "%s: %s", j->ended, strerror(errno))),
@@ -247,7 +245,7 @@ static outcome attempt(const job *j, int64_t number, bool *connected)
     yk_output_filter filter = {.ended = -1};
     yk_limits before, after;
     yk_cgroup_limits("/proc", "/sys", &before);
-    const pid_t pid = start(&w, j->directory.path, &filter);
+    const pid_t pid = start(&j->command, j->directory.path, &filter);
     if (pid < 0)
         return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
                          ""};
@@ -408,7 +406,7 @@ static yk_status prepare(job *j, int argc, char **argv)
 }
 
 /* Runs the job, restarts it as --restarts allows, and returns the exit status. */
-static int run(const job *j)
+static int run(job *j)
 {
     const int64_t max = j->config->restarts;
     bool connected = false;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "lib/internal.h"
 #include "sweep/dir.h"
 #include "train/checkpoint.h"
 #include "train/run_dir.h"
@@ -93,54 +94,28 @@ static void report_done(const yk_sweep *s, size_t i)
 
 /* ---- one run ---- */
 
-/* {"yoke", "train", options of the run..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
-static const char **command_of(const yk_sweep_run *run, const char *out, bool resume)
+static yk_status make_command(const yk_sweep_run *run, const char *directory, bool resume, yk_argv *a)
 {
-    size_t n = 0, k = 0;
-    while (run->argument[n])
-        n++;
-    const char **argv = calloc(n + 6, sizeof *argv);
-    if (!argv)
-        return NULL;
-    argv[k++] = "yoke";
-    argv[k++] = "train";
-    for (size_t i = 0; i < n; i++)
-        argv[k++] = run->argument[i];
-    argv[k++] = out;
-    argv[k++] = "--json";
+    yk_argv_add(a, "yoke");
+    yk_argv_add(a, "train");
+    for (size_t i = 0; run->argument[i]; i++)
+        yk_argv_add(a, "%s", run->argument[i]);
+    yk_argv_add(a, "--out=%s", directory);
+    yk_argv_add(a, "--json");
     if (resume)
-        argv[k++] = "--resume";
-    return argv;
+        yk_argv_add(a, "--resume");
+    return a->status;
 }
 
-/* Loads summary.json of the run. If there is none, writes it from the last line of stdout. */
-static yk_status read_summary(const char *directory, const yk_child *child, json_t **out)
+/* Loads summary.json of the run; NULL: there is none. */
+static yk_status read_summary(const char *directory, json_t **out)
 {
-    static const char name[] = "summary.json";
     char *file;
-    if (asprintf(&file, "%s/%s", directory, name) < 0)
+    if (asprintf(&file, "%s/summary.json", directory) < 0)
         return yk_fail_memory(strlen(directory), "a path");
     *out = json_load_file(file, 0, NULL);
     free(file);
-    if (*out)
-        return YK_OK;
-    size_t n = child->size;
-    while (n > 0 && child->text[n - 1] == '\n')
-        n--;
-    const char *end = child->text + n, *begin = memrchr(child->text, '\n', n);
-    begin = memchr(begin ? begin : child->text, '{', (size_t)(end - (begin ? begin : child->text)));
-    *out = begin ? json_loadb(begin, (size_t)(end - begin), 0, NULL) : NULL;
-    if (!json_is_object(*out)) {
-        json_decref(*out);
-        *out = NULL;
-        return YK_OK;
-    }
-    yk_file *f;
-    yk_status st = yk_file_create_in(directory, name, &f);
-    if (st)
-        return st;
-    yk_file_write(f, begin, (size_t)(end - begin));
-    return yk_file_close(f, yk_file_print(f, "\n"));
+    return YK_OK;
 }
 
 static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
@@ -171,13 +146,10 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
 static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory, const char *log)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    char *out;
-    if (asprintf(&out, "--out=%s", directory) < 0)
-        return yk_fail_memory(strlen(directory), "a path");
-    const char **argv = command_of(run, out, resume);
+    yk_argv command = {0};
     yk_child child = {0};
     json_t *summary = NULL;
-    yk_status st = argv ? YK_OK : yk_fail_memory(256, "a command line");
+    yk_status st = make_command(run, directory, resume, &command);
     s->at = i;
     s->began = yk_now();
     if (s->plan.file.drop_models)
@@ -185,25 +157,24 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     if (!st)
         st = yk_remove_in(directory, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = yk_child_run(argv, directory, "log.txt", resume, tick, s, &child);
+        st = yk_child_run(command.arg, directory, "log.txt", resume, tick, s, &child);
     yk_progress_end();
     if (!st && child.status == 0)
-        st = read_summary(directory, &child, &summary);
-    if (st) {
-        json_decref(summary);
-    } else if (summary) {
+        st = read_summary(directory, &summary);
+    /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
+    const bool stopped = yk_cli_stop && (child.status == 0 || child.status > 128);
+    if (!st && summary) {
         yk_sweep_result_take(&s->result[i], summary);
         s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
             s->took[i] = child.seconds;
             report_done(s, i);
         }
-    } else if (!(yk_cli_stop && child.status > 128)) { /* a run killed by a second Ctrl-C has not failed */
+    } else if (!st && !stopped) {
         st = record_failure(s, i, &child, log);
     }
     yk_child_fini(&child);
-    free(argv);
-    free(out);
+    yk_argv_fini(&command);
     return st;
 }
 

@@ -21,6 +21,7 @@
 #include <math.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,41 +96,53 @@ static yk_status find_program(char out[PATH_MAX])
         "set YOKE_PROGRAM to its path");
 }
 
-/* {"yoke", "train", "--model=softmax", ..., NULL} */
-static yk_status make_words(const job *j, char ***out)
+void yk_argv_add(yk_argv *a, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    if (a->status || (a->status = YK_RESERVE(a->arg, a->cap, a->n + 2, "a command line")))
+        return;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) {
+        text = NULL;
+        a->status = yk_fail_memory(strlen(format), "a command line");
+    }
+    va_end(args);
+    a->arg[a->n] = text;
+    a->n += text != NULL;
+    a->arg[a->n] = NULL;
+}
+
+void yk_argv_fini(yk_argv *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        free(a->arg[i]);
+    free(a->arg);
+    *a = (yk_argv){0};
+}
+
+/* yoke train --model=softmax ... */
+static yk_status make_command(const job *j, yk_argv *a)
 {
     const yoke_options *o = j->t->options;
-    char **w = calloc(o->n + 8, sizeof *w);
-    size_t n = 0;
-    bool ok = w;
-    if (!w)
-        return yk_fail_memory(o->n * sizeof *w, "a command line");
-    ok &= (w[n++] = strdup("yoke")) != NULL;
-    ok &= (w[n++] = strdup("train")) != NULL;
+    yk_argv_add(a, "yoke");
+    yk_argv_add(a, "train");
     for (size_t i = 0; i < o->n; i++) {
         const char *name = o->setting[i].name ? o->setting[i].name : "config", *value = o->setting[i].value;
         const yk_option *option = yk_option_find(name);
         if (option->kind != YK_OPT_FLAG)
-            ok &= asprintf(&w[n++], "--%s=%s", name, value) >= 0;
+            yk_argv_add(a, "--%s=%s", name, value);
         else if (strcmp(value, "false"))
-            ok &= asprintf(&w[n++], "--%s", name) >= 0;
+            yk_argv_add(a, "--%s", name);
     }
     if (j->run_dir && !yoke_options_get(o, "out"))
-        ok &= asprintf(&w[n++], "--out=%s", j->run_dir) >= 0;
+        yk_argv_add(a, "--out=%s", j->run_dir);
     if (j->t->data)
-        ok &= asprintf(&w[n++], "--data=%s", j->t->data->spec) >= 0;
+        yk_argv_add(a, "--data=%s", j->t->data->spec);
     if (j->t->test)
-        ok &= asprintf(&w[n++], "--test=%s", j->t->test->spec) >= 0;
-    ok &= (w[n++] = strdup("--json")) != NULL;
-    *out = w;
-    return ok ? YK_OK : yk_fail_memory(n * PATH_MAX, "a command line");
-}
-
-static void free_words(char **w)
-{
-    for (char **at = w; at && *at; at++)
-        free(*at);
-    free(w);
+        yk_argv_add(a, "--test=%s", j->t->test->spec);
+    yk_argv_add(a, "--json");
+    return a->status;
 }
 
 /* The environment of this process and YK_PARENT; the strings are borrowed. */
@@ -147,7 +160,7 @@ static char **make_environment(char parent[static 32])
     return all;
 }
 
-static yk_status start(job *j, const char *program, char **words, pid_t *pid_out)
+static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
 {
     int out[2] = {-1, -1}, err[2] = {-1, -1};
     char parent[32], **environment = make_environment(parent);
@@ -169,7 +182,7 @@ static yk_status start(job *j, const char *program, char **words, pid_t *pid_out
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int e = posix_spawn(pid_out, program, &actions, &attributes, words, environment);
+    const int e = posix_spawn(pid_out, program, &actions, &attributes, command->arg, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
@@ -363,7 +376,8 @@ static void finish(job *j)
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
     job j = {.t = t, .out = {.fd = -1}, .err = {.fd = -1}};
-    char program[PATH_MAX], **words = NULL;
+    char program[PATH_MAX];
+    yk_argv command = {0};
     pid_t pid;
     int status = 0;
     yk_limits limits;
@@ -378,14 +392,14 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     free(path);
     st = find_program(program);
     if (!st)
-        st = make_words(&j, &words);
+        st = make_command(&j, &command);
     if (!st)
-        st = start(&j, program, words, &pid);
+        st = start(&j, program, &command, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
         st = judge(&j, status, &limits);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
-    free_words(words);
+    yk_argv_fini(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
     finish(&j);

@@ -63,6 +63,16 @@ yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
 #define YK_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* if the environment has no PATH */
 
+/* The arguments of a program. The first error is kept: one check of `status` at the end is enough. */
+typedef struct {
+    char **arg; /* [n] owned, then NULL */
+    size_t n, cap;
+    yk_status status;
+} yk_argv;
+
+void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void yk_argv_fini(yk_argv *a);
+
 /* The first executable file of that name. */
 bool yk_find_in_path(const char *name, char out[static PATH_MAX]);
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out);
