@@ -2,7 +2,7 @@
 #ifndef YK_CLI_CLI_H
 #define YK_CLI_CLI_H
 
-#include "base/status.h"
+#include "base/json.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <yoke.h>
@@ -26,5 +26,6 @@ int yk_cli_fail(const yoke_error *error); /* the same for an error of the librar
 
 /* Flushes stdout. YK_ESYSTEM: the results, or a part of them, could not be written. */
 yk_status yk_cli_flush(void);
+yk_status yk_cli_print_json(yk_json *j); /* one line, then flushes; j is empty afterwards */
 
 #endif

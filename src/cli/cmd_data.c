@@ -146,7 +146,7 @@ static yk_status print_written_json(const arguments *a, const yk_export_stats *e
                  {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
     YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
     yk_json_end(&j);
-    return yk_json_print(&j);
+    return yk_cli_print_json(&j);
 }
 
 static yk_status print_written(const arguments *a, const yk_source *s, const yk_export_stats *e,

@@ -81,6 +81,16 @@ yk_status yk_cli_flush(void)
                : YK_OK;
 }
 
+yk_status yk_cli_print_json(yk_json *j)
+{
+    char *line = yk_json_take(j);
+    if (!line)
+        return yk_fail_memory(4096, "the results");
+    puts(line);
+    free(line);
+    return yk_cli_flush();
+}
+
 /* Instead of that of the C library, in MPI, too: cli/mpi_exit.h. */
 __attribute__((visibility("default"))) void _exit(int status)
 {

@@ -4,7 +4,6 @@
 #include "lib/show_model.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define BARS          16
 #define BAR_WIDTH     40
@@ -317,16 +316,6 @@ static void features(yk_json *j, const yk_inspection *i)
     yk_json_end(j);
 }
 
-yk_status yk_json_print(yk_json *j)
-{
-    char *line = yk_json_take(j);
-    if (!line)
-        return yk_fail_memory(4096, "the results");
-    printf("%s\n", line);
-    free(line);
-    return yk_cli_flush();
-}
-
 static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
 {
     static const char *const kind[] = {"u8", "f32", "sparse"};
@@ -374,5 +363,5 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
         record(j, &i->first, r);
     yk_json_end(j);
     yk_json_end(j);
-    return yk_json_print(j);
+    return yk_cli_print_json(j);
 }
