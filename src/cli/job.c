@@ -26,21 +26,11 @@ bool yk_job_is_process(void)
 bool yk_job_wanted(const yoke_options *options)
 {
     yk_config c;
-    bool wanted = yk_comm_expected() > 0;
-    if (!wanted && !yk_options_resolve(options, true, &c))
-        wanted = yk_launch_wanted(&c);
-    if (yk_comm_expected() == 0)
-        yk_config_fini(&c);
+    if (yk_job_is_process())
+        return true;
+    const bool wanted = !yk_options_resolve(options, true, &c) && yk_launch_wanted(&c);
+    yk_config_fini(&c);
     return wanted;
-}
-
-/* Called before anything is loaded or launched. In a job of several processes the launcher checks the lock, and the chief
- * takes it. */
-static yk_status check_run_dir(const yk_config *c)
-{
-    const bool writes =
-        c->out && strcmp(c->out, "none") && !c->join && !c->dry_run && yk_comm_expected() == 0;
-    return writes ? yk_run_dir_check(c->out) : YK_OK;
 }
 
 /* ---- results ---- */
@@ -140,10 +130,11 @@ int yk_job(const yoke_options *options, int argc, char **argv)
         yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !yoke_options_get(options, "join"));
     yk_status st = yk_options_resolve(options, silent, &config);
     const bool launch = !st && yk_launch_wanted(&config);
-    if (launch && !config.join)
+    if (launch && !config.join) {
         st = yk_config_check(&config); /* once, not by every process */
-    if (!st)
-        st = check_run_dir(&config);
+        if (!st && config.out && strcmp(config.out, "none") && !config.dry_run)
+            st = yk_run_dir_check(config.out); /* the chief takes the lock */
+    }
     if (st) {
         yk_result none = {0};
         return leave(&config, &none, st);

@@ -175,13 +175,8 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
     }
 }
 
-static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths,
-                            yk_argv *w)
+static void add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths, yk_argv *w)
 {
-    int64_t n;
-    yk_status st = yk_job_processes(c, &n);
-    if (st)
-        return st;
     yk_argv_add(w, "%s", mpirun->path);
     if (mpirun->mpi == YK_MPI_OPEN_MPI)
         add_open_mpi(c, paths, w);
@@ -189,11 +184,10 @@ static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const y
         add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
     if (c->mpi_options)
         add_all(w, c->mpi_options);
-    if (n) {
+    if (paths->processes) {
         yk_argv_add(w, "-n");
-        yk_argv_add(w, "%lld", (long long)n);
+        yk_argv_add(w, "%lld", (long long)paths->processes);
     }
-    return YK_OK;
 }
 
 /* ---- the command line ---- */
@@ -212,8 +206,9 @@ static yk_status add_this_program(yk_argv *w)
 yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
                          const yk_job_paths *paths, yk_argv *out)
 {
-    yk_status st = add_mpirun(c, mpirun, paths, out);
-    if (st || (st = add_this_program(out)))
+    add_mpirun(c, mpirun, paths, out);
+    const yk_status st = add_this_program(out);
+    if (st)
         return st;
     for (int i = 1; i < argc; i++)
         yk_argv_add(out, "%s", argv[i]);

@@ -31,6 +31,7 @@ typedef struct {
     const char *out;         /* the run directory */
     const char *name_server; /* the address of the name server, or "file:" and a file with it; NULL: none */
     const yk_plan *plan;
+    int64_t processes; /* 0: mpirun takes the number from the hostfile */
 } yk_job_paths;
 
 yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
