@@ -20,6 +20,9 @@ extern double yk_cli_started;
 extern volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
+/* From now on, SIGINT and SIGTERM set yk_cli_stop. A second one ends the program immediately. */
+void yk_cli_catch_signals(void);
+
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);
 int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */

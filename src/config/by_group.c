@@ -49,17 +49,22 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
     return st;
 }
 
-/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
+void yk_real_text(double x, char *out, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, x);
+        if (strtod(out, NULL) == x)
+            return;
+    }
+}
+
 static void add_number(char *out, size_t size, const char *name, double x)
 {
     const size_t n = strlen(out);
-    for (int digits = 1; !isnan(x) && digits <= 17; digits++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.*g", digits, x);
+    char text[32];
+    yk_real_text(x, text, sizeof text);
+    if (!isnan(x))
         snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, text);
-        if (strtod(text, NULL) == x)
-            return;
-    }
 }
 
 void yk_by_group_text(const yk_by_group *g, char *out, size_t size)

@@ -26,6 +26,9 @@ typedef struct {
 /* A number, or a list of them. YK_EUSAGE with the reason; the caller adds the name of the option. */
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, yk_by_group *out);
 
+/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
+void yk_real_text(double x, char *out, size_t size);
+
 /* The text of the same values; "": none were given. */
 void yk_by_group_text(const yk_by_group *g, char *out, size_t size);
 
