@@ -121,14 +121,9 @@ static yk_status read_summary(const char *directory, json_t **out)
 static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
 {
     yk_sweep_result *r = &s->result[i];
-    char *error = yk_child_last_error(child, log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
-                 child->status > 128 ? child->status - 128 : child->status,
-                 *child->killed ? child->killed
-                 : error        ? error
-                                : "") < 0)
+                 child->status > 128 ? child->status - 128 : child->status, child->error) < 0)
         r->problem = NULL;
-    free(error);
     r->state = YK_SWEEP_FAILED;
     yk_progress_end();
     yk_warn("run %zu of %zu: %s failed: %s (log: %s)", i + 1, s->plan.nruns, s->plan.run[i].label,
@@ -173,7 +168,6 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     } else if (!st && !stopped) {
         st = record_failure(s, i, &child, log);
     }
-    yk_child_fini(&child);
     yk_argv_fini(&command);
     return st;
 }

@@ -1,7 +1,7 @@
 /* Jobs of several processes: runs the program `yoke` as a child with the same options.
  *
  *     stderr of the child    ->  log; its last error becomes the error of yoke_train()
- *     stdout, the last line  ->  the summary
+ *     stdout, the last line  ->  the summary (a file in memory)
  *     RUN/metrics.jsonl      ->  progress and metrics, as they are written
  *     cancel                 ->  SIGINT to the child
  *
@@ -25,24 +25,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* A pipe from the child, read by lines. */
-typedef struct {
-    int fd;
-    char *text; /* an incomplete line */
-    size_t n, cap;
-} stream;
-
 typedef struct {
     const yoke_training *t;
-    stream out, err;
-    char *last;       /* last line of stdout */
-    char error[2048]; /* last error on stderr */
+    FILE *out;        /* stdout, a file in memory */
+    int err;          /* stderr, a pipe; -1: closed */
+    char *text;       /* an incomplete line of stderr */
+    size_t n, cap;    /* its bytes */
+    char error[2048]; /* the last error on stderr */
     char *run_dir;    /* NULL: none */
     FILE *metrics;    /* RUN/metrics.jsonl; NULL: it does not exist yet */
     long skip;        /* its size before this job, if the run is resumed */
@@ -162,22 +158,20 @@ static char **make_environment(char parent[static 32])
 
 static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
 {
-    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    int err[2];
     char parent[32], **environment = make_environment(parent);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
-    if (!environment || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
+    const int out = memfd_create("stdout", MFD_CLOEXEC);
+    j->out = out >= 0 ? fdopen(out, "r") : NULL;
+    if (!environment || !j->out || pipe2(err, O_CLOEXEC)) {
         free(environment);
-        if (out[0] >= 0) {
-            close(out[0]);
-            close(out[1]);
-        }
         return yk_fail(YK_ESYSTEM, "cannot create pipes for %s: %s", program, strerror(errno));
     }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
@@ -186,10 +180,8 @@ static yk_status start(job *j, const char *program, const yk_argv *command, pid_
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
-    close(out[1]);
     close(err[1]);
-    j->out.fd = out[0];
-    j->err.fd = err[0];
+    j->err = err[0];
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
@@ -208,37 +200,45 @@ static void handle_error_line(job *j, const char *line)
         yk_note("%s", line);
 }
 
-static void handle_result_line(job *j, const char *line)
+/* Reads available lines of stderr; closes it at its end. */
+static yk_status read_errors(job *j)
 {
-    if (*line != '{')
-        return;
-    free(j->last);
-    j->last = strdup(line);
-}
-
-/* Reads available output; closes the stream at its end. */
-static yk_status read_lines(job *j, stream *s, void (*handle)(job *j, const char *line))
-{
-    if (YK_RESERVE(s->text, s->cap, s->n + 65536, "the output of a job"))
+    if (YK_RESERVE(j->text, j->cap, j->n + 65536, "the output of a job"))
         return YK_ESYSTEM;
-    const ssize_t got = read(s->fd, s->text + s->n, s->cap - s->n - 1);
+    const ssize_t got = read(j->err, j->text + j->n, j->cap - j->n - 1);
     if (got <= 0 && !(got < 0 && errno == EINTR)) {
-        close(s->fd);
-        s->fd = -1;
+        close(j->err);
+        j->err = -1;
     }
-    s->n += got > 0 ? (size_t)got : 0;
-    s->text[s->n] = '\0';
-    char *at = s->text, *end;
-    while ((end = memchr(at, '\n', s->n - (size_t)(at - s->text)))) {
+    j->n += got > 0 ? (size_t)got : 0;
+    j->text[j->n] = '\0';
+    char *at = j->text, *end;
+    while ((end = memchr(at, '\n', j->n - (size_t)(at - j->text)))) {
         *end = '\0';
-        handle(j, at);
+        handle_error_line(j, at);
         at = end + 1;
     }
-    if (s->fd < 0 && at < s->text + s->n)
-        handle(j, at);
-    s->n -= (size_t)(at - s->text);
-    memmove(s->text, at, s->n);
+    if (j->err < 0 && at < j->text + j->n)
+        handle_error_line(j, at);
+    j->n -= (size_t)(at - j->text);
+    memmove(j->text, at, j->n);
     return YK_OK;
+}
+
+char *yk_last_object(FILE *f)
+{
+    char *line = NULL, *last = NULL;
+    size_t cap = 0;
+    rewind(f);
+    while (getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (*line == '{') {
+            free(last);
+            last = strdup(line);
+        }
+    }
+    free(line);
+    return last;
 }
 
 static double number(const json_t *line, const char *key)
@@ -322,13 +322,10 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     const int every_ms = 100;
     bool signaled = false;
     yk_status st = YK_OK;
-    while (!st && (j->out.fd >= 0 || j->err.fd >= 0)) {
-        struct pollfd p[2] = {{j->out.fd, POLLIN, 0}, {j->err.fd, POLLIN, 0}};
-        poll(p, 2, every_ms);
-        if (p[0].revents)
-            st = read_lines(j, &j->out, handle_result_line);
-        if (!st && p[1].revents)
-            st = read_lines(j, &j->err, handle_error_line);
+    while (!st && j->err >= 0) {
+        struct pollfd p = {j->err, POLLIN, 0};
+        if (poll(&p, 1, every_ms) > 0)
+            st = read_errors(j);
         if (j->t->metrics || j->t->progress)
             follow_metrics(j);
         if (!signaled && (j->canceled || (j->t->cancel && *j->t->cancel))) {
@@ -343,7 +340,7 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     return st;
 }
 
-static yk_status judge(const job *j, int status, const yk_limits *before)
+static yk_status judge(const job *j, int status, const yk_limits *before, char **summary_out)
 {
     static const yk_status of_code[] = {YK_OK, YK_ELOST, YK_EUSAGE, YK_EDATA, YK_ESYSTEM};
     yk_limits after;
@@ -354,28 +351,29 @@ static yk_status judge(const job *j, int status, const yk_limits *before)
     if (WIFSIGNALED(status))
         return yk_fail(YK_ELOST, "the program yoke was killed by signal %d", WTERMSIG(status));
     const int code = WEXITSTATUS(status);
-    if (code == 0)
-        return j->last ? YK_OK : yk_fail(YK_ESYSTEM, "the program yoke printed no summary");
+    if (code == 0) {
+        *summary_out = yk_last_object(j->out);
+        return *summary_out ? YK_OK : yk_fail(YK_ESYSTEM, "the program yoke printed no summary");
+    }
     return yk_fail(code < 5 ? of_code[code] : YK_ESYSTEM, "%s",
                    *j->error ? j->error : "the program yoke failed without an error message");
 }
 
 static void finish(job *j)
 {
-    if (j->out.fd >= 0)
-        close(j->out.fd);
-    if (j->err.fd >= 0)
-        close(j->err.fd);
+    if (j->out)
+        fclose(j->out);
+    if (j->err >= 0)
+        close(j->err);
     if (j->metrics)
         fclose(j->metrics);
-    free(j->out.text);
-    free(j->err.text);
+    free(j->text);
     free(j->run_dir);
 }
 
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
-    job j = {.t = t, .out = {.fd = -1}, .err = {.fd = -1}};
+    job j = {.t = t, .err = -1};
     char program[PATH_MAX];
     yk_argv command = {0};
     pid_t pid;
@@ -396,16 +394,12 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     if (!st)
         st = start(&j, program, &command, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
-        st = judge(&j, status, &limits);
+        st = judge(&j, status, &limits, summary_out);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
     yk_argv_fini(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
     finish(&j);
-    if (st)
-        free(j.last);
-    else
-        *summary_out = j.last;
     return st;
 }

@@ -8,6 +8,7 @@
 #include "data/memory.h"
 #include "train/train.h"
 #include <limits.h>
+#include <stdio.h>
 #include <yoke.h>
 
 /* A setting: an option with its value, or a configuration file. */
@@ -72,6 +73,9 @@ typedef struct {
 
 void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void yk_argv_fini(yk_argv *a);
+
+/* The last line of a file that begins with '{'; NULL: there is none. The caller frees it. */
+char *yk_last_object(FILE *f);
 
 /* The first executable file of that name. */
 bool yk_find_in_path(const char *name, char out[static PATH_MAX]);
