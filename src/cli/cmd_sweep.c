@@ -251,15 +251,18 @@ static yk_status set_up(yk_sweep *s, const arguments *a)
         s->path = strdup(a->out);
     else if (asprintf(&s->path, "runs/%s%s", s->plan.file.name, a->quick ? "-quick" : "") < 0)
         s->path = NULL;
+    s->state = calloc(s->plan.nruns, sizeof *s->state);
     s->result = calloc(s->plan.nruns, sizeof *s->result);
     s->took = calloc(s->plan.nruns, sizeof *s->took);
-    return s->path && s->result && s->took ? YK_OK : yk_fail_memory(s->plan.nruns * 64, "the sweep");
+    return s->path && s->state && s->result && s->took ? YK_OK
+                                                       : yk_fail_memory(s->plan.nruns * 64, "the sweep");
 }
 
 static void tear_down(yk_sweep *s)
 {
     for (size_t i = 0; s->result && i < s->plan.nruns; i++)
         yk_sweep_result_fini(&s->result[i]);
+    free(s->state);
     free(s->result);
     free(s->took);
     free(s->path);

@@ -107,18 +107,7 @@ static yk_status make_command(const yk_sweep_run *run, const char *directory, bo
     return a->status;
 }
 
-/* Loads summary.json of the run; NULL: there is none. */
-static yk_status read_summary(const char *directory, json_t **out)
-{
-    char *file;
-    if (asprintf(&file, "%s/summary.json", directory) < 0)
-        return yk_fail_memory(strlen(directory), "a path");
-    *out = json_load_file(file, 0, NULL);
-    free(file);
-    return YK_OK;
-}
-
-static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
+static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *directory)
 {
     yk_sweep_result *r = &s->result[i];
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
@@ -126,8 +115,8 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
         r->problem = NULL;
     r->state = YK_SWEEP_FAILED;
     yk_progress_end();
-    yk_warn("run %zu of %zu: %s failed: %s (log: %s)", i + 1, s->plan.nruns, s->plan.run[i].label,
-            r->problem ? r->problem : "", log);
+    yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
+            r->problem ? r->problem : "", directory);
     s->consecutive_failures = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->consecutive_failures + 1;
     if (s->consecutive_failures < MAX_FAILURES || s->keep_going)
         return YK_OK;
@@ -138,13 +127,12 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
         MAX_FAILURES);
 }
 
-static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory, const char *log)
+static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory)
 {
-    const yk_sweep_run *run = &s->plan.run[i];
     yk_argv command = {0};
     yk_child child = {0};
-    json_t *summary = NULL;
-    yk_status st = make_command(run, directory, resume, &command);
+    char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
+    yk_status st = file ? make_command(&s->plan.run[i], directory, resume, &command) : YK_ESYSTEM;
     s->at = i;
     s->began = yk_now();
     if (s->plan.file.drop_models)
@@ -154,11 +142,10 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     if (!st)
         st = yk_child_run(command.arg, directory, "log.txt", resume, tick, s, &child);
     yk_progress_end();
-    if (!st && child.status == 0)
-        st = read_summary(directory, &summary);
+    json_t *summary = !st && child.status == 0 ? json_load_file(file, 0, NULL) : NULL;
     /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
     const bool stopped = yk_cli_stop && (child.status == 0 || child.status > 128);
-    if (!st && summary) {
+    if (summary) {
         yk_sweep_result_take(&s->result[i], summary);
         s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
@@ -166,9 +153,10 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
             report_done(s, i);
         }
     } else if (!st && !stopped) {
-        st = record_failure(s, i, &child, log);
+        st = record_failure(s, i, &child, directory);
     }
     yk_argv_fini(&command);
+    free(file);
     return st;
 }
 
@@ -197,15 +185,13 @@ bool yk_sweep_can_resume(const char *path, const yk_sweep_run *run, yk_sweep_run
 static yk_status run_one(yk_sweep *s, size_t i, bool resume)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    char *directory = yk_sweep_dir_path(s->path, run, NULL),
-         *log = yk_sweep_dir_path(s->path, run, "log.txt");
-    yk_status st = directory && log ? clear_run(s, run, directory, resume) : YK_ESYSTEM;
+    char *directory = yk_sweep_dir_path(s->path, run, NULL);
+    yk_status st = directory ? clear_run(s, run, directory, resume) : YK_ESYSTEM;
     if (!st)
-        st = run_child(s, i, resume, directory, log);
+        st = run_child(s, i, resume, directory);
     if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
         st = yk_run_dir_clear(s->path, run->directory, true);
     free(directory);
-    free(log);
     return st;
 }
 
@@ -215,7 +201,6 @@ static void add_complete(yk_sweep *s, size_t i, json_t *summary)
     double took = yk_sweep_result_number(&s->result[i], "seconds") +
                   yk_sweep_result_number(&s->result[i], "load_seconds");
     s->took[i] = took > 0.0 ? took : 1e-3;
-    s->found++;
 }
 
 /* Saves the results, even after a failure, and keeps its error text. */
@@ -229,42 +214,39 @@ static yk_status save_at_end(const yk_sweep *s, yk_status st)
     return st ? st : saved;
 }
 
-static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
+/* Finds complete runs first, to estimate the remaining time. */
+static yk_status find_complete(yk_sweep *s)
 {
     yk_status st = YK_OK;
+    size_t found = 0;
     for (size_t i = 0; !st && i < s->plan.nruns; i++) {
         json_t *summary;
-        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &state[i], &summary);
-        if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
+        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &s->state[i], &summary);
+        if (summary) {
             add_complete(s, i, summary);
-        else if (!st && state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
+            found++;
+        } else if (!st && s->state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
             st = yk_fail(YK_EUSAGE,
                          "%s/%s: the options of this run differ from the plan; --force trains it again",
                          s->path, s->plan.run[i].directory);
     }
-    if (!st && s->found)
-        yk_note("%zu of %zu runs are already complete, in %s", s->found, s->plan.nruns, s->path);
+    if (!st && found)
+        yk_note("%zu of %zu runs are already complete, in %s", found, s->plan.nruns, s->path);
     return st;
 }
 
-/* Finds complete runs first, to estimate the remaining time. */
 yk_status yk_sweep_train(yk_sweep *s)
 {
-    yk_sweep_run_state *state = calloc(s->plan.nruns, sizeof *state);
-    if (!state)
-        return yk_fail_memory(s->plan.nruns * sizeof *state, "the runs");
-    yk_status st = find_all(s, state);
-    if (st) {
-        free(state);
+    yk_status st = find_complete(s);
+    if (st)
         return st;
-    }
     double saved = yk_now();
-    setenv("YK_HTTP_WAIT", "0",
-           0); /* the next run does not wait until somebody has seen the page of this one */
+    /* the next run does not wait until somebody has seen the page of this one */
+    setenv("YK_HTTP_WAIT", "0", 0);
     for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
-        if (state[i] == YK_SWEEP_RUN_COMPLETE)
+        if (s->state[i] == YK_SWEEP_RUN_COMPLETE)
             continue;
-        const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], state[i]);
+        const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], s->state[i]);
         if (resume)
             yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, s->plan.run[i].label);
         st = run_one(s, i, resume);
@@ -273,7 +255,6 @@ yk_status yk_sweep_train(yk_sweep *s)
             saved = yk_now();
         }
     }
-    free(state);
     st = save_at_end(s, st);
     return st == YK_ESTOP ? YK_OK : st;
 }
