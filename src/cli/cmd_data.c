@@ -9,7 +9,7 @@
 #include "data/export.h"
 #include "data/inspect.h"
 #include "data/spec.h"
-#include "lib/show_model.h"
+#include "lib/internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -5,12 +5,10 @@
 #include "cli/cli.h"
 #include "cli/failure.h"
 #include "cli/job_status.h"
-#include "cli/launch.h"
 #include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "lib/internal.h"
-#include "lib/show_model.h"
 #include "train/run_dir.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +21,17 @@ bool yk_job_is_process(void)
     return yk_comm_expected() > 0;
 }
 
+static bool wants_launcher(const yk_config *c)
+{
+    return (c->launch || c->hosts || c->hostfile || c->join) && !yk_job_is_process();
+}
+
 bool yk_job_wanted(const yoke_options *options)
 {
     yk_config c;
     if (yk_job_is_process())
         return true;
-    const bool wanted = !yk_options_resolve(options, true, &c) && yk_launch_wanted(&c);
+    const bool wanted = !yk_options_resolve(options, true, &c) && wants_launcher(&c);
     yk_config_fini(&c);
     return wanted;
 }
@@ -129,7 +132,7 @@ int yk_job(const yoke_options *options, int argc, char **argv)
     const bool silent =
         yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !yoke_options_get(options, "join"));
     yk_status st = yk_options_resolve(options, silent, &config);
-    const bool launch = !st && yk_launch_wanted(&config);
+    const bool launch = !st && wants_launcher(&config);
     if (launch && !config.join) {
         st = yk_config_check(&config); /* once, not by every process */
         if (!st && config.out && strcmp(config.out, "none") && !config.dry_run)

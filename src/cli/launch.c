@@ -1,4 +1,4 @@
-#include "cli/launch.h"
+#include "cli/job.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
@@ -14,7 +14,6 @@
 #include "cli/network.h"
 #include "cli/output_filter.h"
 #include "cli/supervise.h"
-#include "comm/comm.h"
 #include "lib/internal.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -46,11 +45,6 @@ typedef struct {
     char name_server[PATH_MAX + 16]; /* as an argument of mpirun; "": none */
     pid_t name_server_pid;           /* -1: none */
 } job;
-
-bool yk_launch_wanted(const yk_config *c)
-{
-    return (c->launch || c->hosts || c->hostfile || c->join) && yk_comm_expected() == 0;
-}
 
 /* ---- mpirun ---- */
 
@@ -348,38 +342,35 @@ static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
     int64_t n = 0;
+    yk_status st;
     snprintf(j->join_file, sizeof j->join_file, "%s/join", j->out);
-    yk_status st = yk_job_processes(c, &n);
-    if (!st) /* checks the options before anything is started; n is 0 with a hostfile */
-        st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan);
-    if (!st)
-        st = yk_mpirun_find(&j->mpirun);
-    if (!st && !c->hosts && !c->hostfile)
-        st = yk_mpi_check(j->mpirun.mpi);
-    const bool joinable =
-        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
-    if (!st)
-        st = allow_open_files(n);
-    if (!st)
-        st = yk_job_dir_create(n, &j->directory);
-    if (!st)
-        st = yk_job_files_create(j->directory.path);
-    if (!st && c->hostfile)
-        st = yk_network_check_hostfile(c->hostfile);
-    if (!st && c->join)
+    if ((st = yk_job_processes(c, &n)))
+        return st;
+    /* checks the options before anything is started; n is 0 with a hostfile */
+    if ((st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan)) ||
+        (st = yk_mpirun_find(&j->mpirun)) ||
+        (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
+        (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)) ||
+        (c->hostfile && (st = yk_network_check_hostfile(c->hostfile))))
+        return st;
+    if (c->join)
         st = yk_network_read_join(j->join_file, c->network && strcmp(c->network, "any") == 0, j->name_server,
                                   sizeof j->name_server);
-    if (!st)
-        yk_network_confine(c, joinable || c->join);
-    if (!st && joinable && !(st = yk_dir_make(j->out)))
+    if (st)
+        return st;
+    const bool joinable =
+        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
+    yk_network_confine(c, joinable || c->join);
+    if (joinable && (st = yk_dir_make(j->out)))
+        return st;
+    if (joinable)
         j->name_server_pid = start_name_server(j->join_file, j->directory.path);
     if (j->name_server_pid > 0)
         snprintf(j->name_server, sizeof j->name_server, "file:%s", j->join_file);
-    if (!st)
-        set_joinable(j);
+    set_joinable(j);
     const yk_job_paths paths = {j->directory.path, j->out, *j->name_server ? j->name_server : NULL, &j->plan,
                                 n};
-    return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
+    return yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
 /* Runs the job, restarts it as --restarts allows, and returns the exit status. */

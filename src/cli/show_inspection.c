@@ -1,7 +1,7 @@
 #include "cli/show_inspection.h"
 
 #include "cli/cli.h"
-#include "lib/show_model.h"
+#include "lib/internal.h"
 #include <math.h>
 #include <stdio.h>
 

@@ -61,6 +61,15 @@ yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
 
+/* lib/show_model.c: the output of --dry-run, as text and as one JSON object (NULL: out of memory; the caller frees it), and of
+ * --profile. The caller checks the stream for errors. */
+void yk_show_model(FILE *to, const char *name, const yk_description *d);
+char *yk_model_json(const char *name, const yk_description *d);
+void yk_show_profile(FILE *to, const yk_result *r);
+
+/* "1.3 MB", with powers of 1000. Returns `text`. */
+const char *yk_bytes_text(double bytes, char text[static 24]);
+
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
 #define YK_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* if the environment has no PATH */
 

@@ -1,7 +1,6 @@
 /* What yoke train prints at the end. */
 #include "lib/internal.h"
 
-#include "lib/show_model.h"
 #include "train/summary.h"
 #include <math.h>
 #include <stdio.h>
