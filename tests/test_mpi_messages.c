@@ -8,8 +8,7 @@ static const char *reason_of(const char *text)
 {
     static char reason[200];
     static yk_output_filter o;
-    o.nheld = strlen(text);
-    memcpy(o.held, text, o.nheld);
+    snprintf(o.held, sizeof o.held, "%s", text);
     yk_output_filter_reason(&o, reason, sizeof reason);
     return reason;
 }

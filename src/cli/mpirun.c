@@ -102,7 +102,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
         *out += (int64_t)slots;
         at += n + (at[n] == ',');
     }
-    return *out ? YK_OK : yk_fail(YK_EUSAGE, "--hosts is empty");
+    return YK_OK;
 }
 
 yk_status yk_job_processes(const yk_config *c, int64_t *out)

@@ -46,7 +46,7 @@ static void pass(yk_output_filter *o, const char *text, size_t n)
         "MPI_INIT failed", "MPI_INIT has failed", "An error occurred in MPI_Init",
         "MPI job is now going to abort", /* no transport; others may be lost */
         NULL};
-    const size_t space = sizeof o->held - o->nheld, m = n < space ? n : space;
+    const size_t space = sizeof o->held - 1 - o->nheld, m = n < space ? n : space;
     o->init_failed |= has(text, n, known);
     if (o->connected || shows_all())
         fwrite(text, 1, n, stderr);
@@ -54,6 +54,7 @@ static void pass(yk_output_filter *o, const char *text, size_t n)
         return;
     memcpy(o->held + o->nheld, text, m);
     o->nheld += m;
+    o->held[o->nheld] = '\0';
 }
 
 /* Shows the messages that waited, unless the launcher explains them. */
@@ -246,24 +247,23 @@ yk_status yk_output_filter_end(yk_output_filter *o)
 /* ---- why MPI could not start ---- */
 
 /* The rest of the line after `label`, without blanks around it, for "%.*s"; the length is 0 if there is none. */
-static int value_of(const char *text, size_t n, const char *label, const char **out)
+static int value_of(const char *text, const char *label, const char **out)
 {
     enum { MAX = 100 };
-    const char *at = memmem(text, n, label, strlen(label));
+    const char *at = strstr(text, label);
     if (!at)
         return 0;
-    size_t first = (size_t)(at - text) + strlen(label), end = first;
-    while (first < n && text[first] == ' ')
-        first++;
-    for (end = first; end < n && text[end] != '\n' && end - first < MAX;)
-        end++;
-    while (end > first && text[end - 1] == ' ')
-        end--;
-    *out = text + first;
-    return (int)(end - first);
+    at += strlen(label);
+    at += strspn(at, " ");
+    int n = (int)strcspn(at, "\n");
+    n = n < MAX ? n : MAX;
+    while (n > 0 && at[n - 1] == ' ')
+        n--;
+    *out = at;
+    return n;
 }
 
-/* The line before this position: "  mca_pml_base_open() failed". */
+/* The line before the one at this position: "  mca_pml_base_open() failed". */
 static int line_before(const char *text, const char *at, const char **out)
 {
     while (at > text && at[-1] != '\n')
@@ -280,16 +280,14 @@ static int line_before(const char *text, const char *at, const char **out)
 void yk_output_filter_reason(const yk_output_filter *o, char *out, size_t size)
 {
     const char *text = o->held, *a, *b;
-    const size_t n = o->nheld;
     int x, y;
     *out = '\0';
-    if ((x = value_of(text, n, "Framework:", &a)) && (y = value_of(text, n, "Component:", &b))) {
+    if ((x = value_of(text, "Framework:", &a)) && (y = value_of(text, "Component:", &b))) {
         snprintf(out, size, "the component '%.*s' of the framework '%.*s' was not found", y, b, x, a);
-    } else if ((x = value_of(text, n, "BTLs attempted:", &a))) {
+    } else if ((x = value_of(text, "BTLs attempted:", &a))) {
         snprintf(out, size, "processes cannot reach each other over the allowed transports (%.*s)", x, a);
-    } else if ((x = value_of(text, n, "--> Returned", &a))) {
-        const char *arrow = memmem(text, n, "--> Returned", 12);
-        y = line_before(text, arrow, &b);
+    } else if ((x = value_of(text, "--> Returned", &a))) {
+        y = line_before(text, a, &b);
         const char *instead = memmem(a, (size_t)x, " (", 2);
         snprintf(out, size, "%.*s: %.*s", y, b, (int)(instead ? instead - a : x), a);
     }

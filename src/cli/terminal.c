@@ -69,10 +69,9 @@ static void show_progress(void *context, const char *text)
                                                                                        : 79;
     int n = text ? (int)strlen(text) : 0;
     while (n > width) { /* whole fields only */
-        const int before = n;
         for (n--; n > 0 && (text[n] != ' ' || text[n - 1] != ' ');)
             n--;
-        n = n > 0 ? n - 1 : before > width ? width : before;
+        n = n > 0 ? n - 1 : width;
     }
     pthread_mutex_lock(&lock);
     clear_line();

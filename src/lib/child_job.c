@@ -34,14 +34,15 @@ extern char **environ;
 
 typedef struct {
     const yoke_training *t;
-    FILE *out;        /* stdout, a file in memory */
-    int err;          /* stderr, a pipe; -1: closed */
-    char *text;       /* an incomplete line of stderr */
-    size_t n, cap;    /* its bytes */
-    char error[2048]; /* the last error on stderr */
-    char *run_dir;    /* NULL: none */
-    FILE *metrics;    /* RUN/metrics.jsonl; NULL: it does not exist yet */
-    long skip;        /* its size before this job, if the run is resumed */
+    FILE *out;          /* stdout, a file in memory */
+    int err;            /* stderr, a pipe; -1: closed */
+    char *text;         /* an incomplete line of stderr */
+    size_t n, cap;      /* its bytes */
+    char error[2048];   /* the last error on stderr */
+    char *run_dir;      /* NULL: none */
+    char *metrics_path; /* RUN/metrics.jsonl; NULL: none */
+    FILE *metrics;      /* NULL: it does not exist yet */
+    long skip;          /* its size before this job, if the run is resumed */
     bool canceled;
 } job;
 
@@ -281,25 +282,16 @@ static int handle_metrics_line(job *j, const json_t *line)
                                                     .text = text});
 }
 
-static char *metrics_path(const job *j)
-{
-    char *path;
-    return j->run_dir && asprintf(&path, "%s/metrics.jsonl", j->run_dir) >= 0 ? path : NULL;
-}
-
 /* Passes on the complete lines that were written since the last call. */
 static void follow_metrics(job *j)
 {
-    if (!j->metrics) {
-        char *path = metrics_path(j);
-        struct stat now;
-        j->metrics = path ? fopen(path, "re") : NULL;
-        free(path);
-        if (!j->metrics || fstat(fileno(j->metrics), &now))
-            return;
-        /* resuming removes lines of steps after the checkpoint */
-        fseek(j->metrics, j->skip < (long)now.st_size ? j->skip : (long)now.st_size, SEEK_SET);
+    if (!j->metrics && j->metrics_path && (j->metrics = fopen(j->metrics_path, "re"))) {
+        fseek(j->metrics, 0, SEEK_END); /* resuming removes lines of steps after the checkpoint */
+        if (j->skip < ftell(j->metrics))
+            fseek(j->metrics, j->skip, SEEK_SET);
     }
+    if (!j->metrics)
+        return;
     char *line = NULL;
     size_t cap = 0;
     long at = ftell(j->metrics);
@@ -369,6 +361,7 @@ static void finish(job *j)
         fclose(j->metrics);
     free(j->text);
     free(j->run_dir);
+    free(j->metrics_path);
 }
 
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
@@ -384,10 +377,10 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_status st = none ? YK_OK : yk_run_dir_choose(config->out, config->model, &j.run_dir);
     if (st)
         return st;
-    char *path = metrics_path(&j);
     struct stat before;
-    j.skip = path && stat(path, &before) == 0 ? (long)before.st_size : 0;
-    free(path);
+    if (j.run_dir && asprintf(&j.metrics_path, "%s/metrics.jsonl", j.run_dir) < 0)
+        j.metrics_path = NULL;
+    j.skip = j.metrics_path && stat(j.metrics_path, &before) == 0 ? (long)before.st_size : 0;
     st = find_program(program);
     if (!st)
         st = make_command(&j, &command);
