@@ -19,21 +19,25 @@ typedef struct {
 
 /* ---- eval ---- */
 
-static int print_score(const arguments *a, const yoke_score *s)
+static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
+    yoke_score s;
+    yoke_error error;
+    if (yoke_evaluate(model, data, &s, &error))
+        return yk_cli_fail(&error);
     if (a->json) {
         yk_json j = {.digits = 17};
         yk_json_object(&j, NULL);
-        yk_json_int(&j, "examples", (int64_t)s->examples);
-        YK_JSON_REALS(&j, {"loss", s->loss}, {"accuracy", s->accuracy}, {"auc", s->auc},
-                      {"majority_accuracy", s->majority_accuracy});
+        yk_json_int(&j, "examples", (int64_t)s.examples);
+        YK_JSON_REALS(&j, {"loss", s.loss}, {"accuracy", s.accuracy}, {"auc", s.auc},
+                      {"majority_accuracy", s.majority_accuracy});
         yk_json_end(&j);
         return yk_cli_exit(yk_cli_print_json(&j));
     }
     printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (majority class: %.2f %%)\n",
-           (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy, 100.0 * s->majority_accuracy);
-    if (isfinite(s->auc))
-        printf("AUC       %.4f\n", s->auc);
+           (unsigned long long)s.examples, s.loss, 100.0 * s.accuracy, 100.0 * s.majority_accuracy);
+    if (isfinite(s.auc))
+        printf("AUC       %.4f\n", s.auc);
     return yk_cli_exit(yk_cli_flush());
 }
 
@@ -49,13 +53,6 @@ static int print_torch(const char *checkpoint)
     const yk_status st = text ? yk_cli_flush() : yk_fail_memory(4096, "the model");
     free(text);
     return yk_cli_exit(st);
-}
-
-static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
-{
-    yoke_score score;
-    yoke_error error;
-    return yoke_evaluate(model, data, &score, &error) ? yk_cli_fail(&error) : print_score(a, &score);
 }
 
 /* ---- predict ---- */
@@ -138,13 +135,6 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
 static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
                   arguments *a)
 {
-    const yk_argument out = {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"},
-                      torch = {"print-torch",
-                               0,
-                               NULL,
-                               yk_argument_flag,
-                               &a->print_torch,
-                               "print the model as Python source for PyTorch; --data is not needed"};
     const yk_argument table[] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
@@ -155,7 +145,9 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
-        has_out ? out : torch,
+        has_out ? (yk_argument){"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}
+                : (yk_argument){"print-torch", 0, NULL, yk_argument_flag, &a->print_torch,
+                                "print the model as Python source for PyTorch; --data is not needed"},
         {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;

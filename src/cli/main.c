@@ -145,13 +145,6 @@ static void move_help_to_end(int argc, char **argv)
     argv[argc - 1] = help;
 }
 
-static yk_status fail_unknown(const char *command)
-{
-    const char *other = yk_suggest(command, commands, sizeof *commands);
-    return other ? yk_fail(YK_EUSAGE, "unknown command %s; did you mean %s?", command, other)
-                 : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command);
-}
-
 /* If stdin, stdout or stderr is closed, the next file that is opened would take its number, and get what is printed. The
  * substitute is read-only: printing fails, as it does without it. */
 static void replace_closed_streams(void)
@@ -184,5 +177,8 @@ int main(int argc, char **argv)
         print_help(argc < 2 ? stderr : stdout);
         return argc < 2 ? yk_status_exit(YK_EUSAGE) : yk_cli_exit(yk_cli_flush());
     }
-    return yk_cli_exit(fail_unknown(command));
+    const char *other = yk_suggest(command, commands, sizeof *commands);
+    return yk_cli_exit(
+        other ? yk_fail(YK_EUSAGE, "unknown command %s; did you mean %s?", command, other)
+              : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command));
 }

@@ -195,14 +195,6 @@ static yk_status run_one(yk_sweep *s, size_t i, bool resume)
     return st;
 }
 
-static void add_complete(yk_sweep *s, size_t i, json_t *summary)
-{
-    yk_sweep_result_take(&s->result[i], summary);
-    double took = yk_sweep_result_number(&s->result[i], "seconds") +
-                  yk_sweep_result_number(&s->result[i], "load_seconds");
-    s->took[i] = took > 0.0 ? took : 1e-3;
-}
-
 /* Saves the results, even after a failure, and keeps its error text. */
 static yk_status save_at_end(const yk_sweep *s, yk_status st)
 {
@@ -223,7 +215,10 @@ static yk_status find_complete(yk_sweep *s)
         json_t *summary;
         st = yk_sweep_dir_find(s->path, &s->plan.run[i], &s->state[i], &summary);
         if (summary) {
-            add_complete(s, i, summary);
+            yk_sweep_result_take(&s->result[i], summary);
+            const double took = yk_sweep_result_number(&s->result[i], "seconds") +
+                                yk_sweep_result_number(&s->result[i], "load_seconds");
+            s->took[i] = took > 0.0 ? took : 1e-3;
             found++;
         } else if (!st && s->state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
             st = yk_fail(YK_EUSAGE,

@@ -233,25 +233,18 @@ static yk_status predict_memory(void *context, size_t begin, size_t end)
     return infer(a->model, &data, append, &p, NULL);
 }
 
-static yk_status predict_spec(const array *a, size_t rows)
-{
-    part p = {a->out, rows};
-    const yk_status st = infer(a->model, a->data, append, &p, NULL);
-    return !st && p.left ? yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`")
-                         : st;
-}
-
 yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
                                yoke_error *error)
 {
     array a = {.model = m, .data = data, .out = out};
+    part all = {out, rows};
     yk_status st;
-    if (data->spec)
-        st = predict_spec(&a, rows);
-    else if (data->memory.rows.n == rows)
-        st = yk_divide_rows(rows, predict_memory, &a);
-    else
-        st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu", data->memory.rows.n,
-                     rows);
+    if (!data->spec)
+        st = data->memory.rows.n == rows
+                 ? yk_divide_rows(rows, predict_memory, &a)
+                 : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",
+                           data->memory.rows.n, rows);
+    else if (!(st = infer(m, data, append, &all, NULL)) && all.left)
+        st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`");
     return yk_api_status(st, error);
 }
