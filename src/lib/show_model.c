@@ -1,4 +1,5 @@
-#include "lib/show_model.h"
+/* The tables of --dry-run and --profile. */
+#include "lib/internal.h"
 
 #include "base/json.h"
 #include <string.h>
