@@ -90,9 +90,7 @@ static double competition(const yk__facts *f)
      * without a core, unless that is a straggler: other programs slow all workers down alike. */
     double polling =
         f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY] + f->waste[YK_VERDICT_SERVER];
-    const bool no_core =
-        f->slowest >= 0 && f->e->measured[f->slowest].delayed > 0.3; /* that is why it is slow */
-    if ((f->slowest >= 0 && f->slowest_factor > much_slower && !no_core) || f->stopped >= 0)
+    if ((f->slowest >= 0 && f->slowest_on_core > much_slower) || f->stopped >= 0)
         polling += f->waste[YK_VERDICT_STRAGGLER];
     const double lost = taken_by_others(f) * fmax(1.0 - polling, 0.0);
     const double elsewhere = fmax(fmax(polling, f->waste[YK_VERDICT_INPUT]), f->waste[YK_VERDICT_DISK]);

@@ -87,9 +87,14 @@ static others others_of(const yk__facts *f, int i)
 
 static void set_slowest(yk__facts *f, int i, double factor)
 {
-    const yk_phases_sample *l = &f->e->measured[i].phases;
+    const yk_worker_evidence *w = &f->e->measured[i];
+    const yk_phases_sample *l = &w->phases;
+    const double busy =
+        yk__busy_step(w, f->e->ranks > 1) * (double)l->steps; /* includes time without a core */
+    const double without_a_core = fmin(yk__known(w->delayed, 0.0), 1.0) * l->seconds;
     f->slowest = i;
     f->slowest_factor = factor;
+    f->slowest_on_core = factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0);
     f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
 }
 
@@ -106,13 +111,15 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
-/* Whether worker i was halted so often that the job could only run in between. */
+/* Whether worker i was halted so often that the job could only run in between. A worker that waits longer than the others
+ * do polls for messages: it loses nothing without a core. */
 static bool is_stopped(const yk__facts *f, int i, double *factor_out)
 {
     const yk_worker_evidence *w = &f->e->measured[i];
-    const double stopped = halted(f, w->stopped, w->delayed), more = stopped - others_of(f, i).stopped;
+    const others o = others_of(f, i);
+    const double stopped = halted(f, w->stopped, w->delayed);
     *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
-    return more > often_stopped;
+    return stopped - o.stopped > often_stopped && waiting_share(w, f->e) - o.waiting < 0.1;
 }
 
 /* Asynchronous workers do not wait for a slow one; but it contributes less. Returns the share of the job's speed that is lost. */

@@ -36,6 +36,7 @@ typedef struct {
     yk__slow_link slow_link;
     int slowest; /* index of the straggler in `measured`; -1: none */
     double slowest_factor, slowest_last;
+    double slowest_on_core; /* the factor without the time in which it had no core */
     int stopped; /* index of a server in `server` that was stopped, or had no core, for much of the time; -1: none */
     int server; /* index of the busiest server; -1: none */
 } yk__facts;
