@@ -74,7 +74,8 @@ static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back,
 static yk_status reply(yk_comm *c, int peer, char *buf)
 {
     uint64_t wanted;
-    yk_status st = yk_comm_recv_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, 60.0, "a probe");
+    yk_status st =
+        yk_comm_recv_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, 60.0, "a probe");
     if (st)
         return st;
     const uint64_t now = yk_now_ns();
@@ -155,13 +156,13 @@ static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
         if (o->c.rank == 0 || o->c.rank == i)
             st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
         if (!st && o->c.rank == i) {
-            o->self.round_trip = t.best[SMALL];
-            o->self.link_rate = first ? rate_of(&t) : 0.0;
+            o->round_trip = t.best[SMALL];
+            o->link_rate = first ? rate_of(&t) : 0.0;
         }
         if (!st && first && i > other && (o->c.rank == i || o->c.rank == other))
             st = probe(o, i, other, true, buf, &t, &ignored);
         if (!st && first && i > other && o->c.rank == i)
-            o->self.peer_rate = rate_of(&t);
+            o->peer_rate = rate_of(&t);
     }
     return st;
 }
@@ -179,7 +180,7 @@ static yk_status probe_all(yk_observer *o)
     for (int i = 0; !st && i < o->c.rank; i++)
         o->first_of_host &= all[i].network != all[o->c.rank].network;
     const yk_bytes bytes = yk__bytes_total(o->c.comm);
-    o->self.probe_bytes = bytes.sent + bytes.received;
+    o->probe_bytes = bytes.sent + bytes.received;
     if (st)
         yk_comm_abandon(o->c.comm);
     yk_free(all);

@@ -97,8 +97,8 @@ typedef struct {
     double seconds; /* wall time since begin: the sum of all phases */
     double phase[YK_PHASES];
     uint64_t steps, examples;
-    double loss;              /* sum over the examples */
-    uint64_t scored, correct; /* examples predicted before they were used; of these, correctly */
+    double loss;                      /* sum over the examples */
+    uint64_t scored, correct;         /* examples predicted before they were used; of these, correctly */
     uint64_t timed;                   /* timed steps */
     double step_mean, step_deviation; /* seconds, of the timed steps */
     uint64_t barriers, last;
