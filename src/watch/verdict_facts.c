@@ -95,7 +95,8 @@ static void set_slowest(yk__facts *f, int i, double factor)
     f->slowest = i;
     f->slowest_factor = factor;
     f->slowest_halted = halted(f, w->stopped, w->delayed);
-    f->slowest_on_core = factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0);
+    f->slowest_on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
+                              1.0 / fmax(1.0 - yk__known(w->stopped, 0.0), 0.01));
     f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
 }
 
