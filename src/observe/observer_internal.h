@@ -3,13 +3,12 @@
  *     observer.c     create, start, stop and free; the sampling thread; the progress of worker 0
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
  *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
- *     metrics.c      metrics.jsonl, the progress line
+ *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
  *     tensorboard.c  TensorBoard, a directory per worker
  *     live.c         the documents of the live page
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     curve.c        the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -135,9 +134,6 @@ void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
 void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
-
-/* curve.c */
-void yk__curve_add(yk_observer *o, const yk_evaluation *e);
 
 /* live.c */
 char *yk__live_document(void *observer, yk_http_document which);
