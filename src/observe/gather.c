@@ -131,15 +131,17 @@ static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
 {
     for (int i = 0; i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
-        const int peer = p->peer;
-        if (peer >= o->c.ranks && p->known)
-            report[(*n)++] = p->newest.report;
-        else if (peer < o->c.ranks && !is_received(&report[peer]) && p->known)
-            report[peer] = p->newest.report;
-        else if (peer < o->c.ranks)
-            yk__telemetry_count_last(o, peer, &report[peer].process.phases);
-        if (peer < o->c.ranks)
-            report[peer].process.lost = p->status.lost;
+        if (p->peer >= o->c.ranks) {
+            if (p->known)
+                report[(*n)++] = p->newest.report;
+            continue;
+        }
+        yk_rank_report *r = &report[p->peer];
+        if (!is_received(r) && p->known)
+            *r = p->newest.report;
+        else
+            yk__telemetry_count_last(o, p->peer, &r->process.phases);
+        r->process.lost = p->status.lost;
     }
 }
 
