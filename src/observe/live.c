@@ -12,18 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A copy, so that the lock is held only briefly. NULL: out of memory. */
-static yk__history *copy_history(yk_observer *o)
-{
-    yk__history *h = malloc(sizeof *h);
-    if (!h)
-        return NULL;
-    yk_mutex_lock(&o->lock);
-    *h = o->history;
-    yk_mutex_unlock(&o->lock);
-    return h;
-}
-
 /* ---- status.json ---- */
 
 /* A row of the table of workers: a worker of this process, or a process of the job. */
@@ -176,7 +164,7 @@ static double rate_of(const yk__history *h, const row *r, int n)
 {
     double sum = 0.0;
     for (int i = 0; i < n; i++)
-        sum += trains(&r[i]) && rate_of_row(&r[i]) > 0.0 ? rate_of_row(&r[i]) : 0.0;
+        sum += fmax(rate_of_row(&r[i]), 0.0); /* fmax() ignores NaN */
     return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
 }
 
@@ -335,12 +323,19 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
 char *yk__live_document(void *observer, yk_http_document which)
 {
     yk_observer *o = observer;
-    yk__history *h = copy_history(o);
-    int n = 0;
-    row *rows = h ? rows_of(o, h, &n) : NULL;
-    if (h && h->end.error)
+    yk__history *h = malloc(sizeof *h); /* a copy, so that the lock is held only briefly */
+    int n;
+    char *out = NULL;
+    if (!h)
+        return NULL;
+    yk_mutex_lock(&o->lock);
+    *h = o->history;
+    yk_mutex_unlock(&o->lock);
+    if (h->end.error)
         h->end.error = h->error; /* of the copy */
-    char *out = rows ? which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n) : NULL;
+    row *rows = rows_of(o, h, &n);
+    if (rows)
+        out = which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n);
     if (out && which == YK_HTTP_STATUS && h->end.state)
         atomic_store(&o->end_seen, true);
     free(rows);

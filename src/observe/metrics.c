@@ -133,14 +133,12 @@ static double seconds_left(const yk_observer *o, const yk_run_position *at)
 /* "436 k" */
 static void shorten(double rate, char out[24])
 {
-    const bool millions = rate >= 1e6, thousands = rate >= 1e3;
-    snprintf(out, 24, "%.3g%s",
-             rate / (millions    ? 1e6
-                     : thousands ? 1e3
-                                 : 1.0),
-             millions    ? " M"
-             : thousands ? " k"
-                         : "");
+    if (rate >= 1e6)
+        snprintf(out, 24, "%.3g M", rate / 1e6);
+    else if (rate >= 1e3)
+        snprintf(out, 24, "%.3g k", rate / 1e3);
+    else
+        snprintf(out, 24, "%.3g", rate);
 }
 
 /* The terminal leaves out the last fields if its line is too short. */
@@ -154,7 +152,7 @@ static void show(yk_observer *o, const yk__progress *p)
     shorten(p->rate, rate);
     if (isfinite(accuracy))
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
-    if (yk__observer_verdict(o, &verdict) && verdict.kind != YK_VERDICT_NONE)
+    if (yk__observer_verdict(o, &verdict))
         snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
@@ -336,6 +334,37 @@ yk_status yk__metrics_close(yk_observer *o)
 
 /* ---- evaluations ---- */
 
+/* Adds a point to the curve of evaluations, for warnings. */
+static void add_to_curve(yk_observer *o, const yk_evaluation *e)
+{
+    const double nan = (double)NAN;
+    const uint64_t since = o->ncurve ? o->curve_steps : o->c.resumed_from,
+                   before = o->ncurve ? o->curve_examples : o->c.earlier_examples;
+    if (o->ncurve && e->at.step == o->curve_steps)
+        return;
+    if (o->ncurve ==
+        YK__MAX_CURVE) { /* drops every other point; the counts of the rest are then those of a half */
+        o->ncurve /= 2;
+        for (size_t i = 0; i < o->ncurve; i++)
+            o->curve[i] = o->curve[2 * i + 1];
+    }
+    o->curve[o->ncurve++] =
+        (yk_curve_point){.epoch = e->at.epoch_examples ? epochs_done(&e->at, e->at.examples) : nan,
+                         .train_loss = e->train_loss,
+                         .test_loss = e->tested ? e->test_loss : nan,
+                         .accuracy = e->tested ? e->accuracy : nan,
+                         .steps = e->at.step - since,
+                         .examples = e->at.examples - before};
+    o->curve_steps = e->at.step;
+    o->curve_examples = e->at.examples;
+}
+
+const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
+{
+    *n_out = o ? o->ncurve : 0;
+    return o ? o->curve : NULL;
+}
+
 static void print_evaluation(const yk_evaluation *e)
 {
     const double epoch = epochs_done(&e->at, e->at.examples);
@@ -361,7 +390,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     else /* it is for the curves, and not part of the rates */
         m->evaluated_at = yk_now();
     yk__observer_test(o, e);
-    yk__curve_add(o, e);
+    add_to_curve(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;

@@ -305,20 +305,39 @@ yk_status yk_observer_start(yk_observer *o, double began)
 
 /* ---- end ---- */
 
-void yk__observer_self(yk_observer *o, yk_process *out)
+yk_usage yk__observer_usage(const yk_observer *o)
+{
+    yk_usage u = o->self.usage;
+    if (o->resources)
+        yk_resources_usage(o->resources, &u);
+    return u;
+}
+
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
+{
+    yk_process self = {.rank = o->number,
+                       .workers = o->c.server ? 0 : o->c.workers,
+                       .usage = *usage,
+                       .link_rate = o->link_rate,
+                       .round_trip = o->round_trip,
+                       .peer_rate = o->peer_rate,
+                       .probe_bytes = o->probe_bytes,
+                       .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
+                       .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
+    snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
+    yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
+    if (o->c.serving)
+        yk_phases_read(o->c.serving, &self.serving);
+    return self;
+}
+
+void yk__observer_self(const yk_observer *o, yk_process *out)
 {
     const yk_observer_config *c = &o->c;
-    if (out != &o->self)
-        *out = o->self; /* has the rate of its link */
-    out->rank = o->number;
-    out->workers = c->server ? 0 : c->workers;
-    snprintf(out->role, sizeof out->role, "%s", yk__observer_role(o));
-    if (o->resources)
-        yk_resources_usage(o->resources, &out->usage);
-    yk_phases_read_all(c->phases, c->workers, &out->phases);
-    if (c->serving)
-        yk_phases_read(c->serving, &out->serving);
-    out->forward = out->backward = 0.0;
+    const yk_trials trials = o->self.trials;
+    const yk_usage usage = yk__observer_usage(o);
+    *out = yk__self_so_far(o, &usage);
+    out->trials = trials;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;
         c->model->ops->passes(c->work(c->context, i), &forward, &backward);

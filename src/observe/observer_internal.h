@@ -3,13 +3,12 @@
  *     observer.c     create, start, stop and free; the sampling thread; the progress of worker 0
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
  *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
- *     metrics.c      metrics.jsonl, the progress line
+ *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
  *     tensorboard.c  TensorBoard, a directory per worker
  *     live.c         the documents of the live page
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     curve.c        the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -74,9 +73,12 @@ struct yk_observer {
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
     int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
-    int64_t clock_offset;   /* ns to add to this process's clock to get the chief's */
-    uint64_t clock_zero;    /* the chief's clock at the start; 0: not known */
-    yk__metrics *metrics;   /* on the chief */
+    /* of the link, as in yk_process; constant after open */
+    double link_rate, round_trip, peer_rate;
+    uint64_t probe_bytes;
+    int64_t clock_offset; /* ns to add to this process's clock to get the chief's */
+    uint64_t clock_zero;  /* the chief's clock at the start; 0: not known */
+    yk__metrics *metrics; /* on the chief */
     yk__tensorboard *tensorboard;
     yk_resources *resources;
     yk_trace *trace;
@@ -109,8 +111,10 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false
 void yk__observer_progress(yk_observer *o, const yk__progress *p);
 yk__progress yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
-/* The state of this process so far; called by the thread that trains. */
-void yk__observer_self(yk_observer *o, yk_process *out);
+/* The state of this process so far, as any thread can read it; and all of it, for the thread that trains. */
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
+yk_usage yk__observer_usage(const yk_observer *o); /* of this process so far; after stop, of all of the run */
+void yk__observer_self(const yk_observer *o, yk_process *out);
 double yk__observer_seconds(const yk_observer *o); /* of the run, including those before a resume */
 
 /* link.c: collective */
@@ -131,9 +135,6 @@ void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 
-/* curve.c */
-void yk__curve_add(yk_observer *o, const yk_evaluation *e);
-
 /* live.c */
 char *yk__live_document(void *observer, yk_http_document which);
 
@@ -145,8 +146,6 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process);
 
 /* evidence.c: the verdict during training, from this process and the telemetry so far; false: no worker was measured */
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
-/* This process during training, as far as any thread can read it. */
-yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
 /* The usage of all processes of the run on the host of process i. A process that ran for a part of the time counts for that
  * part. */
 void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out);

@@ -63,14 +63,8 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process)
         st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the traces of the ranks");
     if (o->c.rank != 0) /* if a rank is lost, the chief does not gather; that is not an error */
         st = YK_OK;
-    if (!st && o->c.rank == 0 && !o->unchanged) {
-        if (all.n > 0)
-            all.data[0] = all.data[0] ? all.data[0] : text;
-        st = yk_trace_save(o->c.run_dir, "trace.json", all.n > 0 ? all.data : &text,
-                           all.n > 0 ? (size_t)all.n : 1);
-    }
-    if (all.n > 0 && all.data[0] == text)
-        all.data[0] = NULL;
+    else if (!st && !o->unchanged)
+        st = yk_trace_save(o->c.run_dir, "trace.json", all.n ? all.data : &text, all.n ? (size_t)all.n : 1);
     yk_comm_pieces_free(&all);
     free(text);
     return st;

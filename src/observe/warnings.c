@@ -472,16 +472,15 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const bool one_class = r->data.classes == 1;
-    const bool nothing = one_class || r->data.constant; /* to learn */
+    const bool nothing = r->data.classes == 1 || r->data.constant; /* to learn */
     const bool reversed = !nothing && check_reversed(r, w);
-    const bool rises = !nothing && !reversed && check_rising(r, w);
-    const bool overfits = !nothing && !reversed && !rises && check_overfitting(r, w);
-    const bool too_small = !nothing && !reversed && !rises && !overfits && check_too_small(r, w);
-    if (!nothing && !reversed)
+    bool rises = false, too_small = false;
+    if (!nothing && !reversed) {
+        rises = check_rising(r, w);
+        too_small = !rises && !check_overfitting(r, w) && check_too_small(r, w);
         check_oscillation(r, rises, w);
-    if (!nothing && !reversed)
         check_majority(r, too_small || rises, w);
+    }
     if (!nothing && !rises && !too_small)
         check_scales(r, w);
     check_labels(r, reversed, w);
