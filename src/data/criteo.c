@@ -14,6 +14,7 @@
  * With `?numeric=value`, integer column i is feature i with the value sign(v) ln(1 + |v|), and the categories are hashed
  * into the features after these 13.
  */
+#include "base/number.h"
 #include "base/rng.h"
 #include "base/rows.h"
 #include "data/exact.h"
@@ -24,7 +25,6 @@
 #define INTEGERS   13
 #define CATEGORIES 26
 #define FIELDS     (INTEGERS + CATEGORIES)
-#define DIGITS     18   /* of an integer, at most: fits in 64 bits */
 #define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
 #define SMALL      4096 /* integers below this have a lookup table */
 
@@ -81,15 +81,12 @@ static inline uint64_t code_of(const criteo *s, int64_t v)
 
 static const char *parse_long_integer(const char *p, int64_t *out)
 {
-    bool minus = *p == '-';
-    p += minus;
-    uint64_t v = 0;
-    const char *first = p;
-    for (; (unsigned char)(*p - '0') < 10; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    if (p == first || p - first > DIGITS)
-        return NULL;
-    *out = minus ? -(int64_t)v : (int64_t)v;
+    static const uint64_t max = 999999999999999999; /* 10^18 - 1: BUCKETS */
+    const bool minus = *p == '-';
+    uint64_t v;
+    p = yk_digits(p + minus, max, &v);
+    if (p)
+        *out = minus ? -(int64_t)v : (int64_t)v;
     return p;
 }
 

@@ -67,22 +67,19 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     return after;
 }
 
-/* The rest of a number of 20 digits or more, or what is wrong with it. */
-__attribute__((cold)) static const char *end_number(yk_text_reader *r, const char *first, const char *p,
-                                                    const char *entry, const char *name, uint64_t *v)
+/* A number of 20 digits or more, or what is wrong with it. */
+__attribute__((cold)) static const char *end_number(yk_text_reader *r, const char *first, const char *entry,
+                                                    const char *name, uint64_t *v)
 {
     char token[48];
-    bool over = false;
-    for (; digit(*p); p++)
-        over |= __builtin_mul_overflow(*v, (uint64_t)10, v) ||
-                __builtin_add_overflow(*v, (uint64_t)(*p - '0'), v);
-    if (p != first && *p == ':' && !over)
-        return p;
+    const char *end = yk_digits(first, UINT64_MAX, v);
+    if (end && *end == ':')
+        return end;
     yk__text_token(entry, token);
-    if (p == first)
+    if (!digit(*first))
         yk__text_bad(r, first, "the %s in '%s' is not a number", name, token);
-    else if (*p != ':')
-        yk__text_bad(r, p, "no ':' after the %s in '%s'", name, token);
+    else if (end)
+        yk__text_bad(r, end, "no ':' after the %s in '%s'", name, token);
     else
         yk__text_bad(r, first, "the %s in '%s' is 2^64 or more", name, token);
     return NULL;
@@ -97,7 +94,7 @@ static inline const char *parse_number(yk_text_reader *r, const char *p, const c
     for (; digit(*p) && p - first < 19; p++)
         v = v * 10 + (uint64_t)(*p - '0');
     *out = v;
-    if ((p == first || *p != ':') && !(p = end_number(r, first, p, entry, name, out)))
+    if ((p == first || *p != ':') && !(p = end_number(r, first, entry, name, out)))
         return NULL;
     return p + 1;
 }
