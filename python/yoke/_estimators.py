@@ -228,7 +228,9 @@ class _Linear(_Classifier):
     def decision_function(self, X):
         """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
         check_is_fitted(self)
-        scores = self._check(X, reset=False) @ self.coef_.T + self.intercept_
+        # In double precision, because the rounding of products of floats depends on the alignment of the arrays.
+        scores = self._check(X, reset=False) @ self.coef_.T.astype(np.float64) + self.intercept_
+        scores = scores.astype(np.float32)
         if scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
