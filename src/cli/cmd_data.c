@@ -135,27 +135,22 @@ static yk_status choose_format(arguments *a)
         a->out);
 }
 
-static yk_status print_written_json(const arguments *a, const yk_export_stats *e, uint64_t bad,
-                                    double seconds, double rate)
-{
-    yk_json j = {0};
-    yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
-                  {"out", a->out}, {"format", a->format});
-    YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
-                 {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
-    YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
-    yk_json_end(&j);
-    return yk_cli_print_json(&j);
-}
-
 static yk_status print_written(const arguments *a, const yk_source *s, const yk_export_stats *e,
                                double seconds)
 {
     double rate = (double)e->bytes / fmax(seconds, 1e-9);
     uint64_t bad = atomic_load(&s->bad);
-    if (a->json)
-        return print_written_json(a, e, bad, seconds, rate);
+    if (a->json) {
+        yk_json j = {0};
+        yk_json_object(&j, NULL);
+        YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
+                      {"out", a->out}, {"format", a->format});
+        YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
+                     {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
+        YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
+        yk_json_end(&j);
+        return yk_cli_print_json(&j);
+    }
     char size[24];
     printf("%s: %llu examples, %llu entries, %llu columns, %u classes, as %s\n", a->out,
            (unsigned long long)e->examples, (unsigned long long)e->entries, (unsigned long long)e->dim,

@@ -130,13 +130,13 @@ static void pass_environment(yk_argv *w)
 /* Ranks on one host use shared memory. Workers that join need TCP, which listens on a port. */
 static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
-    const bool tcp = paths->name_server || !yk_network_is_confined();
+    const char *preload = yk_network_original_preload();
+    const bool tcp = paths->name_server || !preload;
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
         add_all(w, tcp ? "--mca btl self,vader,tcp" : "--mca btl self,vader");
-    if (yk_network_is_confined()) {
-        char text[4096];
-        yk_network_original_preload(text, sizeof text);
-        add_two(w, "-x", text);
+    if (preload) {
+        yk_argv_add(w, "-x");
+        yk_argv_add(w, "LD_PRELOAD=%s", preload);
     }
 }
 

@@ -119,6 +119,7 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
         if (o->connected && !before) {
             release(o);
             o->nheld = 0;
+            *o->held = '\0';
         }
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;

@@ -55,25 +55,19 @@ static int rank_of(pid_t pid)
     return -1;
 }
 
-static bool is_listed(const char *children, pid_t pid)
+/* A child of mpirun: whether it executes this program. Remembers its rank. */
+static bool see(yk_watchdog *v, pid_t pid)
 {
-    for (uint64_t child; (children = yk_word_digits(children, 0, &child));)
-        if ((pid_t)child == pid)
-            return true;
-    return false;
-}
-
-/* Remembers the rank of a process that executes this program. */
-static bool remember(yk_watchdog *v, pid_t pid)
-{
-    for (int i = 0; i < v->nseen; i++)
-        if (v->seen[i].pid == pid)
-            return true;
-    const int rank = rank_of(pid);
-    if (rank < 0 || v->nseen == YK_MAX_RANKS_SEEN)
-        return false;
-    v->seen[v->nseen].pid = pid;
-    v->seen[v->nseen++].rank = rank;
+    int i = 0;
+    while (i < v->nseen && v->seen[i].pid != pid)
+        i++;
+    if (i == v->nseen) {
+        const int rank = rank_of(pid);
+        if (rank < 0 || i == YK_MAX_RANKS_SEEN)
+            return false;
+        v->seen[v->nseen++] = (yk_rank_seen){.pid = pid, .rank = rank};
+    }
+    v->seen[i].alive = true;
     return true;
 }
 
@@ -85,13 +79,15 @@ static bool misses_rank(yk_watchdog *v)
     int children = 0, ranks = 0;
     yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)v->pid, (long)v->pid);
     const char *at = text;
+    for (int i = 0; i < v->nseen; i++)
+        v->seen[i].alive = false;
     for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
         children++;
-        ranks += remember(v, (pid_t)pid);
+        ranks += see(v, (pid_t)pid);
     }
     snprintf(v->missing, sizeof v->missing, "a process");
     for (int i = 0; i < v->nseen; i++)
-        if (!is_listed(text, v->seen[i].pid))
+        if (!v->seen[i].alive)
             snprintf(v->missing, sizeof v->missing, "rank %d", v->seen[i].rank);
     return ranks > 0 && children < v->ranks;
 }

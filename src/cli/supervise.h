@@ -20,6 +20,12 @@
 
 enum { YK_MAX_RANKS_SEEN = 1024 };
 
+typedef struct {
+    pid_t pid;
+    int rank;
+    bool alive;
+} yk_rank_seen;
+
 /* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
     pid_t pid;           /* of mpirun, and of its process group */
@@ -30,10 +36,7 @@ typedef struct {
     double ending_since; /* when the launcher began to end mpirun */
     bool hung, results;  /* the launcher ends mpirun because there was no heartbeat; the job prints results */
     int ranks;           /* processes on this host; 0: not known */
-    struct {
-        pid_t pid;
-        int rank;
-    } seen[YK_MAX_RANKS_SEEN];
+    yk_rank_seen seen[YK_MAX_RANKS_SEEN];
     int nseen;
     double lost;                /* when a process was missing before training began */
     char missing[32];           /* which */
