@@ -62,7 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (int r = 0; r < RUNS && (r == 0 || second); r++) {
         static const char *const path[RUNS] = {"/run/0", "/run/1"};
-        n += yk_run_load(path[r], path[r] + 5, &runs[n]) == YK_OK;
+        runs[n] = (yk_run){.path = strdup(path[r]), .name = strdup(path[r] + 5)};
+        if (yk_run_load(&runs[n]))
+            yk_run_fini(&runs[n]);
+        else
+            n++;
     }
     memory_end();
     if (n && writes)

@@ -69,7 +69,6 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
         }
         yk_text_add(out, "</g>");
     }
-    yk__draw_close(how, out);
 }
 
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
@@ -109,5 +108,4 @@ void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
                   "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/><text class=\"m\" x=\"%.0f\" "
                   "y=\"%.0f\">updates by other workers between read and write</text>",
                   b.left, b.top + b.height, b.width, b.left + b.width / 2.0, b.top + b.height + 34.0);
-    yk__draw_close(how, out);
 }

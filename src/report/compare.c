@@ -46,23 +46,22 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
     static const char *const wide[] = {"data", "ranks",
                                        NULL}; /* not shown if they follow from other columns */
     option_columns o = {.first = t->columns};
-    const char *names[25];
-    size_t n = yk_compare_varying(c, names, 24);
-    for (size_t k = 0; k < n; k++) {
+    for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
+        const char *name = c->varying[k];
         bool number = true;
-        if (yk_is_listed(names[k], except) || (c->groups > 1 && yk_is_listed(names[k], yk_repeat_options)) ||
-            (yk_is_listed(names[k], wide) && !yk_is_listed(names[k], c->label_option)))
+        if (yk_is_listed(name, except) || (c->groups > 1 && yk_is_listed(name, yk_repeat_options)) ||
+            (yk_is_listed(name, wide) && !yk_is_listed(name, c->label_option)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_SIZE];
             double x;
-            yk_option_text(c, i, names[k], text);
+            yk_option_text(c, i, name, text);
             number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
         }
         yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number};
-        snprintf(column.title, sizeof column.title, "%s", names[k]);
+        snprintf(column.title, sizeof column.title, "%s", name);
         yk_table_column(t, &column);
-        o.name[o.n++] = names[k];
+        o.name[o.n++] = name;
     }
     return o;
 }
@@ -363,7 +362,7 @@ static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool
 /* N workers are compared with N workers, whether parameter servers are used or not. */
 static void fill_modes(const yk_compare *c, const table_kind *kind, yk_table *t)
 {
-    const bool servers = yk_compare_varies(c, "servers");
+    const bool servers = yk_is_listed("servers", c->varying);
     const option_columns o = add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
     if (servers)
@@ -428,6 +427,7 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
         c->epochs_differ |= fabs(c->facts[i].epochs - c->facts[0].epochs) > 0.005;
     }
     if (!st) {
+        yk__find_varying(c);
         c->target = yk__find_target(c);
         st = yk__groups_make(c);
     }

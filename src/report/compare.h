@@ -59,6 +59,8 @@ typedef struct {
     size_t groups;
     size_t *members, *group_of;   /* [n]; the group of a run */
     char (*label)[YK_LABEL_SIZE]; /* [n], of the runs: that of the group, and the seed */
+    /* The options in which the runs differ, the most commonly varied first, then NULL. Borrowed from the runs. */
+    const char *varying[49];
     /* The options in labels; others follow from them, or do not differ. */
     const char *label_option[YK_MAX_LABEL_OPTIONS + 1];
     /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
@@ -80,7 +82,6 @@ yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out);
 void yk_compare_fini(yk_compare *c);
 
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
-bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
  * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless
@@ -88,17 +89,12 @@ bool yk_same_data(const yk_compare *c);                                /* all ru
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
- * Returns their number. The names are borrowed. */
-size_t yk_compare_varying(const yk_compare *c, const char **names_out /* [max + 1] */, size_t max);
-
-bool yk_compare_varies(const yk_compare *c, const char *option); /* whether the runs differ in it */
-
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* Internal. */
 yk_status yk__groups_make(yk_compare *c);
+void yk__find_varying(yk_compare *c);
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
 /* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different

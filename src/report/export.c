@@ -147,17 +147,14 @@ static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, cons
 /* Saves every drawing as SVG, or converts it. */
 static yk_status save_drawings(const yk_figures *fs, const char *dir, conversion *c)
 {
-    static const char *const by[YK_X_COUNT] = {"-step", "-epoch", "-examples", "-seconds"};
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < fs->n; i++) {
+    for (size_t i = 0; i < fs->n; i++) {
         const yk_figure *f = &fs->figure[i];
-        yk_x axes[YK_X_COUNT];
-        int n = yk_figure_axes(f, axes);
-        for (int a = 0; !st && a < n; a++) {
+        for (int x = 0; !st && x < yk_figure_drawings(f); x++) {
             yk_text svg = {0};
             char name[96];
-            snprintf(name, sizeof name, "%s%s", f->id, f->steps_or_time ? by[axes[a]] : "");
-            yk_figure_draw(f, axes[a], YK_DRAW_FILE, &svg);
+            snprintf(name, sizeof name, f->steps_or_time ? "%s-%s" : "%s", f->id, yk_x_names[x]);
+            yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
             st = c ? convert_text(c, &svg, dir, name) : save(&svg, dir, name, ".svg");
         }
     }

@@ -34,19 +34,19 @@ yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, con
     return f;
 }
 
-yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes)
+yk_series *yk__series_add(yk_figure *f, const char *name, int run)
 {
     const bool failed = YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
     yk_series *s = failed ? &f->spare : &f->series[f->n++];
-    *s = (yk_series){.axes = axes, .color = run, .run = run, .failed = failed};
+    *s = (yk_series){.axes = f->steps_or_time ? YK_X_COUNT : 1, .color = run, .run = run, .failed = failed};
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
 }
 
 void yk__series_put(yk_series *s, const yk_point *p)
 {
-    for (int a = 0; a < YK_X_COUNT; a++)
-        if (s->axes >> a & 1 && !isfinite(p->x[a]))
+    for (int a = 0; a < s->axes; a++)
+        if (!isfinite(p->x[a]))
             return;
     if (!isfinite(p->y) || s->failed)
         return;
@@ -87,7 +87,7 @@ void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out
     double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < f->n; i++) {
         const yk_series *s = &f->series[i];
-        for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
+        for (size_t k = 0; axis < s->axes && k < s->n; k++) {
             const double v = axis < 0 ? s->point[k].y : s->point[k].x[axis],
                          margin = spread ? fmax(0.0, s->point[k].spread) : 0.0; /* ignores NAN */
             low = fmin(low, v - margin);
@@ -240,11 +240,10 @@ void yk_figure_csv(const yk_figure *f, yk_text *out)
         for (size_t k = 0; k < f->series[i].n; k++) {
             const yk_series *s = &f->series[i];
             yk_text_csv(out, s->name);
-            for (int a = 0; a < YK_X_COUNT; a++)
-                if (s->axes >> a & 1) {
-                    yk_text_add(out, ",");
-                    csv_x(f, s->point[k].x[a], out);
-                }
+            for (int a = 0; a < s->axes; a++) {
+                yk_text_add(out, ",");
+                csv_x(f, s->point[k].x[a], out);
+            }
             yk_text_add(out, ",");
             yk_text_number(out, s->point[k].y, 9, "");
             yk_text_add(out, spread ? "," : "");

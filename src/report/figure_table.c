@@ -68,7 +68,7 @@ static void add_ideal(yk_figure *f)
 {
     double min, max;
     yk__figure_range(f, 0, false, &min, &max);
-    yk_series *s = yk__series_add(f, "ideal", -1, YK__ONE_X);
+    yk_series *s = yk__series_add(f, "ideal", -1);
     s->dash = 1;
     for (double w = min; w <= max; w++)
         yk__series_point(s, w, w / min);
@@ -103,7 +103,7 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
                 s = &f->series[k];
         if (!s) {
             const char *name = l->lines[l->line[r]];
-            s = yk__series_add(f, *name ? name : q->y, -1, YK__ONE_X);
+            s = yk__series_add(f, *name ? name : q->y, -1);
             s->color = (int)l->line[r];
             s->dots = s->bars = true;
         }

@@ -15,10 +15,8 @@ enum { DEPTH = 8 /* directories below a path */, MAX_PLAN = 64 << 20 /* bytes */
 
 void yk_run_list_fini(yk_run_list *l)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->run[i].path);
-        free(l->run[i].name);
-    }
+    for (size_t i = 0; i < l->n; i++)
+        yk_run_fini(&l->run[i]);
     free(l->run);
     *l = (yk_run_list){0};
 }
@@ -38,12 +36,8 @@ static yk_status add(yk_run_list *l, const char *path)
             return YK_OK;
     if (YK_RESERVE(l->run, l->cap, l->n + 1, "the list of runs"))
         return YK_ESYSTEM;
-    l->run[l->n].name = NULL;
-    l->run[l->n].path = strdup(path);
-    if (!l->run[l->n].path)
-        return yk_fail_memory(strlen(path), "a path");
-    l->n++;
-    return YK_OK;
+    l->run[l->n] = (yk_run){.path = strdup(path)};
+    return l->run[l->n++].path ? YK_OK : yk_fail_memory(strlen(path), "a path");
 }
 
 static int wanted(const struct dirent *e)

@@ -92,22 +92,14 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
     return mean;
 }
 
-bool yk_same_data(const yk_compare *c)
-{
-    bool same = true;
-    for (size_t i = 1; i < c->n; i++)
-        same &= !strcmp(c->facts[i].data, c->facts[0].data);
-    return same;
-}
-
 double yk__find_target(const yk_compare *c)
 {
     double best[512];
     size_t n = 0;
+    if (yk_is_listed("data", c->varying))
+        return NAN;
     for (size_t i = 0; i < c->n && n < 512; i++) {
         double top = NAN;
-        if (!yk_same_data(c))
-            return NAN;
         for (size_t k = 0; k < c->run[i].eval.n; k++)
             top = fmax(top, c->run[i].eval.row[k].test_accuracy);
         if (!isfinite(top))
@@ -154,7 +146,7 @@ void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out)
     snprintf(out, YK_OPTION_SIZE, "%s", s ? s : "");
 }
 
-bool yk_compare_varies(const yk_compare *c, const char *name)
+static bool varies(const yk_compare *c, const char *name)
 {
     char first[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
     yk_option_text(c, 0, name, first);
@@ -166,20 +158,18 @@ bool yk_compare_varies(const yk_compare *c, const char *name)
     return false;
 }
 
-size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t max)
+void yk__find_varying(yk_compare *c)
 {
+    const size_t max = sizeof c->varying / sizeof *c->varying - 1;
     size_t n = 0;
     for (const char *const *name = yk_usual_options; *name; name++)
-        if (n < max && yk_compare_varies(c, *name))
-            names_out[n++] = *name;
+        if (varies(c, *name))
+            c->varying[n++] = *name;
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < max; o++) {
             const char *name = c->run[i].option[o].name;
-            names_out[n] = NULL;
             if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) &&
-                !yk_is_listed(name, names_out) && yk_compare_varies(c, name))
-                names_out[n++] = name;
+                !yk_is_listed(name, c->varying) && varies(c, name))
+                c->varying[n++] = name;
         }
-    names_out[n] = NULL;
-    return n;
 }

@@ -46,7 +46,7 @@ static void add_best(yk_compare *c)
         auc |= isfinite(c->facts[i].test_auc);
     size_t offset = auc ? FACT(test_auc) : FACT(test_accuracy);
     size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
-    if (yk_same_data(c) && top != SIZE_MAX && top != low) {
+    if (!yk_is_listed("data", c->varying) && top != SIZE_MAX && top != low) {
         yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
                      yk_group_mean(c, &c->group[top], offset, NULL), a);
         yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,

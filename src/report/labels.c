@@ -139,15 +139,14 @@ static void group_option(const void *compare, size_t group, const char *name, ch
 static void find_label_options(const yk_compare *c, yk_option_values *o)
 {
     static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
-    const char *all[32], *varying[25];
+    const char *all[64];
     size_t n = 0, before = 1;
-    const size_t nvarying = yk_compare_varying(c, varying, 24);
     for (const char *const *name = first; *name; name++)
-        if (yk_is_listed(*name, varying))
+        if (yk_is_listed(*name, c->varying))
             all[n++] = *name;
-    for (size_t k = 0; k < nvarying; k++)
-        if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], yk_repeat_options))
-            all[n++] = varying[k];
+    for (const char *const *name = c->varying; *name; name++)
+        if (!yk_is_listed(*name, first) && !yk_is_listed(*name, yk_repeat_options))
+            all[n++] = *name;
     for (size_t k = 0; k < n && o->options < YK_MAX_LABEL_OPTIONS; k++) {
         const size_t now = yk__options_add(o, all[k]);
         o->options -= now == before;

@@ -21,7 +21,7 @@ static void in_common(const yk_compare *c, yk_text *out)
         const bool data = !strcmp(names[k], "data"), lr = !strcmp(names[k], "lr");
         char value[YK_OPTION_SIZE], text[YK_OPTION_SIZE + 16];
         yk_option_text(c, 0, names[k], value);
-        if (yk_compare_varies(c, names[k]) || !*value ||
+        if (yk_is_listed(names[k], c->varying) || !*value ||
             (!strcmp(names[k], "ranks") && !strcmp(value, "1")) ||
             (!strcmp(names[k], "servers") && !strcmp(value, "0")))
             continue;

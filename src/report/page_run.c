@@ -133,15 +133,13 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 static void configuration(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
-    const char *varying[49];
     if (!r->options)
         return;
-    yk_compare_varying(p->compare, varying, 48);
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, &p->compare->facts[i], out);
     yk_text_add(out, "</div><div><h3>Options</h3><dl class=\"options\">");
     for (size_t o = 0; o < r->options; o++) {
-        const bool differs = yk_is_listed(r->option[o].name, varying);
+        const bool differs = yk_is_listed(r->option[o].name, p->compare->varying);
         char value[1024];
         shorten(r->option[o].value, value, sizeof value);
         yk_html(out, differs ? "<dt>%s</dt><dd class=\"differs\">%s</dd>" : "<dt>%s</dt><dd>%s</dd>",

@@ -29,17 +29,7 @@ static const char file_style[] =
     ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
     "6b4fa0}";
 
-static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
-
-int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
-{
-    int n = 0;
-    axes_out[0] = YK_X_STEP;
-    for (yk_x a = YK_X_STEP; a < YK_X_COUNT; a++)
-        if (f->steps_or_time && f->n && f->series[0].axes >> a & 1)
-            axes_out[n++] = a;
-    return n ? n : 1;
-}
+const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
 void yk_series_class(const yk_series *s, char *out)
 {
@@ -135,11 +125,6 @@ void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw 
     draw_legend(f, height, out);
 }
 
-void yk__draw_close(yk_draw how, yk_text *out)
-{
-    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
-}
-
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 {
     char s[YK_UNIT_SIZE];
@@ -230,7 +215,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
 
 static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char *out)
 {
-    const char *name = f->x_title ? f->x_title : f->steps_or_time ? axis_names[axis] : "seconds";
+    const char *name = f->x_title ? f->x_title : f->steps_or_time ? yk_x_names[axis] : "seconds";
     if (f->steps_or_time && (axis == YK_X_STEP || axis == YK_X_EXAMPLES) && *x->word)
         snprintf(out, 64, "%s of %s", x->word, axis == YK_X_STEP ? "steps" : "examples");
     else if (!strcmp(name, "seconds") && *x->word)
@@ -390,8 +375,10 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     if (s->marked) {
         locate(p, &s->mark, 0.0, &x, &y);
         class[2] = 0; /* the color only */
-        yk_html(out, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s</title></circle>",
-                class, x / 10.0, y / 10.0, s->mark_text);
+        yk_text_print(out,
+                      "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">"
+                      "<title>no improvement after epoch %.4g</title></circle>",
+                      class, x / 10.0, y / 10.0, s->mark.x[YK_X_EPOCH]);
     }
     yk_text_add(out, "</g>");
 }
@@ -427,7 +414,6 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
     }
     for (size_t i = 0; i < f->n; i++)
         draw_series(&p, f, i, out);
-    yk__draw_close(how, out);
 }
 
 void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
@@ -438,4 +424,5 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
         yk__draw_bars(f, how, out);
     else
         yk__draw_histogram(f, how, out);
+    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
 }

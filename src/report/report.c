@@ -55,27 +55,24 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
 
 /* Reading takes most of the time of a large report: several threads read runs. */
 typedef struct {
-    const yk_run_list *list;
-    yk_run *runs;
+    yk_run_list list;
     int threads;
 } loading;
 
 static yk_status load_some(void *context, int me)
 {
     loading *l = context;
-    for (size_t i = (size_t)me; i < l->list->n; i += (size_t)l->threads) {
-        yk_status st = yk_run_load(l->list->run[i].path, l->list->run[i].name, &l->runs[i]);
-        if (st)
-            return st;
-    }
-    return YK_OK;
+    yk_status st = YK_OK;
+    for (size_t i = (size_t)me; !st && i < l->list.n; i += (size_t)l->threads)
+        st = yk_run_load(&l->list.run[i]);
+    return st;
 }
 
 static yk_status load_all(loading *l)
 {
     yk_team *team;
     l->threads = yk_cores() < 8 ? yk_cores() : 8;
-    l->threads = (size_t)l->threads < l->list->n ? l->threads : (int)l->list->n;
+    l->threads = (size_t)l->threads < l->list.n ? l->threads : (int)l->list.n;
     yk_status st = yk_team_create(l->threads, &team);
     if (st)
         return st;
@@ -129,23 +126,16 @@ static yk_status check_out(const char *out)
 
 yk_status yk_report_make(const yk_report *r, yk_report_result *out)
 {
-    yk_run_list list;
+    loading l;
     *out = (yk_report_result){0};
     yk_status st = r->out ? check_out(r->out) : YK_OK;
-    if (st || (st = yk_runs_find(r->paths, r->n, &list)))
+    if (st || (st = yk_runs_find(r->paths, r->n, &l.list)))
         return st;
-    loading l = {.list = &list, .runs = calloc(list.n, sizeof *l.runs)};
-    if (!l.runs)
-        st = yk_fail_memory(list.n * sizeof *l.runs, "the runs");
+    st = load_all(&l);
     if (!st)
-        st = load_all(&l);
-    if (!st)
-        st = report_on(r, l.runs, list.n, out);
-    for (size_t i = 0; l.runs && i < list.n; i++)
-        yk_run_fini(&l.runs[i]);
-    free(l.runs);
-    out->runs = list.n;
-    yk_run_list_fini(&list);
+        st = report_on(r, l.list.run, l.list.n, out);
+    out->runs = l.list.n;
+    yk_run_list_fini(&l.list);
     if (!st &&
         (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/report.html", r->paths[0]) < 0))
         st = yk_fail_memory(64, "a path");

@@ -154,21 +154,12 @@ static yk_status read_logs(yk_run *r)
     return st;
 }
 
-yk_status yk_run_load(const char *path, const char *name, yk_run *out)
+yk_status yk_run_load(yk_run *r)
 {
-    *out = (yk_run){.path = strdup(path), .name = strdup(name)};
-    yk_status st = YK_OK;
-    if (!out->path || !out->name)
-        st = yk_fail_memory(strlen(path) + strlen(name), "a run");
+    yk_status st = r->path && r->name ? read_config(r) : yk_fail_memory(64, "a run");
     if (!st)
-        st = read_config(out);
+        st = read_summary(r);
     if (!st)
-        st = read_summary(out);
-    if (!st)
-        st = yk__run_metrics(out);
-    if (!st)
-        st = read_logs(out);
-    if (st)
-        yk_run_fini(out);
-    return st;
+        st = yk__run_metrics(r);
+    return st ? st : read_logs(r);
 }

@@ -13,12 +13,11 @@
  * A run directory is untrusted: only regular files of bounded size are read (base/file.h).
  *
  * Example:
- *     yk_run r;
- *     yk_status st = yk_run_load("runs/sync", "sync", &r);      // fails if out of memory, or if a file is unreadable
+ *     yk_run r = {.path = strdup("runs/sync"), .name = strdup("sync")};
+ *     yk_status st = yk_run_load(&r);                           // fails if out of memory, or if a file is unreadable
  *     for (size_t i = 0; !st && i < r.eval.n; i++)
  *         printf("%g %g\n", r.eval.row[i].epoch, r.eval.row[i].test_accuracy);
- *     if (!st)
- *         yk_run_fini(&r);
+ *     yk_run_fini(&r);                                          // even after a failure
  *
  * The run owns everything. After loading, any number of threads may read it.
  */
@@ -109,17 +108,15 @@ typedef struct {
     bool thinned;     /* a log was too long to keep every line */
 } yk_run;
 
-yk_status yk_run_load(const char *path, const char *name, yk_run *out);
+yk_status yk_run_load(yk_run *r); /* `path` and `name` are set, the rest is 0 */
 void yk_run_fini(yk_run *r);
 
 const char *yk_run_get(const yk_run *r, const char *option); /* the value in config.ini; NULL: not set */
 
-/* The run directories at the paths: a directory with metrics.jsonl is one; any other is searched recursively, in
+/* The run directories at the paths, not loaded: a directory with metrics.jsonl is one; any other is searched recursively, in
  * natural order (run-2 before run-10). Names are the shortest unique suffixes of the paths. */
 typedef struct {
-    struct {
-        char *path, *name;
-    } * run;
+    yk_run *run;
     size_t n, cap;
 } yk_run_list;
 

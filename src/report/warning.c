@@ -137,10 +137,12 @@ static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, in
         }
 }
 
-/* Fewer examples or steps do not make a mean that can be compared. */
-static bool is_mean(double examples, double steps)
+/* Whether rows `first` to `last` have enough examples and steps for a mean that can be compared. */
+static bool is_mean(const yk_metrics *m, size_t first, size_t last)
 {
-    return examples >= 500.0 && steps >= 10.0;
+    static const yk_metric begin;
+    const yk_metric *before = first ? &m->row[first - 1] : &begin, *end = &m->row[last];
+    return end->examples - before->examples >= 500.0 && end->step - before->step >= 10.0;
 }
 
 /* The mean loss of a tenth of the rows, beginning at the fraction `from`; NAN if there are too few rows. */
@@ -151,17 +153,7 @@ static double mean_loss(const yk_metrics *m, double from)
     for (size_t i = first; i < first + n && i < m->n; i++)
         if (isfinite(m->row[i].loss))
             sum += m->row[i].loss, k++;
-    if (k == 0.0)
-        return NAN;
-    const yk_metric *last = &m->row[first + n - 1], none = {0}, *before = first ? &m->row[first - 1] : &none;
-    return is_mean(last->examples - before->examples, last->step - before->step) ? sum / k : NAN;
-}
-
-/* Whether the training loss of an evaluation is the mean of enough examples. */
-static bool is_mean_row(const yk_metrics *m, size_t i)
-{
-    const yk_metric none = {0}, *now = &m->row[i], *before = i ? &m->row[i - 1] : &none;
-    return isfinite(now->train_loss) && is_mean(now->examples - before->examples, now->step - before->step);
+    return k > 0.0 && is_mean(m, first, first + n - 1) ? sum / k : NAN;
 }
 
 static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
@@ -172,7 +164,7 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
     if (isnan(first)) { /* a short run: use its evaluations */
         lowest = last = NAN;
         for (size_t i = 0; i < r->eval.n; i++)
-            if (is_mean_row(&r->eval, i)) {
+            if (isfinite(r->eval.row[i].train_loss) && is_mean(&r->eval, i, i)) {
                 last = r->eval.row[i].train_loss;
                 first = isnan(first) ? last : first;
                 lowest = fmin(lowest, last);
@@ -288,12 +280,9 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
 /* People compare different models on the same data; results on different data do not compare. */
 static void check_data(yk_warnings *w, const yk_compare *c)
 {
-    bool models = false;
-    for (size_t i = 1; i < c->n; i++)
-        models |= strcmp(c->facts[0].model, c->facts[i].model) != 0;
-    if (!yk_same_data(c))
+    if (yk_is_listed("data", c->varying))
         add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
-            models ? " and different models" : "");
+            yk_is_listed("model", c->varying) ? " and different models" : "");
 }
 
 /* ---- warnings that a run wrote ---- */

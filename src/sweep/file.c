@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "format/ini.h"
-#include "sweep/words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,56 @@ static yk_status number_of(const char *name, const char *value, double min, doub
 {
     const yk_status st = yk_number_int(value, min, max, out);
     return st ? yk_fail(st, "%s = %s: %s", name, value, yk_error()) : YK_OK;
+}
+
+/* ---- words: parts of a line, split in place */
+
+/* Removes the double quotes around a string. */
+static char *unquote(char *text)
+{
+    size_t n = strlen(text);
+    if (n < 2 || text[0] != '"' || strchr(text + 1, '"') != text + n - 1)
+        return text;
+    text[n - 1] = '\0';
+    return text + 1;
+}
+
+/* Splits at each | outside of quotes. Returns the number of parts; 0: more than `max`. */
+static size_t split_choices(char *text, size_t max, char **choice)
+{
+    size_t n = 0;
+    bool quoted = false;
+    choice[n++] = text;
+    for (char *p = text; *p; p++) {
+        quoted ^= *p == '"';
+        if (*p != '|' || quoted)
+            continue;
+        *p = '\0';
+        if (n == max)
+            return 0;
+        choice[n++] = p + 1;
+    }
+    return n;
+}
+
+/* Splits at blanks outside of quotes, and optionally at commas, and removes quotes. Returns the number of words, of which
+ * it stores the first `max`. */
+static size_t split_words(char *text, bool commas, size_t max, char **word)
+{
+    const char *between = commas ? YK_BLANKS "," : YK_BLANKS;
+    size_t n = 0;
+    for (char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
+        char *begin = p;
+        bool quoted = false;
+        for (; *p && (quoted || !strchr(between, *p)); p++)
+            quoted ^= *p == '"';
+        if (*p)
+            *p++ = '\0';
+        if (n < max)
+            word[n] = unquote(begin);
+        n++;
+    }
+    return n;
 }
 
 /* ---- axes */
@@ -153,7 +202,7 @@ static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char 
     for (size_t i = 0; i < nchoices; i++) {
         char copy[64];
         snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
-        size_t n = yk__split_words(choice[i], false, nnames, value + i * nnames);
+        size_t n = split_words(choice[i], false, nnames, value + i * nnames);
         if (n != nnames)
             return yk_fail(YK_EUSAGE,
                            "'%s' has %zu value%s for %zu options; separate choices by |, as in 'sync 1 | "
@@ -169,7 +218,7 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
 {
     size_t n = *nchoices;
     if (n == 1 && !has_blanks(o)) {
-        n = yk__split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
+        n = split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
         *nchoices = n <= MAX_CHOICES ? n : 0;
         return YK_OK;
     }
@@ -177,7 +226,7 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
         value[i] = yk_trim(choice[i]);
         if (!has_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
             return yk_fail(YK_EUSAGE, "'%s': separate values by spaces or by |, not by both", value[i]);
-        value[i] = yk__unquote(value[i]);
+        value[i] = unquote(value[i]);
     }
     return YK_OK;
 }
@@ -216,12 +265,12 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
     if (!value)
         return yk_fail_memory((size_t)MAX_CHOICES * MAX_TIED * sizeof *value, "the grid");
     if (where == TRAIN) {
-        value[0] = yk__unquote(right);
+        value[0] = unquote(right);
         if (nnames > 1)
             st = yk_fail(YK_EUSAGE,
                          "options can vary together only in [grid]; in [train], write one option per line");
     } else {
-        nchoices = yk__split_choices(right, MAX_CHOICES, choice);
+        nchoices = split_choices(right, MAX_CHOICES, choice);
         if (nchoices)
             st = nnames > 1 ? split_tied(choice, nchoices, nnames, value)
                             : split_list(option[0], choice, &nchoices, value);
@@ -270,7 +319,7 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
     *found_out = k < SETTINGS;
     if (!*found_out)
         return YK_OK;
-    value = yk__unquote(value);
+    value = unquote(value);
     switch (k) {
     case NAME:
         return set_name(f, value);

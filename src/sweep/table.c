@@ -268,18 +268,12 @@ static const char *const states[] = {"not run", "done", "failed", "stopped"};
 /* A field with its separator, in quotes if necessary, and not a formula. */
 static void csv_text(yk_text *out, const char *text, const char *after)
 {
-    const char *const prefix = yk_csv_prefix(text);
-    if (strpbrk(text, ",\"\r\n")) {
-        yk_text_add(out, "\"");
-        yk_text_add(out, prefix);
-        for (; *text; text++)
-            yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
-        yk_text_add(out, "\"");
-    } else {
-        yk_text_add(out, prefix);
-        yk_text_add(out, text);
-    }
-    yk_text_add(out, after);
+    const char *const quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
+    yk_text_add(out, quote);
+    yk_text_add(out, yk_csv_prefix(text));
+    for (; *text; text++)
+        yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
+    yk_text_print(out, "%s%s", quote, after);
 }
 
 static void csv_number(yk_text *out, double x)
