@@ -142,14 +142,14 @@ static void shorten(double rate, char out[24])
 }
 
 /* The terminal leaves out the last fields if its line is too short. */
-static void show(yk_observer *o, const yk__progress *p)
+static void show(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
     char test[40] = "", by[80] = "", left[40] = "", rate[24], text[256];
     const double accuracy = o->metrics->accuracy;
     yk_verdict verdict;
-    shorten(p->rate, rate);
+    shorten(p->examples_per_second, rate);
     if (isfinite(accuracy))
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
     if (yk__observer_verdict(o, &verdict))
@@ -159,15 +159,11 @@ static void show(yk_observer *o, const yk__progress *p)
     snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step,
              p->epoch, p->loss, test, rate, left, by);
     yk_progress("%s", text);
-    if (o->c.progress)
-        o->c.progress(o->c.context, &(yk_progress_report){.step = p->step,
-                                                          .examples = p->examples,
-                                                          .epoch = p->epoch,
-                                                          .loss = p->loss,
-                                                          .examples_per_second = p->rate,
-                                                          .steps_per_second = p->step_rate,
-                                                          .seconds_left = p->seconds_left,
-                                                          .text = text});
+    if (o->c.progress) {
+        yk_progress_report report = *p;
+        report.text = text;
+        o->c.progress(o->c.context, &report);
+    }
 }
 
 /* ---- points of the training curves ---- */
@@ -201,19 +197,19 @@ static mark mark_of(const yk_run_position *at, double now)
 }
 
 /* The progress since `from`, with rates since `rates`. */
-static yk__progress progress_since(const yk_observer *o, const yk_run_position *at, double now,
-                                   const mark *from, const mark *rates)
+static yk_progress_report progress_since(const yk_observer *o, const yk_run_position *at, double now,
+                                         const mark *from, const mark *rates)
 {
     const double seconds = now - rates->time;
-    return (yk__progress){.step = at->step,
-                          .examples = at->examples,
-                          .loss = (at->trained_loss - from->loss) /
-                                  (double)(at->trained_examples - from->trained),
-                          .rate = (double)(at->examples - rates->examples) / seconds,
-                          .step_rate = (double)(at->step - rates->step) / seconds,
-                          .epoch = epochs_done(at, at->examples),
-                          .seconds_left = seconds_left(o, at),
-                          .lr = (double)yk_optim_at(o->c.optim, at->step).lr};
+    return (yk_progress_report){.step = at->step,
+                                .examples = at->examples,
+                                .loss = (at->trained_loss - from->loss) /
+                                        (double)(at->trained_examples - from->trained),
+                                .examples_per_second = (double)(at->examples - rates->examples) / seconds,
+                                .steps_per_second = (double)(at->step - rates->step) / seconds,
+                                .epoch = epochs_done(at, at->examples),
+                                .seconds_left = seconds_left(o, at),
+                                .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr};
 }
 
 /* The rates of a point are those of the last fifth of a second or more: single steps vary too much. */
@@ -227,7 +223,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         m->from = m->then;
         m->then = mark_of(at, now);
     }
-    const yk__progress p = progress_since(o, at, now, &m->written, &m->from);
+    const yk_progress_report p = progress_since(o, at, now, &m->written, &m->from);
     m->written = mark_of(at, now);
     m->interval = interval_at(o, at);
     m->next = at->step - at->step % m->interval + m->interval;
@@ -235,8 +231,8 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= write_every;
     begin_line(o, "train", at);
-    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.rate},
-                  {"steps_per_second", p.step_rate}, {"learning_rate", p.lr});
+    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
+                  {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);
@@ -293,7 +289,7 @@ void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
     if (step >= m->next || early)
         write_point(o, &at, now);
     if (show_it && at.trained_examples > m->shown.trained) {
-        const yk__progress p = progress_since(o, &at, now, &m->shown, &m->shown);
+        const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
         yk__observer_progress(o, &p);
         show(o, &p);
         m->shown = mark_of(&at, now);

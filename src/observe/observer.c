@@ -37,7 +37,7 @@ static void remember(yk_observer *o, const yk_sample *s)
     h->point[h->npoints++] = (yk__point){.seconds = s->seconds,
                                          .step = (double)h->progress.step,
                                          .loss = h->progress.loss,
-                                         .examples_per_second = h->progress.rate,
+                                         .examples_per_second = h->progress.examples_per_second,
                                          .cpu = s->cpu,
                                          .cpu_host = s->cpu_host,
                                          .rss = s->rss,
@@ -55,7 +55,7 @@ static void write_own_events(yk_observer *o, const yk_sample *s)
     if (o->c.rank == 0 || s->seconds - o->written_at < yk_log_gap(s->seconds, write_every))
         return;
     o->written_at = s->seconds;
-    const yk__progress p = yk__progress_unknown(s->steps);
+    const yk_progress_report p = yk__progress_unknown(s->steps);
     yk__tensorboard_progress(o, &p);
 }
 
@@ -82,7 +82,7 @@ static void each_sample(void *context, const yk_sample *s)
     }
     yk_mutex_lock(&o->lock);
     remember(o, s);
-    const yk__progress p = o->history.progress;
+    const yk_progress_report p = o->history.progress;
     if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
@@ -95,13 +95,13 @@ static void each_sample(void *context, const yk_sample *s)
 
 /* ---- progress, written by worker 0 ---- */
 
-yk__progress yk__progress_unknown(uint64_t step)
+yk_progress_report yk__progress_unknown(uint64_t step)
 {
     const double nan = (double)NAN;
-    return (yk__progress){step, 0, nan, nan, nan, nan, nan, nan};
+    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, nan, NULL};
 }
 
-void yk__observer_progress(yk_observer *o, const yk__progress *p)
+void yk__observer_progress(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_mutex_trylock(&o->lock)) /* the next update follows soon */
         return;
@@ -148,10 +148,7 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
         return;
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
-    h->accuracy = e->accuracy;
-    h->test_loss = e->test_loss;
-    h->auc = e->auc;
-    h->majority = e->majority_accuracy;
+    h->tested = *e;
     if (h->ntests == YK__TESTS)
         yk__thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
@@ -208,7 +205,9 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
-    o->history.test_loss = o->history.accuracy = o->history.auc = o->history.majority = (double)NAN;
+    const double nan = (double)NAN;
+    o->history.tested =
+        (yk_evaluation){.test_loss = nan, .accuracy = nan, .majority_accuracy = nan, .auc = nan};
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;

@@ -25,12 +25,6 @@
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
-/* The progress of training, as seen by worker 0; NaN: unknown. */
-typedef struct {
-    uint64_t step, examples;
-    double loss, rate, step_rate, epoch, seconds_left, lr;
-} yk__progress;
-
 /* Limits: points and tests on the live page; evaluations for warnings. */
 enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
 
@@ -46,10 +40,10 @@ typedef struct {
 
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
-    yk__progress progress;
-    double test_loss, accuracy, auc, majority; /* of the last test; NaN: none yet, or not known */
-    yk_run_end end;                            /* its state is NULL during the run */
-    char error[256];                           /* of a run that failed */
+    yk_progress_report progress;
+    yk_evaluation tested; /* the last one with a test; NaN: none yet, or not known */
+    yk_run_end end;       /* its state is NULL during the run */
+    char error[256];      /* of a run that failed */
     int npoints, ntests;
     uint64_t seen, every; /* samples; which of them are kept */
     yk__point point[YK__POINTS];
@@ -108,8 +102,8 @@ void yk__thin(void *points, size_t width, int *n); /* drops every other point of
 const char *yk__observer_role(const yk_observer *o);
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
 bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false: none, or locked */
-void yk__observer_progress(yk_observer *o, const yk__progress *p);
-yk__progress yk__progress_unknown(uint64_t step);
+void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
+yk_progress_report yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
 /* The state of this process so far, as any thread can read it; and all of it, for the thread that trains. */
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
@@ -130,8 +124,8 @@ yk_status yk__metrics_close(yk_observer *o);
 
 /* tensorboard.c; all called by one thread */
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
-void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
-void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p);
+void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 
@@ -140,7 +134,7 @@ char *yk__live_document(void *observer, yk_http_document which);
 
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);
-void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p);
+void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_report *p);
 /* Collective unless `single_process`. */
 yk_status yk__timeline_save(yk_observer *o, bool single_process);
 

@@ -126,7 +126,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     if (!b)
         return st;
     /* the time since the last event; of a short run, all of it */
-    const yk__progress end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
+    const yk_progress_report end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (o->started && !o->unchanged)
         yk__tensorboard_progress(o, &end);
     for (int i = 0; i < b->n; i++) {
@@ -171,12 +171,12 @@ static yk_status write_all(yk_events *e, uint64_t step, scalars *s)
     return n ? yk_events_scalars(e, 0, (int64_t)step, s->scalar, n) : YK_OK;
 }
 
-static void add_progress(scalars *s, const yk__progress *p)
+static void add_progress(scalars *s, const yk_progress_report *p)
 {
     add(s, p->loss, "train/loss");
-    add(s, p->lr, "train/learning_rate");
-    add(s, p->step_rate, "speed/global_step_per_second");
-    add(s, p->rate, "speed/examples_per_second");
+    add(s, p->learning_rate, "train/learning_rate");
+    add(s, p->steps_per_second, "speed/global_step_per_second");
+    add(s, p->examples_per_second, "speed/examples_per_second");
 }
 
 /* Of the process of a rank; `host`: it also writes the interfaces of this host; NULL: it does not. */
@@ -235,7 +235,7 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
 }
 
 /* On the chief: of all processes. */
-static void write_run(yk_observer *o, const yk__progress *p)
+static void write_run(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
@@ -264,7 +264,7 @@ static void write_run(yk_observer *o, const yk__progress *p)
     free(others);
 }
 
-void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     if (!b)
@@ -284,7 +284,7 @@ void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
 }
 
 /* The loss and the rates only, for points in quick succession. */
-void yk__tensorboard_point(yk_observer *o, const yk__progress *p)
+void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};

@@ -54,16 +54,6 @@ const char *yk_alert_name(yk_alert_kind what)
     return names[what];
 }
 
-static void read_phases(const yk_resources *r, yk_sample *out)
-{
-    yk_phases_sample all = {0};
-    if (r->config.phases)
-        yk_phases_read_all(r->config.phases, r->config.workers, &all);
-    out->steps = all.steps;
-    out->examples = all.examples;
-    memcpy(out->phase, all.phase, sizeof out->phase);
-}
-
 static void read_proc(const yk_resources *r, yk_proc_sample *out)
 {
     yk_proc_read(r->proc, out);
@@ -74,7 +64,13 @@ static void read_proc(const yk_resources *r, yk_proc_sample *out)
 static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, const yk_proc_sample *before)
 {
     yk_sample s = yk__rates(now, before);
+    yk_phases_sample all = {0};
+    if (r->config.phases)
+        yk_phases_read_all(r->config.phases, r->config.workers, &all);
     s.seconds = r->config.earlier + now->at - r->first.at;
+    s.steps = all.steps;
+    s.examples = all.examples;
+    memcpy(s.phase, all.phase, sizeof s.phase);
     return s;
 }
 
@@ -231,7 +227,6 @@ static void log_sample(yk_resources *r, const yk_proc_sample *now, bool last)
     const double early = r->config.every / 2.0; /* the times of samples vary a little */
     if (!last && s.interval < yk_log_gap(s.seconds, r->config.every) - early)
         return;
-    read_phases(r, &s);
     write_sample(r, &s);
     r->logged = *now;
 }
@@ -249,7 +244,6 @@ static void take_sample(yk_resources *r, bool last)
         log_sample(r, &now, last);
     if (brief)
         return;
-    read_phases(r, &s);
     if (last || r->usage.samples % 4 == 0) {
         yk_limits limits;
         yk_cgroup_limits(r->config.proc, r->config.sys, &limits);

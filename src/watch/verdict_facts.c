@@ -204,22 +204,17 @@ static double longest_transfer(yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double longest = 0.0, slowest = HUGE_VAL, max = 0.0;
+    const yk_worker_evidence *of = NULL;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_worker_evidence *w = &e->measured[i];
+        const double rate = w->link_rate > 0.0 ? w->link_rate : HUGE_VAL;
         max = fmax(max, w->bytes_per_step);
-        slowest = w->link_rate > 0.0 ? fmin(slowest, w->link_rate) : slowest;
+        slowest = fmin(slowest, rate);
+        of = w->bytes_per_step / rate > longest ? w : of;
+        longest = fmax(longest, w->bytes_per_step / rate);
     }
-    f->bytes_per_step = max;
-    f->link_rate = isfinite(slowest) ? slowest : 0.0;
-    for (int i = 0; i < e->nmeasured; i++) {
-        const yk_worker_evidence *w = &e->measured[i];
-        const double seconds = w->link_rate > 0.0 ? w->bytes_per_step / w->link_rate : 0.0;
-        if (seconds > longest) {
-            longest = seconds;
-            f->bytes_per_step = w->bytes_per_step;
-            f->link_rate = w->link_rate;
-        }
-    }
+    f->bytes_per_step = of ? of->bytes_per_step : max;
+    f->link_rate = of ? of->link_rate : isfinite(slowest) ? slowest : 0.0;
     /* a chief with a slow link: its own bytes, which no other rank measures */
     return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, max / f->slow_link.rate) : longest;
 }

@@ -199,22 +199,28 @@ static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
                  "(taskset, nice)");
 }
 
+/* The end of an advice about a slow worker. */
+static const char *do_not_wait(const yk_evidence *e)
+{
+    if (!e->synchronous)
+        return "";
+    return e->ranks > 1 && !e->quorum ? "; or do not wait for it: --mode async, or --quorum"
+                                      : "; or do not wait for it: --mode async";
+}
+
 /* A worker that was stopped, or had no core, for much of the time. */
 static void describe_halted(const yk__facts *f, const yk_worker_evidence *w, const char *name, yk_verdict *v)
 {
-    const bool synchronous = f->e->synchronous;
-    const char *others = synchronous ? "; the others waited for it" : "",
-               *async = synchronous ? "; or do not wait for it: --mode async" : "",
-               *quorum = synchronous && f->e->ranks > 1 && !f->e->quorum ? ", or --quorum" : "";
+    const char *others = f->e->synchronous ? "; the others waited for it" : "";
     if (w->stopped >= f->slowest_halted) {
         say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped, others);
-        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s%s", name, async, quorum);
+        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s", name, do_not_wait(f->e));
     } else {
         say(v, "%s had no core for %.0f %% of the time%s", name, 100.0 * f->slowest_halted, others);
         advise(v,
                "another program uses its core: stop that program, or let %s use other cores (taskset, "
-               "nice)%s%s",
-               name, async, quorum);
+               "nice)%s",
+               name, do_not_wait(f->e));
     }
 }
 
@@ -241,10 +247,8 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
             f->slowest_factor, 100.0 * v->share);
-    advise(v, "check what slows down %s%s%s%s%s", f->several_hosts ? "the host of " : "", name,
-           f->several_hosts ? "" : ", for example another program on its core",
-           e->synchronous ? "; or do not wait for it: --mode async" : "",
-           e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
+    advise(v, "check what slows down %s%s%s%s", f->several_hosts ? "the host of " : "", name,
+           f->several_hosts ? "" : ", for example another program on its core", do_not_wait(e));
 }
 
 /* Processes of one host exchange parameters through memory. */
@@ -317,6 +321,12 @@ static void describe_memory(const yk__facts *f, yk_verdict *v)
     advise(v, "use less memory (--stream always, a smaller --shuffle-mb or --batch), or a host with more");
 }
 
+static void (*const describe_lost_time[YK_VERDICT_KINDS])(const yk__facts *, yk_verdict *) = {
+    [YK_VERDICT_BANDWIDTH] = describe_bandwidth, [YK_VERDICT_LATENCY] = describe_latency,
+    [YK_VERDICT_DISK] = describe_input,          [YK_VERDICT_INPUT] = describe_input,
+    [YK_VERDICT_SYNC] = describe_sync,           [YK_VERDICT_STRAGGLER] = describe_straggler,
+    [YK_VERDICT_SERVER] = describe_server,       [YK_VERDICT_CONTENTION] = describe_contention};
+
 void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const double *s = f->share;
@@ -336,18 +346,6 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
         describe_cpu(f, v);
     else if (v->kind == YK_VERDICT_DISK && s[YK_PHASE_CHECKPOINT] >= s[YK_PHASE_INPUT])
         describe_checkpoints(f, v);
-    else if (v->kind == YK_VERDICT_INPUT || v->kind == YK_VERDICT_DISK)
-        describe_input(f, v);
-    else if (v->kind == YK_VERDICT_BANDWIDTH)
-        describe_bandwidth(f, v);
-    else if (v->kind == YK_VERDICT_LATENCY)
-        describe_latency(f, v);
-    else if (v->kind == YK_VERDICT_SERVER)
-        describe_server(f, v);
-    else if (v->kind == YK_VERDICT_CONTENTION)
-        describe_contention(f, v);
-    else if (v->kind == YK_VERDICT_STRAGGLER)
-        describe_straggler(f, v);
     else
-        describe_sync(f, v);
+        describe_lost_time[v->kind](f, v);
 }
