@@ -148,7 +148,6 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");
     s->ops = formats[i];
-    s->has_test = formats[i]->has_test;
     s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->spec = strdup(spec->text);

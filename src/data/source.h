@@ -58,7 +58,6 @@ typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
-    bool has_test;                   /* every data set of this format has a test split */
     bool is_text;                    /* can be read from standard input */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
