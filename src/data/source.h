@@ -73,7 +73,8 @@ typedef struct {
 
 struct yk_source {
     const yk_source_ops *ops;
-    char *spec; /* as given; owned by yk_source_open() and yk_source_free() */
+    const char *spec; /* as given */
+    yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
     yk_rows_kind kind;
     size_t nblocks;
     uint64_t bytes;             /* to read; 0 for generated data */
