@@ -121,7 +121,7 @@ static inline size_t yk__csv_length(const char *p, const char *end, char delimit
     }
 }
 
-/* Reads the field at *p, and moves *p to the delimiter after it or to the end of the line. */
+/* Reads the field at *p, and moves *p to the delimiter after it or to the end of the line. *p stays if the quotes are wrong. */
 static inline yk__csv_result yk__csv_read(yk__csv_field *f, const char **p, const char *end, char delimiter)
 {
     if (__builtin_expect(**p == '"' && *p != end, 0))

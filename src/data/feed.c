@@ -79,8 +79,7 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 
 void yk_feed_drop_lease(yk_feed *f, int me)
 {
-    if (f->ops->drop_lease)
-        f->ops->drop_lease(f, me);
+    f->ops->drop_lease(f, me);
 }
 
 void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])

@@ -289,19 +289,15 @@ static const yk_source_ops memory_ops = {.name = "memory",
 yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk_source **out)
 {
     memory_source *s = calloc(1, sizeof *s);
-    char *name = strdup("memory");
-    if (!s || !name) {
-        free(s);
-        free(name);
+    if (!s)
         return yk_fail_memory(sizeof *s, "a data source");
-    }
     s->data = *from;
     yk_memory_data *m = &s->data;
     if (fields == YK_FIELDS_NONE)
         m->rows.field = NULL;
     const bool in_place = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
     s->base = (yk_source){.ops = &memory_ops,
-                          .spec = name,
+                          .spec = memory_ops.name,
                           .classes = m->classes,
                           .fields = yk_rows_count_fields(&m->rows),
                           .channels = m->channels,

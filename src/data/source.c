@@ -130,6 +130,7 @@ static yk_status detect(const char *where, const char **name_out)
     return st;
 }
 
+/* Takes the spec if it opens a source. */
 static yk_status open_format(yk_spec *spec, const char *name, yk_split split, const yk_source_options *o,
                              yk_source **out)
 {
@@ -148,15 +149,14 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");
     s->ops = formats[i];
-    s->has_test = formats[i]->has_test;
     s->fields = 1;
     s->skip_bad = o->skip_bad;
-    s->spec = strdup(spec->text);
-    yk_status st = s->spec ? YK_OK : yk_fail_memory(strlen(spec->text), "a data spec");
-    if (!st && s->ops->options)
-        st = yk_spec_check(spec, s->ops->options);
+    s->parsed = *spec; /* taken */
+    s->spec = s->parsed.text;
+    *spec = (yk_spec){0};
+    yk_status st = s->ops->options ? yk_spec_check(&s->parsed, s->ops->options) : YK_OK;
     if (!st)
-        st = s->ops->open(s, spec, split, o);
+        st = s->ops->open(s, &s->parsed, split, o);
     if (st)
         yk_source_free(s);
     else
@@ -192,7 +192,7 @@ void yk_source_free(yk_source *s)
         return;
     if (s->ops->free)
         s->ops->free(s);
-    free(s->spec);
+    yk_spec_fini(&s->parsed);
     tdestroy(s->bad_seen, free_noop);
     free(s);
 }

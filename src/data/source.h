@@ -58,7 +58,6 @@ typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
-    bool has_test;                   /* every data set of this format has a test split */
     bool is_text;                    /* can be read from standard input */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
@@ -74,7 +73,8 @@ typedef struct {
 
 struct yk_source {
     const yk_source_ops *ops;
-    char *spec; /* as given; owned by yk_source_open() and yk_source_free() */
+    const char *spec; /* as given */
+    yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
     yk_rows_kind kind;
     size_t nblocks;
     uint64_t bytes;             /* to read; 0 for generated data */

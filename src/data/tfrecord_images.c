@@ -108,9 +108,8 @@ static bool has_any(const yk_spec *spec, const char *const *keys)
 yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_images *out)
 {
     enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
-    static const char *const of_sparse[] = {"features", "index", "value", "field", NULL},
-                             *const of_images[] = {"size",    "fit",   "channels", "base",
-                                                   "classes", "image", NULL};
+    static const char *const of_sparse[] = {"features", "index", "value", "field", NULL};
+    static const char *const of_images[] = {"size", "fit", "channels", "base", "classes", "image", NULL};
     *out = (yk__tfr_images){.label_name = out->label_name, .image_name = out->image_name};
     const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
     const bool sparse = form == FORM_SPARSE || has_any(spec, of_sparse),

@@ -112,16 +112,15 @@ static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
 
 /* ---- decoding */
 
-static yk_status on_shape(void *context, const yk_image_form *shape)
+yk_status yk__image_begin(yk_image_decoder *d, const yk_image_form *shape)
 {
-    yk_image_decoder *d = context;
     yk_frame f = frame_of(shape, d->form);
     return yk_resampler_begin(&d->resampler, &f, d->planes);
 }
 
-static void on_row(void *context, const uint8_t *row)
+void yk__image_row(yk_image_decoder *d, const uint8_t *row)
 {
-    yk_resampler_row(&((yk_image_decoder *)context)->resampler, row);
+    yk_resampler_row(&d->resampler, row);
 }
 
 /* Reads the header; after YK_OK a PNG must be closed. */
@@ -159,10 +158,9 @@ yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const
         return st;
     d->form = form;
     d->planes = planes;
-    const yk_image_sink sink = {on_shape, on_row, d};
     if (!d->is_png)
-        return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, &sink);
-    st = yk_png_decode(&d->png, &sink);
+        return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, d);
+    st = yk_png_decode(&d->png, d);
     yk_png_close(&d->png);
     return st;
 }

@@ -177,7 +177,7 @@ static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
     }
 }
 
-yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_sink *sink)
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, yk_image_decoder *d)
 {
     struct jpeg_decompress_struct *z = &j->z;
     if (!choose_colors(j, gray)) {
@@ -197,7 +197,7 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_
                            YK_FIT_EXACT};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
     yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of an image");
-    if (st || (st = sink->begin(sink->context, &shape))) {
+    if (st || (st = yk__image_begin(d, &shape))) {
         jpeg_abort_decompress(z);
         return st;
     }
@@ -206,7 +206,7 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_
         jpeg_read_scanlines(z, rows, 1);
         if (cmyk)
             cmyk_to_rgb(rows[0], z->output_width, z->saw_Adobe_marker);
-        sink->row(sink->context, rows[0]);
+        yk__image_row(d, rows[0]);
     }
     j->offset = j->size - z->src->bytes_in_buffer;
     jpeg_abort_decompress(z); /* ignores what follows the last row */

@@ -55,7 +55,7 @@ yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_form *ou
     return YK_OK;
 }
 
-yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
+yk_status yk_png_decode(yk_png *png, yk_image_decoder *d)
 {
     png_structp read = png->read;
     png_infop info = png->info;
@@ -78,7 +78,7 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
     size_t rows = passes > 1 ? shape.height : 1;
     if (YK_RESERVE(png->rows, png->rows_cap, rows * stride, "the rows of a PNG"))
         return YK_ESYSTEM;
-    yk_status st = sink->begin(sink->context, &shape);
+    yk_status st = yk__image_begin(d, &shape);
     if (st)
         return st;
     memset(png->rows, 0, rows * stride);
@@ -87,7 +87,7 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
             uint8_t *row = png->rows + (passes > 1 ? y * stride : 0);
             png_read_row(read, row, NULL);
             if (pass == passes - 1)
-                sink->row(sink->context, row);
+                yk__image_row(d, row);
         }
     return YK_OK;
 }
