@@ -1,5 +1,5 @@
-/* A prediction depends only on its row: not on the position of the row in the batch, the other rows, the alignment of memory or
- * the number of threads. Every kind of model, on every instruction set of this processor. */
+/* A prediction depends only on its row: not on its label, the position of the row in the batch, the other rows, the alignment of
+ * memory or the number of threads. Every kind of model, on every instruction set of this processor. */
 #include "scratch.h"
 
 #include "base/rng.h"
@@ -98,6 +98,14 @@ static void *moved(const void *from, size_t n, size_t remainder, void **memory_o
     return at ? memcpy(at + remainder, from, n) : NULL;
 }
 
+static void check_labels(const problem *p)
+{
+    yk_rows rows = *p->rows;
+    int32_t zeros[ROWS] = {0};
+    rows.label = zeros;
+    check_batches(p, &rows, ROWS, "with another label");
+}
+
 static void check_alignment(const problem *p, size_t remainder)
 {
     yk_rows rows = *p->rows;
@@ -146,6 +154,7 @@ static void check_model(const char *name, yk_rows_kind kind, uint32_t classes, c
     check_batches(&p, &rows, 5, "in a batch of 5");
     check_batches(&p, &rows, 32, "in a batch of 32");
     check_batches(&p, &rows, ROWS, "in one batch");
+    check_labels(&p);
     for (size_t remainder = 4; remainder < 64; remainder += 28)
         check_alignment(&p, remainder);
     for (int threads = 2; threads <= 3; threads++) {
