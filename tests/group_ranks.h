@@ -128,7 +128,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
     for (int g = 0; g < GROUPS; g++) {
         size_t begin;
         config.group[g] = j->model.group[g];
-        c.group[g].shape = yk_server_piece(&config.group[g], rank, SERVERS, &begin);
+        config.group[g].owners = SERVERS;
+        c.group[g].shape = yk_server_piece(&config.group[g], rank, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
         st = yk_server_scatter(s, rank == 0 ? j->result : NULL);
@@ -156,6 +157,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .heartbeat_every = 1.0};
     for (int g = 0; g < GROUPS; g++) {
         config.group[g] = j->model.group[g];
+        config.group[g].owners = SERVERS;
         config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;
     }
     yk_team *team;

@@ -35,9 +35,10 @@ typedef struct {
 
     /* processes and threads */
     yk_placement placement;
-    int processes;           /* in the job */
-    int servers;             /* dedicated parameter servers: the first processes */
-    int workers;             /* in all processes together */
+    int processes;         /* in the job */
+    int servers;           /* dedicated parameter servers: the first processes */
+    bool replicates_dense; /* beside them: dense groups are on the processes that train (store/messages.h) */
+    int workers;           /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */
     bool survives_loss;      /* the job continues without a lost worker */

@@ -22,27 +22,32 @@ static yk_status malformed(void)
     return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE");
 }
 
-static yk_status set_one(const char *text, double min, double max, bool whole, double *out)
+static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
 {
     int64_t n = 0;
+    if (word && strcmp(text, word) == 0) {
+        *out = YK_ALL;
+        return YK_OK;
+    }
     const yk_status st = whole ? yk_number_int(text, min, max, &n) : yk_number_real(text, min, max, out);
     if (!st && whole)
         *out = (double)n;
     return st;
 }
 
-yk_status yk_by_group_set(const char *text, double min, double max, bool whole, yk_by_group *out)
+yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
+                          yk_by_group *out)
 {
     yk_by_group g = YK_BY_GROUP_NONE;
     yk_status st = YK_OK;
     if (!strchr(text, '='))
-        st = set_one(text, min, max, whole, &g.all);
+        st = set_one(text, min, max, whole, word, &g.all);
     for (const char *at = strchr(text, '=') ? text : ""; !st && *at;) {
         char value[64];
         bool keyed;
         if (!(at = next_part(at, &keyed, value, sizeof value)) || !isnan(keyed ? g.keyed : g.dense))
             return malformed();
-        st = set_one(value, min, max, whole, keyed ? &g.keyed : &g.dense);
+        st = set_one(value, min, max, whole, word, keyed ? &g.keyed : &g.dense);
     }
     if (!st)
         *out = g;
@@ -50,10 +55,12 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
 }
 
 /* The shortest text of the same number: 0.05, not 0.050000000000000003. */
-static void add_number(char *out, size_t size, const char *name, double x)
+static void add_number(char *out, size_t size, const char *name, const char *word, double x)
 {
     const size_t n = strlen(out);
-    for (int digits = 1; !isnan(x) && digits <= 17; digits++) {
+    if (word && x == YK_ALL)
+        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, word);
+    for (int digits = 1; !isnan(x) && !(word && x == YK_ALL) && digits <= 17; digits++) {
         char text[32];
         snprintf(text, sizeof text, "%.*g", digits, x);
         snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, text);
@@ -62,12 +69,12 @@ static void add_number(char *out, size_t size, const char *name, double x)
     }
 }
 
-void yk_by_group_text(const yk_by_group *g, char *out, size_t size)
+void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size)
 {
     *out = '\0';
-    add_number(out, size, "", g->all);
-    add_number(out, size, "keyed=", g->keyed);
-    add_number(out, size, "dense=", g->dense);
+    add_number(out, size, "", word, g->all);
+    add_number(out, size, "keyed=", word, g->keyed);
+    add_number(out, size, "dense=", word, g->dense);
 }
 
 double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise)

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out)
+yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
 {
     uint64_t begin;
     yk_group piece = *g;
-    piece.keys = yk__piece(g, server, servers, &begin);
+    piece.keys = yk__piece(g, server, &begin);
     *begin_out = (size_t)begin;
     return piece;
 }
@@ -56,7 +56,7 @@ static bool array_of(yk_local *t, int number, array *out)
 static size_t piece_of(const yk_server *s, int server, const array *a)
 {
     uint64_t begin;
-    return (size_t)yk__piece(&s->config.group[a->group], server, s->config.servers, &begin) * a->width;
+    return (size_t)yk__piece(&s->config.group[a->group], server, &begin) * a->width;
 }
 
 yk_status yk__snapshot_send(yk_server *s)
@@ -79,16 +79,15 @@ yk_status yk__snapshot_send(yk_server *s)
 static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
     const yk_group *g = &s->config.group[whole->group];
-    const int servers = s->config.servers;
     uint64_t begin;
-    const uint64_t n = yk__piece(g, server, servers, &begin);
+    const uint64_t n = yk__piece(g, server, &begin);
     if (!g->keyed && whole->width == 1) {
         memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t key =
-            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
+            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)g->owners) : begin + i;
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
         if (key >= g->keys)
             continue;
