@@ -105,6 +105,8 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
     [ "$(field mode)" = '"sync"' ]
     holds "$(field test_auc) > 0.72"
+    try train --resume --out run --steps 40 --optimizer keyed=ftrl,dense=sgd
+    expect 2 'has the state of the optimizer keyed=ftrl,dense=momentum, not of keyed=ftrl,dense=sgd'
     fit fm:4 --lr dense=0.1 --out none
     expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
     fit fm:4 --lr wide=0.1 --out none

@@ -83,9 +83,13 @@ static inline yk_status replica(void *context, int rank)
     yk_local_sgd_config sgd = local_sgd_of(j, c.team);
     sgd.exchange = x;
     sgd.local = local;
-    sgd.heartbeat_timeout = 20.0;
-    const yk_replicas_config config = {
-        .exchange = x, .local = local, .team = c.team, .workers = j->threads, .heartbeat_timeout = 20.0};
+    sgd.heartbeat_timeout = sgd.first_timeout = 20.0;
+    const yk_replicas_config config = {.exchange = x,
+                                       .local = local,
+                                       .team = c.team,
+                                       .workers = j->threads,
+                                       .heartbeat_timeout = 20.0,
+                                       .first_timeout = 20.0};
     if (!st)
         st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
     if (!st)
@@ -119,6 +123,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0,
+                               .heartbeat_every = 1.0,
                                .hooks = {.context = j, .paused = j->paused}};
     memcpy(config.immediate, j->immediate, sizeof j->immediate);
     yk_server *s = NULL;

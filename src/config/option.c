@@ -238,6 +238,15 @@ bool yk_option_is_by_group(const yk_option *o)
            o->kind == YK_OPT_REAL_BY_GROUP;
 }
 
+size_t yk_option_size(const yk_option *o)
+{
+    return o->kind == YK_OPT_TEXT     ? sizeof(char *)
+           : o->kind == YK_OPT_FLAG   ? sizeof(bool)
+           : yk_option_is_by_group(o) ? sizeof(yk_by_group)
+           : o->kind == YK_OPT_REAL   ? sizeof(double)
+                                      : sizeof(int64_t);
+}
+
 const char *yk_option_word(const yk_option *o)
 {
     return o->kind == YK_OPT_ALL_BY_GROUP ? "all" : o->kind == YK_OPT_INT_OR_AUTO ? "auto" : NULL;

@@ -71,6 +71,7 @@ yk_status yk_option_require(const char *name, const yk_option **out);
 
 bool yk_option_is_number(const yk_option *o);
 bool yk_option_is_by_group(const yk_option *o);
+size_t yk_option_size(const yk_option *o);      /* of its field in yk_config */
 const char *yk_option_word(const yk_option *o); /* accepted instead of a number; NULL: none */
 
 #endif

@@ -151,6 +151,17 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     *out = p;
 }
 
+/* Replicas and local SGD apply the gradients of all groups at the same time. */
+static yk_status check_bounds(const yk_config *c, const yk_plan *p)
+{
+    if (p->processes == 1 || yk_plan_staleness(c, true) == yk_plan_staleness(c, false) ||
+        (p->placement != YK_PLACEMENT_REPLICAS && !p->local_steps))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "--staleness with different bounds for keyed and dense parameters needs --servers all, or "
+                   "--servers 1 or more, and no --local-steps");
+}
+
 static yk_status check(const yk_plan *p)
 {
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
@@ -251,6 +262,8 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 {
     yk_plan_describe(c, processes, cores, out);
     yk_status st = check_groups(c);
+    if (!st)
+        st = check_bounds(c, out);
     if (!st)
         st = check(out);
     return st ? st : check_stdin(c, out);

@@ -72,7 +72,8 @@ yk_status yk__snapshot_send(yk_server *s)
     for (; !st && array_of(s->config.table, n, &a); n++)
         st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
                           piece_of(s, s->me, &a) * 4, &op[n]);
-    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be received");
+    return st ? st
+              : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
 
 /* Copies a server's array into the whole array, or back. */
@@ -201,11 +202,11 @@ static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
     for (int k = 1; !st && k < s->config.servers; k++) {
         array a;
         st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, &steps, sizeof steps,
-                               60.0, "a server to receive its parameters");
+                               s->config.first_timeout, "a server to receive its parameters");
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
             const size_t n = piece_of(s, k, &a);
-            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, 60.0,
-                                   "a server to receive its parameters");
+            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n,
+                                   s->config.first_timeout, "a server to receive its parameters");
             at += n;
         }
     }
@@ -216,10 +217,10 @@ static yk_status receive_part(yk_server *s, uint64_t *steps)
 {
     array a;
     yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, steps,
-                                     sizeof *steps, 120.0, "the parameters");
+                                     sizeof *steps, s->config.first_timeout, "the parameters");
     for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
         st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
-                               piece_of(s, s->me, &a) * 4, 120.0, "the parameters");
+                               piece_of(s, s->me, &a) * 4, s->config.first_timeout, "the parameters");
     return st;
 }
 

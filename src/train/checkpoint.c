@@ -26,11 +26,22 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
         snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
+/* All keyed groups have the same optimizer, and a dense group is the last one. */
+static void name_optimizers(const yk_local *store, char *out, size_t size)
+{
+    const int last = yk_local_groups(store) - 1;
+    const char *first_name = yk_local_rule(store, 0)->name, *last_name = yk_local_rule(store, last)->name;
+    if (strcmp(first_name, last_name))
+        snprintf(out, size, "keyed=%s,dense=%s", first_name, last_name);
+    else
+        snprintf(out, size, "%s", first_name);
+}
+
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
 {
     const int groups = yk_local_groups(store);
     out->n = 0;
-    out->optimizer = yk_local_rule(store, 0)->name;
+    name_optimizers(store, out->optimizer, sizeof out->optimizer);
     for (int g = 0; g < groups; g++)
         add_array(out, yk_local_group_of(store, g), g == 0, NULL, yk_local_table(store, g).w, YK_DTYPE_F32);
     for (int g = 0; g < groups; g++) {
@@ -166,6 +177,16 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
     return YK_OK;
 }
 
+static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store,
+                                 const yk_checkpoint_arrays *want)
+{
+    const char *was = yk_safetensors_meta(state, "optimizer"), *first = yk_local_rule(store, 0)->name;
+    if (!was || !strcmp(was, want->optimizer) || !strcmp(was, first)) /* older files name that of group 0 */
+        return YK_OK;
+    return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
+                   was, want->optimizer, was);
+}
+
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress)
 {
@@ -181,6 +202,8 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
         st = yk__model_read(model, m, params);
     yk_checkpoint_arrays all;
     yk_checkpoint_arrays_of(store, &all);
+    if (!st)
+        st = check_optimizer(path, state, store, &all);
     for (size_t i = 0; !st && i < all.n; i++) {
         const yk_checkpoint_array *a = &all.array[i];
         const yk_tensor *t;
@@ -290,7 +313,7 @@ static bool is_state(const yk_checkpoint_array *a)
 }
 
 /* Whether the file has the state that the store needs, and no other. */
-static bool same_state(const yk_safetensors *state, const yk_checkpoint_arrays *want)
+static yk_status check_state(const char *path, const yk_safetensors *state, const yk_checkpoint_arrays *want)
 {
     size_t have = 0, wanted = 0;
     for (size_t i = 0; i < yk_safetensors_count(state); i++) {
@@ -300,21 +323,10 @@ static bool same_state(const yk_safetensors *state, const yk_checkpoint_arrays *
     for (size_t i = 0; i < want->n; i++) {
         if (!is_state(&want->array[i]))
             continue;
-        if (!yk_safetensors_find(state, want->array[i].name))
-            return false;
+        have += yk_safetensors_find(state, want->array[i].name) ? 0 : 1;
         wanted++;
     }
-    return have == wanted;
-}
-
-static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store,
-                                 const yk_checkpoint_arrays *want)
-{
-    const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
-    if (was && strcmp(was, is)) /* of the first group */
-        return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
-                       was, is, was);
-    return same_state(state, want)
+    return have == wanted
                ? YK_OK
                : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
@@ -333,7 +345,8 @@ yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local
     if (!st)
         st = open_file(path, YK__STATE_FILE, &state);
     if (!st && !(st = yk__model_info(path, model, &name, &shape)) &&
-        !(st = check_optimizer(path, state, store, &want)) && shape.dim != m->shape.dim)
+        !(st = check_optimizer(path, state, store, &want)) && !(st = check_state(path, state, &want)) &&
+        shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     yk_checkpoint_array weights[YK_MAX_GROUPS];
     for (int g = 0; g < yk_local_groups(store); g++) {

@@ -190,6 +190,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;
     set_role(t);
+    yk_comm_set_timeout(k->comm, t->plan->heartbeat_timeout);
     t->result->numa_nodes = bind_to_nodes(t);
     k->wait = wait_of(t);
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
@@ -337,6 +338,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
+        .heartbeat_every = t->plan->heartbeat_every,
         .stagger_steps = yk__stagger_steps(t),
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
         .wait = k->wait,
@@ -431,7 +433,8 @@ static yk_status make_replicas(yk__trainer *t)
                                   .team = t->team,
                                   .phases = t->phases,
                                   .workers = t->plan->workers_per_process,
-                                  .heartbeat_timeout = t->plan->heartbeat_timeout};
+                                  .heartbeat_timeout = t->plan->heartbeat_timeout,
+                                  .first_timeout = t->plan->first_step_timeout};
     return yk_replicas_create(&c, &t->store);
 }
 
@@ -450,6 +453,7 @@ static yk_status make_local_sgd(yk__trainer *t, const yk_local_config *copy)
                                    .exchange = t->cluster.exchange,
                                    .local = t->local,
                                    .heartbeat_timeout = t->plan->heartbeat_timeout,
+                                   .first_timeout = t->plan->first_step_timeout,
                                    .remote = t->cluster.remote,
                                    .copy = *copy};
     return yk_local_sgd_create(&c, &t->store);
