@@ -1,10 +1,11 @@
 /* Evaluation and checkpoint barriers for processes that have all parameters: a single process, or replicas. All workers
  * stop, the store is quiesced, each worker evaluates its share of the test set, and the chief reports and saves. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "format/crc.h"
 #include "store/replicas.h"
+#include "train/saver.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,7 +100,7 @@ static yk_status save(yk__trainer *t)
     yk_feed_cursor_save(t->feed, p.cursor);
     yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
     if (!st && t->cluster.rank == 0 && t->result->run_dir)
-        return yk__saver_begin(t, &p, &t->copies);
+        return yk__saver_begin(t, &p);
     yk_free(p.cursor);
     return st;
 }
@@ -122,7 +123,6 @@ static yk_status copy_and_start(yk__trainer *t, int me)
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
     const bool replica = t->cluster.role == YK__REPLICA;
-    t->copies = false;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
@@ -130,13 +130,13 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
         st = yk__finish_evaluation(t, &at, false);
     }
     if (t->due.eval)
-        t->last_eval = t->step;
+        t->eval.last = t->step;
     const double evaluated = yk_now();
     t->result->eval_seconds += evaluated - began;
     if (!st && t->due.save) {
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
         st = save(t);
-        t->last_save = t->step;
+        t->save.last = t->step;
         t->saved_at = yk_now();
         t->result->checkpoint_seconds += yk_now() - evaluated;
     }
@@ -180,7 +180,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);
-    if (!st && t->copies)
+    if (!st && t->saver->copies)
         st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->end ? st : yk_local_resume(t->local, me);

@@ -1,17 +1,15 @@
 #include "train/cluster.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/numa.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- roles ---- */
 
@@ -168,7 +166,7 @@ yk_status yk__cluster_start(yk__trainer *t)
         return YK_OK;
     }
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
-                                       .stop = t->stop,
+                                       .stop = t->caller->stop,
                                        .alive = t->caller->stage ? report_alive : NULL,
                                        .context = t,
                                        .end_process = t->caller->end_process};
@@ -282,7 +280,7 @@ static yk_status make_client(yk__trainer *t)
                           .heartbeat_every = t->plan->heartbeat_every,
                           .wait = k->wait,
                           .phases = t->phases,
-                          .leave = k->joined ? t->stop : NULL};
+                          .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) {
         c.arrays[g] = t->plan->local_steps || t->plan->copy_lifetime

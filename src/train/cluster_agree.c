@@ -1,6 +1,8 @@
 /* Checks that all processes of a job have the same program, options, data and initial parameters. An error names the rank
  * and the difference. */
-#include "train/trainer.h"
+#include "train/setup.h"
+
+#include "train/loop.h"
 
 #include "format/crc.h"
 #include <fcntl.h>

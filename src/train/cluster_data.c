@@ -1,6 +1,6 @@
 /* The data of a job: each process that trains reads a part of the files and broadcasts it to the others; servers only get
  * the shape. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ void yk__set_partition(yk__trainer *t)
 /* ---- the shape of the data: servers do not read it ---- */
 
 typedef struct {
-    uint64_t dim, examples, classes, fields, earlier, kind, channels, height, width, streams, ordered;
+    uint64_t dim, examples, classes, fields, earlier, streams, ordered;
 } shape;
 
 /* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
@@ -113,8 +113,8 @@ static void limit_copies(yk_plan *p)
 yk_status yk__cluster_shape(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    shape mine = {.dim = dim > t->start.dim ? dim : t->start.dim,
+    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim, earlier = t->start.shape.dim;
+    shape mine = {.dim = dim > earlier ? dim : earlier,
                   .examples = t->train.examples,
                   .classes = t->train.classes,
                   .fields = t->train.fields,
@@ -152,10 +152,9 @@ yk_status yk__cluster_shape(yk__trainer *t)
     if (t->train.kind == YK_ROWS_SPARSE)
         t->train.dim = max.dim;
     t->train.examples = max.examples;
-    t->train.classes = (uint32_t)max.classes;
+    t->train.classes = t->test.classes = (uint32_t)max.classes;
     t->train.fields = (uint32_t)max.fields;
     t->start.earlier = max.earlier;
-    t->test.classes = (uint32_t)max.classes;
     k->cursor_kind = max.streams         ? YK__STREAM_CURSOR
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
                                          : YK__LEASE_CURSOR;

@@ -1,5 +1,6 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <stdio.h>
@@ -133,9 +134,7 @@ yk_status yk__describe(yk__trainer *t)
     d->examples = t->train.examples;
     d->weight_bytes = t->model->nparams * sizeof(float);
     d->gradient_bytes = t->model->sparse ? 0 : d->weight_bytes;
-    for (int g = 0; g < t->model->ngroups; g++)
-        d->state_bytes += yk_group_floats(&t->group[g].shape) * sizeof(float) *
-                          (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots;
+    d->state_bytes = yk__parameter_bytes(t) - d->weight_bytes;
     return YK_OK;
 }
 
@@ -156,7 +155,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     if (t->model->ops->profile && t->cluster.role != YK__SERVER)
         p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
     p->threads = t->result->threads_used;
-    p->peak = t->peak;
+    p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;
     p->train_seconds = t->result->train_seconds;
     qsort(p->line, (size_t)p->nlines, sizeof *p->line, by_descending_time);
     return YK_OK;
