@@ -13,6 +13,10 @@ fit() { # MODEL OPTION...: trains on generated clicks
     try train --model "$model" --data "$clicks" --quiet --json "$@"
 }
 
+group() { # NUMBER KEY: of a parameter group in the results
+    python3 -c 'import json, sys; print(json.loads(open("out").read().splitlines()[-1])["groups"][int(sys.argv[1])][sys.argv[2]])' "$@"
+}
+
 tensors() { # RUN: the tensors of its last checkpoint, as one hash
     sha256sum <"$(find "$1/checkpoints" -name model.safetensors | sort -V | tail -n 1)"
 }
@@ -123,7 +127,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 0
     fit "$deep" --resume --steps 40 --out replicas
     expect 0
-    [ "$(field placement) $(field dense_placement)" = '"servers" "replicas"' ]
+    [ "$(group 0 placement) $(group 0 optimizer) $(group 2 placement) $(group 2 optimizer)" = "servers adagrad replicas adam" ]
     loss=$(field test_loss)
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 3 --servers 0 --steps 40 --out none

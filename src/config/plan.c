@@ -15,7 +15,7 @@ static bool can_prefetch(const yk_plan *p)
     return shards && !p->synchronous && !p->local_steps;
 }
 
-uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
+static uint64_t staleness_of(const yk_config *c, bool keyed)
 {
     const double given = yk_by_group_of(&c->staleness, keyed, -1.0);
     if (given >= 0.0)
@@ -23,11 +23,18 @@ uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* The strictest bound of a group. All workers take the same steps if one is synchronous. */
-static uint64_t staleness_of(const yk_config *c)
+/* All workers take the same steps if a group is synchronous. An unknown optimizer is an error of yk_config_check(). */
+static void set_groups(const yk_config *c, yk_plan *p)
 {
-    const uint64_t keyed = yk_plan_staleness(c, true), dense = yk_plan_staleness(c, false);
-    return keyed < dense ? keyed : dense;
+    for (int keyed = 0; keyed < 2; keyed++) {
+        yk_optim_kind kind = YK_SGD;
+        (void)yk_config_optimizer(c, keyed, &kind);
+        p->group[keyed] = (yk_group_plan){.optimizer = (int)kind,
+                                          .lr = yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr),
+                                          .staleness = staleness_of(c, keyed)};
+    }
+    const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
+    p->staleness = keyed < dense ? keyed : dense;
 }
 
 /* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the
@@ -128,8 +135,7 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
 
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
 {
-    yk_plan p = {.staleness = staleness_of(c),
-                 .quorum = (int)c->quorum,
+    yk_plan p = {.quorum = (int)c->quorum,
                  .local_steps = (uint64_t)c->local_steps,
                  .processes = processes,
                  .threads = (int)c->threads,
@@ -140,6 +146,7 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                                       : 1,
                  .eval_every = (uint64_t)c->eval_every,
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
+    set_groups(c, &p);
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
@@ -152,9 +159,9 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
 }
 
 /* Replicas and local SGD apply the gradients of all groups at the same time. */
-static yk_status check_bounds(const yk_config *c, const yk_plan *p)
+static yk_status check_bounds(const yk_plan *p)
 {
-    if (p->processes == 1 || yk_plan_staleness(c, true) == yk_plan_staleness(c, false) ||
+    if (p->processes == 1 || p->group[0].staleness == p->group[1].staleness ||
         (p->placement != YK_PLACEMENT_REPLICAS && !p->local_steps))
         return YK_OK;
     return yk_fail(YK_EUSAGE,
@@ -263,7 +270,7 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
     yk_plan_describe(c, processes, cores, out);
     yk_status st = check_groups(c);
     if (!st)
-        st = check_bounds(c, out);
+        st = check_bounds(out);
     if (!st)
         st = check(out);
     return st ? st : check_stdin(c, out);

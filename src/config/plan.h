@@ -24,7 +24,4 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
 /* Whether dedicated servers were requested. */
 bool yk_plan_has_servers(const yk_config *c);
 
-/* The staleness bound of keyed or dense groups. That of the plan is the stricter one. */
-uint64_t yk_plan_staleness(const yk_config *c, bool keyed);
-
 #endif

@@ -283,7 +283,7 @@ static yk_status make_client(yk__trainer *t)
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) {
-        c.arrays[g] = t->plan->local_steps || t->plan->copy_lifetime
+        c.arrays[g] = t->plan->local_steps || t->result->copy_lifetime
                           ? 1 + yk_optim_rule_of(t->group[g].optim.kind)->slots
                           : 1;
     }
@@ -291,9 +291,9 @@ static yk_status make_client(yk__trainer *t)
 }
 
 /* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
-static uint64_t longest_copy(const yk_plan *p)
+static uint64_t longest_copy(const yk__trainer *t)
 {
-    return p->copy_lifetime * (p->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
+    return t->result->copy_lifetime * (t->plan->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
 }
 
 enum { MAX_SERVING_THREADS = 16 };
@@ -330,8 +330,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,
-        .local_steps = t->plan->copy_lifetime ? longest_copy(t->plan) : t->plan->local_steps,
-        .scaled = t->plan->copy_lifetime > 0,
+        .local_steps = t->result->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
+        .scaled = t->result->copy_lifetime > 0,
         .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
@@ -411,7 +411,7 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .phases = t->phases,
                           .workers = t->plan->workers_per_process,
                           .all_workers = t->plan->workers,
-                          .lifetime = t->plan->copy_lifetime,
+                          .lifetime = t->result->copy_lifetime,
                           .depth = t->plan->depth,
                           .bounded = t->plan->staleness != YK_ASYNC,
                           .copy = *copy};
@@ -462,7 +462,7 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->plan->copy_lifetime           ? make_copies(t, &copy)
+    return t->result->copy_lifetime         ? make_copies(t, &copy)
            : t->plan->local_steps           ? make_local_sgd(t, &copy)
            : t->cluster.role == YK__REPLICA ? make_replicas(t)
                                             : make_shards(t);

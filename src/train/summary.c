@@ -33,6 +33,22 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     yk_json_end(j);
 }
 
+static void add_groups(yk_json *j, const yk_result *r)
+{
+    yk_json_array(j, "groups");
+    for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
+                      {"placement", yk_placement_name[g->placement]},
+                      {"optimizer", yk_optim_rule_of((yk_optim_kind)g->plan.optimizer)->name});
+        yk_json_real(j, "lr", g->plan.lr);
+        yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
+        YK_JSON_INTS(j, {"width", g->shape.width}, {"keys", g->shape.keys});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
 static void add_plan(yk_json *j, const yk_result *r)
 {
     const yk_plan *p = &r->plan;
@@ -40,10 +56,9 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "workers", p->workers, p->workers);
     yk_json_int_or_null(j, "workers_per_process", p->workers, p->workers_per_process);
     yk_json_text(j, "placement", yk_placement_name[p->placement]);
-    yk_json_text(j, "dense_placement",
-                 yk_placement_name[p->replicates_dense ? YK_PLACEMENT_REPLICAS : p->placement]);
+    add_groups(j, r);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_INTS(j, {"lifetime", p->copy_lifetime}, {"in_flight", p->copy_lifetime ? (uint64_t)p->depth : 0});
+    YK_JSON_INTS(j, {"lifetime", r->copy_lifetime}, {"in_flight", r->copy_lifetime ? (uint64_t)p->depth : 0});
     yk_json_end(j);
     yk_json_int(j, "numa_nodes", r->numa_nodes);
     yk_json_int(j, "prefetch", p->depth > 0 ? (uint64_t)p->depth - 1 : 0);
