@@ -201,8 +201,7 @@ static yk_status count_runs(yk_sweep_plan *p)
         if (p->npoints * (size_t)p->file.repeats > MAX_RUNS)
             return yk_fail(YK_EUSAGE, "%s: more than %d runs; split it into several sweeps", p->file.path,
                            MAX_RUNS);
-        for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
-            p->nshown++;
+        p->nshown += p->file.axis[i].grid ? p->file.axis[i].nnames : 0;
     }
     p->nruns = p->npoints * (size_t)p->file.repeats;
     p->run = calloc(p->nruns, sizeof *p->run);
