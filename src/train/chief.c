@@ -203,9 +203,9 @@ static yk_status poll_snapshot(chief *c, bool wait)
         st = finish(c);
     if (st || c->snapshot.taken || !is_due(c))
         return st;
-    const yk__due due = c->due;
-    c->due = (yk__due){0};
-    return start_thread(c, begin_snapshot(c, due, false));
+    st = begin_snapshot(c, c->due, false);
+    c->due = (yk__due){0}; /* until now, workers wait: paused() */
+    return start_thread(c, st);
 }
 
 /* ---- hooks of the server ---- */
