@@ -76,10 +76,8 @@ static yk_status start(const char *const *argv, int out, int log)
 /* Appends available output to the text. *open_out: whether more may follow. */
 static yk_status read_some(int fd, yk_child *c, bool *open_out)
 {
-    char *grown = yk_grow(c->text, &c->cap, c->size + READ_BYTES + 1, 1, "the output of a run");
-    if (!grown)
+    if (YK_RESERVE(c->text, c->cap, c->size + READ_BYTES + 1, "the output of a run"))
         return YK_ESYSTEM;
-    c->text = grown;
     ssize_t n = read(fd, c->text + c->size, READ_BYTES);
     *open_out = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
     if (n > 0 && c->size < MAX_TEXT) /* longer output is not a result: it is read and discarded */

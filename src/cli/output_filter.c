@@ -140,10 +140,8 @@ static void read_results(yk_output_filter *o)
 {
     ssize_t got;
     do {
-        char *grown = yk_grow(o->result, &o->result_cap, o->nresult + 4096, 1, "results");
-        if (!grown)
+        if (YK_RESERVE(o->result, o->result_cap, o->nresult + 4096, "results"))
             return;
-        o->result = grown;
         got = read(o->results, o->result + o->nresult, o->result_cap - o->nresult - 1);
         o->nresult += got > 0 ? (size_t)got : 0;
         o->result[o->nresult] = '\0';

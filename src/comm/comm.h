@@ -169,6 +169,10 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 /* From rank 0 to all. */
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
+/* `all` [size][bytes] on all ranks. */
+yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
+                             const char *what);
+
 /* From `root` to `count` ranks starting at `first`, which include the root. Only these ranks call it. */
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what);

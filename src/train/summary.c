@@ -158,7 +158,7 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
     const int fd = yk_open_in(run_dir, file, O_RDONLY | O_NONBLOCK);
     if (fd >= 0 && !yk_fs_stat(fd, "", &there, AT_EMPTY_PATH) && S_ISREG(there.st_mode) &&
         (text = calloc(1, (size_t)there.st_size + 1)) &&
-        yk_fs_read_at(fd, text, (size_t)there.st_size, 0) != there.st_size)
+        yk_fs_read(fd, text, (size_t)there.st_size) != there.st_size)
         *text = '\0';
     if (fd >= 0)
         yk_fs_close(fd);
