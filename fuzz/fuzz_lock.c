@@ -44,9 +44,9 @@ static int fs_lock(void *self, int fd, bool take)
     return ENOLCK;
 }
 
-static ssize_t fs_read_at(void *self, int fd, void *to, size_t n, off_t at)
+static ssize_t fs_read(void *self, int fd, void *to, size_t n)
 {
-    (void)self, (void)fd, (void)at;
+    (void)self, (void)fd;
     n = n < length ? n : length;
     memcpy(to, text, n);
     return (ssize_t)n;
@@ -55,7 +55,7 @@ static ssize_t fs_read_at(void *self, int fd, void *to, size_t n, off_t at)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const yk_clock clock = {.now_ns = clock_now, .sleep_ns = clock_sleep};
-    static const yk_fs fs = {.open = fs_open, .close = fs_close, .lock = fs_lock, .read_at = fs_read_at};
+    static const yk_fs fs = {.open = fs_open, .close = fs_close, .lock = fs_lock, .read = fs_read};
     static const char process[] =
         "7 (a) R 1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1 1 1 1 1 1 1 0 0";
     text = (const char *)data;

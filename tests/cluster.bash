@@ -255,3 +255,40 @@ does_not_say() { # PATTERN: no line of stderr matches
 equal() { # WHAT FOUND EXPECTED
     [ "$2" = "$3" ] || { echo "$1 is '$2', not '$3'"; tail -n 5 err; return 1; }
 }
+
+# Starts a job with a live page in the background. $one is the start of its command line, $url becomes the address of the page.
+serve() { # OPTION...
+    begin $one --http 0 "$@"
+    wait_for_message "live page:"
+    remember_job
+    url=$(sed -n 's/.*live page: //p' err)
+}
+
+# Polls status.json until the Python expression on it, `s`, holds. The last response is in the file status.
+wait_for_status() { # EXPRESSION
+    python3 - "$url" "$1" <<'END' || { cat err; return 1; }
+import json, sys, time, urllib.request
+url, wanted = sys.argv[1:]
+end = time.time() + 60
+while True:
+    text = urllib.request.urlopen(url + "status.json", timeout=20).read()
+    s = json.loads(text)
+    if eval(wanted):
+        break
+    if time.time() > end:
+        sys.exit(f"never true: {wanted}\n{s['verdict']}\n{s['processes']}")
+    time.sleep(0.1)
+open("status", "wb").write(text)
+END
+}
+
+# The value of a sample of /metrics, by name and labels.
+metric() { # SAMPLE
+    python3 - "$url" "$1" <<'END'
+import sys, urllib.request
+url, wanted = sys.argv[1:]
+for line in urllib.request.urlopen(url + "metrics", timeout=20).read().decode().splitlines():
+    if line.startswith(wanted + " "):
+        print(line.split()[-1])
+END
+}

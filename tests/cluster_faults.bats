@@ -27,61 +27,63 @@ all_examples() { # EPOCHS
     [ -e "$(model_of run)" ]
 }
 
+# Ends an endless job, and resumes it up to the end of an epoch: it has used every example once per epoch. `out` has its last results.
+end_and_complete() {
+    local epochs
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0 "stopped at step"
+    no_process_is_left
+    cp out interrupted
+    epochs=$(($(result_of examples) / 1003 + 2))
+    in_time 60 train --out run --resume --epochs $epochs --quiet --json
+    all_examples $epochs
+}
+
 @test "async: after a worker is killed, the others continue and train on its examples" {
-    begin_async 40 --launch 4
+    begin_async 20 --launch 4
     signal_rank KILL 2
     finish 60
-    all_examples 40
+    all_examples 20
     expect 0 "rank 2"
     does_not_say "rank [013] was"
 }
 
 @test "async, streamed: after a worker is killed, the others read its part of the data" {
     for way in "" "--staleness 3" "--local-steps 4"; do
-        begin_async 8 --launch 4 --stream always $way
+        begin_async 5 --launch 4 --stream always $way
         signal_rank KILL 2
         finish 60
-        all_examples 8
+        all_examples 5
         expect 0 "rank 2"
         rm -rf run
     done
 }
 
 @test "async: two of three workers are killed, two servers" {
-    begin_async 40 --launch 5 --servers 2
+    begin_async 20 --launch 5 --servers 2
     signal_rank KILL 4
     signal_rank KILL 2
     finish 60
-    all_examples 40
+    all_examples 20
     expect 0 "rank 2" "rank 4"
 }
 
 @test "async: after a worker is stopped for good, the others continue" {
-    begin_async 40 --launch 4
+    begin_async 20 --launch 4
     signal_rank STOP 3
     finish 60
-    all_examples 40
+    all_examples 20
     expect 0 "rank 3 sent no heartbeat"
 }
 
-@test "async: a worker that is stopped and continued trains again, or ends" {
+@test "async: a worker that is stopped and continued trains again; reassigned examples are not used twice" {
     begin_async 9999 --launch 4
     signal_rank STOP 3
     wait_for_message "rank 3 sent no heartbeat"
     signal_rank CONT 3
     wait_for_message "rank 3 has sent a message again"
-    kill -INT "$BACKGROUND"
-    finish 30
-    expect 0
-}
-
-@test "async: examples reassigned while a worker was stopped are not used twice" {
-    begin_async 60 --launch 4
-    signal_rank STOP 3
-    wait_for_message "rank 3 sent no heartbeat"
-    signal_rank CONT 3
-    finish 60
-    all_examples 60
+    end_and_complete
 }
 
 @test "async: losing all workers is an error, not a hang" {
@@ -104,7 +106,7 @@ joiner_pid() {
 
 @test "async: a new worker joins a running job and trains; a joined worker may be killed" {
     needs_joining
-    begin_async 100 --launch 3
+    begin_async 9999 --launch 3
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
     wait_for_message "a worker has joined; 3 are training now"
@@ -112,13 +114,13 @@ joiner_pid() {
     second=$!
     wait_for_message "a worker has joined; 4 are training now"
     kill -KILL "$(joiner_pid)"
-    finish 60
-    all_examples 100
-    expect 0 "sent no heartbeat"
+    wait_for_message "sent no heartbeat"
+    end_and_complete
     # the original workers did not train on all examples; the summary has both joined workers, and marks the lost one
-    tail -n 1 out | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
-        awk '{ n += $1 } END { exit !(n > 0 && n < 100300) }'
-    equal "joined" "$(tail -n 1 out | grep -o '"role":"worker","joined":true,"lost":[a-z]*' | sort | uniq -c | tr -s ' \n' ' ')" \
+    tail -n 1 interrupted | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
+        awk -v all="$(tail -n 1 interrupted | grep -o '"examples":[0-9]*' | head -n 1 | tr -dc 0-9)" \
+            '{ n += $1 } END { exit !(n > 0 && n < all) }'
+    equal "joined" "$(tail -n 1 interrupted | grep -o '"role":"worker","joined":true,"lost":[a-z]*' | sort | uniq -c | tr -s ' \n' ' ')" \
         ' 1 "role":"worker","joined":true,"lost":false 1 "role":"worker","joined":true,"lost":true '
     one=0 two=0
     wait $first || one=$?
@@ -130,11 +132,11 @@ joiner_pid() {
 }
 
 @test "bounded staleness: a killed or stopped worker does not block the others" {
-    begin_async 40 --launch 5 --staleness 4
+    begin_async 20 --launch 5 --staleness 4
     signal_rank KILL 2
     signal_rank STOP 3
     finish 60
-    all_examples 40
+    all_examples 20
     expect 0 "rank 2" "rank 3"
 }
 
@@ -148,10 +150,10 @@ examples_of() { # RANK
     begin_async 9999 --launch 4 --staleness 8
     signal_rank STOP 3
     wait_for_message "rank 3 sent no heartbeat"
-    wait_for_step $(($(last_step) + 6000)) # 3,000 steps of each of the others
+    wait_for_step $(($(last_step) + 3000)) # 1,500 steps of each of the others
     signal_rank CONT 3
     wait_for_message "rank 3 has sent a message again"
-    wait_for_step $(($(last_step) + 12000)) # enough to catch up, if the others waited
+    wait_for_step $(($(last_step) + 6000)) # enough to catch up, if the others waited
     kill -INT "$BACKGROUND"
     finish 30
     expect 0
@@ -170,10 +172,10 @@ examples_of() { # RANK
 }
 
 @test "sync: a stopped process ends the job within 10 s, and the error names its rank" {
-    for way in "--launch 3 --servers 0 --deadline 8" "--launch 4 --servers 2"; do
+    for way in "--launch 3 --servers 0 --deadline 4" "--launch 4 --servers 2"; do
         begin_sync $way
         signal_rank STOP 2
-        finish 14
+        finish 10
         expect 1 "rank 2"
         no_process_is_left
         rm -rf run
@@ -183,11 +185,11 @@ examples_of() { # RANK
 @test "sync: a replica is killed or stopped during an all-reduce through shared memory" {
     for signal in STOP KILL; do
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
-            --deadline 4 --out run
+            --deadline 2 --out run
         wait_for_step_after "gradients are all-reduced through shared memory"
         remember_job
         signal_rank $signal 1
-        finish 10
+        finish 7
         expect 1 "rank 1"
         no_process_is_left
         rm -rf run
@@ -302,14 +304,8 @@ END
 
 @test "SIGINT to an asynchronous job saves and ends; --resume uses every example once" {
     begin_async 9999 --launch 3
-    kill -INT "$BACKGROUND"
-    finish 15
-    expect 0 "stopped at step"
-    equal interrupted "$(result_of interrupted)" true
-    no_process_is_left
-    epochs=$(($(result_of examples) / 1003 + 2))
-    in_time 60 train --out run --resume --epochs $epochs --quiet --json
-    all_examples $epochs
+    end_and_complete
+    grep -q '"interrupted":true' interrupted
 }
 
 @test "a second SIGINT ends the job at once; kill -9 of the launcher leaves no process and no file behind" {
@@ -332,15 +328,21 @@ END
 
 @test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {
     needs_joining
-    begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 200 --launch 3 \
+    begin train --model logreg --data "synth:ctr?features=20000&examples=70003" --mode async --batch 100 --epochs 99999 --launch 3 \
         --servers 1 --out run --json
     wait_for_message "train loss"
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     local second=$!
     wait_for_message "a worker has joined"
-    finish 60
-    equal "examples" "$(tail -n 1 out | grep -o '"examples":[0-9]*' | head -n 1)" '"examples":14000600'
+    wait_for_step_after "a worker has joined" # an epoch
+    kill -INT "$BACKGROUND"
+    finish 30
+    expect 0
     wait $second
     grep -q 'trained on [1-9][0-9]* examples' err2
-    equal "joined" "$(tail -n 1 out | grep -o '"joined_workers":[0-9]*')" '"joined_workers":1'
+    equal "joined" "$(result_of joined_workers)" 1
+    epochs=$(($(result_of examples) / 70003 + 2))
+    in_time 60 train --out run --resume --epochs $epochs --quiet --json
+    expect 0
+    equal "examples" "$(result_of examples)" $((70003 * epochs))
 }

@@ -102,10 +102,7 @@ end_job() {
     grep -q -e '--network any' joined
     "$YOKE" train --join run --network any >joined 2>&1 3>&- 4>&- &
     local joiner=$!
-    for _ in $(seq 200); do
-        ! grep -q 'joined the job' joined || break
-        sleep 0.05
-    done
+    wait_for_step_after "a worker has joined"
     kill -TERM "$BACKGROUND"
     finish 20
     wait "$joiner"

@@ -37,11 +37,11 @@ END
 @test "a process that dies before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 2 ] || kill -KILL $$'
     for mode in sync "async --servers 1"; do
-        YK_START_LIMIT=2 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
+        YK_START_LIMIT=1 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
         expect 1
         no_process_is_left
     done
-    grep -qE "a process died before training began|MPI_Init did not return within 2 s" err
+    grep -qE "a process died before training began|MPI_Init did not return within 1 s" err
 }
 
 @test "async: a process that dies before training begins ends the job at once, and the error names its rank" {
@@ -53,8 +53,8 @@ END
 
 @test "a process that hangs before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 1 ] || exec sleep 100'
-    YK_START_LIMIT=2 in_time 15 $small --launch 3 --out none
-    expect 1 "MPI_Init did not return within 2 s"
+    YK_START_LIMIT=1 in_time 15 $small --launch 3 --out none
+    expect 1 "MPI_Init did not return within 1 s"
     no_process_is_left
 }
 
@@ -147,8 +147,12 @@ END
             sleep $delay
             kill -KILL "$BACKGROUND"
             finish 2
-            sleep 1
-            [ -z "$(processes)" ] || { echo "left behind after $delay s, $mode"; false; }
+            for _ in $(seq 20); do # a second
+                left=$(processes)
+                [ -n "$left" ] || break
+                sleep 0.05
+            done
+            [ -z "$left" ] || { echo "left behind after $delay s, $mode"; false; }
         done
     done
 }

@@ -7,43 +7,6 @@ teardown() { cluster_teardown; }
 
 one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json --out run"
 
-# Starts a job with a live page in the background. $url is its address.
-serve() { # OPTION...
-    begin $one --http 0 "$@"
-    wait_for_message "live page:"
-    remember_job
-    url=$(sed -n 's/.*live page: //p' err)
-}
-
-# Polls status.json until the Python expression on it, `s`, holds. The last response is in the file status.
-wait_for_status() { # EXPRESSION
-    python3 - "$url" "$1" <<'END' || { cat err; return 1; }
-import json, sys, time, urllib.request
-url, wanted = sys.argv[1:]
-end = time.time() + 60
-while True:
-    text = urllib.request.urlopen(url + "status.json", timeout=20).read()
-    s = json.loads(text)
-    if eval(wanted):
-        break
-    if time.time() > end:
-        sys.exit(f"never true: {wanted}\n{s['verdict']}\n{s['processes']}")
-    time.sleep(0.1)
-open("status", "wb").write(text)
-END
-}
-
-# The value of a sample of /metrics, by name and labels.
-metric() { # SAMPLE
-    python3 - "$url" "$1" <<'END'
-import sys, urllib.request
-url, wanted = sys.argv[1:]
-for line in urllib.request.urlopen(url + "metrics", timeout=20).read().decode().splitlines():
-    if line.startswith(wanted + " "):
-        print(line.split()[-1])
-END
-}
-
 # Waits for a verdict in metrics.jsonl, which has one from the second second on.
 wait_for_verdict() {
     for _ in $(seq 300); do
@@ -55,36 +18,6 @@ wait_for_verdict() {
 }
 
 row() { echo "next(p for p in s['processes'] if p['name'] == 'rank $1')"; } # RANK
-
-@test "a server as chief: live verdict, rows and metrics of every rank; the straggler is named" {
-    YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
-    wait_for_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
-    wait_for_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
-    python3 - <<'END'
-import json
-s = json.load(open("status"))
-assert [p["name"] for p in s["processes"]] == ["rank 0", "rank 1", "rank 2", "rank 3"], s["processes"]
-chief, *workers = s["processes"]
-assert chief["role"] == "server" and chief["phases"]["waiting"] > 0.5 and chief["steps"] > 3, chief
-for w in workers:
-    assert w["role"] == "worker" and not w["lost"] and not w["joined"], w
-    assert abs(sum(w["phases"].values()) - 1) < 1e-3 and w["rss"] > 1e6 and w["cpu"] is not None, w
-    # the slow worker computes, the others wait for it
-    assert w["phases"]["compute" if w["name"] == "rank 2" else "workers"] > 0.5, w
-    assert (w["last"] > 0.8) == (w["name"] == "rank 2"), w
-assert abs(sum(s["phases"].values()) - 1) < 1e-3, s["phases"]
-END
-    equal workers "$(metric yoke_workers)" 3
-    holds "$(metric 'yoke_worker_steps_total{worker="3"}') > 0"
-    holds "$(metric 'yoke_worker_phase_seconds_total{worker="1",phase="workers"}') > 0"
-    holds "$(metric 'yoke_worker_resident_bytes{worker="0"}') > 1e6"
-    holds "$(metric 'yoke_bottleneck_share{kind="straggler"}') > 0.3"
-    kill -INT "$BACKGROUND"
-    finish 30
-    expect 0
-    holds "'straggler: rank 2' in '''$(result_of verdict)'''"
-    grep -q '"bottleneck":"straggler"' run/metrics.jsonl
-}
 
 @test "replicas and further servers send telemetry to the chief, too" {
     serve --steps 100000000 --batch 10 --launch 2

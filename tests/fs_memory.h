@@ -60,7 +60,6 @@ struct node {
 
 typedef struct {
     node *node; /* NULL: free */
-    size_t at;
     bool locked;
 } handle;
 
@@ -270,11 +269,9 @@ static ssize_t memory_read(void *self, int fd, void *buf, size_t size)
     const node *n = node_of(m, fd);
     if (!n || n->is_dir || m->is_off)
         return refuse(!n ? EBADF : m->is_off ? EIO : EISDIR);
-    handle *h = &m->open[fd - FIRST_FD];
-    const size_t got = size < n->size - h->at ? size : n->size - h->at;
+    const size_t got = size < n->size ? size : n->size;
     if (got)
-        memcpy(buf, n->data + h->at, got);
-    h->at += got;
+        memcpy(buf, n->data, got);
     return (ssize_t)got;
 }
 
@@ -455,19 +452,6 @@ static int memory_lock(void *self, int fd, bool take)
     return 0;
 }
 
-static ssize_t memory_read_at(void *self, int fd, void *buf, size_t size, off_t at)
-{
-    yk_fs_memory *m = self;
-    if (!node_of(m, fd))
-        return refuse(EBADF);
-    handle *h = &m->open[fd - FIRST_FD];
-    const size_t before = h->at;
-    h->at = (size_t)at < h->node->size ? (size_t)at : h->node->size;
-    const ssize_t n = memory_read(self, fd, buf, size);
-    h->at = before;
-    return n;
-}
-
 static int memory_truncate(void *self, int fd, off_t size)
 {
     yk_fs_memory *m = self;
@@ -592,7 +576,6 @@ static inline yk_fs_memory *yk_fs_memory_create(uint64_t seed)
                     .unmap = memory_unmap,
                     .list = memory_list,
                     .lock = memory_lock,
-                    .read_at = memory_read_at,
                     .truncate = memory_truncate,
                     .real_path = memory_real_path,
                     .can_write = memory_can_write,

@@ -171,8 +171,8 @@ static inline void make_run(const made *m)
 
 static inline yk_run load_made(const char *name)
 {
-    yk_run r;
-    assert_int_equal(yk_run_load(in_directory(name), name, &r), YK_OK);
+    yk_run r = {.path = strdup(in_directory(name)), .name = strdup(name)};
+    assert_int_equal(yk_run_load(&r), YK_OK);
     return r;
 }
 

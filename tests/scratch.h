@@ -24,6 +24,18 @@
 
 #include <cmocka.h>
 
+/* Sanitizers make a run several times slower; fewer runs are enough to find races and leaks. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define SANITIZED 1
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 static char directory[32];
 
 static inline int make_test_directory(void **state)

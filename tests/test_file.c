@@ -63,7 +63,7 @@ static void test_file_appends(void **state)
     assert_non_null(large);
     memset(large, 'x', 700000);
     for (int k = 0; k < 2; k++) {
-        assert_int_equal(yk_file_append(path, &f), YK_OK);
+        assert_int_equal(yk_file_append_in(directory, "file", &f), YK_OK);
         assert_int_equal(yk_file_write(f, "head", 4), YK_OK);
         assert_int_equal(yk_file_write(f, large, 700000), YK_OK); /* longer than the buffer */
         assert_int_equal(yk_file_print(f, "%600d", 1), YK_OK);    /* longer than the small buffer */

@@ -14,7 +14,7 @@ static void thinning_keeps_the_ends_and_every_spike(void **state)
     all[1234].y = 50.0;
     all[7777].y = -50.0;
     memcpy(point, all, sizeof point);
-    size_t n = yk_thin(point, N, YK_X_STEP, POINTS);
+    size_t n = yk_thin(point, N, POINTS);
     assert_true(n <= POINTS && n > POINTS / 2);
     assert_true(point[0].x[0] == 0.0 && point[n - 1].x[0] == N - 1);
     bool up = false, down = false;
@@ -48,14 +48,14 @@ static void thinning_few_or_unusual_points_is_safe(void **state)
     yk_point point[8];
     for (size_t i = 0; i < 8; i++)
         point[i] = (yk_point){{1.0}, (double)i};
-    assert_int_equal(yk_thin(point, 0, YK_X_STEP, 4), 0);
-    assert_int_equal(yk_thin(point, 1, YK_X_STEP, 4), 1);
-    assert_int_equal(yk_thin(point, 3, YK_X_STEP, 4), 3);
-    size_t n = yk_thin(point, 8, YK_X_STEP, 4); /* all at the same x */
+    assert_int_equal(yk_thin(point, 0, 4), 0);
+    assert_int_equal(yk_thin(point, 1, 4), 1);
+    assert_int_equal(yk_thin(point, 3, 4), 3);
+    size_t n = yk_thin(point, 8, 4); /* all at the same x */
     assert_true(n >= 2 && n <= 4 && point[0].y == 0.0 && point[n - 1].y == 7.0);
     for (size_t i = 0; i < 8; i++)
         point[i] = (yk_point){{1.0}, (double)i};
-    n = yk_thin(point, 8, YK_X_STEP, 0);
+    n = yk_thin(point, 8, 0);
     assert_true(n >= 2 && point[n - 1].y == 7.0);
 }
 
@@ -166,11 +166,11 @@ static size_t count(const char *text, const char *word)
 static yk_figures two_lines(void)
 {
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "Loss & <more>", "loss");
+    yk_figure *f = yk__figure_add(&fs, "loss", "Loss & <more>", NULL, 0);
     assert_non_null(f);
     f->steps_or_time = true;
     for (int k = 0; k < 2; k++) {
-        yk_series *s = yk__series_add(f, k ? "</svg><script>" : "a", k, YK__ALL_X);
+        yk_series *s = yk__series_add(f, k ? "</svg><script>" : "a", k);
         assert_non_null(s);
         s->dots = k == 0;
         for (int i = 0; i < 100; i++)
@@ -234,9 +234,9 @@ static void relative_steps_end_where_the_last_point_is(void **state)
 {
     (void)state;
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "t", "t");
+    yk_figure *f = yk__figure_add(&fs, "t", "t", NULL, 0);
     f->x_unit = YK_UNIT_SECONDS;
-    yk_series *s = yk__series_add(f, "a", 0, 1);
+    yk_series *s = yk__series_add(f, "a", 0);
     for (int i = 0; i <= 1000; i++)
         yk__series_point(s, i, (i * 7919) % 101);
     yk_text t = {0};
@@ -263,9 +263,10 @@ static void figures_are_thinned_to_a_budget(void **state)
 {
     (void)state;
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "t", "t");
+    yk_figure *f = yk__figure_add(&fs, "t", "t", NULL, 0);
+    f->steps_or_time = true;
     for (int k = 0; k < 50; k++) {
-        yk_series *s = yk__series_add(f, "a", k, YK__ALL_X);
+        yk_series *s = yk__series_add(f, "a", k);
         for (int i = 0; i < 3000; i++)
             yk__series_put(s, &(yk_point){{i, i, i, i}, i % 13, NAN});
     }
@@ -276,7 +277,6 @@ static void figures_are_thinned_to_a_budget(void **state)
         assert_true(f->series[k].point[f->series[k].n - 1].x[YK_X_EPOCH] == 2999.0);
     }
     yk_text t = {0};
-    f->steps_or_time = true;
     for (yk_x x = YK_X_STEP; x < YK_X_COUNT; x++)
         yk_figure_draw(f, x, YK_DRAW_PAGE, &t);
     assert_true(points > 50 * 100 && t.n < 400000);

@@ -55,7 +55,7 @@ static int close_(void *self, int fd)
 static ssize_t read_(void *self, int fd, void *buf, size_t n)
 {
     (void)self;
-    return read(fd, buf, n);
+    return pread(fd, buf, n, 0);
 }
 
 static ssize_t write_(void *self, int fd, const void *buf, size_t n)
@@ -131,12 +131,6 @@ static int lock_(void *self, int fd, bool take)
     return result;
 }
 
-static ssize_t read_at(void *self, int fd, void *buf, size_t n, off_t at)
-{
-    (void)self;
-    return pread(fd, buf, n, at);
-}
-
 static int truncate_(void *self, int fd, off_t size)
 {
     (void)self;
@@ -169,7 +163,6 @@ static const yk_fs slow_disk = {.open = open_,
                                 .list = list,
                                 .exchange = exchange,
                                 .lock = lock_,
-                                .read_at = read_at,
                                 .truncate = truncate_,
                                 .real_path = real_path,
                                 .can_write = can_write};

@@ -42,7 +42,7 @@ static double auc_of(const float *p, const uint8_t *label, size_t n)
     }
     labeled(&rows, labels, n);
     assert_int_equal(yk_tally_add(&t, p, 1, &(yk_batch){&rows, pick, n, 0}), YK_OK);
-    assert_int_equal(yk_score_make(&t, 1, &s), YK_OK);
+    assert_int_equal(yk_score_make(&t, &s), YK_OK);
     yk_tally_fini(&t);
     yk_rows_fini(&rows);
     return s.auc;
@@ -99,6 +99,16 @@ static void auc_of_simple_cases(void **state)
     }
 }
 
+static yk_status score_of_workers(const yk_tally *t, int n, yk_score *out)
+{
+    yk_tally all = {0};
+    for (int i = 0; i < n; i++)
+        assert_int_equal(yk_tally_merge(&all, &t[i]), YK_OK);
+    yk_status st = yk_score_make(&all, out);
+    yk_tally_fini(&all);
+    return st;
+}
+
 /* The tallies of three workers, one of them empty, equal one tally of all examples. */
 static void tallies_of_workers_add_up(void **state)
 {
@@ -125,7 +135,7 @@ static void tallies_of_workers_add_up(void **state)
         t[0].loss = 1.5;
         t[2].loss = 2.0;
         yk_score s;
-        assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
+        assert_int_equal(score_of_workers(t, 3, &s), YK_OK);
         assert_int_equal(s.examples, 7);
         assert_true(fabs(s.loss - 0.5) < 1e-15);
         assert_true(fabs(s.accuracy - 4.0 / 7) <
@@ -134,16 +144,16 @@ static void tallies_of_workers_add_up(void **state)
         assert_true(fabs(s.auc - auc_by_pairs(p, bytes, 7)) < 1e-12);
 
         t[2].loss = (double)NAN; /* probabilities are NaN, too, and cannot be sorted */
-        assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
+        assert_int_equal(score_of_workers(t, 3, &s), YK_OK);
         assert_true(isnan(s.auc) && isnan(s.loss));
 
         for (int i = 0; i < 3; i++)
             yk_tally_clear(&t[i]);
-        assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
+        assert_int_equal(score_of_workers(t, 3, &s), YK_OK);
         assert_int_equal(s.examples, 0);
         assert_true(isnan(s.auc));
         assert_int_equal(yk_tally_add(&t[0], given, outputs, &(yk_batch){&rows, first, 1, 0}), YK_OK);
-        assert_int_equal(yk_score_make(t, 3, &s), YK_OK);
+        assert_int_equal(score_of_workers(t, 3, &s), YK_OK);
         assert_true(s.examples == 1 && s.accuracy == 1 && s.majority_accuracy == 1 && isnan(s.auc));
         for (int i = 0; i < 3; i++)
             yk_tally_fini(&t[i]);
@@ -163,7 +173,7 @@ static void many_classes_have_no_auc(void **state)
     assert_int_equal(yk_tally_add(&t, p, 3, &(yk_batch){&rows, pick, 4, 0}), YK_OK);
     t.loss = 4;
     yk_score s;
-    assert_int_equal(yk_score_make(&t, 1, &s), YK_OK);
+    assert_int_equal(yk_score_make(&t, &s), YK_OK);
     assert_true(s.accuracy == 0.75 && s.majority_accuracy == 0.5 && s.loss == 1 && isnan(s.auc));
     assert_true(t.count[0] == 1 && t.count[1] == 1 && t.count[2] == 2);
     yk_tally_fini(&t);

@@ -2,23 +2,12 @@
  * kinds of jobs, with faults. */
 #include "simulation.h"
 
-/* Sanitizers make a schedule several times slower; fewer schedules are enough to find races and leaks. */
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define SLOWER 4
-#endif
-#endif
-#if !defined SLOWER && (defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__)
-#define SLOWER 4
-#endif
-#ifndef SLOWER
-#define SLOWER 1
-#endif
-
 #include "base/sync.h"
 #include "comm/comm.h"
 #include "fs_memory.h"
 #include "train/checkpoint.h"
+
+enum { SLOWER = SANITIZED ? 4 : 1 }; /* with a sanitizer, a schedule takes several times as long */
 
 enum { MAX = 4 };
 

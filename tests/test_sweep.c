@@ -4,7 +4,6 @@
 #include "format/ini.h"
 #include "sweep/dir.h"
 #include "sweep/table.h"
-#include "sweep/words.h"
 #include <math.h>
 
 #define HEAD "[train]\nmodel = softmax\ndata = synth:digits\n"
@@ -50,25 +49,28 @@ static void assert_no_argument(const yk_sweep_run *r, const char *beginning)
             fail_msg("%s has an argument %s", r->label, *a);
 }
 
-/* ---- words */
+/* ---- lines */
 
 static void lines_are_split(void **state)
 {
     (void)state;
-    char *part[8], *word[8];
-    char line[] = "sync 1 | \"a | b ; c\" 2";
-    assert_int_equal(yk__split_choices(line, 8, part), 2);
-    assert_int_equal(yk__split_words(part[1], false, 8, word), 2);
-    assert_string_equal(word[0], "a | b ; c");
-    assert_string_equal(word[1], "2");
-    assert_string_equal(yk_trim(part[0]), "sync 1");
-    char numbers[] = " 5,10 , 50,", quoted[] = "\"x y\"", half[] = "\"x\" \"y\"";
-    assert_int_equal(yk__split_words(numbers, true, 2, word), 3); /* also counts the words that do not fit */
-    assert_string_equal(word[1], "10");
-    assert_string_equal(yk__unquote(quoted), "x y");
-    assert_string_equal(yk__unquote(half), "\"x\" \"y\"");
-    char many[] = "1|2|3";
-    assert_int_equal(yk__split_choices(many, 2, part), 0);
+    yk_sweep_plan p = plan_of("[train]\nmodel = softmax\n[grid]\ndata, batch = \"a | b ; c\" 2 | d 3\n"
+                              "lr = .5,.25 , .125,\ntest = \"x y\" | \"x\" \"y\"\n",
+                              false);
+    assert_int_equal(p.npoints, 2 * 3 * 2);
+    assert_string_equal(p.run[0].shown[0], "a | b ; c");
+    assert_string_equal(p.run[0].shown[1], "2");
+    assert_string_equal(p.run[0].shown[3], "x y");
+    assert_string_equal(p.run[1].shown[3], "\"x\" \"y\"");
+    assert_string_equal(p.run[2].shown[2], ".25");
+    yk_sweep_plan_fini(&p);
+    for (int bar = 0; bar < 2; bar++) {
+        char many[8000] = HEAD "[grid]\nbatch = 1";
+        for (int i = 2, n = (int)strlen(many); i <= 513; i++)
+            n += snprintf(many + n, sizeof many - (size_t)n, bar ? " | %d" : " %d", i);
+        strcat(many, "\n");
+        expect_refusal(many, false, "batch: expected 1 to 512 values");
+    }
 }
 
 /* ---- plans */

@@ -32,7 +32,7 @@ static void resumed_run_is_bit_identical(void **state)
 {
     (void)state;
     char options[512];
-    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++)
+    for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i += 1 + SANITIZED)
         for (int workers = 1; workers <= 3; workers += 2)
             for (int streamed = 0; streamed < 2; streamed++)
                 for (int clicks = 0; clicks < 2; clicks++) {
@@ -61,7 +61,7 @@ static void bursts_are_resumed(void **state)
 {
     (void)state;
     compare(CLICKS " batch=1 checkpoint-every=40 eval-every=70", 900);
-    compare(CLICKS " batch=1 no-bias=true checkpoint-every=1 eval-every=1000", 130);
+    compare(CLICKS " batch=1 no-bias=true checkpoint-every=1 eval-every=1000", 70);
     compare(CLICKS " batch=1 stream=always checkpoint-every=333", 1000);
     yk_result r;
     assert_int_equal(train(CLICKS " batch=1 out=part", 1, &r), YK_OK);
@@ -118,7 +118,7 @@ static void stopped_after_every_step(void **state)
         CLICKS " batch=70 epochs=3 workers=2 optimizer=ftrl",
         CLICKS " batch=70 epochs=3 workers=2 l2=1e-2 stream=always",
     };
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i += 1 + SANITIZED) {
         yk_result whole, part;
         assert_int_equal(train_f(&whole, "%s out=whole", runs[i]), YK_OK);
         char first[512];
@@ -254,22 +254,31 @@ static void asynchronous_is_as_good(void **state)
 {
     (void)state;
     static const struct {
-        const char *both, *sync, *async;
+        const char *both, *sync, *async; /* sync NULL: compared with that of the case before */
     } cases[] = {
         {"model=softmax data=synth:digits?examples=3000 batch=10 l2=0.02 epochs=15 lr-schedule=inverse",
          "lr=0.45 lr-decay=0.009", "lr=0.15 lr-decay=0.003 mode=async"},
-        {"model=softmax data=synth:digits?examples=3000 batch=10 l2=0.02 epochs=15 lr-schedule=inverse",
-         "lr=0.45 lr-decay=0.009", "lr=0.15 lr-decay=0.003 staleness=4"},
+        {"model=softmax data=synth:digits?examples=3000 batch=10 l2=0.02 epochs=15 lr-schedule=inverse", NULL,
+         "lr=0.15 lr-decay=0.003 staleness=4"},
         {"model=logreg data=synth:ctr?features=20000&examples=60000 batch=10 epochs=8 lr-schedule=inverse",
          "lr=0.15 lr-decay=0.0003", "lr=0.05 lr-decay=0.0001 mode=async"},
         {"model=logreg data=synth:ctr?features=5000&examples=60000 batch=10 epochs=3", "lr=0.09",
          "lr=0.03 staleness=100"},
     };
+    yk_result sync = {0}, async;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        yk_result sync, async;
+        if (SANITIZED) { /* races show in one epoch, which is too short for the same result */
+            assert_int_equal(train_f(&async, "%s workers=3 %s epochs=1", cases[i].both, cases[i].async),
+                             YK_OK);
+            yk_result_fini(&async);
+            continue;
+        }
         bool good = false;
-        assert_int_equal(train_f(&sync, "%s workers=3 %s", cases[i].both, cases[i].sync), YK_OK);
-        assert_true(sync.test.accuracy > sync.test.majority_accuracy + 0.02);
+        if (cases[i].sync) {
+            yk_result_fini(&sync);
+            assert_int_equal(train_f(&sync, "%s workers=3 %s", cases[i].both, cases[i].sync), YK_OK);
+            assert_true(sync.test.accuracy > sync.test.majority_accuracy + 0.02);
+        }
         /* Without a bound, a worker that a busy host suspends at the end of such a short run adds a gradient of old
          * weights, which spoils the result. Then the run is repeated a little later. */
         for (int turn = 0; turn < 8 && !good; turn++) {
@@ -285,8 +294,8 @@ static void asynchronous_is_as_good(void **state)
             yk_result_fini(&async);
         }
         assert_true(good);
-        yk_result_fini(&sync);
     }
+    yk_result_fini(&sync);
 }
 
 static void a_bound_of_zero_is_synchronous(void **state)

@@ -24,21 +24,13 @@ static void lower(double *to, double limit)
         *to = limit;
 }
 
-static double read_throttled(const char *directory)
+/* Reads the number after a name, such as "oom_kill ", which distinguishes it from "oom_kill_disable". */
+static bool read_named(const char *directory, const char *file, const char *name, double *out)
 {
-    static const struct {
-        const char *name;
-        double seconds;
-    } unit[] = {{"throttled_usec ", 1e-6}, {"throttled_time ", 1e-9}};
     char text[1024];
-    double n;
-    yk_file_text(text, sizeof text, "%s/cpu.stat", directory);
-    for (int i = 0; i < 2; i++) {
-        const char *at = strstr(text, unit[i].name);
-        if (at && sscanf(at + strlen(unit[i].name), "%lf", &n) == 1)
-            return n * unit[i].seconds;
-    }
-    return 0.0;
+    yk_file_text(text, sizeof text, "%s/%s", directory, file);
+    const char *at = strstr(text, name);
+    return at && sscanf(at + strlen(name), "%lf", out) == 1;
 }
 
 /* Reads the limits in one directory. The versions differ only in the file names. */
@@ -46,13 +38,16 @@ static void read_limits(const char *directory, yk_limits *out)
 {
     static const char *const memory[][2] = {{"memory.max", "memory.current"},
                                             {"memory.limit_in_bytes", "memory.usage_in_bytes"}};
-    double quota, period, none, bytes, used;
+    double quota, period, none, bytes, used, throttled;
     if ((read_numbers(directory, "cpu.max", &quota, &period) == 2 ||
          (read_numbers(directory, "cpu.cfs_quota_us", &quota, &none) == 1 &&
           read_numbers(directory, "cpu.cfs_period_us", &period, &none) == 1)) &&
         quota > 0.0 && period > 0.0)
         lower(&out->cores, quota / period);
-    out->throttled = fmax(out->throttled, read_throttled(directory));
+    if (read_named(directory, "cpu.stat", "throttled_usec ", &throttled))
+        out->throttled = fmax(out->throttled, throttled * 1e-6);
+    else if (read_named(directory, "cpu.stat", "throttled_time ", &throttled))
+        out->throttled = fmax(out->throttled, throttled * 1e-9);
     for (int i = 0; i < 2; i++) {
         if (read_numbers(directory, memory[i][0], &bytes, &none) < 1 || !(bytes < largest_limit))
             continue;
@@ -62,26 +57,12 @@ static void read_limits(const char *directory, yk_limits *out)
     }
 }
 
-/* The number after "oom_kill" in a file, at the beginning of a line. */
-static bool read_kills(const char *directory, const char *file, uint64_t *out)
-{
-    char text[512];
-    unsigned long long n;
-    if (!yk_file_text(text, sizeof text, "%s/%s", directory, file))
-        return false;
-    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-        if (sscanf(line, "oom_kill %llu", &n) == 1) {
-            *out = n;
-            return true;
-        }
-    return false;
-}
-
 /* Reads SYS/fs/cgroup/CONTROLLER/PATH, its parent, and so on up to SYS/fs/cgroup/CONTROLLER. A parent counts the processes that
  * were killed in all its children, so only the first file counts. */
 static void read_path(const char *sys, const char *controller, const char *path, yk_limits *out)
 {
     bool counted = false;
+    double kills;
     char directory[PATH_MAX];
     const size_t base = (size_t)snprintf(directory, sizeof directory, "%s/fs/cgroup%s", sys, controller);
     if (base >= sizeof directory || strlen(path) >= sizeof directory - base)
@@ -92,8 +73,11 @@ static void read_path(const char *sys, const char *controller, const char *path,
             n--;
         directory[n] = '\0';
         read_limits(directory, out);
-        counted = counted || read_kills(directory, "memory.events", &out->oom_kills) ||
-                  read_kills(directory, "memory.oom_control", &out->oom_kills);
+        if (!counted && (read_named(directory, "memory.events", "oom_kill ", &kills) ||
+                         read_named(directory, "memory.oom_control", "oom_kill ", &kills))) {
+            out->oom_kills = (uint64_t)kills;
+            counted = true;
+        }
         if (n <= base)
             return;
         while (directory[n - 1] != '/')
@@ -152,12 +136,9 @@ bool yk_cgroup_killed(const yk_limits *before, const yk_limits *now, char *text,
 double yk_memory_available(const char *proc, const char *sys)
 {
     yk_limits limits;
-    char text[8192];
     double kib;
     yk_cgroup_limits(proc, sys, &limits);
-    yk_file_text(text, sizeof text, "%s/meminfo", proc);
-    const char *available = strstr(text, "MemAvailable:");
-    if (available && sscanf(available, "MemAvailable: %lf", &kib) == 1)
+    if (read_named(proc, "meminfo", "MemAvailable:", &kib))
         limits.memory_left = fmin(limits.memory_left, kib * 1024.0);
     return limits.memory_left;
 }

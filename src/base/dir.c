@@ -272,12 +272,10 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix, boo
             removed += yk_fs_remove(fd, *name, 0) == 0;
         } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, *name, "/")) {
             char below[PATH_MAX];
-            const int inner = yk_dir_open_at(fd, *name);
-            if (inner < 0 || snprintf(below, sizeof below, "%s%s/", prefix, *name) >= (int)sizeof below) {
-                if (inner >= 0)
-                    yk_fs_close(inner);
+            const int length = snprintf(below, sizeof below, "%s%s/", prefix, *name);
+            const int inner = length < (int)sizeof below ? yk_dir_open_at(fd, *name) : -1;
+            if (inner < 0)
                 continue;
-            }
             removed += clear(inner, patterns, below, temporary_only);
             yk_fs_close(inner);
             removed += !temporary_only && yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;

@@ -120,7 +120,7 @@ static yk_status open_file(const char *dir, const char *name, bool append, yk_fi
     if (dir && !is_regular(f))
         f->fd = -1;
     else if (append)
-        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | (dir ? O_NOFOLLOW : 0), 0666);
+        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
     else if (is_special(f))
         f->fd = yk_fs_open(f->directory, f->name, common, 0);
     else
@@ -144,11 +144,6 @@ yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out)
     return open_file(dir, name, false, out);
 }
 
-yk_status yk_file_append(const char *path, yk_file **out)
-{
-    return open_file(NULL, path, true, out);
-}
-
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out)
 {
     return open_file(dir, name, true, out);
@@ -169,18 +164,22 @@ static yk_status fail_again(const yk_file *f)
     return yk_fail_path(f->path, f->doing, f->error);
 }
 
-static yk_status write_out(yk_file *f, const char *p, size_t size)
+/* Returns -1 and sets errno on failure. */
+static int write_all(int fd, const char *p, size_t size)
 {
     while (size > 0) {
-        ssize_t n = yk_fs_write(f->fd, p, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail(f, "cannot write");
-        p += n;
-        size -= (size_t)n;
+        const ssize_t n = yk_fs_write(fd, p, size);
+        if (n < 0 && errno != EINTR)
+            return -1;
+        p += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
     }
-    return YK_OK;
+    return 0;
+}
+
+static yk_status write_out(yk_file *f, const char *p, size_t size)
+{
+    return write_all(f->fd, p, size) ? fail(f, "cannot write") : YK_OK;
 }
 
 yk_status yk_file_flush(yk_file *f)
@@ -268,12 +267,8 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     yk_status st = so_far ? so_far : finish(f);
     if (f->fd >= 0) {
         /* A log keeps what was written before the error; a temporary file is removed. The text of so_far stays. */
-        for (size_t done = 0; !f->temp && !f->status && done < f->filled;) {
-            ssize_t n = yk_fs_write(f->fd, f->buffer + done, f->filled - done);
-            if (n <= 0)
-                break;
-            done += (size_t)n;
-        }
+        if (!f->temp && !f->status)
+            write_all(f->fd, f->buffer, f->filled);
         yk_fs_close(f->fd);
     }
     if (f->temp)

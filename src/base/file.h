@@ -13,7 +13,7 @@
  *
  *     run/model.safetensors.4711-0.tmp  --close-->  run/model.safetensors     replaces the old file atomically
  *
- * Logs (metrics.jsonl, TensorBoard events) are opened with yk_file_append(): the same calls, without a temporary file. An
+ * Logs (metrics.jsonl, TensorBoard events) are opened with yk_file_append_in(): the same calls, without a temporary file. An
  * existing path that is not a regular file (a pipe, /dev/stdout) is written in place as well.
  *
  * Files below a directory that yoke owns are opened with yk_file_create_in() and yk_file_append_in(): these follow no
@@ -34,10 +34,10 @@
 typedef struct yk_file yk_file;
 
 yk_status yk_file_create(const char *path, yk_file **out); /* close() replaces `path` */
-yk_status yk_file_append(const char *path, yk_file **out); /* writes to the end of `path`, in place */
 /* dir NULL: the same as yk_file_create(name). */
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
-yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
+yk_status yk_file_append_in(const char *dir, const char *name,
+                            yk_file **out); /* writes to its end, in place */
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);
 yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));

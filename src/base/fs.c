@@ -33,7 +33,7 @@ int yk_fs_close(int fd)
 
 ssize_t yk_fs_read(int fd, void *buf, size_t n)
 {
-    return own ? own->read(own->self, fd, buf, n) : read(fd, buf, n);
+    return own ? own->read(own->self, fd, buf, n) : pread(fd, buf, n, 0);
 }
 
 ssize_t yk_fs_write(int fd, const void *buf, size_t n)
@@ -101,11 +101,6 @@ static int lock_system(int fd, bool take)
 int yk_fs_lock(int fd, bool take)
 {
     return own ? own->lock(own->self, fd, take) : lock_system(fd, take);
-}
-
-ssize_t yk_fs_read_at(int fd, void *buf, size_t n, off_t at)
-{
-    return own ? own->read_at(own->self, fd, buf, n, at) : pread(fd, buf, n, at);
 }
 
 int yk_fs_truncate(int fd, off_t size)

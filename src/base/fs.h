@@ -20,7 +20,7 @@
 typedef struct {
     int (*open)(void *self, int dir, const char *path, int flags, mode_t mode); /* openat() */
     int (*close)(void *self, int fd);
-    ssize_t (*read)(void *self, int fd, void *buf, size_t n);
+    ssize_t (*read)(void *self, int fd, void *buf, size_t n); /* pread(): the first n bytes of a file */
     ssize_t (*write)(void *self, int fd, const void *buf, size_t n);
     int (*sync)(void *self, int fd); /* fsync() */
     /* fstatat(); with AT_EMPTY_PATH, fstat() */
@@ -34,11 +34,10 @@ typedef struct {
     /* The names in an open directory except . and .., in any order, terminated by NULL. */
     char **(*list)(void *self, int dir);
     /* Locks (base/lock.h): 0, or an errno value; EAGAIN: another open file description has the lock. */
-    int (*lock)(void *self, int fd, bool take); /* fcntl() with F_OFD_SETLK, or F_OFD_GETLK */
-    ssize_t (*read_at)(void *self, int fd, void *buf, size_t n, off_t at); /* pread() */
-    int (*truncate)(void *self, int fd, off_t size);                       /* ftruncate() */
-    char *(*real_path)(void *self, const char *path, char *out);           /* realpath(): PATH_MAX bytes */
-    bool (*can_write)(void *self, const char *path);                       /* access() with W_OK */
+    int (*lock)(void *self, int fd, bool take);      /* fcntl() with F_OFD_SETLK, or F_OFD_GETLK */
+    int (*truncate)(void *self, int fd, off_t size); /* ftruncate() */
+    char *(*real_path)(void *self, const char *path, char *out); /* realpath(): PATH_MAX bytes */
+    bool (*can_write)(void *self, const char *path);             /* access() with W_OK */
     void *self;
 } yk_fs;
 
@@ -59,7 +58,6 @@ int yk_fs_remove(int dir, const char *path, int flags);
 void *yk_fs_map(int fd, size_t size);
 void yk_fs_unmap(void *at, size_t size); /* NULL is fine */
 int yk_fs_lock(int fd, bool take);
-ssize_t yk_fs_read_at(int fd, void *buf, size_t n, off_t at);
 int yk_fs_truncate(int fd, off_t size);
 char *yk_fs_real_path(const char *path, char *out);
 bool yk_fs_can_write(const char *path);

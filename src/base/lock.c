@@ -105,7 +105,7 @@ static void write_owner(int fd, const owner *o)
 static void read_owner(int fd, owner *out)
 {
     char text[512];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text - 1, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
     text[n > 0 ? n : 0] = '\0';
     *out = (owner){0};
     if (sscanf(text, "pid %ld host %255s since %31s boot %63s start %llu", &out->pid, out->host, out->since,
@@ -117,7 +117,7 @@ static void read_owner(int fd, owner *out)
 static bool is_foreign(int fd)
 {
     char text[4];
-    const ssize_t n = yk_fs_read_at(fd, text, sizeof text, 0);
+    const ssize_t n = yk_fs_read(fd, text, sizeof text);
     return n > 0 && text[0] && memcmp(text, "pid ", (size_t)n);
 }
 
@@ -154,15 +154,19 @@ static int try_lock(int fd, bool take)
     }
 }
 
-/* Without locks: the last writer is the owner. */
-static bool claim(int fd)
+/* Makes this process the owner. Without locks, the last writer is the owner. */
+static yk_status claim(int fd, const char *dir, bool has_locks)
 {
     owner self, last;
     read_self(&self);
     write_owner(fd, &self);
+    if (has_locks)
+        return YK_OK;
     yk_sleep(recheck_seconds);
     read_owner(fd, &last);
-    return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0;
+    return last.pid == self.pid && last.start == self.start && strcmp(last.host, self.host) == 0
+               ? YK_OK
+               : fail_owned(dir, &last, false);
 }
 
 /* Waits until the lock is free or the time is over. *has_locks_out: whether this file system has locks. */
@@ -201,15 +205,8 @@ yk_status yk_lock_acquire(const char *dir, double seconds, yk_lock **out)
                                             "replaced; choose another directory",
                                             dir, name)
                                   : wait_for(fd, dir, seconds, true, &has_locks);
-    if (!st && has_locks) {
-        owner self;
-        read_self(&self);
-        write_owner(fd, &self);
-    } else if (!st && !claim(fd)) {
-        owner o;
-        read_owner(fd, &o);
-        st = fail_owned(dir, &o, false);
-    }
+    if (!st)
+        st = claim(fd, dir, has_locks);
     yk_lock *lock = st ? NULL : malloc(sizeof *lock);
     if (!st && !lock)
         st = yk_fail_memory(sizeof *lock, "a lock");

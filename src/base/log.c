@@ -27,43 +27,17 @@ static void replace_control_characters(char *text)
             s[0] = s[1] = '?';
 }
 
-static void deliver(yk_log_level level, const char *format, va_list args)
+void yk_log_print(yk_log_level level, const char *format, ...)
 {
     char text[4096];
     if (!current)
         return;
+    va_list args;
+    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
+    va_end(args);
     replace_control_characters(text);
     current->line(current->context, level, text);
-}
-
-void yk_note(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    deliver(YK_LOG_NOTE, format, args);
-    va_end(args);
-}
-
-void yk_warn(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    deliver(YK_LOG_WARNING, format, args);
-    va_end(args);
-}
-
-static void error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    deliver(YK_LOG_ERROR, format, args);
-    va_end(args);
-}
-
-void yk_report_error(const char *text)
-{
-    error("%s", text);
 }
 
 bool yk_progress_wanted(void)

@@ -28,9 +28,10 @@ typedef struct {
 void yk_log_set(const yk_log *log); /* borrowed; NULL: discard everything */
 const yk_log *yk_log_get(void);
 
-void yk_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void yk_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
-void yk_report_error(const char *text);
+void yk_log_print(yk_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+#define yk_note(...)          yk_log_print(YK_LOG_NOTE, __VA_ARGS__)
+#define yk_warn(...)          yk_log_print(YK_LOG_WARNING, __VA_ARGS__)
+#define yk_report_error(text) yk_log_print(YK_LOG_ERROR, "%s", text)
 
 bool yk_progress_wanted(void);
 void yk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -54,30 +54,21 @@ void yk_free(void *p)
         free(block);
 }
 
-void *yk_grow(void *p, size_t *cap, size_t need, size_t size, const char *what)
-{
-    if (need <= *cap && p)
-        return p;
-    size_t to = *cap + *cap / 2;
-    to = to < need ? need : to;
-    to = to < 16 ? 16 : to;
-    size_t bytes;
-    void *grown = __builtin_mul_overflow(to, size, &bytes) ? NULL : realloc(p, bytes);
-    if (!grown) {
-        yk_fail_memory((unsigned long long)to * size, what);
-        return NULL;
-    }
-    *cap = to;
-    return grown;
-}
-
 yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const char *what)
 {
     void *p;
     memcpy(&p, array, sizeof p);
-    if (!(p = yk_grow(p, cap, need, size, what)))
-        return YK_ESYSTEM;
+    if (need <= *cap && p)
+        return YK_OK;
+    size_t to = *cap + *cap / 2;
+    to = to < need ? need : to;
+    to = to < 16 ? 16 : to;
+    size_t bytes;
+    p = __builtin_mul_overflow(to, size, &bytes) ? NULL : realloc(p, bytes);
+    if (!p)
+        return yk_fail_memory((unsigned long long)to * size, what);
     memcpy(array, &p, sizeof p);
+    *cap = to;
     return YK_OK;
 }
 

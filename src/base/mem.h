@@ -19,11 +19,9 @@
 void *yk_alloc(size_t count, size_t size, const char *what);
 void yk_free(void *p); /* NULL is fine */
 
-/* Grows an array to at least `need` elements, and at least by half. Keeps the contents; new elements are not zeroed. On
- * failure returns NULL and leaves the array and *cap unchanged. Free the array with free(). */
-void *yk_grow(void *p, size_t *cap, size_t need, size_t size, const char *what);
-
-/* The same for a variable: YK_RESERVE(list->item, list->cap, list->n + 1, "a list"); YK_OK or YK_ESYSTEM. */
+/* Grows an array to at least `need` elements, and at least by half: YK_RESERVE(list->item, list->cap, list->n + 1, "a list").
+ * YK_OK or YK_ESYSTEM. Keeps the contents; new elements are not zeroed. On failure the array and its capacity stay as they
+ * are. Free the array with free(). */
 #define YK_RESERVE(array, cap, need, what) yk__reserve(&(array), &(cap), (need), sizeof *(array), (what))
 yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const char *what);
 

@@ -8,7 +8,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +16,8 @@ typedef struct {
     /* its last barrier, for its own thread: */
     bool last;
     uint64_t waited;
+    yk_team *team;
+    yk_thread thread; /* not of worker 0 */
 } worker;
 
 struct yk_team {
@@ -62,6 +63,8 @@ yk_status yk_team_create(int workers, yk_team **out)
     team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_OVERSUBSCRIBED;
     team->seconds = YK_TEAM_TIMEOUT;
     team->worker = list;
+    for (int i = 0; i < workers; i++)
+        list[i].team = team;
     yk_mutex_init(&team->lock);
     *out = team;
     return YK_OK;
@@ -168,31 +171,18 @@ static void set_error(yk_team *team, yk_status st)
     yk_team_stop(team);
 }
 
-static void run_one(yk_team *team, int me)
+static void *run_worker(void *arg)
 {
-    yk_status st = team->work(team->context, me);
+    const worker *own = arg;
+    yk_team *team = own->team;
+    yk_status st = team->work(team->context, (int)(own - team->worker));
     if (st)
         set_error(team, st);
-}
-
-typedef struct {
-    yk_team *team;
-    int me;
-    yk_thread thread;
-} runner;
-
-static void *run_thread(void *arg)
-{
-    runner *r = arg;
-    run_one(r->team, r->me);
     return NULL;
 }
 
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context)
 {
-    runner *runners = calloc((size_t)team->n, sizeof *runners);
-    if (!runners)
-        return yk_fail_memory((size_t)team->n * sizeof *runners, "the workers");
     team->work = work;
     team->context = context;
     team->status = YK_OK;
@@ -200,10 +190,8 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
     atomic_store(&team->waiting, 0);
     int started = 1;
     for (; started < team->n; started++) {
-        runner *r = &runners[started];
-        r->team = team;
-        r->me = started;
-        int e = yk_thread_start(&r->thread, run_thread, r);
+        worker *w = &team->worker[started];
+        int e = yk_thread_start(&w->thread, run_worker, w);
         if (e) {
             set_error(team, yk_fail(YK_ESYSTEM, "cannot start worker %d of %d: %s; use fewer --workers",
                                     started, team->n, strerror(e)));
@@ -211,9 +199,8 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
         }
     }
     if (started == team->n)
-        run_one(team, 0);
+        run_worker(&team->worker[0]);
     for (int i = 1; i < started; i++)
-        yk_thread_join(&runners[i].thread);
-    free(runners);
+        yk_thread_join(&team->worker[i].thread);
     return team->status ? yk_fail(team->status, "%s", team->error) : YK_OK;
 }

@@ -87,11 +87,6 @@ void yk_thread_pool_run(yk_thread_pool *p, void (*part)(void *context, int me, i
     yk_team_barrier(p->team, 0);
 }
 
-int yk_thread_pool_threads(const yk_thread_pool *p)
-{
-    return p ? p->threads : 1;
-}
-
 yk_team *yk_thread_pool_team(yk_thread_pool *p)
 {
     return p ? p->team : NULL;

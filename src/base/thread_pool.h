@@ -25,8 +25,7 @@ void yk_thread_pool_free(yk_thread_pool *p);                        /* NULL is f
 /* NULL: calls part(context, 0, 1). */
 void yk_thread_pool_run(yk_thread_pool *p, void (*part)(void *context, int me, int all), void *context);
 
-int yk_thread_pool_threads(const yk_thread_pool *p); /* NULL: 1 */
-yk_team *yk_thread_pool_team(yk_thread_pool *p);     /* NULL: NULL */
+yk_team *yk_thread_pool_team(yk_thread_pool *p); /* NULL: NULL */
 
 /* Part `me` of `all` of the range [*begin, *end), in multiples of `unit`. */
 static inline void yk_part_of_range(size_t *begin, size_t *end, size_t unit, int me, int all)

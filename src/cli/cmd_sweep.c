@@ -273,13 +273,13 @@ int yk_cmd_sweep(int argc, char **argv)
 {
     arguments a = {0};
     yk_sweep s = {0};
-    yk_sweep_dir directory = {0};
+    yk_lock *lock = NULL;
     parse(argc, argv, &a);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     int status;
     yk_status st = set_up(&s, &a);
     if (!st && !a.dry_run)
-        st = yk_sweep_dir_open(s.path, &s.plan, a.force, &directory);
+        st = yk_sweep_dir_open(s.path, &s.plan, a.force, &lock);
     if (st || a.dry_run) {
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
@@ -287,7 +287,7 @@ int yk_cmd_sweep(int argc, char **argv)
         yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, s.plan.nruns == 1 ? "" : "s", s.path);
         status = finish(&s, &a, yk_sweep_train(&s));
     }
-    yk_sweep_dir_close(&directory);
+    yk_lock_release(lock);
     tear_down(&s);
     return status;
 }

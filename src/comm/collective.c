@@ -88,6 +88,14 @@ yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds,
     return yk_comm_broadcast_range(c, 0, 0, c->size, buf, bytes, seconds, what);
 }
 
+yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
+                             const char *what)
+{
+    yk_status st = yk_comm_gather(c, mine, bytes, all, seconds, what);
+    /* rank 0 can name the missing rank, so it times out first */
+    return st ? st : yk_comm_broadcast(c, all, (size_t)c->size * bytes, seconds + 1.0, what);
+}
+
 yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
 {
     char here = 1, *all = c->rank == 0 ? malloc((size_t)c->size) : NULL;
@@ -95,7 +103,5 @@ yk_status yk_comm_barrier(yk_comm *c, double seconds, const char *what)
         return yk_fail_memory((size_t)c->size, "messages");
     yk_status st = yk_comm_gather(c, &here, 1, all, seconds, what);
     free(all);
-    return st ? st
-              : yk_comm_broadcast(c, &here, 1, seconds + 1.0,
-                                  what); /* rank 0 can name the missing rank, so it times out first */
+    return st ? st : yk_comm_broadcast(c, &here, 1, seconds + 1.0, what); /* as above */
 }

@@ -95,8 +95,9 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
 int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
-const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
-const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
+void yk_comm_set_timeout(yk_comm *c, double seconds); /* a process that is stopped for longer is lost */
+const char *yk_comm_library(const yk_comm *c);        /* "Open MPI v4.1.4 ..." */
+const yk_traffic *yk_comm_traffic(const yk_comm *c);  /* [YK_PURPOSES] */
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);
@@ -167,6 +168,10 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 
 /* From rank 0 to all. */
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
+
+/* `all` [size][bytes] on all ranks. */
+yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
+                             const char *what);
 
 /* From `root` to `count` ranks starting at `first`, which include the root. Only these ranks call it. */
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,

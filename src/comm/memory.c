@@ -37,10 +37,7 @@ static char *open_other(int64_t pid, int64_t descriptor, size_t bytes)
 /* Sends a number of each rank to all ranks. */
 static yk_status all_gather(yk_comm *comm, int64_t mine, int64_t *all, double seconds)
 {
-    yk_status st = yk_comm_gather(comm, &mine, sizeof mine, all, seconds, "shared memory");
-    return st ? st
-              : yk_comm_broadcast(comm, all, (size_t)yk_comm_size(comm) * sizeof *all, seconds + 1.0,
-                                  "shared memory");
+    return yk_comm_all_gather(comm, &mine, sizeof mine, all, seconds, "shared memory");
 }
 
 yk_status yk_shared_memory_create(yk_comm *comm, size_t bytes, double seconds, yk_shared_memory *out)

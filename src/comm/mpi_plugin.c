@@ -19,19 +19,15 @@ static struct {
 
 /* ---- start and end ---- */
 
-static int mpi_level(yk_threads t)
-{
-    return t == YK_THREADS_MULTIPLE     ? MPI_THREAD_MULTIPLE
-           : t == YK_THREADS_SERIALIZED ? MPI_THREAD_SERIALIZED
-                                        : MPI_THREAD_FUNNELED;
-}
-
 static int mpi_start(void *self, yk_threads wanted, yk_world *out)
 {
+    static const int level[] = {[YK_THREADS_FUNNELED] = MPI_THREAD_FUNNELED,
+                                [YK_THREADS_SERIALIZED] = MPI_THREAD_SERIALIZED,
+                                [YK_THREADS_MULTIPLE] = MPI_THREAD_MULTIPLE};
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int got = MPI_THREAD_SINGLE, n = 0;
     (void)self;
-    const int code = MPI_Init_thread(NULL, NULL, mpi_level(wanted), &got);
+    const int code = MPI_Init_thread(NULL, NULL, level[wanted], &got);
     if (code)
         return code;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -40,9 +36,7 @@ static int mpi_start(void *self, yk_threads wanted, yk_world *out)
     MPI_Comm_size(MPI_COMM_WORLD, &out->size);
     world.size = out->size;
     out->processes = true;
-    out->threads = got >= MPI_THREAD_MULTIPLE     ? YK_THREADS_MULTIPLE
-                   : got >= MPI_THREAD_SERIALIZED ? YK_THREADS_SERIALIZED
-                                                  : YK_THREADS_FUNNELED;
+    out->threads = got >= level[wanted] ? wanted : YK_THREADS_FUNNELED;
     MPI_Get_library_version(version, &n);
     snprintf(out->library, sizeof out->library, "%.*s", (int)sizeof out->library - 1, version);
     out->library[strcspn(out->library, ",\n")] = '\0';
@@ -94,9 +88,7 @@ static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes
 {
     MPI_Request r = MPI_REQUEST_NULL;
     (void)self;
-    const int code = bytes > INT32_MAX
-                         ? MPI_ERR_COUNT
-                         : MPI_Isend(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
     memcpy(request_out, &r, sizeof r);
     return code;
 }
@@ -105,9 +97,7 @@ static int mpi_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64
 {
     MPI_Request r = MPI_REQUEST_NULL;
     (void)self;
-    const int code = cap > INT32_MAX
-                         ? MPI_ERR_COUNT
-                         : MPI_Irecv(buf, (int)cap, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
     memcpy(request_out, &r, sizeof r);
     return code;
 }
@@ -194,8 +184,6 @@ static int mpi_adopt(void *self, void *handle, int *peer_out)
     MPI_Comm other = *(MPI_Comm *)handle;
     (void)self;
     free(handle);
-    if (world.njoined == YK_MAX_JOINED)
-        return MPI_ERR_NO_MEM;
     MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
     world.joined[world.njoined] = other;
     *peer_out = world.size + world.njoined++;

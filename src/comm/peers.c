@@ -2,6 +2,7 @@
  * alive. */
 #include "comm/comm_internal.h"
 
+#include "base/file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,11 @@
 /* Identifies this host together with one of its namespaces. */
 static uint64_t host_id(const char *name_space)
 {
-    char text[256] = "";
+    char text[256];
     uint64_t hash = 14695981039346656037u;
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    size_t n = f ? fread(text, 1, 64, f) : 0;
-    if (f)
-        fclose(f);
-    ssize_t more = readlink(name_space, text + n, sizeof text - n);
+    yk_file_text(text, 64, "/proc/sys/kernel/random/boot_id");
+    size_t n = strlen(text);
+    const ssize_t more = readlink(name_space, text + n, sizeof text - n);
     n += more > 0 ? (size_t)more : 0;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
@@ -41,10 +40,7 @@ yk_status yk__exchange_addresses(yk_comm *c)
     c->address = calloc((size_t)c->size, sizeof *c->address);
     if (!c->address)
         return yk_fail_memory((size_t)c->size * sizeof *c->address, "the processes");
-    yk_status st = yk_comm_gather(c, &mine, sizeof mine, c->address, 30.0, "all processes to start");
-    return st ? st
-              : yk_comm_broadcast(c, c->address, (size_t)c->size * sizeof *c->address, 31.0,
-                                  "all processes to start");
+    return yk_comm_all_gather(c, &mine, sizeof mine, c->address, 30.0, "all processes to start");
 }
 
 bool yk_comm_on_one_host(const yk_comm *c)
@@ -56,24 +52,19 @@ bool yk_comm_on_one_host(const yk_comm *c)
     return all;
 }
 
-int yk_comm_local_rank(const yk_comm *c, int *processes_out)
-{
-    int before = 0, all = 0;
-    for (int r = 0; c->processes && r < c->size; r++) {
-        const bool here = c->address[r].host == c->address[c->rank].host;
-        before += here && r < c->rank;
-        all += here;
-    }
-    *processes_out = all > 0 ? all : 1;
-    return before;
-}
-
 int yk_comm_ranks_here(const yk_comm *c, int first, int count)
 {
     int n = 0;
     for (int r = first; c->processes && r < first + count; r++)
         n += c->address[r].host == c->address[c->rank].host;
     return n;
+}
+
+int yk_comm_local_rank(const yk_comm *c, int *processes_out)
+{
+    const int all = yk_comm_ranks_here(c, 0, c->size);
+    *processes_out = all > 0 ? all : 1;
+    return yk_comm_ranks_here(c, 0, c->rank);
 }
 
 int64_t yk_comm_pid(const yk_comm *c, int peer)
@@ -83,17 +74,12 @@ int64_t yk_comm_pid(const yk_comm *c, int peer)
 
 char yk_comm_state(const yk_comm *c, int peer)
 {
-    char path[64], text[512];
+    char text[512];
     if (!c->address || peer >= c->size || c->address[peer].host != c->address[c->rank].host ||
         !c->address[peer].pid) /* not exchanged yet */
         return 0;
-    snprintf(path, sizeof path, "/proc/%lld/stat", (long long)c->address[peer].pid);
-    FILE *f = fopen(path, "re");
-    if (!f)
+    if (!yk_file_text(text, sizeof text, "/proc/%lld/stat", (long long)c->address[peer].pid))
         return 'X';
-    const size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = '\0';
     const char *state = strrchr(text, ')');
     return !state || strlen(state) < 3 ? 0 : state[2] == 'Z' ? 'X' : state[2];
 }

@@ -86,14 +86,18 @@ static launcher find_launcher(void)
 
 /* ---- loading ---- */
 
-static yk_status load(const char *path, int flags, const char *needs, const char *package, void **file_out)
+static yk_status load(yk_mpi_kind kind, int flags, const char *needs, char *path, size_t path_size,
+                      void **file_out)
 {
+    find(kind, path, path_size);
+    if (!*path)
+        return not_found(needs, yk_mpis[kind].file, yk_mpis[kind].name);
     *file_out = dlopen(path, flags);
     if (*file_out)
         return YK_OK;
     const char *error = dlerror();
     return yk_fail(YK_ESYSTEM, "%s, but %s cannot be loaded: %s; install %s", needs, path,
-                   error ? error : "?", package);
+                   error ? error : "?", yk_mpis[kind].package);
 }
 
 yk_status yk_mpi_load(const yk_transport_ops **out)
@@ -105,11 +109,8 @@ yk_status yk_mpi_load(const yk_transport_ops **out)
     snprintf(needs, sizeof needs, "this job was started by %s", by.name);
     if (by.either && !yk_mpi_has_plugin(kind) && yk_mpi_has_plugin(by.other))
         kind = by.other;
-    find(kind, path, sizeof path);
-    if (!*path)
-        return not_found(needs, yk_mpis[kind].file, yk_mpis[kind].name);
     /* MPI's own components need its symbols: RTLD_GLOBAL */
-    yk_status st = load(path, RTLD_NOW | RTLD_GLOBAL, needs, yk_mpis[kind].package, &file);
+    yk_status st = load(kind, RTLD_NOW | RTLD_GLOBAL, needs, path, sizeof path, &file);
     if (st)
         return st;
     yk_mpi_plugin *plugin = (yk_mpi_plugin *)dlsym(file, YK_MPI_PLUGIN_SYMBOL);
@@ -129,9 +130,7 @@ yk_status yk_mpi_check(yk_mpi_kind kind)
 {
     char path[2 * PATH_MAX];
     void *file;
-    find(kind, path, sizeof path);
-    return *path ? load(path, RTLD_LAZY | RTLD_LOCAL, several, yk_mpis[kind].package, &file)
-                 : not_found(several, yk_mpis[kind].file, yk_mpis[kind].name);
+    return load(kind, RTLD_LAZY | RTLD_LOCAL, several, path, sizeof path, &file);
 }
 
 yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size)
@@ -139,10 +138,7 @@ yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *
     char text[8192 + 1] = "unknown version"; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING is the largest */
     int length;
     void *file;
-    find(kind, path, path_size);
-    if (!*path)
-        return not_found(several, yk_mpis[kind].file, yk_mpis[kind].name);
-    yk_status st = load(path, RTLD_LAZY | RTLD_LOCAL, several, yk_mpis[kind].package, &file);
+    yk_status st = load(kind, RTLD_LAZY | RTLD_LOCAL, several, path, path_size, &file);
     if (st)
         return st;
     int (*get)(char *, int *) = (int (*)(char *, int *))dlsym(file, "MPI_Get_library_version");

@@ -36,11 +36,6 @@ static yk_status must_end(const yk_startup *s, double now)
     return YK_OK;
 }
 
-static void wait_for_poll(yk_startup *s)
-{
-    yk_cond_wait_until(&s->changed, &s->lock, yk_now_ns() + (uint64_t)(poll_every * 1e9));
-}
-
 static void *watch(void *context)
 {
     yk_startup *s = context;
@@ -57,7 +52,7 @@ static void *watch(void *context)
             notified = now;
             s->config.alive(s->config.context);
         }
-        wait_for_poll(s);
+        yk_cond_wait_until(&s->changed, &s->lock, yk_now_ns() + (uint64_t)(poll_every * 1e9));
     }
     yk_mutex_unlock(&s->lock);
     return NULL;

@@ -44,7 +44,7 @@ typedef struct {
     void (*abort)(void *self, int status); /* ends all ranks */
     void (*error_text)(void *self, int code, char *out, size_t size);
 
-    /* The buffer belongs to the transport until test() says done. */
+    /* A message has at most INT32_MAX bytes. The buffer belongs to the transport until test() says done. */
     int (*send)(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out);
     int (*recv)(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out);
     /* *bytes_out: the size of the message, once it is done. A request that is done or failed is freed. */
@@ -58,7 +58,8 @@ typedef struct {
     void (*abandon)(void *self);
 
     /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
-     * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer. */
+     * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer; at most
+     * YK_MAX_JOINED times. */
     int (*open)(void *self, const char *name, char **port_out);
     int (*accept)(void *self, const char *port, void **handle_out);
     int (*adopt)(void *self, void *handle, int *peer_out);

@@ -141,12 +141,8 @@ static yk_status add_groups(const axis rc[2], const kind *rows, const layout *at
 {
     kinds columns;
     yk_status st = kinds_of(&rc[1], (YK__CONV_TILE + rows->lines - 1) / rows->lines, &columns);
-    yk__conv_group *grown =
-        st ? NULL : yk_grow(out->group, cap, out->n + columns.n, sizeof *grown, "a layer's tables");
-    if (grown)
-        out->group = grown;
-    else
-        st = YK_ESYSTEM;
+    if (!st)
+        st = YK_RESERVE(out->group, *cap, out->n + columns.n, "a layer's tables");
     for (size_t i = 0; !st && i < columns.n; i++) {
         st = make_group(rc, rows, &columns.kind[i], at, &out->group[out->n]);
         out->work += out->group[out->n++].work;

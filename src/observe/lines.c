@@ -89,12 +89,8 @@ static yk_status copy_lines(const contents *in, const char *key, double max, yk_
     for (const char *at = in->data, *end; !st && (end = memchr(at, '\n', in->size - (size_t)(at - in->data)));
          at = end + 1) {
         const size_t n = (size_t)(end - at);
-        char *grown = yk_grow(line, &cap, n + 1, 1, "a line");
-        if (!grown) {
-            st = YK_ESYSTEM;
+        if ((st = YK_RESERVE(line, cap, n + 1, "a line")))
             break;
-        }
-        line = grown;
         memcpy(line, at, n);
         line[n] = '\0';
         if (!(yk_line_number(line, key) > max))

@@ -61,11 +61,9 @@ void yk__telemetry_send_last(yk_observer *o)
 
 static yk_status add_peer(yk__telemetry_state *t, int peer, yk__peer **out)
 {
-    yk__peer **grown = yk_grow(t->peer, &t->cap, (size_t)t->npeers + 1, sizeof *grown, "telemetry");
-    if (grown)
-        t->peer = grown;
-    *out = grown ? calloc(1, sizeof **out) : NULL;
-    if (!*out)
+    if (YK_RESERVE(t->peer, t->cap, (size_t)t->npeers + 1, "telemetry"))
+        return YK_ESYSTEM;
+    if (!(*out = calloc(1, sizeof **out)))
         return yk_fail_memory(sizeof **out, "telemetry");
     (*out)->peer = peer;
     t->peer[t->npeers++] = *out;

@@ -69,12 +69,11 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
         }
         yk_text_add(out, "</g>");
     }
-    yk__draw_close(how, out);
 }
 
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
 {
-    const yk__box b = YK__BOX;
+    const yk__box b = yk__whole;
     size_t buckets = 1, shown = f->n < 24 ? f->n : 24; /* more bars would be too thin */
     for (size_t i = 0; i < f->n; i++)
         buckets = f->series[i].n > buckets ? f->series[i].n : buckets;
@@ -109,5 +108,4 @@ void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
                   "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/><text class=\"m\" x=\"%.0f\" "
                   "y=\"%.0f\">updates by other workers between read and write</text>",
                   b.left, b.top + b.height, b.width, b.left + b.width / 2.0, b.top + b.height + 34.0);
-    yk__draw_close(how, out);
 }

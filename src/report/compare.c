@@ -13,6 +13,7 @@ void yk_compare_fini(yk_compare *c)
     for (size_t g = 0; g < c->groups; g++)
         for (int k = 0; k < YK_KEYS; k++)
             free(c->group[g].key[k]);
+    free(c->facts);
     free(c->group);
     free(c->members);
     free(c->group_of);
@@ -36,35 +37,32 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id)
 
 typedef struct {
     const char *name[24];
-    bool number[24];
-    size_t n;
+    size_t n, first; /* they are the columns from `first` on */
 } option_columns;
 
+/* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
 static option_columns add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
     static const char *const wide[] = {"data", "ranks",
                                        NULL}; /* not shown if they follow from other columns */
-    option_columns o = {.n = 0};
-    const char *names[25];
-    size_t n = yk_compare_varying(c, names, 24);
-    for (size_t k = 0; k < n; k++) {
+    option_columns o = {.first = t->columns};
+    for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
+        const char *name = c->varying[k];
         bool number = true;
-        if (yk_is_listed(names[k], except) ||
-            (yk_is_listed(names[k], wide) && !yk_is_listed(names[k], c->label_option)))
+        if (yk_is_listed(name, except) || (c->groups > 1 && yk_is_listed(name, yk_repeat_options)) ||
+            (yk_is_listed(name, wide) && !yk_is_listed(name, c->label_option)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {
             char text[YK_OPTION_SIZE];
             double x;
-            yk_option_text(c, i, names[k], text);
+            yk_option_text(c, i, name, text);
             number = !*text || !yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
         }
         yk_column column = {"", NULL, YK_UNIT_SHORT, .words = !number};
-        snprintf(column.title, sizeof column.title, "%s", names[k]);
+        snprintf(column.title, sizeof column.title, "%s", name);
         yk_table_column(t, &column);
-        o.number[o.n] = number;
-        o.name[o.n++] = names[k];
+        o.name[o.n++] = name;
     }
-    t->lead = o.n;
     return o;
 }
 
@@ -74,11 +72,12 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
         char text[YK_OPTION_SIZE];
         double x = NAN;
         yk_option_text(c, run, o->name[k], text);
-        if (o->number[k]) {
+        if (t->column[o->first + k].words) {
+            yk_table_text(t, text);
+        } else {
             yk_number_real(text, -HUGE_VAL, HUGE_VAL, &x);
             yk_table_number(t, x, NAN);
-        } else
-            yk_table_text(t, text);
+        }
     }
 }
 
@@ -87,7 +86,7 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
 enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15, USED = 16 };
 
 /* Values that are not facts. */
-enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, FASTER, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
+enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
 
 /* The table of modes has a column for sync and one for the other mode if other tables have the result too. */
 static const struct {
@@ -105,7 +104,7 @@ static const struct {
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
     {{"speedup", NULL, YK_UNIT_TIMES}, SPEED_UP, WORKERS},
     {{"efficiency", NULL, YK_UNIT_PERCENT}, EFFICIENCY, WORKERS},
-    {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, FASTER, MODES},
+    {{"relative speed", "examples per second, compared with sync", YK_UNIT_TIMES}, SPEED_UP, MODES},
     {{"accuracy", "on the test data, at the end", YK_UNIT_PERCENT_EXACT, .best = 1},
      FACT(test_accuracy),
      ALL},
@@ -184,8 +183,11 @@ static double rounded(double x)
     return round(x * 100.0) / 100.0;
 }
 
-static double value_of(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
+/* Some values are relative to another group, `base`. */
+static double value_of(const yk_compare *c, const yk_config_group *g, const yk_config_group *base,
+                       size_t offset, double *spread_out)
 {
+    const size_t speed = FACT(examples_per_second), accuracy = FACT(test_accuracy);
     const yk_facts *f = &c->facts[g->run[0]];
     *spread_out = NAN;
     switch (offset) {
@@ -195,6 +197,12 @@ static double value_of(const yk_compare *c, const yk_config_group *g, size_t off
         return yk_double_at(f, offset);
     case REPEATS:
         return c->groups < c->n ? (double)g->n : NAN;
+    case SPEED_UP:
+        return yk_group_mean(c, g, speed, NULL) / yk_group_mean(c, base, speed, NULL);
+    case EFFICIENCY:
+        return value_of(c, g, base, SPEED_UP, spread_out) * c->facts[base->run[0]].workers / f->workers;
+    case GAIN:
+        return yk_group_mean(c, g, accuracy, NULL) - yk_group_mean(c, base, accuracy, NULL);
     case PLATEAU:
         return f->plateau.reached ? rounded(f->plateau.epoch) : NAN;
     case FACT(network):
@@ -210,9 +218,8 @@ static double value_of(const yk_compare *c, const yk_config_group *g, size_t off
     }
 }
 
-/* A row of a group. `sync` is for the table of modes; special[k] is the value of SPEED_UP + k. */
 static void put_results(const yk_compare *c, yk_table *t, unsigned table, const yk_config_group *g,
-                        const yk_config_group *sync, const double *special)
+                        const yk_config_group *base)
 {
     for (size_t i = 0; i < RESULTS; i++) {
         const size_t offset = results[i].offset;
@@ -221,38 +228,37 @@ static void put_results(const yk_compare *c, yk_table *t, unsigned table, const 
             continue;
         if (offset == BOTTLENECK) {
             put_bottleneck(&c->facts[g->run[0]], t);
-        } else if (offset >= SPEED_UP && offset <= GAIN) {
-            yk_table_number(t, special[offset - SPEED_UP], NAN);
-        } else {
-            if (table == MODES && results[i].tables != MODES) {
-                const double x = value_of(c, sync, offset, &spread);
-                yk_table_number(t, x, spread);
-            }
-            const double x = value_of(c, g, offset, &spread);
+            continue;
+        }
+        if (table == MODES && results[i].tables != MODES) {
+            const double x = value_of(c, base, NULL, offset, &spread);
             yk_table_number(t, x, spread);
         }
+        const double x = value_of(c, g, base, offset, &spread);
+        yk_table_number(t, x, spread);
     }
 }
 
 /* ---- the tables ---- */
 
-/* The position of a group in a table: by class (groups with the same key), then by the fact that is compared. */
-typedef struct {
-    size_t class, group;
-    double by;
-} position;
+typedef struct table_kind table_kind;
+struct table_kind {
+    void (*fill)(const yk_compare *c, const table_kind *kind, yk_table *t); /* no rows: there is no table */
+    unsigned results;                          /* the columns: one of the bits above */
+    const char *id, *title, *note, *except[4]; /* options that are not shown */
+};
 
-/* A row for each group: its options, then these results. */
-static void fill_runs(const yk_compare *c, yk_table *t, unsigned table)
+/* A row for each group: its options, then the results. */
+static void fill_runs(const yk_compare *c, const table_kind *kind, yk_table *t)
 {
-    static const char *const except[] = {"seed", "steps", "epochs", NULL}, *const none[] = {NULL};
-    const bool names = yk__shows_names(c);
+    const bool names = yk__shows_names(c), status = kind->results == RUNS;
+    if (c->groups == c->n)
+        t->note = NULL;
     yk_table_column(t, &(yk_column){"run", .words = true});
-    const option_columns o = add_options(c, t, c->groups > 1 ? except : none);
-    t->lead = 0;
-    if (table == RUNS)
+    const option_columns o = add_options(c, t, kind->except);
+    if (status)
         yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
-    add_results(c, t, table);
+    add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++) {
         const yk_config_group *group = &c->group[g];
         char text[64];
@@ -261,30 +267,17 @@ static void fill_runs(const yk_compare *c, yk_table *t, unsigned table)
         yk_table_text(t, names ? c->run[group->run[0]].name : text);
         put_options(c, t, &o, group->run[0]);
         yk__group_status(c, group, text);
-        if (table == RUNS)
+        if (status)
             yk_table_text(t, text);
-        put_results(c, t, table, group, NULL, NULL);
+        put_results(c, t, kind->results, group, NULL);
     }
 }
 
-static void table_of_runs(const yk_compare *c, yk_table *t, position *unused)
-{
-    (void)unused;
-    *t =
-        (yk_table){.id = "runs",
-                   .title = "Results",
-                   .note = c->groups < c->n
-                               ? "Runs that differ only in the seed are one row: mean and standard deviation."
-                               : NULL};
-    fill_runs(c, t, RUNS);
-}
-
-static void table_of_resources(const yk_compare *c, yk_table *t, position *unused)
-{
-    (void)unused;
-    *t = (yk_table){.id = "resources", .title = "Resources and bottlenecks"};
-    fill_runs(c, t, USED);
-}
+/* The position of a group in a table: by class (groups with the same key), then by the fact that is compared. */
+typedef struct {
+    size_t class, group;
+    double by;
+} position;
 
 static int by_position(const void *a, const void *b)
 {
@@ -316,54 +309,41 @@ static size_t find_partners(const yk_compare *c, int which, int paired, size_t o
     return n;
 }
 
-static void table_of_batches(const yk_compare *c, yk_table *t, position *at)
+/* What a speedup is relative to: one worker in either mode, or else `fewest`. */
+static const yk_config_group *base_of(const yk_compare *c, const yk_config_group *fewest)
 {
-    static const char *const except[] = {"batch", "seed", "epochs", "steps", NULL};
-    *t = (yk_table){.id = "batch",
-                    .title = "Batch size",
-                    .note = "Runs that differ only in the batch size (and the learning rate)."};
-    size_t n = find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
-    option_columns o = add_options(c, t, except);
-    add_results(c, t, BATCH);
-    for (size_t i = 0; i < n; i++) {
-        const yk_config_group *g = &c->group[at[i].group];
-        yk_table_row(t, (int)g->run[0]);
-        put_options(c, t, &o, g->run[0]);
-        put_results(c, t, BATCH, g, NULL, NULL);
-    }
+    for (size_t k = 0; c->facts[fewest->run[0]].workers > 1.0 && k < c->groups; k++)
+        if (c->facts[c->group[k].run[0]].workers == 1.0 &&
+            !strcmp(c->group[k].key[YK_KEY_EXCEPT_WORKERS_MODE], fewest->key[YK_KEY_EXCEPT_WORKERS_MODE]))
+            return &c->group[k];
+    return fewest;
 }
 
-static void table_of_workers(const yk_compare *c, yk_table *t, position *at)
+/* The groups that differ only in the batch size, or in the workers. */
+static void fill_partners(const yk_compare *c, const table_kind *kind, yk_table *t)
 {
-    static const char *const except[] = {"workers", "ranks", "seed", "epochs", "steps", NULL};
-    *t = (yk_table){
-        .id = "workers",
-        .title = "Workers",
-        .note = "Speedup is relative to the examples per second of one worker in either mode, or else of the "
-                "fewest workers of the same configuration. Efficiency is the speedup per worker."};
-    size_t n = find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at);
-    option_columns o = add_options(c, t, except);
-    add_results(c, t, WORKERS);
-    double base = NAN, base_workers = NAN;
-    for (size_t i = 0; i < n; i++) {
+    const bool workers = kind->results == WORKERS;
+    const yk_config_group *base = NULL;
+    position *at = calloc(c->groups, sizeof *at);
+    if (!at) {
+        t->status = yk_fail_memory(c->groups * sizeof *at, "a comparison of runs");
+        return;
+    }
+    const size_t n =
+        workers ? find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at)
+                : find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
+    const option_columns o = add_options(c, t, kind->except);
+    t->lead = o.n;
+    add_results(c, t, kind->results);
+    for (size_t i = 0; n > 1 && i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
-        const double workers = c->facts[g->run[0]].workers,
-                     rate = yk_group_mean(c, g, FACT(examples_per_second), NULL);
-        if (i == 0 || at[i].class != at[i - 1].class) {
-            base = rate, base_workers = workers;
-            for (size_t k = 0; base_workers > 1.0 && k < c->groups; k++)
-                if (c->facts[c->group[k].run[0]].workers == 1.0 &&
-                    !strcmp(c->group[k].key[YK_KEY_EXCEPT_WORKERS_MODE],
-                            g->key[YK_KEY_EXCEPT_WORKERS_MODE])) {
-                    base = yk_group_mean(c, &c->group[k], FACT(examples_per_second), NULL);
-                    base_workers = 1.0;
-                }
-        }
+        if (i == 0 || at[i].class != at[i - 1].class)
+            base = base_of(c, g);
         yk_table_row(t, (int)g->run[0]);
         put_options(c, t, &o, g->run[0]);
-        const double speed[] = {rate / base, rate / base * base_workers / workers};
-        put_results(c, t, WORKERS, g, NULL, speed);
+        put_results(c, t, kind->results, g, base);
     }
+    free(at);
 }
 
 /* "async", or "async, 1 server" if runs differ in that. */
@@ -380,40 +360,23 @@ static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool
 }
 
 /* N workers are compared with N workers, whether parameter servers are used or not. */
-static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
+static void fill_modes(const yk_compare *c, const table_kind *kind, yk_table *t)
 {
-    static const char *const except[] = {"mode", "servers", "ranks", "seed", "epochs", "steps", NULL};
-    const char *varying[25];
-    (void)unused;
-    *t = (yk_table){
-        .id = "modes",
-        .title = "Synchronous and asynchronous training",
-        .note =
-            "Runs with the same number of workers that differ only in the mode. A synchronous step uses a "
-            "batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
-            "asynchronous training takes more steps."};
-    yk_compare_varying(c, varying, 24);
-    const bool servers = yk_is_listed("servers", varying);
-    option_columns o = add_options(c, t, except);
-    t->lead = 0;
+    const bool servers = yk_is_listed("servers", c->varying);
+    const option_columns o = add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
     if (servers)
         yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
-    add_results(c, t, MODES);
+    add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++)
         for (size_t k = 0; k < c->groups; k++) {
             const yk_config_group *sync = &c->group[g], *other = &c->group[k];
             char mode[96], base[96];
-            mode_and_servers(c, sync, false, base, sizeof base);
-            mode_and_servers(c, other, false, mode, sizeof mode);
+            yk_mode_text(&c->facts[sync->run[0]], base);
+            yk_mode_text(&c->facts[other->run[0]], mode);
             if (strcmp(base, "sync") || !strcmp(mode, "sync") ||
                 strcmp(sync->key[YK_KEY_EXCEPT_MODE], other->key[YK_KEY_EXCEPT_MODE]))
                 continue;
-            const size_t speed = FACT(examples_per_second), accuracy = FACT(test_accuracy);
-            const double special[] = {[FASTER - SPEED_UP] = yk_group_mean(c, other, speed, NULL) /
-                                                            yk_group_mean(c, sync, speed, NULL),
-                                      [GAIN - SPEED_UP] = yk_group_mean(c, other, accuracy, NULL) -
-                                                          yk_group_mean(c, sync, accuracy, NULL)};
             mode_and_servers(c, sync, servers, base, sizeof base);
             mode_and_servers(c, other, servers, mode, sizeof mode);
             yk_table_row(t, (int)other->run[0]);
@@ -421,46 +384,67 @@ static void table_of_modes(const yk_compare *c, yk_table *t, position *unused)
             yk_table_text(t, mode);
             if (servers)
                 yk_table_text(t, base);
-            put_results(c, t, MODES, other, sync, special);
+            put_results(c, t, kind->results, other, sync);
         }
 }
 
-yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, yk_compare *out)
+static const table_kind tables[] = {
+    {fill_runs, RUNS, "runs", "Results",
+     "Runs that differ only in the seed are one row: mean and standard deviation."},
+    {fill_runs, USED, "resources", "Resources and bottlenecks", NULL},
+    {fill_partners,
+     BATCH,
+     "batch",
+     "Batch size",
+     "Runs that differ only in the batch size (and the learning rate).",
+     {"batch"}},
+    {fill_partners,
+     WORKERS,
+     "workers",
+     "Workers",
+     "Speedup is relative to the examples per second of one worker in either mode, or else of the fewest "
+     "workers of the same configuration. Efficiency is the speedup per worker.",
+     {"workers", "ranks"}},
+    {fill_modes,
+     MODES,
+     "modes",
+     "Synchronous and asynchronous training",
+     "Runs with the same number of workers that differ only in the mode. A synchronous step uses a batch of "
+     "every worker, an asynchronous step a batch of one worker: for the same examples, asynchronous training "
+     "takes more steps.",
+     {"mode", "servers", "ranks"}},
+};
+
+yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
 {
-    static const struct {
-        void (*make)(const yk_compare *c, yk_table *t, position *at);
-        size_t min; /* rows */
-    } tables[] = {{table_of_runs, 0},
-                  {table_of_resources, 0},
-                  {table_of_batches, 2},
-                  {table_of_workers, 2},
-                  {table_of_modes, 1}};
     yk_compare *c = out;
-    *c = (yk_compare){.run = runs, .facts = facts, .n = n};
-    c->target = yk__find_target(c);
-    position *at = calloc(n + 1, sizeof *at);
-    bool *failed = calloc(n + 1, sizeof *failed);
-    yk_status st = at && failed ? yk__groups_make(c) : yk_fail_memory(n * sizeof *at, "a comparison of runs");
+    *c = (yk_compare){.run = runs, .facts = calloc(n, sizeof *c->facts), .n = n};
+    bool *failed = calloc(n, sizeof *failed);
+    yk_status st = c->facts && failed ? YK_OK : yk_fail_memory(n * sizeof *c->facts, "a comparison of runs");
+    for (size_t i = 0; !st && i < n; i++) {
+        yk_facts_of(&runs[i], &c->facts[i]);
+        failed[i] = c->facts[i].failed;
+        c->epochs_differ |= fabs(c->facts[i].epochs - c->facts[0].epochs) > 0.005;
+    }
+    if (!st) {
+        yk__find_varying(c);
+        c->target = yk__find_target(c);
+        st = yk__groups_make(c);
+    }
     if (!st)
         st = yk__labels_make(c);
-    for (size_t i = 0; !st && i < n; i++) {
-        failed[i] = facts[i].failed;
-        c->epochs_differ |= fabs(facts[i].epochs - facts[0].epochs) > 0.005;
-    }
     for (size_t k = 0; !st && k < sizeof tables / sizeof *tables; k++) {
         yk_table *t = &c->table[c->tables++];
-        tables[k].make(c, t, at);
-        if (t->rows < tables[k].min && !t->status)
+        *t = (yk_table){.id = tables[k].id, .title = tables[k].title, .note = tables[k].note};
+        tables[k].fill(c, &tables[k], t);
+        yk_table_drop_empty_columns(t);
+        yk_table_mark(t, failed);
+        st = t->status;
+        if (!st && !t->rows)
             yk_table_fini(&c->table[--c->tables]);
-    }
-    for (size_t k = 0; !st && k < c->tables; k++) {
-        yk_table_drop_empty_columns(&c->table[k]);
-        yk_table_mark(&c->table[k], failed);
-        st = c->table[k].status;
     }
     if (!st && n > 1)
         yk__compare_highlights(c);
-    free(at);
     free(failed);
     if (st)
         yk_compare_fini(c);

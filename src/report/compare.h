@@ -13,7 +13,7 @@
  *
  * Example:
  *     yk_compare c;
- *     yk_status st = yk_compare_make(runs, facts, n, &c);      // borrows runs and facts
+ *     yk_status st = yk_compare_make(runs, n, &c);             // borrows the runs
  *     for (size_t i = 0; !st && i < c.highlights; i++)         // "Highest accuracy", "91.74 %", "sync-1; lowest ..."
  *         printf("%s: %s\n", c.highlight[i].title, c.highlight[i].value);
  *     if (!st)
@@ -52,13 +52,15 @@ typedef struct {
 } yk_config_group;
 
 typedef struct {
-    const yk_run *run;     /* [n] */
-    const yk_facts *facts; /* [n] */
+    const yk_run *run; /* [n], borrowed */
+    yk_facts *facts;   /* [n] */
     size_t n;
     yk_config_group *group; /* in the order of their first runs */
     size_t groups;
     size_t *members, *group_of;   /* [n]; the group of a run */
     char (*label)[YK_LABEL_SIZE]; /* [n], of the runs: that of the group, and the seed */
+    /* The options in which the runs differ, the most commonly varied first, then NULL. Borrowed from the runs. */
+    const char *varying[49];
     /* The options in labels; others follow from them, or do not differ. */
     const char *label_option[YK_MAX_LABEL_OPTIONS + 1];
     /* With more than YK_MAX_CURVES groups, curves are drawn as small multiples: a panel for each value of some options
@@ -76,11 +78,10 @@ typedef struct {
     size_t highlights;
 } yk_compare;
 
-yk_status yk_compare_make(const yk_run *runs, const yk_facts *facts, size_t n, yk_compare *out);
+yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out);
 void yk_compare_fini(yk_compare *c);
 
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
-bool yk_same_data(const yk_compare *c);                                /* all runs use the same data */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
  * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless
@@ -88,15 +89,13 @@ bool yk_same_data(const yk_compare *c);                                /* all ru
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 
-/* The names of at most `max` options in which the runs differ, the most commonly varied first, then NULL.
- * Returns their number. The names are borrowed. */
-size_t yk_compare_varying(const yk_compare *c, const char **names_out /* [max + 1] */, size_t max);
-
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
 /* Internal. */
 yk_status yk__groups_make(yk_compare *c);
+void yk__find_varying(yk_compare *c);
+bool yk__all_failed(const yk_compare *c, const yk_config_group *g);
 
 /* The highest accuracy that three quarters of the runs reach, rounded down to half a point; NAN if they use different
  * data. */
@@ -114,19 +113,26 @@ yk_status yk__labels_make(yk_compare *c);
 /* "batch 5", "2 workers", "async": an option and its value, for labels. */
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size);
 
-/* Items and the values of some of their options; equal numbers mean equal values. */
+/* Items (groups of runs, rows of a table) and the options that distinguish them. */
 typedef struct {
     size_t items, options;
-    size_t *value;       /* [items][YK_MAX_LABEL_OPTIONS] */
-    unsigned panel_only; /* bits: options that must be among those of the panels */
+    const char *name[YK_MAX_LABEL_OPTIONS];
+    void (*text)(const void *context, size_t item, const char *option, char *out /* [YK_OPTION_SIZE] */);
+    const void *context;
+    size_t *value; /* [items][YK_MAX_LABEL_OPTIONS + 1]; equal numbers mean equal values. Owned: free() */
 } yk_option_values;
 
-/* Whether runs that differ in this option are in different panels: losses of different models cannot be compared. */
-bool yk__separates_panels(const char *option);
+yk_status yk__options_init(yk_option_values *o); /* all but `value` is set */
 
-/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES items each. 0: one
- * panel is enough, or no choice helps. */
-unsigned yk__choose_panels(const yk_option_values *o);
+/* Adds an option; returns how many different items there are. */
+size_t yk__options_add(yk_option_values *o, const char *name);
+
+/* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES different items
+ * each. 0: one panel is enough, or no choice helps. */
+unsigned yk__options_of_panels(const yk_option_values *o);
+
+/* "batch 5, 2 workers": the options (bits) of an item. */
+void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out /* [YK_LABEL_SIZE] */);
 
 /* The index of a string in a list, to which it is added if necessary. */
 size_t yk__index_of(char (*list)[YK_LABEL_SIZE], size_t *n, const char *text);

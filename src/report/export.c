@@ -5,6 +5,7 @@
 #include "report/run_tables.h"
 #include <errno.h>
 #include <ftw.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,52 +15,31 @@
 
 extern char **environ;
 
+static yk_status join(const char *dir, const char *name, const char *ending, char *out /* [PATH_MAX] */)
+{
+    return snprintf(out, PATH_MAX, "%s/%s%s", dir, name, ending) < PATH_MAX
+               ? YK_OK
+               : yk_fail_in(dir, name, "cannot write", ENAMETOOLONG);
+}
+
+/* Takes the text. */
 static yk_status save(yk_text *t, const char *dir, const char *name, const char *ending)
 {
-    char *path;
-    if (asprintf(&path, "%s/%s%s", dir, name, ending) < 0) {
-        yk_text_fini(t);
-        return yk_fail_memory(64, "a path");
-    }
-    yk_status st = yk_text_save(t, NULL, path);
+    char path[PATH_MAX];
+    yk_status st = join(dir, name, ending, path);
+    if (!st)
+        st = yk_text_save(t, NULL, path);
     yk_text_fini(t);
-    free(path);
     return st;
 }
 
-/* A table of all runs, one below the other: table-processes.csv, with the label of the run in the first column. The table of
- * workers is table-run-workers.csv: table-workers.csv compares numbers of workers. */
-static yk_status save_run_tables(const yk_compare *c, yk_run_table which, const char *dir)
+static yk_status save_table(const yk_table *t, const char *prefix, const char *dir)
 {
-    yk_text all = {0};
-    char name[64] = "";
-    for (size_t i = 0; i < c->n; i++) {
-        yk_table t;
-        yk_text one = {0};
-        yk_run_table_make(c, i, which, &t);
-        snprintf(name, sizeof name, which == YK_RUN_WORKERS ? "table-run-%s" : "table-%s", t.id);
-        yk_table_csv(&t, &one);
-        if (t.status && !all.status)
-            all.status = t.status;
-        const size_t rows = t.rows;
-        yk_table_fini(&t);
-        const char *line = one.s;
-        for (size_t r = 0; line && rows && *line; r++) {
-            const char *end = strstr(line, "\r\n");
-            const size_t n = end ? (size_t)(end + 2 - line) : strlen(line);
-            if (r || !all.n) {
-                yk_text_csv(&all, r ? c->label[i] : "run");
-                yk_text_add(&all, ",");
-                yk_text_put(&all, line, n);
-            }
-            line += n;
-        }
-        yk_text_fini(&one);
-    }
-    if (all.n || all.status)
-        return save(&all, dir, name, ".csv");
-    yk_text_fini(&all);
-    return YK_OK;
+    yk_text text = {0};
+    char name[64];
+    snprintf(name, sizeof name, "%s-%s", prefix, t->id);
+    yk_table_csv(t, &text);
+    return save(&text, dir, name, ".csv");
 }
 
 yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
@@ -70,44 +50,39 @@ yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *d
         yk_figure_csv(&fs->figure[i], &t);
         st = save(&t, dir, fs->figure[i].id, ".csv");
     }
-    for (size_t i = 0; !st && i < c->tables; i++) {
-        yk_text t = {0};
-        char name[64];
-        snprintf(name, sizeof name, "table-%s", c->table[i].id);
-        yk_table_csv(&c->table[i], &t);
-        st = save(&t, dir, name, ".csv");
+    for (size_t i = 0; !st && i < c->tables; i++)
+        st = save_table(&c->table[i], "table", dir);
+    for (yk_run_table k = 0; !st && k < YK_RUN_TABLES; k++) {
+        yk_table t;
+        yk_run_table_make(c, -1, k, &t);
+        st = t.status;
+        if (!st && t.rows) /* table-workers.csv compares numbers of workers */
+            st = save_table(&t, k == YK_RUN_WORKERS ? "table-run" : "table", dir);
+        yk_table_fini(&t);
     }
-    for (int k = 0; !st && k < YK_RUN_TABLES; k++)
-        st = save_run_tables(c, (yk_run_table)k, dir);
     return st;
 }
 
 /* ---- PNG: another program converts the SVG ---- */
 
 /* The programs that can convert it, in this order. */
-static const struct converter {
-    const char *program;
-    bool browser;
-} converters[] = {{"rsvg-convert", false},
-                  {"chromium", true},
-                  {"chromium-browser", true},
-                  {"google-chrome", true},
-                  {NULL, false}};
+static const char *const converters[] = {"rsvg-convert", "chromium", "chromium-browser", "google-chrome",
+                                         NULL};
 
 typedef struct {
-    const struct converter *with;
+    const char *const *program;
     char temp[32]; /* a directory for the SVG files */
 } conversion;
 
+/* Returns an errno value. */
 static int start(const conversion *c, const char *from, const char *to, int height, pid_t *pid_out)
 {
-    char *shot = NULL, size[48], data[64];
-    if (asprintf(&shot, "--screenshot=%s", to) < 0)
-        return ENOMEM;
+    char shot[PATH_MAX + 16], size[48], data[64];
+    snprintf(shot, sizeof shot, "--screenshot=%s", to);
     snprintf(size, sizeof size, "--window-size=%d,%d", YK__WIDTH, height);
     snprintf(data, sizeof data, "--user-data-dir=%s/browser", c->temp); /* another one may be running */
-    const char *const simple[] = {c->with->program, "--zoom=2", "-o", to, from, NULL};
-    const char *const browser[] = {c->with->program,
+    const char *const simple[] = {*c->program, "--zoom=2", "-o", to, from, NULL};
+    const char *const browser[] = {*c->program,
                                    "--headless",
                                    "--no-sandbox", /* root needs it; the file is ours */
                                    "--disable-gpu",
@@ -118,16 +93,15 @@ static int start(const conversion *c, const char *from, const char *to, int heig
                                    shot,
                                    from,
                                    NULL};
-    char *const *arguments = (char *const *)(c->with->browser ? browser : simple);
+    char *const *arguments = (char *const *)(c->program == converters ? simple : browser);
     posix_spawn_file_actions_t quiet;
     int error = posix_spawn_file_actions_init(&quiet);
-    if (!error) {
-        error = posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", 1, 0);
-        if (!error)
-            error = posix_spawnp(pid_out, c->with->program, &quiet, NULL, arguments, environ);
-        posix_spawn_file_actions_destroy(&quiet);
-    }
-    free(shot);
+    if (error)
+        return error;
+    error = posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", 1, 0);
+    if (!error)
+        error = posix_spawnp(pid_out, *c->program, &quiet, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&quiet);
     return error;
 }
 
@@ -136,54 +110,49 @@ static yk_status convert(conversion *c, const char *from, const char *to, int he
 {
     pid_t pid;
     int status = 0, error;
-    while ((error = start(c, from, to, height, &pid)) == ENOENT && c->with[1].program)
-        c->with++;
+    while ((error = start(c, from, to, height, &pid)) == ENOENT && c->program[1])
+        c->program++;
     if (error == ENOENT)
         return yk_fail(
             YK_ESYSTEM,
             "--png needs rsvg-convert (on Debian: apt-get install librsvg2-bin) or chromium; neither "
             "is installed. Use --svg instead");
     if (error)
-        return yk_fail(YK_ESYSTEM, "cannot start %s: %s", c->with->program, strerror(error));
+        return yk_fail(YK_ESYSTEM, "cannot start %s: %s", *c->program, strerror(error));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     if (!WIFEXITED(status) || WEXITSTATUS(status) || access(to, R_OK))
         return yk_fail(YK_ESYSTEM, "%s failed to write %s; use --svg, which needs no other program",
-                       c->with->program, to);
+                       *c->program, to);
     return YK_OK;
 }
 
 static yk_status convert_text(conversion *c, yk_text *svg, const char *dir, const char *name)
 {
-    char *from = NULL, *to = NULL;
+    char from[PATH_MAX], to[PATH_MAX];
     int height = YK__HEIGHT;
     const char *at = svg->status ? NULL : strstr(svg->s, " height=\"");
     if (at)
         sscanf(at, " height=\"%d", &height);
     yk_status st = save(svg, c->temp, name, ".svg");
-    if (!st && (asprintf(&from, "%s/%s.svg", c->temp, name) < 0 || asprintf(&to, "%s/%s.png", dir, name) < 0))
-        st = yk_fail_memory(64, "a path");
     if (!st)
-        st = convert(c, from, to, height);
-    free(from);
-    free(to);
-    return st;
+        st = join(c->temp, name, ".svg", from);
+    if (!st)
+        st = join(dir, name, ".png", to);
+    return st ? st : convert(c, from, to, height);
 }
 
 /* Saves every drawing as SVG, or converts it. */
 static yk_status save_drawings(const yk_figures *fs, const char *dir, conversion *c)
 {
-    static const char *const by[YK_X_COUNT] = {"-step", "-epoch", "-examples", "-seconds"};
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < fs->n; i++) {
+    for (size_t i = 0; i < fs->n; i++) {
         const yk_figure *f = &fs->figure[i];
-        yk_x axes[YK_X_COUNT];
-        int n = yk_figure_axes(f, axes);
-        for (int a = 0; !st && a < n; a++) {
+        for (int x = 0; !st && x < yk_figure_drawings(f); x++) {
             yk_text svg = {0};
             char name[96];
-            snprintf(name, sizeof name, "%s%s", f->id, f->steps_or_time ? by[axes[a]] : "");
-            yk_figure_draw(f, axes[a], YK_DRAW_FILE, &svg);
+            snprintf(name, sizeof name, f->steps_or_time ? "%s-%s" : "%s", f->id, yk_x_names[x]);
+            yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
             st = c ? convert_text(c, &svg, dir, name) : save(&svg, dir, name, ".svg");
         }
     }

@@ -7,69 +7,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- summary.json ---- */
+/* ---- JSON ---- */
 
-const json_t *yk_summary_at(const json_t *from, const char *path)
+const json_t *yk_value_at(const json_t *from, const char *path)
 {
     while (from && *path) {
-        const char *dot = strchr(path, '.');
         char name[64];
-        size_t n = dot ? (size_t)(dot - path) : strlen(path);
-        if (n >= sizeof name)
-            return NULL;
-        memcpy(name, path, n);
-        name[n] = 0;
+        const int n = (int)strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", n, path);
         from = json_object_get(from, name);
-        path += n + (dot != NULL);
+        path += n + (path[n] != 0);
     }
     return json_is_null(from) ? NULL : from;
 }
 
-double yk_summary_number(const yk_run *r, const char *path)
+double yk_number_at(const json_t *from, const char *path)
 {
-    const json_t *j = yk_summary_at(r->summary, path);
+    const json_t *j = yk_value_at(from, path);
     return json_is_number(j) ? json_number_value(j) : json_is_true(j) ? 1.0 : json_is_false(j) ? 0.0 : NAN;
 }
 
-const char *yk_summary_text(const yk_run *r, const char *path)
+const char *yk_string_at(const json_t *from, const char *path)
 {
-    const char *s = json_string_value(yk_summary_at(r->summary, path));
+    const char *s = json_string_value(yk_value_at(from, path));
     return s && *s ? s : NULL;
 }
 
 /* ---- processes ---- */
 
-static const json_t *processes(const yk_run *r)
-{
-    return yk_summary_at(r->summary, "processes");
-}
-
 size_t yk_run_processes(const yk_run *r)
 {
-    const size_t n = json_array_size(processes(r));
+    const size_t n = json_array_size(yk_value_at(r->summary, "processes"));
     return n ? n : r->logs;
 }
 
 yk_run_process yk_run_process_at(const yk_run *r, size_t i)
 {
-    yk_run_process p = {.summary = json_array_get(processes(r), i)};
+    yk_run_process p = {.summary = json_array_get(yk_value_at(r->summary, "processes"), i)};
     const json_t *rank = json_object_get(p.summary, "rank");
     p.rank = json_is_integer(rank) ? (int)json_integer_value(rank) : p.summary ? (int)i : r->log[i].rank;
     for (size_t k = 0; k < r->logs; k++)
         p.log = r->log[k].rank == p.rank ? &r->log[k] : p.log;
-    p.role = json_string_value(json_object_get(p.summary, "role"));
-    p.host = json_string_value(json_object_get(p.summary, "host"));
+    p.role = yk_string_at(p.summary, "role");
+    p.host = yk_string_at(p.summary, "host");
     p.role = p.role ? p.role : p.log ? p.log->role : "";
     p.host = p.host ? p.host : p.log ? p.log->host : "";
     return p;
 }
 
 /* ---- facts that several files may have ---- */
-
-static double known_or(double a, double b)
-{
-    return isfinite(a) ? a : b;
-}
 
 /* The sum over all processes of a mean, or of a peak. */
 static double sum(const yk_run *r, size_t offset, bool peak)
@@ -78,7 +64,7 @@ static double sum(const yk_run *r, size_t offset, bool peak)
     for (size_t i = 0; i < r->logs; i++) {
         double x = yk_double_at(peak ? &r->log[i].peak : &r->log[i].mean, offset);
         if (isfinite(x))
-            total = known_or(total, 0.0) + x;
+            total = yk_known_or(total, 0.0) + x;
     }
     return total;
 }
@@ -95,7 +81,7 @@ static double all_cores(const yk_run *r)
         for (size_t k = 0; k < i; k++)
             seen |= !strcmp(r->log[i].host, r->log[k].host);
         if (!seen && isfinite(r->log[i].cores))
-            total = known_or(total, 0.0) + r->log[i].cores;
+            total = yk_known_or(total, 0.0) + r->log[i].cores;
     }
     return total;
 }
@@ -127,15 +113,15 @@ static void results_of(const yk_run *r, yk_facts *f)
                    {&f->best_loss, "best_loss", NULL, 0},
                    {&f->best_auc, "best_auc", NULL, 0}};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-        *results[i].fact = yk_summary_number(r, results[i].name);
+        *results[i].fact = yk_number_at(r->summary, results[i].name);
         if (!isfinite(*results[i].fact) && results[i].from)
             *results[i].fact = yk_double_at(results[i].from, results[i].offset);
     }
     if (end) {
         f->epochs = end->epoch; /* a fraction; the summary has whole ones only */
         const double seconds = end->seconds > 0.0 ? end->seconds : NAN;
-        f->steps_per_second = known_or(f->steps_per_second, end->step / seconds);
-        f->examples_per_second = known_or(f->examples_per_second, end->examples / seconds);
+        f->steps_per_second = yk_known_or(f->steps_per_second, end->step / seconds);
+        f->examples_per_second = yk_known_or(f->examples_per_second, end->examples / seconds);
     }
     /* A loss that is not a number is logged as null: the run diverged if its last lines have no loss. */
     f->diverged = (t && isnan(t->loss)) || (e && isnan(e->train_loss) && isnan(e->test_loss));
@@ -144,11 +130,11 @@ static void results_of(const yk_run *r, yk_facts *f)
 static void phases_of(const yk_run *r, yk_facts *f)
 {
     double total = 0.0;
-    const json_t *phases = yk_summary_at(r->summary, "phases");
+    const json_t *phases = yk_value_at(r->summary, "phases");
     for (int p = 0; p < YK_PHASES; p++) {
         f->phase[p] = json_number_value(json_object_get(phases, yk_phase_name((yk_phase)p)));
         for (size_t i = 0; !json_is_object(phases) && i < r->logs; i++)
-            f->phase[p] += known_or(r->log[i].last.phase[p], 0.0);
+            f->phase[p] += yk_known_or(r->log[i].last.phase[p], 0.0);
         total += f->phase[p];
     }
     for (int p = 0; p < YK_PHASES; p++)
@@ -157,25 +143,26 @@ static void phases_of(const yk_run *r, yk_facts *f)
 
 static void resources_of(const yk_run *r, yk_facts *f)
 {
-    double cpu_seconds = yk_summary_number(r, "cpu_seconds");
-    f->cpu = known_or(known_or(MEAN(r, cpu), yk_summary_number(r, "resources.cpu.mean")),
-                      cpu_seconds / f->seconds);
-    f->cores = known_or(all_cores(r), yk_summary_number(r, "resources.cpu.of"));
-    f->memory_peak = known_or(
-        known_or(PEAK(r, rss_peak), PEAK(r, rss)),
-        known_or(yk_summary_number(r, "resources.memory.peak"), yk_summary_number(r, "peak_rss_bytes")));
-    f->sent = yk_summary_number(r, "bytes_sent");
-    f->received = yk_summary_number(r, "bytes_received");
-    f->network = known_or((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
-    f->disk = known_or(MEAN(r, disk_read) + MEAN(r, disk_written),
-                       yk_summary_number(r, "resources.disk_read.mean") +
-                           yk_summary_number(r, "resources.disk_written.mean"));
+    double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
+    f->cpu = yk_known_or(yk_known_or(MEAN(r, cpu), yk_number_at(r->summary, "resources.cpu.mean")),
+                         cpu_seconds / f->seconds);
+    f->cores = yk_known_or(all_cores(r), yk_number_at(r->summary, "resources.cpu.of"));
+    f->memory_peak = yk_known_or(yk_known_or(PEAK(r, rss_peak), PEAK(r, rss)),
+                                 yk_known_or(yk_number_at(r->summary, "resources.memory.peak"),
+                                             yk_number_at(r->summary, "peak_rss_bytes")));
+    f->sent = yk_number_at(r->summary, "bytes_sent");
+    f->received = yk_number_at(r->summary, "bytes_received");
+    f->network =
+        yk_known_or((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
+    f->disk = yk_known_or(MEAN(r, disk_read) + MEAN(r, disk_written),
+                          yk_number_at(r->summary, "resources.disk_read.mean") +
+                              yk_number_at(r->summary, "resources.disk_written.mean"));
 }
 
 /* From the summary, or else from config.ini, or else the default. */
 static const char *text_of(const yk_run *r, const char *name, const char *otherwise)
 {
-    const char *s = yk_summary_text(r, name);
+    const char *s = yk_string_at(r->summary, name);
     s = s ? s : yk_run_get(r, name);
     return s ? s : otherwise;
 }
@@ -186,17 +173,20 @@ static double number_of(const yk_run *r, const char *name, double otherwise)
     double x = s ? NAN : otherwise;
     if (s)
         yk_number_real(s, -HUGE_VAL, HUGE_VAL, &x);
-    return known_or(yk_summary_number(r, name), x);
+    return yk_known_or(yk_number_at(r->summary, name), x);
 }
 
 void yk_facts_of(const yk_run *r, yk_facts *out)
 {
     *out = (yk_facts){0};
     yk_facts *f = out;
-    f->model = text_of(r, "model", NULL);
-    f->data = text_of(r, "data", NULL);
+    f->model = text_of(r, "model", "");
+    f->data = text_of(r, "data", "");
     f->optimizer = text_of(r, "optimizer", "sgd");
     f->staleness = number_of(r, "staleness", NAN);
+    f->staleness_by_group = yk_run_get(r, "staleness");
+    if (f->staleness_by_group && !strchr(f->staleness_by_group, '='))
+        f->staleness_by_group = NULL;
     f->mode = text_of(r, "mode", f->staleness > 0.0 ? "async" : "sync");
     if (f->staleness < 0.0)
         f->staleness = NAN; /* no bound */
@@ -205,26 +195,31 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->servers = number_of(r, "servers", 0);
     f->threads = number_of(r, "threads", 1);
     f->batch = number_of(r, "batch", NAN);
-    f->global_batch = known_or(yk_summary_number(r, "global_batch"), f->batch * f->workers);
+    f->global_batch = yk_known_or(yk_number_at(r->summary, "global_batch"), f->batch * f->workers);
     f->lr = number_of(r, "lr", r->train.n ? r->train.row[0].learning_rate : NAN);
     f->seed = number_of(r, "seed", r->options ? 1.0 : NAN);
     results_of(r, f);
     f->test_error = 1.0 - f->test_accuracy;
     resources_of(r, f);
     phases_of(r, f);
-    f->stale_mean = yk_summary_number(r, "observed_staleness.mean");
-    f->verdict = yk_summary_text(r, "verdict");
-    f->bottleneck = yk_summary_text(r, "bottleneck.kind");
-    f->advice = yk_summary_text(r, "bottleneck.advice");
-    f->share = yk_summary_number(r, "bottleneck.share");
+    f->stale_mean = yk_number_at(r->summary, "observed_staleness.mean");
+    f->verdict = yk_string_at(r->summary, "verdict");
+    f->bottleneck = yk_string_at(r->summary, "bottleneck.kind");
+    f->advice = yk_string_at(r->summary, "bottleneck.advice");
+    f->share = yk_number_at(r->summary, "bottleneck.share");
     f->ended = r->summary != NULL;
-    f->interrupted = yk_summary_number(r, "interrupted") > 0.0;
-    const char *state = yk_summary_text(r, "state");
+    f->interrupted = yk_number_at(r->summary, "interrupted") > 0.0;
+    const char *state = yk_string_at(r->summary, "state");
     f->failed = state && !strcmp(state, "failed");
-    f->error = f->failed ? yk_summary_text(r, "error") : NULL;
+    f->error = f->failed ? yk_string_at(r->summary, "error") : NULL;
     if (!f->diverged)
         yk_plateau_find(&r->eval, &f->plateau);
 }
+
+const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers",   "ranks",
+                                        "servers", "threads", "batch", "optimizer", "lr",
+                                        "epochs",  "steps",   "seed",  NULL};
+const char *const yk_repeat_options[] = {"seed", "steps", "epochs", NULL};
 
 bool yk__changes_results(const char *option)
 {
@@ -256,27 +251,28 @@ bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
     return false;
 }
 
-void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out)
+char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
 {
-    static const char *const facts[] = {"model",   "data",  "mode",      "workers", "ranks", "servers",
-                                        "threads", "batch", "optimizer", "lr",      NULL};
-    static const char *const repeats[] = {"seed", "steps", "epochs", NULL}; /* may differ between repeats */
+    yk_text out = {0};
     char text[YK_OPTION_SIZE];
-    for (const char *const *name = facts; *name; name++)
-        if (!yk_is_listed(*name, except) && yk_facts_option(f, *name, 9, text))
-            yk_text_print(out, "%s=%s\n", *name, text);
+    for (const char *const *name = yk_usual_options; *name; name++)
+        if (!yk_is_listed(*name, yk_repeat_options) && !yk_is_listed(*name, except) &&
+            yk_facts_option(f, *name, 9, text))
+            yk_text_print(&out, "%s=%s\n", *name, text);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;
-        if (yk__changes_results(name) && !yk_is_listed(name, facts) && !yk_is_listed(name, repeats) &&
-            !yk_is_listed(name, except))
-            yk_text_print(out, "%s=%s\n", name, r->option[o].value);
+        if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) && !yk_is_listed(name, except))
+            yk_text_print(&out, "%s=%s\n", name, r->option[o].value);
     }
+    return yk_text_take(&out);
 }
 
 void yk_mode_text(const yk_facts *f, char *out)
 {
     const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
-    if (!sync && f->staleness > 0.0)
+    if (f->staleness_by_group)
+        snprintf(out, 32, "stale %.25s", f->staleness_by_group);
+    else if (!sync && f->staleness > 0.0)
         snprintf(out, 32, "stale %.0f", f->staleness);
     else
         snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);

@@ -7,13 +7,14 @@
  *     yk_facts_of(&run, &f);
  *     printf("%g\n", f.test_accuracy);            // from summary.json, or else from the last evaluation
  *     static const char *const except[] = {"batch", NULL};
- *     yk_run_key(&run, &f, except, &text);        // runs with the same key differ at most in the batch and the seed
+ *     char *key = yk_run_key(&run, &f, except);   // runs with the same key differ at most in the batch and the seed
  */
 #ifndef YK_REPORT_FACTS_H
 #define YK_REPORT_FACTS_H
 
 #include "report/run.h"
 #include "report/text.h"
+#include <math.h>
 #include <string.h>
 
 /* Where a curve stops improving (plateau.c). */
@@ -29,7 +30,8 @@ typedef struct {
 } yk_plateau;
 
 typedef struct {
-    const char *model, *data, *mode, *optimizer;
+    const char *model, *data, *mode, *optimizer; /* "": unknown */
+    const char *staleness_by_group;              /* "keyed=8,dense=0"; NULL: one bound for all groups */
     double staleness, workers, ranks, servers, threads, batch, global_batch, lr, seed;
     double epochs, steps, examples, seconds; /* done, not requested */
     double steps_per_second, examples_per_second;
@@ -65,6 +67,11 @@ static inline double yk_double_at(const void *of, size_t offset)
     return *(const double *)((const char *)of + offset);
 }
 
+static inline double yk_known_or(double x, double otherwise)
+{
+    return isfinite(x) ? x : otherwise;
+}
+
 /* Whether the name is in a list that ends with NULL. */
 static inline bool yk_is_listed(const char *name, const char *const *list)
 {
@@ -79,9 +86,12 @@ void yk_facts_of(const yk_run *r, yk_facts *out);
  * staleness does not: it is part of yk_mode_text(). */
 bool yk__changes_results(const char *option);
 
-/* The options that change results, one per line, without those in which repeats may differ (seed, epochs, steps) and
- * without `except`, a list that ends with NULL. */
-void yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except, yk_text *out);
+/* Lists that end with NULL: the options that people vary most often, and those in which repeats may differ. */
+extern const char *const yk_usual_options[], *const yk_repeat_options[];
+
+/* The options that change results, one per line, without those in which repeats may differ and without `except`, a list that
+ * ends with NULL. The caller frees it; NULL: out of memory. */
+char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except);
 
 /* Writes an option that is a fact, with this many digits; "": unknown. False: it is not a fact. */
 #define YK_OPTION_SIZE 256
@@ -95,9 +105,10 @@ double yk_run_seconds_to(const yk_run *r, double accuracy);
 
 void yk_plateau_find(const yk_metrics *eval, yk_plateau *out);
 
-/* A value of summary.json by its path, "resources.cpu.mean". NULL or NAN if there is none, or if `from` is NULL. */
-const json_t *yk_summary_at(const json_t *from, const char *path);
-double yk_summary_number(const yk_run *r, const char *path); /* true is 1 */
-const char *yk_summary_text(const yk_run *r, const char *path);
+/* A value of a JSON object, such as a summary, by its path: "resources.cpu.mean". NULL or NAN if there is none, or if `from`
+ * is NULL. */
+const json_t *yk_value_at(const json_t *from, const char *path);
+double yk_number_at(const json_t *from, const char *path);      /* true is 1 */
+const char *yk_string_at(const json_t *from, const char *path); /* not "" */
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,32 +23,30 @@ void yk_figures_fini(yk_figures *fs)
     *fs = (yk_figures){0};
 }
 
-yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
+yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p)
 {
     if (!fs->status)
         fs->status = YK_RESERVE(fs->figure, fs->cap, fs->n + 1, "the figures");
     yk_figure *f = fs->status ? &fs->spare : &fs->figure[fs->n++];
     *f = (yk_figure){.title = title, .run = -1, .low = NAN, .high = NAN, .limit = NAN};
-    va_list list;
-    va_start(list, format);
-    vsnprintf(f->id, sizeof f->id, format, list);
-    va_end(list);
+    snprintf(f->id, sizeof f->id, panel ? "%s-%zu" : "%s", id, p);
+    snprintf(f->panel, sizeof f->panel, "%s", panel ? panel : "");
     return f;
 }
 
-yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes)
+yk_series *yk__series_add(yk_figure *f, const char *name, int run)
 {
     const bool failed = YK_RESERVE(f->series, f->cap, f->n + 1, "a figure");
     yk_series *s = failed ? &f->spare : &f->series[f->n++];
-    *s = (yk_series){.axes = axes, .color = run, .run = run, .failed = failed};
+    *s = (yk_series){.axes = f->steps_or_time ? YK_X_COUNT : 1, .color = run, .run = run, .failed = failed};
     snprintf(s->name, sizeof s->name, "%s", name);
     return s;
 }
 
 void yk__series_put(yk_series *s, const yk_point *p)
 {
-    for (int a = 0; a < YK_X_COUNT; a++)
-        if (s->axes >> a & 1 && !isfinite(p->x[a]))
+    for (int a = 0; a < s->axes; a++)
+        if (!isfinite(p->x[a]))
             return;
     if (!isfinite(p->y) || s->failed)
         return;
@@ -85,21 +82,28 @@ void yk__figure_end(yk_figures *fs)
         fs->status = YK_ESYSTEM;
 }
 
-static void y_range(const yk_figure *f, double *low, double *high)
+void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
 {
-    for (size_t k = 0; k < f->n; k++)
-        for (size_t p = 0; p < f->series[k].n; p++) {
-            *low = fmin(*low, f->series[k].point[p].y);
-            *high = fmax(*high, f->series[k].point[p].y);
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < f->n; i++) {
+        const yk_series *s = &f->series[i];
+        for (size_t k = 0; axis < s->axes && k < s->n; k++) {
+            const double v = axis < 0 ? s->point[k].y : s->point[k].x[axis],
+                         margin = spread ? fmax(0.0, s->point[k].spread) : 0.0; /* ignores NAN */
+            low = fmin(low, v - margin);
+            high = fmax(high, v + margin);
         }
+    }
+    *low_out = low;
+    *high_out = high;
 }
 
 void yk__figures_share_y(yk_figures *fs, size_t first)
 {
     double low = INFINITY, high = -INFINITY, min = INFINITY;
     for (size_t i = first; i < fs->n; i++) {
-        double l = INFINITY, h = -INFINITY;
-        y_range(&fs->figure[i], &l, &h);
+        double l, h;
+        yk__figure_range(&fs->figure[i], -1, false, &l, &h);
         min = fmin(min, h - (fs->figure[i].from_zero ? 0.0 : l));
         low = fmin(low, l);
         high = fmax(high, h);
@@ -236,11 +240,10 @@ void yk_figure_csv(const yk_figure *f, yk_text *out)
         for (size_t k = 0; k < f->series[i].n; k++) {
             const yk_series *s = &f->series[i];
             yk_text_csv(out, s->name);
-            for (int a = 0; a < YK_X_COUNT; a++)
-                if (s->axes >> a & 1) {
-                    yk_text_add(out, ",");
-                    csv_x(f, s->point[k].x[a], out);
-                }
+            for (int a = 0; a < s->axes; a++) {
+                yk_text_add(out, ",");
+                csv_x(f, s->point[k].x[a], out);
+            }
             yk_text_add(out, ",");
             yk_text_number(out, s->point[k].y, 9, "");
             yk_text_add(out, spread ? "," : "");

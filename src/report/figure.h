@@ -30,15 +30,14 @@ typedef struct {
 
 typedef struct {
     char name[96];
-    unsigned axes; /* bit k: points have x[k] */
-    int color;     /* number of a run or of a worker; -1: gray */
-    int dash;      /* 0: solid */
-    int run;       /* the entry of the page's legend (a line of compare.h); -1: none */
-    bool dots;     /* each point is marked */
-    bool bars;     /* the spread is drawn as error bars, not as a band */
-    bool marked;   /* a ring around `mark`, where the curve flattened */
+    int axes;    /* points have x[0 .. axes - 1]: all four, or one */
+    int color;   /* number of a run or of a worker; -1: gray */
+    int dash;    /* 0: solid */
+    int run;     /* the entry of the page's legend (a line of compare.h); -1: none */
+    bool dots;   /* each point is marked */
+    bool bars;   /* the spread is drawn as error bars, not as a band */
+    bool marked; /* a ring around `mark`, where the curve flattened */
     yk_point mark;
-    char mark_text[96];
     yk_point *point;
     size_t n, cap;
     bool failed; /* out of memory: ignores further points */
@@ -53,7 +52,7 @@ typedef struct {
     const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
     int run; /* -1: all runs */
-    /* The reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit. */
+    /* The reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit. Set before series are added. */
     bool steps_or_time;
     yk_unit x_unit, y_unit;
     bool x_log, from_zero;
@@ -82,9 +81,9 @@ void yk_figures_fini(yk_figures *fs);
 /* Removes points that do not change the shape of a line, until drawing and embedding all of them takes about `bytes`. */
 void yk_figures_thin(yk_figures *fs, size_t bytes);
 
-/* Thins n points, ascending by x[axis], to at most about `max`, in place: the first and the last, and the lowest and
+/* Thins n points, ascending by x[0], to at most about `max`, in place: the first and the last, and the lowest and
  * highest point of each of max/2 equal parts of x. Returns how many are left. */
-size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max);
+size_t yk_thin(yk_point *point, size_t n, size_t max);
 
 void yk_figure_csv(const yk_figure *f, yk_text *out);
 
@@ -97,17 +96,18 @@ void yk_figure_name(const yk_figure *f, char *out, size_t size);
 
 /* Internal. Adds a figure, then its series and points; yk__figure_end() checks for errors. Pointers are valid until the
  * next figure or series is added. */
-enum { YK__ALL_X = (1 << YK_X_COUNT) - 1, YK__ONE_X = 1 << YK_X_STEP };
-
-yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-yk_series *yk__series_add(yk_figure *f, const char *name, int run, unsigned axes);
+/* `panel` NULL: the only figure with this title; else the id of panel p is "ID-p". */
+yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p);
+yk_series *yk__series_add(yk_figure *f, const char *name, int run);
 void yk__series_put(yk_series *s, const yk_point *p);
 void yk__series_point(yk_series *s, double x, double y); /* a point with one x */
 void yk__figure_end(yk_figures *fs);                     /* removes the figure if it has no points */
 
 /* The mean of several series, at the points of the first one that all of them reach. Frees their points. */
 void yk__series_mean(yk_series *part, size_t n, yk_series *out);
+
+/* The lowest and the highest x on an axis, or y if it is -1, optionally with their spreads. */
+void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out);
 
 /* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */
 void yk__figures_share_y(yk_figures *fs, size_t first);

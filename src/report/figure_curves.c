@@ -12,23 +12,19 @@ enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 /* A figure of panel p. */
 static yk_figure *add_panel(const yk_compare *c, size_t p, const char *id, const char *title, yk_figures *fs)
 {
-    yk_figure *f =
-        c->panels > 1 ? yk__figure_add(fs, title, "%s-%zu", id, p + 1) : yk__figure_add(fs, title, "%s", id);
-    if (c->panels > 1)
-        snprintf(f->panel, sizeof f->panel, "%s", c->panel[p]);
-    return f;
+    return yk__figure_add(fs, id, title, c->panels > 1 ? c->panel[p] : NULL, p + 1);
 }
 
 /* Adds the curve of a group: the mean of `of`(run) for its runs. */
-static yk_series *add_group(const yk_compare *c, const yk_config_group *g, unsigned axes,
+static yk_series *add_group(const yk_compare *c, const yk_config_group *g,
                             void (*of)(const yk_compare *c, size_t run, const void *what, yk_series *out),
                             const void *what, yk_figure *f)
 {
-    yk_series *s = yk__series_add(f, c->groups > 1 ? g->label : c->run[g->run[0]].name, (int)g->line, axes);
+    yk_series *s = yk__series_add(f, c->groups > 1 ? g->label : c->run[g->run[0]].name, (int)g->line);
     yk_series *part = calloc(g->n, sizeof *part);
     s->failed |= !part;
     for (size_t k = 0; part && k < g->n; k++) {
-        part[k].axes = axes;
+        part[k].axes = s->axes;
         of(c, g->run[k], what, &part[k]);
     }
     if (part)
@@ -81,7 +77,6 @@ static void mark_plateau(const yk_plateau *f, size_t offset, yk_series *s)
         if (s->point[i].x[YK_X_STEP] == f->step) {
             s->marked = true;
             s->mark = s->point[i];
-            snprintf(s->mark_text, sizeof s->mark_text, "no improvement after epoch %.4g", f->epoch);
         }
 }
 
@@ -136,7 +131,7 @@ static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_fig
         same &= facts->majority == c->facts[0].majority;
         if (group->panel != panel)
             continue;
-        yk_series *s = add_group(c, group, YK__ALL_X, run_curve, k, f);
+        yk_series *s = add_group(c, group, run_curve, k, f);
         s->dots = s->n == 1 || (uses_eval(c, k) && s->n <= 60 && c->groups <= FEW_CURVES);
         if (c->groups <= FEW_CURVES && group->n == 1 && strcmp(k->id, "error"))
             mark_plateau(&facts->plateau, k->offset, s);
@@ -220,7 +215,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
             f->from_zero = true;
             for (size_t g = 0; g < c->groups; g++)
                 if (c->group[g].panel == p) {
-                    const yk_series *s = add_group(c, &c->group[g], YK__ONE_X, run_resource, q, f);
+                    const yk_series *s = add_group(c, &c->group[g], run_resource, q, f);
                     for (size_t i = 0; i < s->n; i++)
                         max = fmax(max, s->point[i].y);
                 }
@@ -237,7 +232,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
 static void run_staleness(const yk_compare *c, size_t run, const void *what, yk_series *out)
 {
     const json_t *counts =
-        yk_summary_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
+        yk_value_at(c->run[run].summary, "observed_staleness.counts_0_1_2to3_4to7_and_so_on");
     const size_t n = json_array_size(counts);
     double sum = 0.0;
     (void)what;
@@ -257,11 +252,11 @@ static void run_phases(const yk_compare *c, size_t run, const void *what, yk_ser
 void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
 {
     if (c->n > 1) {
-        yk_figure *f = yk__figure_add(fs, "Worker time by phase", "phases");
+        yk_figure *f = yk__figure_add(fs, "phases", "Worker time by phase", NULL, 0);
         f->kind = YK_BARS;
         f->y_unit = YK_UNIT_PERCENT_EXACT;
         for (size_t g = 0; g < c->groups; g++)
-            add_group(c, &c->group[g], YK__ONE_X, run_phases, NULL, f);
+            add_group(c, &c->group[g], run_phases, NULL, f);
         yk__figure_end(fs);
     }
     for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
@@ -271,7 +266,7 @@ void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
         f->from_zero = true;
         for (size_t g = 0; g < c->groups; g++)
             if (c->group[g].panel == p)
-                add_group(c, &c->group[g], YK__ONE_X, run_staleness, NULL, f);
+                add_group(c, &c->group[g], run_staleness, NULL, f);
         yk__figure_end(fs);
     }
 }

@@ -33,8 +33,9 @@ static const struct resource {
 
 static yk_figure *add_figure(const yk_compare *c, size_t i, const char *id, const char *title, yk_figures *fs)
 {
-    yk_figure *f =
-        c->n > 1 ? yk__figure_add(fs, title, "run-%zu-%s", i + 1, id) : yk__figure_add(fs, title, "%s", id);
+    char whole[64];
+    snprintf(whole, sizeof whole, "run-%zu-%s", i + 1, id);
+    yk_figure *f = yk__figure_add(fs, c->n > 1 ? whole : id, title, NULL, 0);
     f->run = (int)i;
     return f;
 }
@@ -93,7 +94,7 @@ static void add_host(yk_figure *f, const yk_run *r)
 {
     if (!share_host(r) || !isfinite(r->log[0].mean.cpu_host))
         return;
-    yk_series *s = yk__series_add(f, "all programs on the host", -1, YK__ONE_X);
+    yk_series *s = yk__series_add(f, "all programs on the host", -1);
     for (size_t m = 0; m < r->log[0].sample.n; m++) {
         const yk_run_sample *at = &r->log[0].sample.row[m];
         yk__series_point(s, at->seconds, fmin(at->cpu_host, r->log[0].cores)); /* rounding */
@@ -134,7 +135,7 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
             else
                 snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
                          word ? ", " : "", word ? word : "");
-            yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
+            yk_series *s = yk__series_add(f, name, -1);
             s->color = single ? k : p->rank; /* by process, or by part if there is only one process */
             s->dash = single || part >= 0 ? 0 : k;
             for (size_t m = 0; m < p->sample.n; m++) {
@@ -177,7 +178,7 @@ static void add_interface(yk_figure *f, const yk_process_log *p, const char *nam
     for (int k = 0; k < 2; k++) {
         char text[112];
         snprintf(text, sizeof text, "%.60s %s, %s", p->host, name, way[k]);
-        yk_series *s = yk__series_add(f, text, -1, YK__ONE_X);
+        yk_series *s = yk__series_add(f, text, -1);
         s->color = color;
         s->dash = k;
         for (size_t m = 0; m < p->sample.n; m++)
@@ -224,7 +225,7 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from, const do
     }
     if (!(sum > 0.0) || f->n >= MAX_BARS)
         return;
-    yk_series *s = yk__series_add(f, name, -1, YK__ONE_X);
+    yk_series *s = yk__series_add(f, name, -1);
     for (int k = 0; k < YK_PHASES; k++)
         yk__series_point(s, k, phase[yk_stacked[k].phase] / sum);
 }
@@ -255,7 +256,7 @@ static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
             }
         snprintf(name, sizeof name, "%.80s %d", *p.role ? p.role : "worker", p.rank);
         if (n < 2)
-            add_bar(f, processes == 1 ? "this run" : name, yk_summary_at(p.summary, "phases"),
+            add_bar(f, processes == 1 ? "this run" : name, yk_value_at(p.summary, "phases"),
                     p.log ? p.log->last.phase : NULL);
     }
     if (!f->n)

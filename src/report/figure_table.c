@@ -6,11 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of a table that distinguish its lines: those before x, except for those that change with x. */
+/* Which rows of a table are the same line, and in which panel. */
 typedef struct {
     const yk_table *t;
-    size_t column[YK_MAX_LABEL_OPTIONS];
-    yk_option_values of;  /* items: rows */
     size_t *line, *panel; /* [rows] */
     char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE];
     size_t nlines, npanels;
@@ -21,90 +19,45 @@ static const yk_cell *cell_at(const yk_table *t, size_t row, size_t column)
     return &t->cell[row * t->columns + column];
 }
 
-static bool same_cell(const yk_cell *a, const yk_cell *b)
+static void cell_text(const void *table, size_t row, const char *column, char *out)
 {
-    return a->text && b->text ? !strcmp(a->text, b->text) : a->text == b->text && a->number == b->number;
+    const yk_table *t = table;
+    const size_t k = yk_table_find(t, column);
+    const yk_cell *v = cell_at(t, row, k);
+    if (v->text)
+        snprintf(out, YK_OPTION_SIZE, "%s", v->text);
+    else
+        yk_unit_text(t->column[k].unit, v->number, out);
 }
 
-/* The columns in `mask`, joined. */
-static void join(const layout *l, size_t row, unsigned mask, char out[YK_LABEL_SIZE])
-{
-    size_t n = 0;
-    *out = 0;
-    for (size_t k = 0; k < l->of.options && n < YK_LABEL_SIZE; k++) {
-        const yk_cell *v = cell_at(l->t, row, l->column[k]);
-        char number[YK_UNIT_SIZE], text[YK_LABEL_SIZE];
-        if (!(mask >> k & 1))
-            continue;
-        yk_unit_text(l->t->column[l->column[k]].unit, v->number, number);
-        yk__option_phrase(l->t->column[l->column[k]].title, v->text ? v->text : number, text, sizeof text);
-        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
-    }
-}
-
-static void number_values(layout *l)
-{
-    for (size_t k = 0; k < l->of.options; k++)
-        for (size_t r = 0; r < l->t->rows; r++) {
-            size_t first = 0;
-            while (first < r &&
-                   !same_cell(cell_at(l->t, r, l->column[k]), cell_at(l->t, first, l->column[k])))
-                first++;
-            l->of.value[r * YK_MAX_LABEL_OPTIONS + k] = first;
-        }
-}
-
-/* Chooses the panels by the lines, not by the rows, of which a line has several. */
-static unsigned choose(const layout *l)
-{
-    yk_option_values lines = {.options = l->of.options,
-                              .value = calloc(l->t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t))};
-    if (!lines.value)
-        return 0;
-    for (size_t r = 0; r < l->t->rows; r++) {
-        const size_t *mine = &l->of.value[r * YK_MAX_LABEL_OPTIONS], bytes = l->of.options * sizeof *mine;
-        bool seen = false;
-        for (size_t k = 0; k < lines.items; k++)
-            seen |= !memcmp(mine, &lines.value[k * YK_MAX_LABEL_OPTIONS], bytes);
-        if (!seen)
-            memcpy(&lines.value[lines.items++ * YK_MAX_LABEL_OPTIONS], mine, bytes);
-    }
-    for (size_t k = 0; k < l->of.options; k++)
-        lines.panel_only |= (unsigned)yk__separates_panels(l->t->column[l->column[k]].title) << k;
-    const unsigned mask = yk__choose_panels(&lines);
-    free(lines.value);
-    return mask;
-}
-
+/* The columns before x distinguish the lines, except for the learning rate, which may change with x. */
 static bool lay_out(layout *l, size_t x)
 {
     const yk_table *t = l->t;
-    l->of.items = t->rows;
-    l->of.value = calloc(t->rows * YK_MAX_LABEL_OPTIONS, sizeof(size_t));
+    yk_option_values o = {.items = t->rows, .text = cell_text, .context = t};
     l->line = calloc(t->rows, sizeof *l->line);
     l->panel = calloc(t->rows, sizeof *l->panel);
     l->lines = calloc(t->rows, sizeof *l->lines);
     l->panels = calloc(t->rows, sizeof *l->panels);
-    if (!l->of.value || !l->line || !l->panel || !l->lines || !l->panels)
+    if (!l->line || !l->panel || !l->lines || !l->panels || yk__options_init(&o))
         return false;
-    for (size_t k = 0; k < x && l->of.options < YK_MAX_LABEL_OPTIONS; k++)
-        if (strcmp(t->column[k].title, "global batch") && strcmp(t->column[k].title, "lr"))
-            l->column[l->of.options++] = k;
-    number_values(l);
-    const unsigned mask = choose(l);
+    for (size_t k = 0; k < x && o.options < YK_MAX_LABEL_OPTIONS; k++)
+        if (strcmp(t->column[k].title, "lr"))
+            yk__options_add(&o, t->column[k].title);
+    const unsigned mask = yk__options_of_panels(&o);
     for (size_t r = 0; r < t->rows; r++) {
         char text[YK_LABEL_SIZE];
-        join(l, r, mask, text);
+        yk__options_join(&o, r, mask, text);
         l->panel[r] = yk__index_of(l->panels, &l->npanels, text);
-        join(l, r, ~mask, text);
+        yk__options_join(&o, r, ~mask, text);
         l->line[r] = yk__index_of(l->lines, &l->nlines, text);
     }
+    free(o.value);
     return true;
 }
 
 static void lay_out_fini(layout *l)
 {
-    free(l->of.value);
     free(l->line);
     free(l->panel);
     free(l->lines);
@@ -113,13 +66,9 @@ static void lay_out_fini(layout *l)
 
 static void add_ideal(yk_figure *f)
 {
-    double min = INFINITY, max = 0.0;
-    for (size_t i = 0; i < f->n; i++)
-        for (size_t p = 0; p < f->series[i].n; p++) {
-            min = fmin(min, f->series[i].point[p].x[0]);
-            max = fmax(max, f->series[i].point[p].x[0]);
-        }
-    yk_series *s = yk__series_add(f, "ideal", -1, YK__ONE_X);
+    double min, max;
+    yk__figure_range(f, 0, false, &min, &max);
+    yk_series *s = yk__series_add(f, "ideal", -1);
     s->dash = 1;
     for (double w = min; w <= max; w++)
         yk__series_point(s, w, w / min);
@@ -127,19 +76,16 @@ static void add_ideal(yk_figure *f)
 }
 
 typedef struct {
-    const char *id, *x, *y, *title;
+    const char *x, *y, *id, *title; /* x: a column, and the table that has it */
     yk_unit unit;
 } plot;
 
 static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, size_t yc, yk_figures *fs)
 {
     const yk_table *t = l->t;
-    yk_figure *f = l->npanels > 1 ? yk__figure_add(fs, q->title, "%s-by-%s-%zu", q->y, q->x, panel + 1)
-                                  : yk__figure_add(fs, q->title, "%s-by-%s", q->y, q->x);
-    for (char *s = f->id; *s; s++)
-        *s = (*s >= 'a' && *s <= 'z') || (*s >= '0' && *s <= '9') ? *s : '-';
-    if (l->npanels > 1)
-        snprintf(f->panel, sizeof f->panel, "%s", l->panels[panel]);
+    char id[48];
+    snprintf(id, sizeof id, "%s-by-%s", q->id, q->x);
+    yk_figure *f = yk__figure_add(fs, id, q->title, l->npanels > 1 ? l->panels[panel] : NULL, panel + 1);
     f->x_unit = YK_UNIT_INTEGER;
     f->x_title = q->x;
     f->y_unit = q->unit;
@@ -157,7 +103,7 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
                 s = &f->series[k];
         if (!s) {
             const char *name = l->lines[l->line[r]];
-            s = yk__series_add(f, *name ? name : q->y, -1, YK__ONE_X);
+            s = yk__series_add(f, *name ? name : q->y, -1);
             s->color = (int)l->line[r];
             s->dots = s->bars = true;
         }
@@ -171,14 +117,14 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
 {
     static const plot plots[] = {
-        {"workers", "workers", "speedup", "Speedup by workers", YK_UNIT_TIMES},
-        {"batch", "batch", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "batch", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},
-        {"batch", "batch", "time", "Time by batch size", YK_UNIT_SECONDS}};
+        {"workers", "speedup", "speedup", "Speedup by workers", YK_UNIT_TIMES},
+        {"batch", "accuracy", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
+        {"batch", "error", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
+        {"batch", "examples/s", "examples-s", "Examples per second by batch size", YK_UNIT_COUNT},
+        {"batch", "time", "time", "Time by batch size", YK_UNIT_SECONDS}};
     for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {
         const plot *q = &plots[k];
-        layout l = {.t = yk_compare_table(c, q->id)};
+        layout l = {.t = yk_compare_table(c, q->x)};
         const size_t xc = l.t ? yk_table_find(l.t, q->x) : 0, yc = l.t ? yk_table_find(l.t, q->y) : 0;
         const size_t first = fs->n;
         if (!l.t || xc == l.t->columns || yc == l.t->columns)

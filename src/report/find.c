@@ -1,7 +1,6 @@
 /* Finds run directories and names them. */
 #include "report/run.h"
 
-#include "base/file.h"
 #include "base/mem.h"
 #include <dirent.h>
 #include <errno.h>
@@ -16,23 +15,17 @@ enum { DEPTH = 8 /* directories below a path */, MAX_PLAN = 64 << 20 /* bytes */
 
 void yk_run_list_fini(yk_run_list *l)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        free(l->run[i].path);
-        free(l->run[i].name);
-    }
+    for (size_t i = 0; i < l->n; i++)
+        yk_run_fini(&l->run[i]);
     free(l->run);
     *l = (yk_run_list){0};
 }
 
 static bool is_run(const char *path)
 {
-    char *log;
+    char log[PATH_MAX];
     struct stat s;
-    if (asprintf(&log, "%s/metrics.jsonl", path) < 0)
-        return false;
-    bool there = stat(log, &s) == 0 && S_ISREG(s.st_mode);
-    free(log);
-    return there;
+    return yk__run_path(path, "metrics.jsonl", log) && stat(log, &s) == 0 && S_ISREG(s.st_mode);
 }
 
 /* Adds a path from realpath(), unless it is in the list. */
@@ -43,12 +36,8 @@ static yk_status add(yk_run_list *l, const char *path)
             return YK_OK;
     if (YK_RESERVE(l->run, l->cap, l->n + 1, "the list of runs"))
         return YK_ESYSTEM;
-    l->run[l->n].name = NULL;
-    l->run[l->n].path = strdup(path);
-    if (!l->run[l->n].path)
-        return yk_fail_memory(strlen(path), "a path");
-    l->n++;
-    return YK_OK;
+    l->run[l->n] = (yk_run){.path = strdup(path)};
+    return l->run[l->n++].path ? YK_OK : yk_fail_memory(strlen(path), "a path");
 }
 
 static int wanted(const struct dirent *e)
@@ -57,32 +46,26 @@ static int wanted(const struct dirent *e)
     return e->d_name[0] != '.' && strcmp(e->d_name, "checkpoints");
 }
 
+typedef struct {
+    struct dirent **entry;
+    int n, next;
+} ordering;
+
 /* The directory of a sweep lists its runs in plan.txt, one "NAME: OPTIONS" per line. They come first, in that order. */
-static void order_by_plan(const char *path, struct dirent **entry, int n)
+static yk_status order_by_plan(void *context, char *line, size_t size, bool whole)
 {
-    char *line = NULL, *plan;
-    size_t cap = 0;
-    int fd = -1, next = 0;
-    if (asprintf(&plan, "%s/plan.txt", path) < 0)
-        return;
-    FILE *f = !yk_file_open_regular(plan, MAX_PLAN, &fd) && fd >= 0 ? fdopen(fd, "r") : NULL;
-    while (f && getline(&line, &cap, f) > 0) {
-        line[strcspn(line, ":\n")] = '\0';
-        int at = next;
-        while (at < n && strcmp(entry[at]->d_name, line))
-            at++;
-        if (at == n)
-            continue;
-        struct dirent *found = entry[at];
-        memmove(entry + next + 1, entry + next, (size_t)(at - next) * sizeof *entry);
-        entry[next++] = found;
+    ordering *o = context;
+    int at = o->next;
+    (void)size, (void)whole;
+    line[strcspn(line, ":")] = '\0';
+    while (at < o->n && strcmp(o->entry[at]->d_name, line))
+        at++;
+    if (at < o->n) {
+        struct dirent *found = o->entry[at];
+        memmove(o->entry + o->next + 1, o->entry + o->next, (size_t)(at - o->next) * sizeof found);
+        o->entry[o->next++] = found;
     }
-    if (f)
-        fclose(f);
-    else if (fd >= 0)
-        close(fd);
-    free(line);
-    free(plan);
+    return YK_OK;
 }
 
 static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_out)
@@ -98,17 +81,13 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     if (n < 0)
         return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the directory", errno);
     yk_status st = YK_OK;
-    order_by_plan(path, entry, n);
+    yk__each_line(path, "plan.txt", MAX_PLAN, order_by_plan,
+                  &(ordering){entry, n, 0}); /* without it: by name */
     for (int i = 0; i < n; i++) {
-        char *below = NULL;
+        char below[PATH_MAX];
         struct stat s;
-        if (!st && asprintf(&below, "%s/%s", path, entry[i]->d_name) < 0) {
-            below = NULL;
-            st = yk_fail_memory(strlen(path), "a path");
-        }
-        if (!st && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
+        if (!st && yk__run_path(path, entry[i]->d_name, below) && lstat(below, &s) == 0 && S_ISDIR(s.st_mode))
             st = walk(l, below, depth - 1, found_out);
-        free(below);
         free(entry[i]);
     }
     free(entry);

@@ -15,11 +15,7 @@ static char *key_of(const yk_compare *c, size_t run, int which)
                                                    {"workers", "ranks", "lr", NULL},
                                                    {"mode", "servers", "ranks", NULL},
                                                    {"workers", "ranks", "lr", "mode", NULL}};
-    yk_text t = {0};
-    yk_run_key(&c->run[run], &c->facts[run], except[which], &t);
-    if (t.status)
-        yk_text_fini(&t);
-    return t.s;
+    return yk_run_key(&c->run[run], &c->facts[run], except[which]);
 }
 
 yk_status yk__groups_make(yk_compare *c)
@@ -60,13 +56,18 @@ yk_status yk__groups_make(yk_compare *c)
     return st;
 }
 
+bool yk__all_failed(const yk_compare *c, const yk_config_group *g)
+{
+    bool failed = true;
+    for (size_t k = 0; k < g->n; k++)
+        failed &= c->facts[g->run[k]].failed;
+    return failed;
+}
+
 /* The fact of the i-th run of a group; NAN: it does not count. */
 static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, size_t offset)
 {
-    bool all_failed = true;
-    for (size_t k = 0; k < g->n; k++)
-        all_failed &= c->facts[g->run[k]].failed;
-    if (c->facts[g->run[i]].failed && !all_failed)
+    if (c->facts[g->run[i]].failed && !yk__all_failed(c, g))
         return NAN;
     return offset == YK_TO_TARGET ? yk_run_seconds_to(&c->run[g->run[i]], c->target)
                                   : yk_double_at(&c->facts[g->run[i]], offset);
@@ -91,22 +92,14 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
     return mean;
 }
 
-bool yk_same_data(const yk_compare *c)
-{
-    bool same = true;
-    for (size_t i = 1; i < c->n; i++)
-        same &= !strcmp(c->facts[i].data ? c->facts[i].data : "", c->facts[0].data ? c->facts[0].data : "");
-    return same;
-}
-
 double yk__find_target(const yk_compare *c)
 {
     double best[512];
     size_t n = 0;
+    if (yk_is_listed("data", c->varying))
+        return NAN;
     for (size_t i = 0; i < c->n && n < 512; i++) {
         double top = NAN;
-        if (!yk_same_data(c))
-            return NAN;
         for (size_t k = 0; k < c->run[i].eval.n; k++)
             top = fmax(top, c->run[i].eval.row[k].test_accuracy);
         if (!isfinite(top))
@@ -165,23 +158,18 @@ static bool varies(const yk_compare *c, const char *name)
     return false;
 }
 
-size_t yk_compare_varying(const yk_compare *c, const char **names_out, size_t max)
+void yk__find_varying(yk_compare *c)
 {
-    static const char *const usual[] = {"model",   "data",    "mode",  "workers",   "ranks",
-                                        "servers", "threads", "batch", "optimizer", "lr",
-                                        "epochs",  "steps",   "seed",  NULL};
+    const size_t max = sizeof c->varying / sizeof *c->varying - 1;
     size_t n = 0;
-    for (size_t k = 0; usual[k]; k++)
-        if (n < max && varies(c, usual[k]))
-            names_out[n++] = usual[k];
+    for (const char *const *name = yk_usual_options; *name; name++)
+        if (varies(c, *name))
+            c->varying[n++] = *name;
     for (size_t i = 0; i < c->n; i++)
         for (size_t o = 0; o < c->run[i].options && n < max; o++) {
             const char *name = c->run[i].option[o].name;
-            names_out[n] = NULL;
-            if (yk__changes_results(name) && !yk_is_listed(name, usual) && !yk_is_listed(name, names_out) &&
-                varies(c, name))
-                names_out[n++] = name;
+            if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) &&
+                !yk_is_listed(name, c->varying) && varies(c, name))
+                c->varying[n++] = name;
         }
-    names_out[n] = NULL;
-    return n;
 }

@@ -16,10 +16,7 @@ static size_t best_group(const yk_compare *c, size_t offset, double sign)
     size_t best = SIZE_MAX;
     for (size_t g = 0; g < c->groups; g++) {
         const double x = sign * yk_group_mean(c, &c->group[g], offset, NULL);
-        bool failed = true;
-        for (size_t i = 0; i < c->group[g].n; i++)
-            failed &= c->facts[c->group[g].run[i]].failed;
-        if (isfinite(x) && !failed &&
+        if (isfinite(x) && !yk__all_failed(c, &c->group[g]) &&
             (best == SIZE_MAX || x > sign * yk_group_mean(c, &c->group[best], offset, NULL)))
             best = g;
     }
@@ -49,7 +46,7 @@ static void add_best(yk_compare *c)
         auc |= isfinite(c->facts[i].test_auc);
     size_t offset = auc ? FACT(test_auc) : FACT(test_accuracy);
     size_t top = best_group(c, offset, 1.0), low = best_group(c, offset, -1.0);
-    if (yk_same_data(c) && top != SIZE_MAX && top != low) {
+    if (!yk_is_listed("data", c->varying) && top != SIZE_MAX && top != low) {
         yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,
                      yk_group_mean(c, &c->group[top], offset, NULL), a);
         yk_unit_text(auc ? YK_UNIT_PLAIN : YK_UNIT_PERCENT_EXACT,

@@ -8,84 +8,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = YK_OPTION_SIZE };
-
-/* The options that tell groups apart, in the order in which a label has them. */
-typedef struct {
-    const char *name[YK_MAX_LABEL_OPTIONS];
-    yk_option_values of;
-} label_option;
-
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
-    static const struct {
-        const char *name, *before, *after;
-    } known[] = {{"model", "", ""},          {"data", "", ""},           {"mode", "", ""},
-                 {"optimizer", "", ""},      {"workers", "", " worker"}, {"ranks", "", " process"},
-                 {"threads", "", " thread"}, {"servers", "", " server"}};
-    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
-        if (strcmp(name, known[k].name))
-            continue;
-        const char *plural = !*known[k].after || !strcmp(value, "1") ? ""
-                             : !strcmp(name, "ranks")                ? "es"
-                                                                     : "s";
-        if (!strcmp(name, "servers") && !strcmp(value, "0"))
-            snprintf(out, size, "no server");
-        else
-            snprintf(out, size, "%s%s%s%s", known[k].before, value, known[k].after, plural);
+    static const char *const alone[] = {"model", "data", "mode", "optimizer", NULL};
+    static const char *const counted[][3] = {{"workers", "worker", "workers"},
+                                             {"ranks", "process", "processes"},
+                                             {"threads", "thread", "threads"},
+                                             {"servers", "server", "servers"}};
+    if (yk_is_listed(name, alone)) {
+        snprintf(out, size, "%s", value);
         return;
     }
+    for (size_t k = 0; k < sizeof counted / sizeof *counted; k++)
+        if (!strcmp(name, counted[k][0])) {
+            const bool none = !strcmp(name, "servers") && !strcmp(value, "0"),
+                       one = none || !strcmp(value, "1");
+            snprintf(out, size, "%s %s", none ? "no" : value, counted[k][one ? 1 : 2]);
+            return;
+        }
     snprintf(out, size, "%s %s", name, *value ? value : "default");
 }
 
-/* The option of a group, as a phrase. */
-static void phrase(const yk_compare *c, size_t group, const char *name, char *out, size_t size)
+/* ---- items and their options ---- */
+
+enum {
+    WHOLE = YK_MAX_LABEL_OPTIONS,
+    VALUES
+}; /* value[WHOLE]: the first item with the same values of all options */
+
+yk_status yk__options_init(yk_option_values *o)
 {
-    char value[TEXT];
-    yk_option_text(c, c->group[group].run[0], name, value);
-    yk__option_phrase(name, value, out, size);
+    o->value = calloc(o->items * VALUES, sizeof *o->value);
+    return o->value ? YK_OK : yk_fail_memory(o->items * VALUES * sizeof *o->value, "the names of runs");
 }
 
-/* Joins the phrases of the options in `mask`. */
-static void join(const yk_compare *c, size_t group, const label_option *o, unsigned mask,
-                 char out[YK_LABEL_SIZE])
+static bool same(const yk_option_values *o, size_t a, size_t b, unsigned mask)
 {
-    size_t n = 0;
-    *out = 0;
-    for (size_t k = 0; k < o->of.options && n < YK_LABEL_SIZE; k++) {
-        char text[YK_LABEL_SIZE];
-        if (!(mask >> k & 1))
-            continue;
-        phrase(c, group, o->name[k], text, sizeof text);
-        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
-    }
-}
-
-/* Numbers the values of option k: the first group that has the value. */
-static void number_values(const yk_compare *c, label_option *o, size_t k)
-{
-    char text[TEXT], other[TEXT];
-    for (size_t g = 0; g < c->groups; g++) {
-        size_t first = 0;
-        yk_option_text(c, c->group[g].run[0], o->name[k], text);
-        for (; first < g; first++) {
-            yk_option_text(c, c->group[first].run[0], o->name[k], other);
-            if (!strcmp(text, other))
-                break;
-        }
-        o->of.value[g * YK_MAX_LABEL_OPTIONS + k] = first;
-    }
-}
-
-static bool same(const size_t *a, const size_t *b, size_t options, unsigned mask)
-{
-    for (size_t k = 0; k < options; k++)
-        if (mask >> k & 1 && a[k] != b[k])
+    for (size_t k = 0; k < o->options; k++)
+        if (mask >> k & 1 && o->value[a * VALUES + k] != o->value[b * VALUES + k])
             return false;
     return true;
 }
 
-/* How many classes of items the options in `mask` make, and the size of the largest. */
+size_t yk__options_add(yk_option_values *o, const char *name)
+{
+    const size_t k = o->options++;
+    size_t different = 0;
+    o->name[k] = name;
+    for (size_t i = 0; i < o->items; i++) {
+        char text[YK_OPTION_SIZE], other[YK_OPTION_SIZE];
+        size_t first = 0, whole = 0;
+        o->text(o->context, i, name, text);
+        for (; first < i; first++) {
+            o->text(o->context, first, name, other);
+            if (!strcmp(text, other))
+                break;
+        }
+        o->value[i * VALUES + k] = first;
+        while (whole < i && !same(o, whole, i, ~0u))
+            whole++;
+        o->value[i * VALUES + WHOLE] = whole;
+        different += whole == i;
+    }
+    return different;
+}
+
+void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out)
+{
+    size_t n = 0;
+    *out = 0;
+    for (size_t k = 0; k < o->options && n < YK_LABEL_SIZE; k++) {
+        char value[YK_OPTION_SIZE], text[YK_LABEL_SIZE];
+        if (!(mask >> k & 1))
+            continue;
+        o->text(o->context, item, o->name[k], value);
+        yk__option_phrase(o->name[k], value, text, sizeof text);
+        n += (size_t)snprintf(out + n, YK_LABEL_SIZE - n, "%s%s", n ? ", " : "", text);
+    }
+}
+
+/* How many classes of different items the options in `mask` make, and the size of the largest. */
 static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_out)
 {
     size_t n = 0, largest = 0;
@@ -93,8 +95,7 @@ static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_
         size_t size = 0;
         bool first = true;
         for (size_t k = 0; k < o->items; k++)
-            if (same(&o->value[g * YK_MAX_LABEL_OPTIONS], &o->value[k * YK_MAX_LABEL_OPTIONS], o->options,
-                     mask)) {
+            if (o->value[k * VALUES + WHOLE] == k && same(o, g, k, mask)) {
                 first &= k >= g;
                 size++;
             }
@@ -105,19 +106,18 @@ static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_
     return n;
 }
 
-bool yk__separates_panels(const char *option)
+unsigned yk__options_of_panels(const yk_option_values *o)
 {
-    return !strcmp(option, "model") || !strcmp(option, "data");
-}
-
-unsigned yk__choose_panels(const yk_option_values *o)
-{
-    unsigned best = 0;
+    static const char *const separate[] = {"model", "data", NULL}; /* their losses cannot be compared */
+    unsigned best = 0, required = 0;
     size_t fewest = SIZE_MAX, largest;
-    if (o->items <= YK_MAX_CURVES)
+    classes(o, 0, &largest);
+    if (largest <= YK_MAX_CURVES)
         return 0;
+    for (size_t k = 0; k < o->options; k++)
+        required |= (unsigned)yk_is_listed(o->name[k], separate) << k;
     for (unsigned mask = 1; mask < 1u << o->options; mask++) {
-        if ((mask & o->panel_only) != o->panel_only)
+        if ((mask & required) != required)
             continue;
         const size_t n = classes(o, mask, &largest);
         if (largest <= YK_MAX_CURVES && n <= fewest) /* prefers later options: batch over mode or workers */
@@ -126,26 +126,30 @@ unsigned yk__choose_panels(const yk_option_values *o)
     return best;
 }
 
+/* ---- labels ---- */
+
+static void group_option(const void *compare, size_t group, const char *name, char *out)
+{
+    const yk_compare *c = compare;
+    yk_option_text(c, c->group[group].run[0], name, out);
+}
+
 /* An option that follows from the others before it (the learning rate that changes with the batch, the number of
  * processes) tells nothing new. */
-static void find_label_options(const yk_compare *c, label_option *o)
+static void find_label_options(const yk_compare *c, yk_option_values *o)
 {
     static const char *const first[] = {"model", "data", "mode", "servers", "workers", "batch", NULL};
-    static const char *const never[] = {"seed", "steps", "epochs", NULL};
-    const char *all[32], *varying[25];
-    size_t n = 0, before = 1, largest;
-    const size_t nvarying = yk_compare_varying(c, varying, 24);
+    const char *all[64];
+    size_t n = 0, before = 1;
     for (const char *const *name = first; *name; name++)
-        if (yk_is_listed(*name, varying))
+        if (yk_is_listed(*name, c->varying))
             all[n++] = *name;
-    for (size_t k = 0; k < nvarying; k++)
-        if (!yk_is_listed(varying[k], first) && !yk_is_listed(varying[k], never))
-            all[n++] = varying[k];
-    for (size_t k = 0; k < n && o->of.options < YK_MAX_LABEL_OPTIONS; k++) {
-        o->name[o->of.options] = all[k];
-        number_values(c, o, o->of.options++);
-        const size_t now = classes(&o->of, ~0u, &largest);
-        o->of.options -= now == before;
+    for (const char *const *name = c->varying; *name; name++)
+        if (!yk_is_listed(*name, first) && !yk_is_listed(*name, yk_repeat_options))
+            all[n++] = *name;
+    for (size_t k = 0; k < n && o->options < YK_MAX_LABEL_OPTIONS; k++) {
+        const size_t now = yk__options_add(o, all[k]);
+        o->options -= now == before;
         before = now;
     }
 }
@@ -181,25 +185,21 @@ yk_status yk__labels_make(yk_compare *c)
     c->label = calloc(c->n, sizeof *c->label);
     c->panel = calloc(c->groups, sizeof *c->panel);
     c->line = calloc(c->groups, sizeof *c->line);
-    label_option o = {
-        .of = {.items = c->groups, .value = calloc(c->groups * YK_MAX_LABEL_OPTIONS, sizeof(size_t))}};
-    if (!c->label || !c->panel || !c->line || !o.of.value) {
-        free(o.of.value);
+    if (!c->label || !c->panel || !c->line)
         return yk_fail_memory(c->n * 3 * YK_LABEL_SIZE, "the names of runs");
-    }
+    yk_option_values o = {.items = c->groups, .text = group_option, .context = c};
+    if (yk__options_init(&o))
+        return YK_ESYSTEM;
     find_label_options(c, &o);
-    for (size_t k = 0; k < o.of.options; k++) {
-        c->label_option[k] = o.name[k];
-        o.of.panel_only |= (unsigned)yk__separates_panels(o.name[k]) << k;
-    }
+    memcpy(c->label_option, o.name, o.options * sizeof *o.name);
     const bool names = yk__shows_names(c);
-    const unsigned all = (1u << o.of.options) - 1, panels = yk__choose_panels(&o.of);
+    const unsigned panels = yk__options_of_panels(&o);
     for (size_t g = 0; g < c->groups; g++) {
         yk_config_group *group = &c->group[g];
         char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];
-        join(c, g, &o, all, group->label);
-        join(c, g, &o, panels, panel);
-        join(c, g, &o, all & ~panels, line);
+        yk__options_join(&o, g, ~0u, group->label);
+        yk__options_join(&o, g, panels, panel);
+        yk__options_join(&o, g, ~panels, line);
         if (!*group->label || names)
             snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
         if (c->groups > YK_MAX_CURVES &&
@@ -209,6 +209,6 @@ yk_status yk__labels_make(yk_compare *c)
         group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);
     }
     label_runs(c);
-    free(o.of.value);
+    free(o.value);
     return YK_OK;
 }

@@ -10,83 +10,68 @@
 extern const unsigned char yk_embedded_report_page_css[], yk_embedded_report_page_js[];
 extern const unsigned long yk_embedded_report_page_css_size, yk_embedded_report_page_js_size;
 
-void yk_page_title(const yk_page *p, char *out)
-{
-    const yk_compare *c = p->compare;
-    if (p->title)
-        snprintf(out, 256, "%s", p->title);
-    else if (c->n == 1)
-        snprintf(out, 256, "%s", c->run[0].name);
-    else if (p->directory)
-        snprintf(out, 256, "%s", p->directory);
-    else
-        snprintf(out, 256, "%zu runs", c->n);
-}
-
 /* The options that all runs have in common, in a line below the title. */
 static void in_common(const yk_compare *c, yk_text *out)
 {
-    static const struct {
-        const char *name, *before, *after, *hidden; /* hidden: this value is not shown */
-    } options[] = {
-        {"model", "", "", ""},           {"data", "on ", "", ""},          {"mode", "", "", ""},
-        {"workers", "", " workers", ""}, {"ranks", "", " processes", "1"}, {"servers", "", " servers", "0"},
-        {"batch", "batch ", "", ""},     {"optimizer", "", "", ""},        {"lr", "learning rate ", "", ""}};
-    const char *varying[65], *between = "";
-    yk_compare_varying(c, varying, 64);
-    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
-        const char *after = options[k].after;
-        char text[YK_OPTION_SIZE];
-        yk_option_text(c, 0, options[k].name, text);
-        if (yk_is_listed(options[k].name, varying) || !*text || !strcmp(text, options[k].hidden))
+    static const char *const names[] = {"model",   "data",  "mode",      "workers", "ranks",
+                                        "servers", "batch", "optimizer", "lr"};
+    const char *between = "";
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const bool data = !strcmp(names[k], "data"), lr = !strcmp(names[k], "lr");
+        char value[YK_OPTION_SIZE], text[YK_OPTION_SIZE + 16];
+        yk_option_text(c, 0, names[k], value);
+        if (yk_is_listed(names[k], c->varying) || !*value ||
+            (!strcmp(names[k], "ranks") && !strcmp(value, "1")) ||
+            (!strcmp(names[k], "servers") && !strcmp(value, "0")))
             continue;
-        yk_html(out, "%s%s%s", *options[k].before == 'o' && *between ? " " : between, options[k].before,
-                text);
-        yk_text_put(out, after, strlen(after) - (*after && !strcmp(text, "1"))); /* 1 worker */
+        yk__option_phrase(lr ? "learning rate" : names[k], value, text, sizeof text);
+        yk_html(out, "%s%s%s", data && *between ? " " : between, data ? "on " : "", text);
         between = " \u00b7 ";
     }
 }
 
-static void tile(const char *name, yk_unit unit, double x, const char *small, yk_text *out)
+static void tile(const char *name, yk_unit unit, double x, const char *text, yk_text *out)
 {
     char s[YK_UNIT_SIZE];
     if (!isfinite(x))
         return;
     yk_unit_text(unit, x, s);
-    yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, s, small);
+    yk_text_print(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>", name, s, text);
+}
+
+/* A number for the small text of a tile; "": unknown. */
+static const char *small(char *out /* [96] */, const char *format, double x)
+{
+    *out = 0;
+    if (isfinite(x))
+        snprintf(out, 96, format, x);
+    return out;
 }
 
 static void tiles(const yk_facts *f, yk_text *out)
 {
-    char small[96], s[YK_UNIT_SIZE];
+    char text[96], s[YK_UNIT_SIZE];
+    const bool best_loss = isfinite(f->best_loss), best_auc = isfinite(f->best_auc);
     yk_text_add(out, "<dl class=\"tiles\">");
-    *small = 0;
-    if (isfinite(f->majority))
-        snprintf(small, sizeof small, "majority class %.3g %%", 100.0 * f->majority);
-    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy, small, out);
-    snprintf(small, sizeof small, "0.5 is chance");
-    if (isfinite(f->best_auc))
-        snprintf(small, sizeof small, "best possible %.4f", f->best_auc);
-    tile("Test AUC", YK_UNIT_PLAIN, f->test_auc, small, out);
-    *small = 0;
-    if (isfinite(f->train_loss))
-        snprintf(small, sizeof small, "training %.4f", f->train_loss);
-    if (isfinite(f->best_loss))
-        snprintf(small, sizeof small, "best possible %.4f", f->best_loss);
+    tile("Test accuracy", YK_UNIT_PERCENT_EXACT, f->test_accuracy,
+         small(text, "majority class %.3g %%", 100.0 * f->majority), out);
+    tile("Test AUC", YK_UNIT_PLAIN, f->test_auc,
+         best_auc ? small(text, "best possible %.4f", f->best_auc) : "0.5 is chance", out);
     if (isfinite(f->test_loss))
-        tile("Test loss", YK_UNIT_PLAIN, f->test_loss, small, out);
+        tile("Test loss", YK_UNIT_PLAIN, f->test_loss,
+             best_loss ? small(text, "best possible %.4f", f->best_loss)
+                       : small(text, "training %.4f", f->train_loss),
+             out);
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
     yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
-    snprintf(small, sizeof small, "%s steps, %.3g epochs", s, f->epochs);
-    tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? small : "", out);
+    snprintf(text, sizeof text, "%s steps, %.3g epochs", s, f->epochs);
+    tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? text : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
-    snprintf(small, sizeof small, "%s steps/s", s);
-    tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, small, out);
-    *small = 0;
-    if (isfinite(f->cores))
-        snprintf(small, sizeof small, "mean, of %.4g core%s", f->cores, f->cores == 1.0 ? "" : "s");
-    tile("CPU", YK_UNIT_CORES, f->cpu, small, out);
+    snprintf(text, sizeof text, "%s steps/s", s);
+    tile("Examples/s", YK_UNIT_COUNT, f->examples_per_second, text, out);
+    tile("CPU", YK_UNIT_CORES, f->cpu,
+         small(text, f->cores == 1.0 ? "mean, of %.4g core" : "mean, of %.4g cores", f->cores), out);
     tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
     if (f->ranks > 1.0 || f->network > 0.0)
         tile("Network", YK_UNIT_RATE, f->network, "mean, sent and received", out);
@@ -204,20 +189,21 @@ static void warnings(const yk_page *p, yk_text *out)
         return;
     }
     yk_text_add(out, "<section class=\"warnings\" id=\"warnings\"><h2>Warnings</h2><div class=\"list\">\n");
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < YK_WARNING_KINDS; i++) {
         const yk_warning_group *g = &w->group[i];
-        yk_text_print(out, "<div><h3>%s</h3><ul>", g->title);
-        for (size_t k = 0; k < g->items && (k < SHOWN || g->items == SHOWN + 1); k++)
+        const bool many = g->items > SHOWN + 1;
+        if (!g->items)
+            continue;
+        yk_text_print(out, "<div><h3>%s</h3><ul>", yk_warning_texts[i].title);
+        for (size_t k = 0; k < g->items; k++) {
+            if (many && k == SHOWN)
+                yk_text_print(out, "</ul><details><summary>and %zu more runs</summary><ul>",
+                              g->items - SHOWN);
             warning_item(p->compare, g->item[k].run, g->item[k].text, out);
-        yk_text_add(out, "</ul>");
-        if (g->items > SHOWN + 1) {
-            yk_text_print(out, "<details><summary>and %zu more runs</summary><ul>", g->items - SHOWN);
-            for (size_t k = SHOWN; k < g->items; k++)
-                warning_item(p->compare, g->item[k].run, g->item[k].text, out);
-            yk_text_add(out, "</ul></details>");
         }
-        if (*g->advice)
-            yk_text_print(out, "<p>%s</p>", g->advice);
+        yk_text_add(out, many ? "</ul></details>" : "</ul>");
+        if (*yk_warning_texts[i].advice)
+            yk_text_print(out, "<p>%s</p>", yk_warning_texts[i].advice);
         yk_text_add(out, "</div>\n");
     }
     yk_text_add(out, "</div></section>\n");
@@ -225,41 +211,26 @@ static void warnings(const yk_page *p, yk_text *out)
 
 /* ---- figures, by section ---- */
 
-static bool is_curve(const yk_page *p, const yk_figure *f, const char *unused)
+/* The id of the section that has a figure; "": the details of its run. */
+static const char *section_of(const yk_page *p, const yk_figure *f)
 {
-    (void)p, (void)unused;
-    return f->steps_or_time;
-}
-
-static bool is_by(const yk_page *p, const yk_figure *f, const char *x)
-{
-    (void)p;
-    return f->x_title && !strcmp(f->x_title, x);
-}
-
-/* A single run has its own phases here too. */
-static bool is_time(const yk_page *p, const yk_figure *f, const char *unused)
-{
-    (void)unused;
-    return f->kind != YK_LINES && (f->run < 0 || p->compare->n == 1);
-}
-
-static bool is_used(const yk_page *p, const yk_figure *f, const char *unused)
-{
-    (void)p, (void)unused;
-    return f->kind == YK_LINES && f->run < 0 && !f->steps_or_time && !f->x_title;
+    if (f->steps_or_time)
+        return "curves";
+    if (f->x_title)
+        return f->x_title; /* the table that has this column */
+    if (f->kind == YK_LINES)
+        return f->run < 0 ? "used" : "";
+    return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
 }
 
 /* Figures in a grid. The panels of a figure are small, below their common title. */
-static void show_figures(const yk_page *p,
-                         bool (*wanted)(const yk_page *p, const yk_figure *f, const char *x), const char *x,
-                         const char *class, yk_text *out)
+static void show_figures(const yk_page *p, const char *section, const char *class, yk_text *out)
 {
     const char *before = NULL; /* the title of the panels that are open; "": a grid of whole figures */
     for (size_t i = 0; i < p->figures->n; i++) {
         const yk_figure *f = &p->figures->figure[i];
         const char *title = *f->panel ? f->title : "";
-        if (!wanted(p, f, x))
+        if (strcmp(section_of(p, f), section))
             continue;
         if (!before || strcmp(before, title)) {
             yk_text_add(out, before ? "</div>\n" : "");
@@ -301,33 +272,32 @@ static void curves(const yk_page *p, yk_text *out)
         yk_text_print(out, "<label for=\"x%d\">%s</label>", a, names[a]);
     yk_text_add(out, "</div></div>");
     yk__page_legend(p->compare, out);
-    show_figures(p, is_curve, NULL, "figures choice", out);
+    show_figures(p, "curves", "figures choice", out);
     if (rings)
         yk_text_add(out, "<p class=\"note\">A ring marks the point after which a curve did not improve.</p>");
     yk_text_add(out, "</section>\n");
 }
 
 /* A table, and the figures that have one of its columns as x. */
-static void comparison(const yk_page *p, const yk_table *t, const char *x, yk_text *out)
+static void comparison(const yk_page *p, const yk_table *t, yk_text *out)
 {
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", t->id, t->title);
     yk__page_table(t, p->compare, out);
-    if (x)
-        show_figures(p, is_by, x, "figures", out);
+    show_figures(p, t->id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
 
-static void section(const yk_page *p, const char *id, const char *title, bool time, yk_text *out)
+static void section(const yk_page *p, const char *id, const char *title, bool legend, yk_text *out)
 {
     bool any = false;
     for (size_t i = 0; i < p->figures->n; i++)
-        any |= (time ? is_time : is_used)(p, &p->figures->figure[i], NULL);
+        any |= !strcmp(section_of(p, &p->figures->figure[i]), id);
     if (!any)
         return;
     yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, title);
-    if (!time)
+    if (legend)
         yk__page_legend(p->compare, out);
-    show_figures(p, time ? is_time : is_used, NULL, "figures", out);
+    show_figures(p, id, "figures", out);
     yk_text_add(out, "</section>\n");
 }
 
@@ -355,8 +325,12 @@ static void footer(const yk_page *p, yk_text *out)
 void yk_page_write(const yk_page *p, yk_text *out)
 {
     const yk_compare *c = p->compare;
-    char title[256];
-    yk_page_title(p, title);
+    char count[32];
+    snprintf(count, sizeof count, "%zu runs", c->n);
+    const char *title = p->title       ? p->title
+                        : c->n == 1    ? c->run[0].name
+                        : p->directory ? p->directory
+                                       : count;
     yk_text_add(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
     yk_html(out, "%s \u00b7 yoke</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n", title);
@@ -368,15 +342,14 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_text_add(out, "</p></div><button id=\"theme\" type=\"button\">Theme</button></header>\n<main>\n");
     verdict(p, out);
     warnings(p, out);
-    for (size_t i = 0; c->n > 1 && i < c->tables; i++)
-        if (!strcmp(c->table[i].id, "runs") || !strcmp(c->table[i].id, "resources"))
-            comparison(p, &c->table[i], NULL, out);
+    enum { ALL_RUNS = 2 }; /* the first tables: all runs and their resources */
+    for (size_t i = 0; c->n > 1 && i < ALL_RUNS; i++)
+        comparison(p, &c->table[i], out);
     curves(p, out);
-    for (size_t i = 0; i < c->tables; i++)
-        if (strcmp(c->table[i].id, "runs") && strcmp(c->table[i].id, "resources"))
-            comparison(p, &c->table[i], strcmp(c->table[i].id, "modes") ? c->table[i].id : NULL, out);
-    section(p, "time", "Where the time went", true, out);
-    section(p, "used", "Resources", false, out);
+    for (size_t i = ALL_RUNS; i < c->tables; i++)
+        comparison(p, &c->table[i], out);
+    section(p, "time", "Where the time went", false, out);
+    section(p, "used", "Resources", true, out);
     if (c->n > 1)
         yk_text_add(out, "<section id=\"each\"><h2>Run details</h2>\n");
     for (size_t i = 0; i < c->n; i++)

@@ -37,9 +37,6 @@ typedef struct {
 
 void yk_page_write(const yk_page *p, yk_text *out);
 
-/* The title of the page. */
-void yk_page_title(const yk_page *p, char *out /* [256] */);
-
 /* Internal: parts of the page. */
 void yk__page_table(const yk_table *t, const yk_compare *c, yk_text *out);
 void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out);

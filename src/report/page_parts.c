@@ -121,23 +121,21 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 
 void yk__page_figure(const yk_figure *f, const char *caption, const yk_compare *c, yk_text *out)
 {
-    yk_x axes[YK_X_COUNT];
-    int n = yk_figure_axes(f, axes);
     yk_html(out,
             "<figure id=\"figure-%s\"><figcaption><h3>%s</h3><button class=\"csv\" type=\"button\" "
             "data-f=\"%s\">CSV</button>",
             f->id, caption, f->id);
     own_legend(f, c, out);
     yk_text_add(out, "</figcaption>");
-    for (int a = 0; a < n; a++)
-        yk_figure_draw(f, axes[a], YK_DRAW_PAGE, out);
+    for (int x = 0; x < yk_figure_drawings(f); x++)
+        yk_figure_draw(f, (yk_x)x, YK_DRAW_PAGE, out);
     yk_text_add(out, "</figure>\n");
 }
 
 /* The x of all points on an axis, or with axis -1 their y. */
 static void put_numbers(yk_json *j, const char *name, const yk_series *s, int axis, int digits)
 {
-    if (axis >= 0 && !(s->axes >> axis & 1)) {
+    if (axis >= s->axes) {
         yk_json_null(j, name);
         return;
     }

@@ -24,7 +24,7 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
     const json_t *e;
     size_t i, n = 0;
     if (f->failed) {
-        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", isfinite(f->steps) ? f->steps : 0.0);
+        yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", yk_known_or(f->steps, 0.0));
         paragraph(" class=\"text\"", f->error ? f->error : "unknown reason", out);
     }
     if (f->bottleneck) {
@@ -39,14 +39,14 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
         paragraph(" class=\"text\"", f->verdict, out);
     if (f->advice && !(f->verdict && strstr(f->verdict, f->advice)))
         paragraph("", f->advice, out);
-    json_array_foreach(yk_summary_at(r->summary, "bottleneck.estimates"), i, e)
+    json_array_foreach(yk_value_at(r->summary, "bottleneck.estimates"), i, e)
     {
-        const char *change = json_string_value(json_object_get(e, "change"));
-        const json_t *times = json_object_get(e, "speedup");
-        if (!change || !json_is_number(times))
+        const char *change = yk_string_at(e, "change");
+        const double speedup = yk_number_at(e, "speedup");
+        if (!change || !isfinite(speedup))
             continue;
         yk_text_add(out, n++ ? "" : "<ul class=\"estimates\">");
-        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, json_number_value(times));
+        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, speedup);
     }
     yk_text_add(out, n ? "</ul>\n" : "\n");
 }
@@ -97,9 +97,9 @@ static bool is_default(const char *name, const char *value)
         return false;
     yk_config_init(&given);
     yk_config_init(&defaults);
-    const size_t size = o->kind == YK_OPT_FLAG ? sizeof(bool) : sizeof(double);
-    const bool same = !yk_config_set(&given, name, value) &&
-                      !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, size);
+    const bool same =
+        !yk_config_set(&given, name, value) &&
+        !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, yk_option_size(o));
     yk_config_fini(&given);
     yk_config_fini(&defaults);
     return same;
@@ -137,15 +137,13 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 static void configuration(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
-    const char *varying[49];
     if (!r->options)
         return;
-    yk_compare_varying(p->compare, varying, 48);
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, &p->compare->facts[i], out);
     yk_text_add(out, "</div><div><h3>Options</h3><dl class=\"options\">");
     for (size_t o = 0; o < r->options; o++) {
-        const bool differs = yk_is_listed(r->option[o].name, varying);
+        const bool differs = yk_is_listed(r->option[o].name, p->compare->varying);
         char value[1024];
         shorten(r->option[o].value, value, sizeof value);
         yk_html(out, differs ? "<dt>%s</dt><dd class=\"differs\">%s</dd>" : "<dt>%s</dt><dd>%s</dd>",
@@ -156,31 +154,27 @@ static void configuration(const yk_page *p, size_t i, yk_text *out)
 
 static void passes(const yk_run *r, yk_text *out)
 {
-    double forward = yk_summary_number(r, "passes.forward"),
-           backward = yk_summary_number(r, "passes.backward");
+    double forward = yk_number_at(r->summary, "passes.forward"),
+           backward = yk_number_at(r->summary, "passes.backward");
     if (forward + backward > 0.0)
         yk_text_print(out, "<p class=\"note\">Computing: %.0f %% forward pass, %.0f %% backward pass.</p>",
                       100.0 * forward / (forward + backward), 100.0 * backward / (forward + backward));
 }
 
-/* Prints the table if it has at least `min` rows, and frees it. */
+/* A single worker or process has the numbers of the run. */
 static void show(yk_run_table which, const yk_compare *c, size_t i, yk_text *out)
 {
-    static const struct {
-        const char *title;
-        size_t min;
-    } known[YK_RUN_TABLES] = {
-        {"Workers", 2}, {"Processes", 2}, {"Network traffic by purpose", 1}, {"Alerts", 1}};
+    const size_t min = which == YK_RUN_WORKERS || which == YK_RUN_PROCESSES ? 2 : 1;
     yk_table t;
     char id[48];
-    yk_run_table_make(c, i, which, &t);
+    yk_run_table_make(c, (int)i, which, &t);
     snprintf(id, sizeof id, "%s-%zu", t.id, i + 1);
     t.id = id;
     yk_table_drop_empty_columns(&t);
     if (t.status && !out->status)
         out->status = t.status;
-    if (t.rows >= known[which].min && !t.status) {
-        yk_text_print(out, "<div><h3>%s</h3>", known[which].title);
+    if (t.rows >= min && !t.status) {
+        yk_text_print(out, "<div><h3>%s</h3>", t.title);
         yk__page_table(&t, c, out);
         yk_text_add(out, "</div>");
     }

@@ -29,17 +29,7 @@ static const char file_style[] =
     ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
     "6b4fa0}";
 
-static const char *const axis_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
-
-int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT])
-{
-    int n = 0;
-    axes_out[0] = YK_X_STEP;
-    for (yk_x a = YK_X_STEP; a < YK_X_COUNT; a++)
-        if (f->steps_or_time && f->n && f->series[0].axes >> a & 1)
-            axes_out[n++] = a;
-    return n ? n : 1;
-}
+const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
 void yk_series_class(const yk_series *s, char *out)
 {
@@ -135,11 +125,6 @@ void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw 
     draw_legend(f, height, out);
 }
 
-void yk__draw_close(yk_draw how, yk_text *out)
-{
-    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
-}
-
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 {
     char s[YK_UNIT_SIZE];
@@ -157,33 +142,17 @@ void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
 
 /* ---- lines ---- */
 
-static void range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out)
-{
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < f->n; i++) {
-        const yk_series *s = &f->series[i];
-        for (size_t k = 0; (axis < 0 || s->axes >> axis & 1) && k < s->n; k++) {
-            double v = axis < 0 ? s->point[k].y : s->point[k].x[axis];
-            double margin = spread && s->point[k].spread > 0.0 ? s->point[k].spread : 0.0;
-            low = v - margin < low ? v - margin : low;
-            high = v + margin > high ? v + margin : high;
-        }
-    }
-    *low_out = low;
-    *high_out = high;
-}
-
 yk_axis yk_figure_y_axis(const yk_figure *f)
 {
     double low, high;
-    range(f, -1, false, &low, &high);
+    yk__figure_range(f, -1, false, &low, &high);
     low = fmin(low, f->low); /* ignores NaN */
     high = fmax(high, f->high);
     /* a loss that falls by more would look like a corner */
     if (f->y_unit == YK_UNIT_PLAIN && !f->from_zero && low > 0.0 && high > 30.0 * low)
         return yk_axis_log(f->y_unit, low, high);
     double below, above;
-    range(f, -1, true, &below, &above);
+    yk__figure_range(f, -1, true, &below, &above);
     low = f->from_zero                         ? 0.0
           : f->y_unit == YK_UNIT_PERCENT_EXACT ? fmax(0.0, fmin(low, below))
                                                : fmin(low, below);
@@ -230,7 +199,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
     static const yk_unit units[YK_X_COUNT] = {YK_UNIT_INTEGER, YK_UNIT_SHORT, YK_UNIT_INTEGER,
                                               YK_UNIT_SECONDS};
     double low, high;
-    range(f, axis, false, &low, &high);
+    yk__figure_range(f, axis, false, &low, &high);
     if (f->x_log) {
         yk_axis x = yk_axis_log(f->x_unit, low / 1.12, high * 1.12);
         at_points(f, &x);
@@ -246,7 +215,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
 
 static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char *out)
 {
-    const char *name = f->x_title ? f->x_title : f->steps_or_time ? axis_names[axis] : "seconds";
+    const char *name = f->x_title ? f->x_title : f->steps_or_time ? yk_x_names[axis] : "seconds";
     if (f->steps_or_time && (axis == YK_X_STEP || axis == YK_X_EXAMPLES) && *x->word)
         snprintf(out, 64, "%s of %s", x->word, axis == YK_X_STEP ? "steps" : "examples");
     else if (!strcmp(name, "seconds") && *x->word)
@@ -313,10 +282,12 @@ static int position(double at, double origin, double size)
     return (int)lround((origin + size * at) * 10.0);
 }
 
-static void locate(const frame *p, const yk_point *at, int *x_out, int *y_out)
+/* A point, moved up by `times` its spread. */
+static void locate(const frame *p, const yk_point *at, double times, int *x_out, int *y_out)
 {
+    const double y = at->y + (at->spread > 0.0 ? times * at->spread : 0.0);
     *x_out = position(yk_axis_at(&p->x, at->x[p->axis]), p->box.left, p->box.width);
-    *y_out = position(1.0 - yk_axis_at(&p->y, at->y), p->box.top, p->box.height);
+    *y_out = position(1.0 - yk_axis_at(&p->y, y), p->box.top, p->box.height);
 }
 
 static void draw_path(const frame *p, const yk_series *s, yk_text *out)
@@ -325,7 +296,7 @@ static void draw_path(const frame *p, const yk_series *s, yk_text *out)
     int x, y, last_x = 0, last_y = 0;
     for (size_t i = 0; i < s->n; i++) {
         int n = 0;
-        locate(p, &s->point[i], &x, &y);
+        locate(p, &s->point[i], 0.0, &x, &y);
         step[n++] = i ? 'l' : 'M';
         n += tenths(x - last_x, true, step + n);
         n += tenths(y - last_y, false, step + n);
@@ -335,14 +306,6 @@ static void draw_path(const frame *p, const yk_series *s, yk_text *out)
     }
     if (s->n == 1)
         yk_text_add(out, "h0");
-}
-
-/* A point, moved up by `times` its spread. */
-static void locate_spread(const frame *p, const yk_point *at, double times, int *x_out, int *y_out)
-{
-    yk_point moved = *at;
-    moved.y += at->spread > 0.0 ? times * at->spread : 0.0;
-    locate(p, &moved, x_out, y_out);
 }
 
 /* The standard deviation over seeds: a band around the line, or a bar at each point. */
@@ -358,15 +321,15 @@ static void draw_spread(const frame *p, const yk_series *s, const char *class, y
         yk_text_print(out, "<path class=\"whisker %.2s\" d=\"", class);
         for (size_t i = 0; i < s->n; i++)
             if (s->point[i].spread > 0.0) {
-                locate_spread(p, &s->point[i], 1.0, &x, &y);
-                locate_spread(p, &s->point[i], -1.0, &x, &low);
+                locate(p, &s->point[i], 1.0, &x, &y);
+                locate(p, &s->point[i], -1.0, &x, &low);
                 yk_text_print(out, "M%.1f %.1fh6m-3 0V%.1fm-3 0h6", x / 10.0 - 3.0, y / 10.0, low / 10.0);
             }
     } else {
         yk_text_print(out, "<path class=\"spread f%.1s\" d=\"", class + 1);
         for (size_t i = 0; i < 2 * s->n; i++) {
             const bool back = i >= s->n;
-            locate_spread(p, &s->point[back ? 2 * s->n - 1 - i : i], back ? -1.0 : 1.0, &x, &y);
+            locate(p, &s->point[back ? 2 * s->n - 1 - i : i], back ? -1.0 : 1.0, &x, &y);
             yk_text_print(out, "%c%.1f %.1f", i ? 'L' : 'M', x / 10.0, y / 10.0);
         }
         yk_text_add(out, "Z");
@@ -379,8 +342,8 @@ static bool same_line(const frame *p, const yk_series *a, const yk_series *b)
 {
     int ax, ay, bx, by;
     for (size_t i = 0; a->n == b->n && i < a->n; i++) {
-        locate(p, &a->point[i], &ax, &ay);
-        locate(p, &b->point[i], &bx, &by);
+        locate(p, &a->point[i], 0.0, &ax, &ay);
+        locate(p, &b->point[i], 0.0, &bx, &by);
         if (abs(ax - bx) > 5 || abs(ay - by) > 5)
             return false;
     }
@@ -405,15 +368,17 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     if (s->dots)
         yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
     for (size_t k = 0; s->dots && k < s->n; k++) {
-        locate(p, &s->point[k], &x, &y);
+        locate(p, &s->point[k], 0.0, &x, &y);
         yk_text_print(out, "M%.1f %.1fh0", x / 10.0, y / 10.0);
     }
     yk_text_add(out, s->dots ? "\"/>" : "");
     if (s->marked) {
-        locate(p, &s->mark, &x, &y);
+        locate(p, &s->mark, 0.0, &x, &y);
         class[2] = 0; /* the color only */
-        yk_html(out, "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"><title>%s</title></circle>",
-                class, x / 10.0, y / 10.0, s->mark_text);
+        yk_text_print(out,
+                      "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">"
+                      "<title>no improvement after epoch %.4g</title></circle>",
+                      class, x / 10.0, y / 10.0, s->mark.x[YK_X_EPOCH]);
     }
     yk_text_add(out, "</g>");
 }
@@ -421,7 +386,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
 static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *out)
 {
     const int axis = f->steps_or_time ? (int)x_wanted : 0;
-    const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), YK__BOX};
+    const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), yk__whole};
     const yk_axis x = p.x, y = p.y;
     const yk__box b = p.box;
     char data[320], words[64];
@@ -449,7 +414,6 @@ static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *
     }
     for (size_t i = 0; i < f->n; i++)
         draw_series(&p, f, i, out);
-    yk__draw_close(how, out);
 }
 
 void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
@@ -460,4 +424,5 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
         yk__draw_bars(f, how, out);
     else
         yk__draw_histogram(f, how, out);
+    yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");
 }

@@ -27,11 +27,15 @@
 
 typedef enum { YK_DRAW_PAGE, YK_DRAW_FILE } yk_draw;
 
-/* `x` is used if the figure has a choice of axes (f->steps_or_time). */
-void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
+extern const char *const yk_x_names[YK_X_COUNT]; /* "step" */
 
-/* The axes by which the figure can be drawn. Returns how many; at least 1. */
-int yk_figure_axes(const yk_figure *f, yk_x axes_out[YK_X_COUNT]);
+/* A figure has YK_X_COUNT drawings if the reader chooses x (f->steps_or_time), else one: x is 0. */
+static inline int yk_figure_drawings(const yk_figure *f)
+{
+    return f->steps_or_time ? YK_X_COUNT : 1;
+}
+
+void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out);
 
 /* The CSS classes of a line: color and dash. */
 void yk_series_class(const yk_series *s, char *out /* [16] */);
@@ -45,13 +49,10 @@ typedef struct {
     double left, top, width, height;
 } yk__box;
 
-#define YK__BOX                                                                                              \
-    {                                                                                                        \
-        YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT, YK__HEIGHT - YK__TOP - YK__BOTTOM               \
-    }
+static const yk__box yk__whole = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
+                                  YK__HEIGHT - YK__TOP - YK__BOTTOM};
 
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
-void yk__draw_close(yk_draw how, yk_text *out);
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out);
 void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out);
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out);

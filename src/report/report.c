@@ -11,82 +11,68 @@
 #include <string.h>
 #include <unistd.h>
 
-static yk_status write_all(const yk_report *r, const yk_compare *c, yk_figures *fs, const char *path,
-                           yk_report_result *out)
+static yk_status write_page(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
+                            const yk_figures *fs, size_t *bytes_out)
 {
-    yk_warnings warnings;
-    yk_status st = yk_warnings_make(c, &warnings);
-    if (st)
-        return st;
-    out->figures = fs->n;
-    out->warnings = warnings.n;
-    if (r->csv)
-        st = yk_export_csv(fs, c, r->csv); /* before thinning: all points */
-    yk_figures_thin(fs, YK_REPORT_BYTES);
-    if (!st && r->svg)
-        st = yk_export_svg(fs, r->svg);
-    if (!st) {
-        yk_text page = {0};
-        char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
-             *slash = directory ? strrchr(directory, '/') : NULL;
-        yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, &warnings, fs}, &page);
-        free(directory);
-        st = r->out ? yk_text_save(&page, NULL, path) : yk_text_save(&page, r->paths[0], "report.html");
-        out->bytes = page.n;
-        yk_text_fini(&page);
-    }
-    if (!st && r->png) /* last: it needs another program, which may fail */
-        st = yk_export_png(fs, r->png);
-    yk_warnings_fini(&warnings);
+    yk_text page = {0};
+    char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
+         *slash = directory ? strrchr(directory, '/') : NULL;
+    yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, &page);
+    free(directory);
+    *bytes_out = page.n;
+    const yk_status st =
+        r->out ? yk_text_save(&page, NULL, r->out) : yk_text_save(&page, r->paths[0], "report.html");
+    yk_text_fini(&page);
     return st;
 }
 
-static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, const char *path,
-                           yk_report_result *out)
+static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_report_result *out)
 {
-    yk_facts *facts = calloc(n, sizeof *facts);
-    if (!facts)
-        return yk_fail_memory(n * sizeof *facts, "the report");
-    for (size_t i = 0; i < n; i++)
-        yk_facts_of(&runs[i], &facts[i]);
+    yk_warnings warnings = {0};
+    yk_figures fs = {0};
     yk_compare c;
-    yk_figures fs;
-    yk_status st = yk_compare_make(runs, facts, n, &c);
-    if (!st) {
+    yk_status st = yk_compare_make(runs, n, &c);
+    if (!st)
+        st = yk_warnings_make(&c, &warnings);
+    if (!st)
         st = yk_figures_make(&c, &fs);
-        if (!st) {
-            st = write_all(r, &c, &fs, path, out);
-            yk_figures_fini(&fs);
-        }
-        yk_compare_fini(&c);
-    }
-    free(facts);
+    if (!st && r->csv)
+        st = yk_export_csv(&fs, &c, r->csv); /* before thinning: all points */
+    yk_figures_thin(&fs, YK_REPORT_BYTES);
+    if (!st && r->svg)
+        st = yk_export_svg(&fs, r->svg);
+    if (!st)
+        st = write_page(r, &c, &warnings, &fs, &out->bytes);
+    if (!st && r->png) /* last: it needs another program, which may fail */
+        st = yk_export_png(&fs, r->png);
+    out->figures = fs.n;
+    out->warnings = warnings.n;
+    yk_figures_fini(&fs);
+    yk_warnings_fini(&warnings);
+    yk_compare_fini(&c);
     return st;
 }
 
 /* Reading takes most of the time of a large report: several threads read runs. */
 typedef struct {
-    const yk_run_list *list;
-    yk_run *runs;
+    yk_run_list list;
     int threads;
 } loading;
 
 static yk_status load_some(void *context, int me)
 {
     loading *l = context;
-    for (size_t i = (size_t)me; i < l->list->n; i += (size_t)l->threads) {
-        yk_status st = yk_run_load(l->list->run[i].path, l->list->run[i].name, &l->runs[i]);
-        if (st)
-            return st;
-    }
-    return YK_OK;
+    yk_status st = YK_OK;
+    for (size_t i = (size_t)me; !st && i < l->list.n; i += (size_t)l->threads)
+        st = yk_run_load(&l->list.run[i]);
+    return st;
 }
 
 static yk_status load_all(loading *l)
 {
     yk_team *team;
     l->threads = yk_cores() < 8 ? yk_cores() : 8;
-    l->threads = (size_t)l->threads < l->list->n ? l->threads : (int)l->list->n;
+    l->threads = (size_t)l->threads < l->list.n ? l->threads : (int)l->list.n;
     yk_status st = yk_team_create(l->threads, &team);
     if (st)
         return st;
@@ -140,31 +126,18 @@ static yk_status check_out(const char *out)
 
 yk_status yk_report_make(const yk_report *r, yk_report_result *out)
 {
-    yk_run_list list;
+    loading l;
     *out = (yk_report_result){0};
     yk_status st = r->out ? check_out(r->out) : YK_OK;
-    if (st || (st = yk_runs_find(r->paths, r->n, &list)))
+    if (st || (st = yk_runs_find(r->paths, r->n, &l.list)))
         return st;
-    char *path = NULL;
-    if (r->out ? !(path = strdup(r->out)) : asprintf(&path, "%s/report.html", r->paths[0]) < 0) {
-        path = NULL;
+    st = load_all(&l);
+    if (!st)
+        st = report_on(r, l.list.run, l.list.n, out);
+    out->runs = l.list.n;
+    yk_run_list_fini(&l.list);
+    if (!st &&
+        (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/report.html", r->paths[0]) < 0))
         st = yk_fail_memory(64, "a path");
-    }
-    loading l = {.list = &list, .runs = calloc(list.n, sizeof *l.runs)};
-    if (!st && !l.runs)
-        st = yk_fail_memory(list.n * sizeof *l.runs, "the runs");
-    if (!st)
-        st = load_all(&l);
-    if (!st)
-        st = report_on(r, l.runs, list.n, path, out);
-    for (size_t i = 0; l.runs && i < list.n; i++)
-        yk_run_fini(&l.runs[i]);
-    free(l.runs);
-    out->runs = list.n;
-    yk_run_list_fini(&list);
-    if (st)
-        free(path);
-    else
-        out->out = path;
     return st;
 }

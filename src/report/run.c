@@ -6,6 +6,7 @@
 #include "format/ini.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,47 +72,30 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
 }
 
 /* The hosts are in a comment, since a file must not choose them (yk_config_save). */
-static yk_status read_hosts(yk_run *r, const char *path)
+static yk_status read_hosts(void *run, char *line, size_t size, bool whole)
 {
     static const char comment[] = "; on the command line: --";
-    char *line = NULL;
-    size_t cap = 0;
-    int fd;
-    yk_status st = yk_file_open_regular(path, MAX_CONFIG, &fd);
-    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
-    if (fd >= 0 && !f)
-        close(fd);
-    while (!st && f && getline(&line, &cap, f) >= 0) {
-        if (strncmp(line, comment, sizeof comment - 1))
-            continue;
-        char *name = line + sizeof comment - 1, *value = strchr(name, ' ');
-        if (!value)
-            continue;
-        *value++ = '\0';
-        value[strcspn(value, "\n")] = '\0';
-        if (!strcmp(name, "hosts") || !strcmp(name, "hostfile"))
-            st = add_option(r, name, value);
-    }
-    if (f)
-        fclose(f);
-    free(line);
-    return st;
+    char *name = line + strlen(comment), *value = size > strlen(comment) ? strchr(name, ' ') : NULL;
+    (void)whole;
+    if (!value || strncmp(line, comment, strlen(comment)))
+        return YK_OK;
+    *value++ = '\0';
+    return strcmp(name, "hosts") && strcmp(name, "hostfile") ? YK_OK : add_option(run, name, value);
 }
 
 static yk_status read_config(yk_run *r)
 {
-    char *path;
+    char path[PATH_MAX];
     yk_ini in;
-    if (asprintf(&path, "%s/config.ini", r->path) < 0)
-        return yk_fail_memory(64, "a path");
+    if (!yk__run_path(r->path, "config.ini", path))
+        return yk_fail_path(r->path, "cannot open", ENAMETOOLONG);
     yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT, &in);
     while (yk_ini_next(&in, &st))
         if (in.name)
             st = add_option(r, in.name, in.value);
     st = yk_ini_close(&in, st);
     if (!st)
-        st = read_hosts(r, path);
-    free(path);
+        st = yk__each_line(r->path, "config.ini", MAX_CONFIG, read_hosts, r);
     return st;
 }
 
@@ -120,11 +104,8 @@ static yk_status read_config(yk_run *r)
 /* Invalid JSON counts as missing: the run was killed while writing, or another program wrote the file. */
 static yk_status read_summary(yk_run *r)
 {
-    char *path;
-    if (asprintf(&path, "%s/summary.json", r->path) < 0)
-        return yk_fail_memory(64, "a path");
     int fd;
-    yk_status st = yk_file_open_regular(path, MAX_SUMMARY, &fd);
+    yk_status st = yk__open_in(r->path, "summary.json", MAX_SUMMARY, &fd);
     if (fd >= 0) {
         r->summary = json_loadfd(fd, 0, NULL);
         close(fd);
@@ -133,7 +114,6 @@ static yk_status read_summary(yk_run *r)
         json_decref(r->summary);
         r->summary = NULL;
     }
-    free(path);
     return st;
 }
 
@@ -174,21 +154,12 @@ static yk_status read_logs(yk_run *r)
     return st;
 }
 
-yk_status yk_run_load(const char *path, const char *name, yk_run *out)
+yk_status yk_run_load(yk_run *r)
 {
-    *out = (yk_run){.path = strdup(path), .name = strdup(name)};
-    yk_status st = YK_OK;
-    if (!out->path || !out->name)
-        st = yk_fail_memory(strlen(path) + strlen(name), "a run");
+    yk_status st = r->path && r->name ? read_config(r) : yk_fail_memory(64, "a run");
     if (!st)
-        st = read_config(out);
+        st = read_summary(r);
     if (!st)
-        st = read_summary(out);
-    if (!st)
-        st = yk__run_metrics(out);
-    if (!st)
-        st = read_logs(out);
-    if (st)
-        yk_run_fini(out);
-    return st;
+        st = yk__run_metrics(r);
+    return st ? st : read_logs(r);
 }

@@ -13,12 +13,11 @@
  * A run directory is untrusted: only regular files of bounded size are read (base/file.h).
  *
  * Example:
- *     yk_run r;
- *     yk_status st = yk_run_load("runs/sync", "sync", &r);      // fails if out of memory, or if a file is unreadable
+ *     yk_run r = {.path = strdup("runs/sync"), .name = strdup("sync")};
+ *     yk_status st = yk_run_load(&r);                           // fails if out of memory, or if a file is unreadable
  *     for (size_t i = 0; !st && i < r.eval.n; i++)
  *         printf("%g %g\n", r.eval.row[i].epoch, r.eval.row[i].test_accuracy);
- *     if (!st)
- *         yk_run_fini(&r);
+ *     yk_run_fini(&r);                                          // even after a failure
  *
  * The run owns everything. After loading, any number of threads may read it.
  */
@@ -30,6 +29,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define YK_RUN_ROWS    65536 /* divisible by 4 */
 #define YK_RUN_OPTIONS 256   /* lines of a config.ini */
@@ -54,8 +54,8 @@ extern const yk_stacked_phase yk_stacked[YK_PHASES];
 typedef struct {
     double seconds;
     double cpu_user, cpu_system, cpu_host;
-    double rss, rss_peak, host_memory;
-    double net_in, net_out, lo_in, lo_out;
+    double rss, rss_peak;
+    double net_in, net_out;
     double sent, received; /* bytes since the start, by the program itself */
     double sent_rate, received_rate;
     double disk_read, disk_written;
@@ -108,17 +108,15 @@ typedef struct {
     bool thinned;     /* a log was too long to keep every line */
 } yk_run;
 
-yk_status yk_run_load(const char *path, const char *name, yk_run *out);
+yk_status yk_run_load(yk_run *r); /* `path` and `name` are set, the rest is 0 */
 void yk_run_fini(yk_run *r);
 
 const char *yk_run_get(const yk_run *r, const char *option); /* the value in config.ini; NULL: not set */
 
-/* The run directories at the paths: a directory with metrics.jsonl is one; any other is searched recursively, in
+/* The run directories at the paths, not loaded: a directory with metrics.jsonl is one; any other is searched recursively, in
  * natural order (run-2 before run-10). Names are the shortest unique suffixes of the paths. */
 typedef struct {
-    struct {
-        char *path, *name;
-    } * run;
+    yk_run *run;
     size_t n, cap;
 } yk_run_list;
 
@@ -129,5 +127,16 @@ void yk_run_list_fini(yk_run_list *l);
 void yk__process_log_init(int rank, yk_process_log *out);
 yk_status yk__run_metrics(yk_run *r);
 yk_status yk__process_log_read(yk_run *r, yk_process_log *w);
+
+/* Internal: DIR/NAME; false: it is too long. */
+bool yk__run_path(const char *dir, const char *name, char *out /* [PATH_MAX] */);
+
+/* Internal: opens a file of an untrusted directory, with yk_file_open_regular(). */
+yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out);
+
+/* Internal: calls `take` for each line of such a file, without its end; `whole` is false for a last line without an end. No
+ * file: no lines. */
+typedef yk_status (*yk__take_line)(void *context, char *line, size_t size, bool whole);
+yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context);
 
 #endif

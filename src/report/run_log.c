@@ -5,11 +5,10 @@
 #include "base/mem.h"
 #include "report/line.h"
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* In the order of the structs: field i is their i-th double. */
@@ -26,11 +25,10 @@ static const char *const metric_names[] = {"step",
                                            "test_accuracy",
                                            "test_auc",
                                            "majority_accuracy"};
-static const char *const sample_names[] = {"seconds",      "cpu_user",  "cpu_system",      "cpu_host",
-                                           "rss",          "rss_peak",  "host_memory",     "net_in",
-                                           "net_out",      "lo_in",     "lo_out",          "sent",
-                                           "received",     "sent_rate", "received_rate",   "disk_read",
-                                           "disk_written", "switches",  "switches_forced", "steps"};
+static const char *const sample_names[] = {
+    "seconds",   "cpu_user",     "cpu_system", "cpu_host",        "rss",       "rss_peak",
+    "net_in",    "net_out",      "sent",       "received",        "sent_rate", "received_rate",
+    "disk_read", "disk_written", "switches",   "switches_forced", "steps"};
 enum {
     METRICS = sizeof metric_names / sizeof *metric_names,
     SAMPLES = sizeof sample_names / sizeof *sample_names,
@@ -44,42 +42,50 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
 
-/* Calls `take` for each line of a log; `whole` is false for a last line without an end. No file: no lines. The log of a
- * run that is still running may grow: lines that are added in the meantime are not read. */
-static yk_status each_line(const char *path,
-                           yk_status (*take)(void *context, const char *text, size_t size, bool whole),
-                           void *context)
+bool yk__run_path(const char *dir, const char *name, char *out)
+{
+    return snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX;
+}
+
+yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out)
+{
+    char path[PATH_MAX];
+    *fd_out = -1;
+    return yk__run_path(dir, name, path) ? yk_file_open_regular(path, max, fd_out)
+                                         : yk_fail_in(dir, name, "cannot open", ENAMETOOLONG);
+}
+
+yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context)
 {
     int fd;
-    struct stat s;
-    yk_status st = yk_file_open_regular(path, MAX_LOG, &fd);
-    if (fd < 0)
-        return st;
-    char *data = NULL;
-    size_t size = 0;
-    if (fstat(fd, &s))
-        st = yk_fail_path(path, "cannot read", errno);
-    else if (s.st_size > 0 &&
-             (data = mmap(NULL, size = (size_t)s.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
-        st = yk_fail_path(path, "cannot map into memory", errno);
-    close(fd);
-    for (size_t at = 0; !st && at < size;) {
-        const char *end = memchr(data + at, '\n', size - at);
-        const size_t n = end ? (size_t)(end - data) - at : size - at;
-        st = take(context, data + at, n, end != NULL);
-        at += n + 1;
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    yk_status st = yk__open_in(dir, name, max, &fd);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd >= 0 && !f) {
+        close(fd);
+        st = yk_fail_memory(BUFSIZ, "a file");
     }
-    if (data && data != MAP_FAILED)
-        munmap(data, size);
+    while (!st && f && (n = getline(&line, &cap, f)) > 0) {
+        const bool whole = line[n - 1] == '\n';
+        n -= whole;
+        line[n] = 0;
+        st = take(context, line, (size_t)n, whole);
+    }
+    if (!st && f && !feof(f))
+        st = yk_fail_in(dir, name, "cannot read", errno);
+    if (f)
+        fclose(f);
+    free(line);
     return st;
 }
 
 static bool is_blank(const char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (s[i] != ' ' && s[i] != '\t' && s[i] != '\r' && s[i])
-            return false;
-    return true;
+    while (n && memchr(" \t\r", s[n - 1], 4)) /* or 0 */
+        n--;
+    return n == 0;
 }
 
 /* ---- fields ---- */
@@ -158,7 +164,7 @@ typedef struct {
     int hint;
 } metric_reader;
 
-static yk_status read_metric(void *context, const char *text, size_t size, bool whole)
+static yk_status read_metric(void *context, char *text, size_t size, bool whole)
 {
     metric_reader *reader = context;
     yk_run *r = reader->run;
@@ -188,13 +194,8 @@ static yk_status read_metric(void *context, const char *text, size_t size, bool 
 
 yk_status yk__run_metrics(yk_run *r)
 {
-    char *path;
     metric_reader reader = {.run = r};
-    if (asprintf(&path, "%s/metrics.jsonl", r->path) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = each_line(path, read_metric, &reader);
-    free(path);
-    return st;
+    return yk__each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, &reader);
 }
 
 /* ---- resources.jsonl ---- */
@@ -242,11 +243,10 @@ static void read_interfaces(const yk_field *f, yk_process_log *w, yk_run_sample 
 /* Version 0.1.0 wrote only the bytes so far. A resumed run counts from 0 again. */
 static void set_rates(const yk_process_log *w, yk_run_sample *s)
 {
-    const yk_run_sample *before = &w->last;
-    const bool first = !isfinite(before->seconds);
-    const double seconds = s->seconds - (first ? 0.0 : before->seconds);
-    const double sent = s->sent - (first ? 0.0 : before->sent),
-                 received = s->received - (first ? 0.0 : before->received);
+    static const yk_run_sample begin;
+    const yk_run_sample *before = isfinite(w->last.seconds) ? &w->last : &begin;
+    const double seconds = s->seconds - before->seconds, sent = s->sent - before->sent,
+                 received = s->received - before->received;
     if (!isfinite(s->sent_rate) && seconds > 0.0 && sent >= 0.0)
         s->sent_rate = sent / seconds;
     if (!isfinite(s->received_rate) && seconds > 0.0 && received >= 0.0)
@@ -274,8 +274,7 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
         return YK_OK;
     set_rates(w, s);
     if (isfinite(s->cpu_user) || isfinite(s->cpu_system))
-        s->cpu =
-            (isfinite(s->cpu_user) ? s->cpu_user : 0.0) + (isfinite(s->cpu_system) ? s->cpu_system : 0.0);
+        s->cpu = yk_known_or(s->cpu_user, 0.0) + yk_known_or(s->cpu_system, 0.0);
     const double gap = s->seconds - w->last.seconds, weight = gap > 0.0 ? gap : 1.0;
     if (t->samples == 1)
         weigh(t, &w->last, weight);
@@ -286,15 +285,9 @@ static yk_status add_sample(sample_reader *t, yk_run_sample *s)
                    offsetof(yk_run_sample, cpu));
 }
 
-static double number(const json_t *o, const char *name)
-{
-    const json_t *x = json_object_get(o, name);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
-
 static void copy_text(const json_t *o, const char *name, char *out, size_t size)
 {
-    const char *s = json_string_value(json_object_get(o, name));
+    const char *s = yk_string_at(o, name);
     snprintf(out, size, "%s", s ? s : "");
 }
 
@@ -305,15 +298,16 @@ static void read_host(const json_t *line, yk_process_log *w)
     double link = 0.0;
     copy_text(line, "host", w->host, sizeof w->host);
     copy_text(line, "role", w->role, sizeof w->role);
-    w->cores = number(line, "cores");
-    w->memory = number(line, "memory_bytes");
+    w->cores = yk_number_at(line, "cores");
+    w->memory = yk_number_at(line, "memory_bytes");
     json_object_foreach(json_object_get(line, "nic"), name, rate) link += fmax(0.0, json_number_value(rate));
     w->link = link > 0.0 ? link : w->link;
 }
 
 static yk_status read_alert(const json_t *line, yk_process_log *w)
 {
-    yk_run_alert a = {"", number(line, "begin"), number(line, "seconds"), number(line, "level")};
+    yk_run_alert a = {"", yk_number_at(line, "begin"), yk_number_at(line, "seconds"),
+                      yk_number_at(line, "level")};
     copy_text(line, "what", a.what, sizeof a.what);
     if (w->alerts >= YK_RUN_ROWS)
         return YK_OK;
@@ -323,7 +317,7 @@ static yk_status read_alert(const json_t *line, yk_process_log *w)
     return YK_OK;
 }
 
-static yk_status read_resource(void *context, const char *text, size_t size, bool whole)
+static yk_status read_resource(void *context, char *text, size_t size, bool whole)
 {
     sample_reader *t = context;
     yk_line line;
@@ -347,7 +341,7 @@ static yk_status read_resource(void *context, const char *text, size_t size, boo
     /* other lines are few */
     yk_status st = YK_OK;
     json_t *o = more < 0 ? NULL : json_loadb(text, size, 0, NULL);
-    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const char *kind = yk_string_at(o, "kind");
     if (!o)
         t->run->bad_lines += whole && !is_blank(text, size);
     else if (kind && !strcmp(kind, "host"))
@@ -368,12 +362,10 @@ void yk__process_log_init(int rank, yk_process_log *out)
 
 yk_status yk__process_log_read(yk_run *r, yk_process_log *w)
 {
-    char *path;
     sample_reader t = {.run = r, .log = w};
-    if (asprintf(&path, "%s/worker-%d/resources.jsonl", r->path, w->rank) < 0)
-        return yk_fail_memory(64, "a path");
-    yk_status st = each_line(path, read_resource, &t);
-    free(path);
+    char name[48];
+    snprintf(name, sizeof name, "worker-%d/resources.jsonl", w->rank);
+    yk_status st = yk__each_line(r->path, name, MAX_LOG, read_resource, &t);
     if (t.samples == 1)
         weigh(&t, &w->last, 1.0);
     for (int i = 0; i < SAMPLE_DOUBLES; i++)

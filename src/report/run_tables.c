@@ -3,44 +3,47 @@
 #include <math.h>
 #include <stdio.h>
 
-static double field(const json_t *o, const char *name)
-{
-    const json_t *x = json_object_get(o, name);
-    return json_is_number(x) ? json_number_value(x) : NAN;
-}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
+/* A number of the summary, or else of the samples. */
 static double field_or(const json_t *o, const char *name, double otherwise)
 {
-    const double x = field(o, name);
-    return isfinite(x) ? x : otherwise;
+    return yk_known_or(yk_number_at(o, name), otherwise);
 }
+
+/* A table of all runs has their labels in its first column. */
+static void add_row(const yk_compare *c, size_t i, yk_table *t)
+{
+    yk_table_row(t, -1);
+    if (t->lead)
+        yk_table_text(t, c->label[i]);
+}
+
+static const yk_column process_columns[] = {
+    {"rank", NULL, YK_UNIT_INTEGER},
+    {"role", .words = true},
+    {"host", .words = true},
+    {"time", NULL, YK_UNIT_SECONDS},
+    {"steps", NULL, YK_UNIT_INTEGER},
+    {"examples", NULL, YK_UNIT_INTEGER},
+    {"accuracy", "on its share of the training data, before training on it", YK_UNIT_PERCENT_EXACT},
+    {"CPU", "mean number of busy cores", YK_UNIT_CORES},
+    {"CPU peak", NULL, YK_UNIT_CORES},
+    {"memory peak", NULL, YK_UNIT_BYTES},
+    {"disk read", NULL, YK_UNIT_BYTES},
+    {"disk written", NULL, YK_UNIT_BYTES},
+    {"sent", "bytes of messages", YK_UNIT_BYTES},
+    {"received", "bytes of messages", YK_UNIT_BYTES},
+    {"sent/s", "mean", YK_UNIT_RATE},
+    {"received/s", "mean", YK_UNIT_RATE},
+    {"switches/s", "context switches per second", YK_UNIT_COUNT},
+    {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
 
 static void processes(const yk_compare *c, size_t i, yk_table *t)
 {
-    static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_INTEGER},
-        {"role", .words = true},
-        {"host", .words = true},
-        {"time", NULL, YK_UNIT_SECONDS},
-        {"steps", NULL, YK_UNIT_INTEGER},
-        {"examples", NULL, YK_UNIT_INTEGER},
-        {"accuracy", "on its share of the training data, before training on it", YK_UNIT_PERCENT_EXACT},
-        {"CPU", "mean number of busy cores", YK_UNIT_CORES},
-        {"CPU peak", NULL, YK_UNIT_CORES},
-        {"memory peak", NULL, YK_UNIT_BYTES},
-        {"disk read", NULL, YK_UNIT_BYTES},
-        {"disk written", NULL, YK_UNIT_BYTES},
-        {"sent", "bytes of messages", YK_UNIT_BYTES},
-        {"received", "bytes of messages", YK_UNIT_BYTES},
-        {"sent/s", "mean", YK_UNIT_RATE},
-        {"received/s", "mean", YK_UNIT_RATE},
-        {"switches/s", "context switches per second", YK_UNIT_COUNT},
-        {"involuntary/s", "involuntary context switches per second", YK_UNIT_COUNT}};
     const yk_run *r = &c->run[i];
     yk_process_log unknown;
     yk__process_log_init(0, &unknown);
-    t->id = "processes";
-    YK_TABLE_COLUMNS(t, columns);
     for (size_t k = 0; k < yk_run_processes(r); k++) {
         const yk_run_process p = yk_run_process_at(r, k);
         const yk_process_log *w = p.log ? p.log : &unknown;
@@ -49,14 +52,14 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
         snprintf(role, sizeof role, "%.16s%s%s", p.role,
                  json_is_true(json_object_get(o, "joined")) ? ", joined" : "",
                  json_is_true(json_object_get(o, "lost")) ? ", lost" : "");
-        yk_table_row(t, -1);
+        add_row(c, i, t);
         yk_table_number(t, p.rank, NAN);
         yk_table_text(t, role);
         yk_table_text(t, p.host);
         YK_TABLE_NUMBERS(
             t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
-            field(o, "examples"), field(o, "train_accuracy"), field_or(o, "cpu_mean", w->mean.cpu),
-            field_or(o, "cpu_peak", w->peak.cpu),
+            yk_number_at(o, "examples"), yk_number_at(o, "train_accuracy"),
+            field_or(o, "cpu_mean", w->mean.cpu), field_or(o, "cpu_peak", w->peak.cpu),
             field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
             field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
             field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),
@@ -67,84 +70,100 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
 }
 
 /* In a synchronous run, a slow worker is the last one at the barriers. */
+static const yk_column worker_columns[] = {
+    {"rank", NULL, YK_UNIT_INTEGER},
+    {"worker", NULL, YK_UNIT_INTEGER},
+    {"steps", NULL, YK_UNIT_INTEGER},
+    {"examples", NULL, YK_UNIT_INTEGER},
+    {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
+    {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
+    {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}};
+
 static void workers(const yk_compare *c, size_t i, yk_table *t)
 {
-    static const yk_column columns[] = {
-        {"rank", NULL, YK_UNIT_INTEGER},
-        {"worker", NULL, YK_UNIT_INTEGER},
-        {"steps", NULL, YK_UNIT_INTEGER},
-        {"examples", NULL, YK_UNIT_INTEGER},
-        {"steps/s", "1 / mean time per step", YK_UNIT_COUNT},
-        {"\u03bcs per step", "mean and standard deviation", YK_UNIT_COUNT},
-        {"was last", "share of the barriers at which the other workers waited for it", YK_UNIT_PERCENT}};
-    const json_t *list = yk_summary_at(c->run[i].summary, "processes"), *process, *one;
+    const json_t *list = yk_value_at(c->run[i].summary, "processes"), *process, *one;
     const bool several = json_array_size(list) > 1;
+    const size_t before = t->rows;
     size_t k, w;
-    t->id = "workers";
-    YK_TABLE_COLUMNS(t, columns);
     json_array_foreach(list, k, process)
     {
         json_array_foreach(json_object_get(process, "workers"), w, one)
         {
             const bool old = !json_object_get(one, "barriers"); /* version 0.1.0 */
-            const double seconds = field(one, "step_seconds"),
-                         barriers = field(one, old ? "meetings" : "barriers");
-            if (t->rows == 256)
+            const double seconds = yk_number_at(one, "step_seconds"),
+                         barriers = yk_number_at(one, old ? "meetings" : "barriers");
+            if (t->rows - before == 256)
                 break;
-            yk_table_row(t, -1);
-            YK_TABLE_NUMBERS(t, several ? field(process, "rank") : NAN, field(one, "worker"),
-                             field(one, "steps"), field(one, "examples"),
+            add_row(c, i, t);
+            YK_TABLE_NUMBERS(t, several ? yk_number_at(process, "rank") : NAN, yk_number_at(one, "worker"),
+                             yk_number_at(one, "steps"), yk_number_at(one, "examples"),
                              seconds > 0.0 ? 1.0 / seconds : NAN);
-            yk_table_number(t, seconds * 1e6, field(one, "step_deviation") * 1e6);
-            yk_table_number(t, barriers > 0.0 ? field(one, "came_last") / barriers : NAN, NAN);
+            yk_table_number(t, seconds * 1e6, yk_number_at(one, "step_deviation") * 1e6);
+            yk_table_number(t, barriers > 0.0 ? yk_number_at(one, "came_last") / barriers : NAN, NAN);
         }
     }
 }
 
+static const yk_column traffic_columns[] = {{"purpose", .words = true},
+                                            {"sent", NULL, YK_UNIT_BYTES},
+                                            {"received", NULL, YK_UNIT_BYTES},
+                                            {"messages", NULL, YK_UNIT_INTEGER}};
+
 static void traffic(const yk_compare *c, size_t i, yk_table *t)
 {
-    static const yk_column columns[] = {{"purpose", .words = true},
-                                        {"sent", NULL, YK_UNIT_BYTES},
-                                        {"received", NULL, YK_UNIT_BYTES},
-                                        {"messages", NULL, YK_UNIT_INTEGER}};
     const char *name;
-    json_t *o, *all = (json_t *)yk_summary_at(c->run[i].summary, "traffic"); /* it is only read */
-    t->id = "traffic";
-    YK_TABLE_COLUMNS(t, columns);
+    json_t *o, *all = (json_t *)yk_value_at(c->run[i].summary, "traffic"); /* it is only read */
     json_object_foreach(all, name, o)
     {
-        if (!json_is_object(o) || !(field(o, "sent") + field(o, "received") > 0.0))
+        if (!json_is_object(o) || !(yk_number_at(o, "sent") + yk_number_at(o, "received") > 0.0))
             continue;
-        yk_table_row(t, -1);
+        add_row(c, i, t);
         yk_table_text(t, name);
-        YK_TABLE_NUMBERS(t, field(o, "sent"), field(o, "received"), field(o, "messages"));
+        YK_TABLE_NUMBERS(t, yk_number_at(o, "sent"), yk_number_at(o, "received"),
+                         yk_number_at(o, "messages"));
     }
 }
 
+static const yk_column alert_columns[] = {{"resource", .words = true},
+                                          {"rank", NULL, YK_UNIT_INTEGER},
+                                          {"start", NULL, YK_UNIT_SECONDS},
+                                          {"duration", NULL, YK_UNIT_SECONDS},
+                                          {"level", "share of the capacity", YK_UNIT_PERCENT}};
+
 static void alerts(const yk_compare *c, size_t i, yk_table *t)
 {
-    static const yk_column columns[] = {{"resource", .words = true},
-                                        {"rank", NULL, YK_UNIT_INTEGER},
-                                        {"start", NULL, YK_UNIT_SECONDS},
-                                        {"duration", NULL, YK_UNIT_SECONDS},
-                                        {"level", "share of the capacity", YK_UNIT_PERCENT}};
     const yk_run *r = &c->run[i];
-    t->id = "alerts";
-    t->note = "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.";
-    YK_TABLE_COLUMNS(t, columns);
+    const size_t before = t->rows;
     for (size_t w = 0; w < r->logs; w++)
-        for (size_t k = 0; k < r->log[w].alerts && t->rows < 40; k++) {
+        for (size_t k = 0; k < r->log[w].alerts && t->rows - before < 40; k++) {
             const yk_run_alert *a = &r->log[w].alert[k];
-            yk_table_row(t, -1);
+            add_row(c, i, t);
             yk_table_text(t, a->what);
             YK_TABLE_NUMBERS(t, r->log[w].rank, a->begin, a->seconds, a->level);
         }
 }
 
-void yk_run_table_make(const yk_compare *c, size_t i, yk_run_table which, yk_table *out)
+void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out)
 {
-    static void (*const make[YK_RUN_TABLES])(const yk_compare *c, size_t i,
-                                             yk_table *t) = {workers, processes, traffic, alerts};
-    *out = (yk_table){.id = ""};
-    make[which](c, i, out);
+    static const struct {
+        const char *id, *title, *note;
+        const yk_column *column;
+        size_t columns;
+        void (*add)(const yk_compare *c, size_t i, yk_table *t);
+    } kinds[YK_RUN_TABLES] = {
+        {"workers", "Workers", NULL, worker_columns, COUNT(worker_columns), workers},
+        {"processes", "Processes", NULL, process_columns, COUNT(process_columns), processes},
+        {"traffic", "Network traffic by purpose", NULL, traffic_columns, COUNT(traffic_columns), traffic},
+        {"alerts", "Alerts",
+         "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.", alert_columns,
+         COUNT(alert_columns), alerts}};
+    const bool all = run < 0;
+    *out = (yk_table){
+        .id = kinds[which].id, .title = kinds[which].title, .note = kinds[which].note, .lead = all};
+    if (all)
+        yk_table_column(out, &(yk_column){"run", .words = true});
+    for (size_t k = 0; k < kinds[which].columns; k++)
+        yk_table_column(out, &kinds[which].column[k]);
+    for (size_t i = all ? 0 : (size_t)run; i < (all ? c->n : (size_t)run + 1); i++)
+        kinds[which].add(c, i, out);
 }

@@ -4,6 +4,47 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The word after a number of each unit, and the factor to it. Bytes, rates and counts also have a prefix. */
+static const struct {
+    const char *word;
+    double factor;
+} units[] = {
+    [YK_UNIT_PLAIN] = {"", 1.0},
+    [YK_UNIT_SHORT] = {"", 1.0},
+    [YK_UNIT_COUNT] = {"", 1.0},
+    [YK_UNIT_INTEGER] = {"", 1.0},
+    [YK_UNIT_PERCENT_EXACT] = {"%", 100.0},
+    [YK_UNIT_PERCENT] = {"%", 100.0},
+    [YK_UNIT_SECONDS] = {"s", 1.0},
+    [YK_UNIT_BYTES] = {"B", 1.0},
+    [YK_UNIT_RATE] = {"B/s", 1.0},
+    [YK_UNIT_CORES] = {"", 1.0},
+    [YK_UNIT_TIMES] = {"\u00d7", 1.0},
+    [YK_UNIT_POINTS] = {"", 100.0},
+};
+
+static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+
+static bool has_prefix(yk_unit unit)
+{
+    return unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE;
+}
+
+/* The prefix with which x has at most three digits before the point. */
+static int prefix_of(double x)
+{
+    int k = 0;
+    for (x = fabs(x); x >= 999.5 && k < 4; k++)
+        x /= 1000.0;
+    return k;
+}
+
+/* " MB/s": prefix k and a word, after a blank; "": neither. */
+static void join_word(int k, const char *word, char *out /* [16] */)
+{
+    snprintf(out, 16, "%s%s%s", k || *word ? " " : "", prefixes[k], word);
+}
+
 /* Three significant digits without an exponent. */
 static void three_digits(double x, char *out, const char *word)
 {
@@ -12,17 +53,13 @@ static void three_digits(double x, char *out, const char *word)
     snprintf(out, YK_UNIT_SIZE, "%.*f%s", decimals, x, word);
 }
 
-static void scaled(double x, char *out, const char *const *words, const char *tail)
+/* A number of at most three digits, which is whole if x is; then `word`. */
+static void reduced(double x, int k, char *out, const char *word)
 {
-    int k = 0;
-    for (; fabs(x) >= 999.5 && words[k + 1]; k++)
-        x /= 1000.0;
-    char word[16];
-    snprintf(word, sizeof word, "%s%s", words[k], tail);
     if (k == 0 && x == floor(x))
         snprintf(out, YK_UNIT_SIZE, "%.0f%s", x, word);
     else
-        three_digits(x, out, word);
+        three_digits(x / pow(1e3, k), out, word);
 }
 
 static void with_commas(double x, char *out)
@@ -67,103 +104,51 @@ static void duration(double x, char *out)
 
 void yk_unit_text(yk_unit unit, double x, char *out)
 {
-    static const char *const si[] = {"", " k", " M", " G", " T", NULL}, *const bytes[] = {" B",  " kB", " MB",
-                                                                                          " GB", " TB", NULL};
+    char word[16];
     if (!isfinite(x)) {
         strcpy(out, "\u2013");
         return;
     }
-    switch (unit) {
-    case YK_UNIT_PLAIN:
+    if (unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE)
+        x = floor(x + 0.5);
+    const int k = has_prefix(unit) ? prefix_of(x) : 0;
+    join_word(k, units[unit].word, word);
+    if (has_prefix(unit))
+        reduced(x, k, out, word);
+    else if (unit == YK_UNIT_PLAIN)
         plain(x, out);
-        break;
-    case YK_UNIT_SHORT:
+    else if (unit == YK_UNIT_SHORT)
         snprintf(out, YK_UNIT_SIZE, "%.6g", x);
-        break;
-    case YK_UNIT_COUNT:
-        scaled(x, out, si, "");
-        break;
-    case YK_UNIT_INTEGER:
+    else if (unit == YK_UNIT_INTEGER)
         with_commas(x, out);
-        break;
-    case YK_UNIT_PERCENT_EXACT:
-        snprintf(out, YK_UNIT_SIZE, "%.2f %%", x * 100.0);
-        break;
-    case YK_UNIT_PERCENT:
-        snprintf(out, YK_UNIT_SIZE, "%.0f %%", x * 100.0);
-        break;
-    case YK_UNIT_SECONDS:
+    else if (unit == YK_UNIT_SECONDS)
         duration(x, out);
-        break;
-    case YK_UNIT_BYTES:
-        scaled(floor(x + 0.5), out, bytes, "");
-        break;
-    case YK_UNIT_RATE:
-        scaled(floor(x + 0.5), out, bytes, "/s");
-        break;
-    case YK_UNIT_CORES:
-        snprintf(out, YK_UNIT_SIZE, "%.2f", x);
-        break;
-    case YK_UNIT_TIMES:
-        three_digits(x, out, " \u00d7");
-        break;
-    case YK_UNIT_POINTS:
-        snprintf(out, YK_UNIT_SIZE, "%+.2f", x * 100.0);
-        break;
-    }
-}
-
-/* The factor and the word of the unit in which a mean is written. */
-static double unit_of(yk_unit unit, double mean, const char **word_out)
-{
-    static const char *const si[] = {"", " k", " M", " G", " T"},
-                             *const bytes[] = {" B", " kB", " MB", " GB", " TB"},
-                             *const rates[] = {" B/s", " kB/s", " MB/s", " GB/s", " TB/s"};
-    int k = 0;
-    *word_out = "";
-    switch (unit) {
-    case YK_UNIT_COUNT:
-    case YK_UNIT_INTEGER:
-    case YK_UNIT_BYTES:
-    case YK_UNIT_RATE:
-        for (double x = fabs(mean); x >= 999.5 && k < 4 && unit != YK_UNIT_INTEGER; x /= 1000.0)
-            k++;
-        *word_out = (unit == YK_UNIT_BYTES ? bytes : unit == YK_UNIT_RATE ? rates : si)[k];
-        return pow(1e3, -k);
-    case YK_UNIT_PERCENT_EXACT:
-    case YK_UNIT_PERCENT:
-        *word_out = " %";
-        return 100.0;
-    case YK_UNIT_POINTS:
-        return 100.0;
-    case YK_UNIT_SECONDS:
-        *word_out = mean < 0.0995 ? " ms" : " s";
-        return mean < 0.0995 ? 1e3 : 1.0;
-    case YK_UNIT_TIMES:
-        *word_out = " \u00d7";
-        return 1.0;
-    default:
-        return 1.0;
-    }
+    else if (unit == YK_UNIT_TIMES)
+        three_digits(x, out, word);
+    else
+        snprintf(out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s",
+                 unit == YK_UNIT_PERCENT ? 0 : 2, x * units[unit].factor, word);
 }
 
 void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char *spread_out)
 {
-    const char *word, *shown;
+    char word[16];
     yk_unit_text(unit, mean, mean_out);
     yk_unit_text(unit, spread, spread_out);
     if (!isfinite(mean) || !isfinite(spread) || (unit == YK_UNIT_SECONDS && mean >= 99.95))
         return;
-    const double factor = unit_of(unit, mean, &word), x = mean * factor, s = spread * factor;
+    const bool ms = unit == YK_UNIT_SECONDS && mean < 0.0995;
+    const int k = has_prefix(unit) ? prefix_of(mean) : 0;
+    const double factor = ms ? 1e3 : units[unit].factor * pow(1e3, -k), s = spread * factor;
+    join_word(k, ms ? "ms" : units[unit].word, word);
     const char *point = strchr(mean_out, '.');
     const int max = point ? (int)strspn(point + 1, "0123456789") : 0;
     int decimals = s > 0.0 ? 1 - (int)floor(log10(s)) : max; /* two digits of the deviation */
     decimals = decimals < 0 ? 0 : decimals > max ? max : decimals;
-    shown = unit == YK_UNIT_COUNT || unit == YK_UNIT_BYTES || unit == YK_UNIT_RATE ? word : "";
-    snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals, x, word);
-    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, shown);
-    if (unit == YK_UNIT_INTEGER)
-        with_commas(mean, mean_out);
+    if (unit != YK_UNIT_INTEGER)
+        snprintf(mean_out, YK_UNIT_SIZE, unit == YK_UNIT_POINTS ? "%+.*f%s" : "%.*f%s", decimals,
+                 mean * factor, word);
+    snprintf(spread_out, YK_UNIT_SIZE, "%.*f%s", decimals, s, has_prefix(unit) ? word : "");
     if (!strpbrk(spread_out, "123456789")) /* smaller than the last digit */
         *spread_out = 0;
 }
@@ -173,39 +158,24 @@ void yk_unit_pair(yk_unit unit, double mean, double spread, char *mean_out, char
 /* The unit of the ticks of an axis up to `high`, and the factor to it. */
 static double unit_of_axis(yk_unit unit, double high, const char **word_out)
 {
-    *word_out = "";
-    switch (unit) {
-    case YK_UNIT_PERCENT_EXACT:
-    case YK_UNIT_PERCENT:
-        *word_out = "%";
-        return 100.0;
-    case YK_UNIT_SECONDS:
+    static const char *const bytes[] = {"B", "kB", "MB", "GB", "TB"},
+                             *const rates[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"},
+                             *const counts[] = {"", "thousands", "millions", "billions"};
+    const bool count = unit == YK_UNIT_COUNT || unit == YK_UNIT_INTEGER;
+    *word_out = unit == YK_UNIT_CORES ? "cores" : units[unit].word;
+    if (unit == YK_UNIT_SECONDS) {
         *word_out = high < 0.5           ? "milliseconds"
                     : high <= 180.0      ? "seconds"
                     : high <= 3 * 3600.0 ? "minutes"
                                          : "hours";
         return high < 0.5 ? 1e3 : high <= 180.0 ? 1.0 : high <= 3 * 3600.0 ? 1.0 / 60.0 : 1.0 / 3600.0;
-    case YK_UNIT_BYTES:
-    case YK_UNIT_RATE: {
-        static const char *const words[][2] = {
-            {"B", "B/s"}, {"kB", "kB/s"}, {"MB", "MB/s"}, {"GB", "GB/s"}, {"TB", "TB/s"}};
-        int k = high >= 2e12 ? 4 : high >= 2e9 ? 3 : high >= 2e6 ? 2 : high >= 2e3 ? 1 : 0;
-        *word_out = words[k][unit == YK_UNIT_RATE];
-        return pow(1e3, -k);
     }
-    case YK_UNIT_COUNT:
-    case YK_UNIT_INTEGER:
-        *word_out = high >= 2e9 ? "billions" : high >= 2e6 ? "millions" : high >= 2e4 ? "thousands" : "";
-        return high >= 2e9 ? 1e-9 : high >= 2e6 ? 1e-6 : high >= 2e4 ? 1e-3 : 1.0;
-    case YK_UNIT_CORES:
-        *word_out = "cores";
-        return 1.0;
-    case YK_UNIT_TIMES:
-        *word_out = "\u00d7";
-        return 1.0;
-    default:
-        return 1.0;
-    }
+    if (!count && !has_prefix(unit))
+        return units[unit].factor;
+    int k = high >= 2e9 ? 3 : high >= 2e6 ? 2 : high >= (count ? 2e4 : 2e3) ? 1 : 0;
+    k = !count && high >= 2e12 ? 4 : k;
+    *word_out = (count ? counts : unit == YK_UNIT_RATE ? rates : bytes)[k];
+    return pow(1e3, -k);
 }
 
 /* The smallest 1, 2 or 5 times a power of ten that is at least x. */
@@ -229,8 +199,8 @@ yk_axis yk_axis_make(yk_unit unit, double low, double high, int want, bool snug)
     a.factor = unit_of_axis(unit, fabs(high) > fabs(low) ? fabs(high) : fabs(low), &a.word);
     double l = low * a.factor, h = high * a.factor;
     double step = round_step((h - l) / (want > 1 ? want : 2));
-    if ((unit == YK_UNIT_INTEGER || unit == YK_UNIT_COUNT) && a.factor == 1.0 && step < 1.0)
-        step = unit == YK_UNIT_INTEGER ? 1.0 : step;
+    if (unit == YK_UNIT_INTEGER && a.factor == 1.0)
+        step = fmax(step, 1.0);
     double first = ceil(l / step - 1e-9), last = floor(h / step + 1e-9);
     if (!snug) {
         first = floor(l / step + 1e-9);
@@ -258,9 +228,11 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
     double base = log2(a.high / a.low) <= 13.0 && unit == YK_UNIT_INTEGER ? 2.0 : 10.0;
     if (base == 10.0 && unit == YK_UNIT_PERCENT_EXACT)
         a.factor = 100.0, a.word = "%";
-    double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9);
+    double from = floor(log(a.low) / log(base) + 1e-9), to = ceil(log(a.high) / log(base) - 1e-9),
+           every = 1.0;
+    static const double part[] = {1.0, 2.0, 5.0, 10.0};
+    int parts = 1;
     if (base == 10.0) { /* extended to 1, 2 or 5 times a power */
-        static const double part[] = {1.0, 2.0, 5.0, 10.0};
         double floor_power = pow(10.0, floor(log10(a.low))), top_power = pow(10.0, floor(log10(a.high)));
         for (int i = 0; i < 4; i++)
             if (part[i] * floor_power <= a.low * (1.0 + 1e-9))
@@ -270,21 +242,15 @@ yk_axis yk_axis_log(yk_unit unit, double low, double high)
                 high = part[i] * top_power;
         a.low = low;
         a.high = high;
-        double every = ceil((to - from) / 8.0);
-        bool parts = to - from <= 2.0;
-        for (double k = from; k <= to; k += every < 1.0 ? 1.0 : every)
-            for (int i = 0; i < (parts ? 3 : 1); i++) {
-                double x = part[i] * pow(10.0, k);
-                if (x >= a.low * (1.0 - 1e-9) && x <= a.high * (1.0 + 1e-9) && a.ticks < YK_AXIS_TICKS)
-                    a.tick[a.ticks++] = x;
-            }
-        return a;
+        every = fmax(1.0, ceil((to - from) / 8.0));
+        parts = to - from <= 2.0 ? 3 : 1;
     }
-    for (double k = from; k <= to; k++) {
-        double x = pow(2.0, k);
-        if (x >= a.low * (1.0 - 1e-9) && x <= a.high * (1.0 + 1e-9) && a.ticks < YK_AXIS_TICKS)
-            a.tick[a.ticks++] = x;
-    }
+    for (double k = from; k <= to; k += every)
+        for (int i = 0; i < parts; i++) {
+            double x = part[i] * pow(base, k);
+            if (x >= a.low * (1.0 - 1e-9) && x <= a.high * (1.0 + 1e-9) && a.ticks < YK_AXIS_TICKS)
+                a.tick[a.ticks++] = x;
+        }
     return a;
 }
 
@@ -297,11 +263,10 @@ double yk_axis_at(const yk_axis *a, double x)
 
 void yk_axis_text(const yk_axis *a, double x, char *out)
 {
-    static const char *const si[] = {"", "k", "M", "G", "T", NULL};
     x = x == 0.0 ? 0.0 : x * a->factor; /* not -0 */
     double size = fabs(x), large = a->decimals >= 0 ? 1e5 : 1e4;
     if (size >= large && size < 1e14)
-        scaled(x, out, si, "");
+        reduced(x, prefix_of(x), out, prefixes[prefix_of(x)]);
     else if (size >= large || a->decimals > 6 || (a->decimals < 0 && size < 1e-3))
         snprintf(out, YK_UNIT_SIZE, "%.3g", x);
     else if (a->decimals < 0)

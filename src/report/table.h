@@ -1,10 +1,9 @@
 /* A table: columns with a unit, rows of numbers and texts. The page and the CSV files are both made from it.
  *
  * Example:
- *     static const yk_column columns[] = {{"batch", "examples per worker and step", YK_UNIT_INTEGER},
- *                                         {"accuracy", NULL, YK_UNIT_PERCENT_EXACT, .best = 1}};
  *     yk_table t = {.id = "batch", .title = "Batch size"};
- *     YK_TABLE_COLUMNS(&t, columns);
+ *     yk_table_column(&t, &(yk_column){"batch", "examples per worker and step", YK_UNIT_INTEGER});
+ *     yk_table_column(&t, &(yk_column){"accuracy", NULL, YK_UNIT_PERCENT_EXACT, .best = 1});
  *     yk_table_row(&t, 0);                        // the number of a run, for its color, or -1
  *     yk_table_number(&t, 64, NAN);               // then one cell per column
  *     yk_table_number(&t, 0.912, 0.003);          // mean and deviation
@@ -48,10 +47,6 @@ typedef struct {
 } yk_table;
 
 void yk_table_column(yk_table *t, const yk_column *column);
-#define YK_TABLE_COLUMNS(t, columns)                                                                         \
-    for (size_t k_ = 0; k_ < sizeof(columns) / sizeof *(columns); k_++)                                      \
-    yk_table_column(t, &(columns)[k_])
-
 void yk_table_row(yk_table *t, int run);
 void yk_table_number(yk_table *t, double x, double spread);
 void yk_table_text(yk_table *t, const char *s); /* NULL: "" */

@@ -84,28 +84,14 @@ void yk_text_csv(yk_text *t, const char *s)
 
 void yk_text_number(yk_text *t, double x, int digits, const char *none)
 {
+    char s[64];
     if (!isfinite(x)) {
         yk_text_add(t, none);
         return;
     }
-    char s[64];
-    double size = fabs(x);
-    if (size != 0.0 && (size < 1e-4 || size >= 1e15)) {
-        snprintf(s, sizeof s, "%.*g", digits, x);
-    } else {
-        int whole = size >= 1.0 ? (int)floor(log10(size)) + 1 : 0;
-        int after = digits - (whole > 0 ? whole : size > 0.0 ? 1 + (int)floor(log10(size)) : 0);
-        after = after < 0 ? 0 : after > 12 ? 12 : after;
-        snprintf(s, sizeof s, "%.*f", after, x);
-        if (after > 0) {
-            size_t n = strlen(s);
-            while (s[n - 1] == '0')
-                n--;
-            s[s[n - 1] == '.' ? n - 1 : n] = 0;
-        }
-        if (!strcmp(s, "-0"))
-            strcpy(s, "0");
-    }
+    snprintf(s, sizeof s, "%.*g", digits, x + 0.0); /* not -0 */
+    if (fabs(x) >= 1.0 && fabs(x) < 1e15 && strchr(s, 'e'))
+        snprintf(s, sizeof s, "%.0f", x);
     yk_text_add(t, s);
 }
 

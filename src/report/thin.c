@@ -5,19 +5,19 @@
 
 /* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
  * spikes. */
-size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max)
+size_t yk_thin(yk_point *point, size_t n, size_t max)
 {
     if (n <= max || n < 3)
         return n;
     const size_t columns = max < 4 ? 1 : (max - 2) / 2;
-    const double first = point[0].x[axis], width = (point[n - 1].x[axis] - first) / (double)columns;
+    const double first = point[0].x[0], width = (point[n - 1].x[0] - first) / (double)columns;
     size_t kept = 1;
     for (size_t i = 1; i < n - 1;) {
         double column = 0.0;
         size_t low = i, high = i;
         for (size_t begin = i; i < n - 1; i++) {
             /* by number if all x are the same */
-            double here = width > 0.0 ? floor((point[i].x[axis] - first) / width)
+            double here = width > 0.0 ? floor((point[i].x[0] - first) / width)
                                       : floor((double)i * (double)columns / (double)n);
             if (i == begin)
                 column = here;
@@ -38,8 +38,7 @@ size_t yk_thin(yk_point *point, size_t n, yk_x axis, size_t max)
 /* Bytes per point: its position in the drawing for each axis, and its numbers for the tooltip. */
 static double weight(const yk_figure *f, const yk_series *s)
 {
-    const double axes = __builtin_popcount(s->axes),
-                 band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
+    const double axes = s->axes, band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
     return (f->kind == YK_LINES ? (8.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
 }
 
@@ -60,6 +59,6 @@ void yk_figures_thin(yk_figures *fs, size_t bytes)
     for (size_t i = 0; i < fs->n; i++)
         for (size_t k = 0; k < fs->figure[i].n && fs->figure[i].kind == YK_LINES; k++) {
             yk_series *s = &fs->figure[i].series[k];
-            s->n = yk_thin(s->point, s->n, YK_X_STEP, points);
+            s->n = yk_thin(s->point, s->n, points);
         }
 }

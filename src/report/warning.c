@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-    const char *title, *advice;
-} about[YK_WARNING_KINDS] = {
+const yk_warning_about yk_warning_texts[YK_WARNING_KINDS] = {
     [YK_WARNING_FAILED] = {"Failed run", "Its numbers are those up to the failure. Do not compare them with "
                                          "those of complete runs."},
     [YK_WARNING_DIVERGED] =
@@ -83,7 +81,6 @@ void yk_warnings_fini(yk_warnings *w)
     *w = (yk_warnings){0};
 }
 
-/* Until all are found, group[kind] is the group of a kind. */
 static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -107,7 +104,7 @@ static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *forma
 /* Whether the run itself has warned about its results, which it knows better. A run that was killed has not. */
 static bool has_judged(const yk_run *r)
 {
-    return json_is_array(yk_summary_at(r->summary, "warnings"));
+    return json_is_array(yk_value_at(r->summary, "warnings"));
 }
 
 static void check_accuracy(yk_warnings *w, const yk_facts *f, int run)
@@ -125,30 +122,27 @@ static void check_accuracy(yk_warnings *w, const yk_facts *f, int run)
 
 static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
 {
-    const json_t *processes = yk_summary_at(r->summary, "processes"), *p;
+    const json_t *processes = yk_value_at(r->summary, "processes"), *p;
     size_t i;
     if (f->ranks > 1.0 && f->sent + f->received == 0.0)
         add(w, YK_WARNING_NO_TRAFFIC, run, "%.0f processes sent and received 0 bytes", f->ranks);
     else if (json_array_size(processes) > 1)
         json_array_foreach(processes, i, p)
         {
-            const json_t *sent = json_object_get(p, "bytes_sent"),
-                         *received = json_object_get(p, "bytes_received"),
-                         *steps = json_object_get(p, "steps");
-            const char *role = json_string_value(json_object_get(p, "role"));
-            if (json_is_number(sent) && json_is_number(received) &&
-                json_number_value(sent) + json_number_value(received) == 0.0)
+            const char *role = yk_string_at(p, "role");
+            if (yk_number_at(p, "bytes_sent") + yk_number_at(p, "bytes_received") == 0.0)
                 add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu sent and received 0 bytes", i);
-            else if ((!role || strcmp(role, "server")) && json_is_number(steps) &&
-                     json_number_value(steps) == 0.0)
+            else if ((!role || strcmp(role, "server")) && yk_number_at(p, "steps") == 0.0)
                 add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu took no step", i);
         }
 }
 
-/* Fewer examples or steps do not make a mean that can be compared. */
-static bool is_mean(double examples, double steps)
+/* Whether rows `first` to `last` have enough examples and steps for a mean that can be compared. */
+static bool is_mean(const yk_metrics *m, size_t first, size_t last)
 {
-    return examples >= 500.0 && steps >= 10.0;
+    static const yk_metric begin;
+    const yk_metric *before = first ? &m->row[first - 1] : &begin, *end = &m->row[last];
+    return end->examples - before->examples >= 500.0 && end->step - before->step >= 10.0;
 }
 
 /* The mean loss of a tenth of the rows, beginning at the fraction `from`; NAN if there are too few rows. */
@@ -159,17 +153,7 @@ static double mean_loss(const yk_metrics *m, double from)
     for (size_t i = first; i < first + n && i < m->n; i++)
         if (isfinite(m->row[i].loss))
             sum += m->row[i].loss, k++;
-    if (k == 0.0)
-        return NAN;
-    const yk_metric *last = &m->row[first + n - 1], none = {0}, *before = first ? &m->row[first - 1] : &none;
-    return is_mean(last->examples - before->examples, last->step - before->step) ? sum / k : NAN;
-}
-
-/* Whether the training loss of an evaluation is the mean of enough examples. */
-static bool is_mean_row(const yk_metrics *m, size_t i)
-{
-    const yk_metric none = {0}, *now = &m->row[i], *before = i ? &m->row[i - 1] : &none;
-    return isfinite(now->train_loss) && is_mean(now->examples - before->examples, now->step - before->step);
+    return k > 0.0 && is_mean(m, first, first + n - 1) ? sum / k : NAN;
 }
 
 static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
@@ -180,7 +164,7 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
     if (isnan(first)) { /* a short run: use its evaluations */
         lowest = last = NAN;
         for (size_t i = 0; i < r->eval.n; i++)
-            if (is_mean_row(&r->eval, i)) {
+            if (isfinite(r->eval.row[i].train_loss) && is_mean(&r->eval, i, i)) {
                 last = r->eval.row[i].train_loss;
                 first = isnan(first) ? last : first;
                 lowest = fmin(lowest, last);
@@ -211,7 +195,7 @@ static void check_hosts(yk_warnings *w, const yk_run *r, int run)
         for (size_t k = 0; k < r->logs; k++)
             if (!strcmp(r->log[k].host, p->host)) {
                 seen |= k < i;
-                ours += isfinite(r->log[k].mean.cpu) ? r->log[k].mean.cpu : 0.0;
+                ours += yk_known_or(r->log[k].mean.cpu, 0.0);
             }
         double others = p->mean.cpu_host - ours;
         if (seen || p->sample.n < 4 || !(others > fmax(0.3, 0.15 * p->cores)))
@@ -248,7 +232,7 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
     check_hosts(w, r, (int)i);
     check_length(w, c, i);
     if (f->failed)
-        add(w, YK_WARNING_FAILED, (int)i, "at step %.0f: %s", isfinite(f->steps) ? f->steps : 0.0,
+        add(w, YK_WARNING_FAILED, (int)i, "at step %.0f: %s", yk_known_or(f->steps, 0.0),
             f->error ? f->error : "unknown reason");
     else if (!f->ended)
         add(w, YK_WARNING_INCOMPLETE, (int)i,
@@ -296,13 +280,9 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
 /* People compare different models on the same data; results on different data do not compare. */
 static void check_data(yk_warnings *w, const yk_compare *c)
 {
-    bool models = false;
-    for (size_t i = 1; i < c->n; i++)
-        models |= strcmp(c->facts[0].model ? c->facts[0].model : "",
-                         c->facts[i].model ? c->facts[i].model : "") != 0;
-    if (!yk_same_data(c))
+    if (yk_is_listed("data", c->varying))
         add(w, YK_WARNING_DIFFERENT_DATA, -1, "the runs use different data%s",
-            models ? " and different models" : "");
+            yk_is_listed("model", c->varying) ? " and different models" : "");
 }
 
 /* ---- warnings that a run wrote ---- */
@@ -311,10 +291,9 @@ static void add_own(yk_warnings *w, const yk_run *r, int run)
 {
     const json_t *one;
     size_t i;
-    json_array_foreach(yk_summary_at(r->summary, "warnings"), i, one)
+    json_array_foreach(yk_value_at(r->summary, "warnings"), i, one)
     {
-        const char *kind = json_string_value(json_object_get(one, "kind")),
-                   *text = json_string_value(json_object_get(one, "text"));
+        const char *kind = yk_string_at(one, "kind"), *text = yk_string_at(one, "text");
         yk_warning_kind k = kind ? yk_warning_find(kind) : YK_WARNING_OTHER;
         bool found = !text;
         for (size_t n = 0; k != YK_WARNING_OTHER && n < w->group[k].items; n++)
@@ -322,7 +301,7 @@ static void add_own(yk_warnings *w, const yk_run *r, int run)
         if (!found)
             add(w, k, run, "%s", text);
     }
-    json_array_foreach(yk_summary_at(r->summary, "guards"), i, one) /* yoke 0.1.0 */
+    json_array_foreach(yk_value_at(r->summary, "guards"), i, one) /* yoke 0.1.0 */
     {
         if (json_is_string(one))
             add(w, YK_WARNING_OTHER, run, "%s", json_string_value(one));
@@ -343,21 +322,10 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
     }
     for (size_t i = 0; i < c->n; i++)
         add_own(w, &c->run[i], (int)i);
-    if (w->status) {
-        yk_status st = w->status;
+    for (size_t kind = 0; kind < YK_WARNING_KINDS; kind++)
+        w->n += w->group[kind].items > 0;
+    const yk_status st = w->status;
+    if (st)
         yk_warnings_fini(w);
-        return st;
-    }
-    for (size_t kind = 0; kind < YK_WARNING_KINDS;
-         kind++) { /* moves the groups that are not empty to the front */
-        yk_warning_group group = w->group[kind];
-        if (!group.items)
-            continue;
-        group.kind = (yk_warning_kind)kind;
-        group.title = about[kind].title;
-        group.advice = about[kind].advice;
-        w->group[kind] = (yk_warning_group){0};
-        w->group[w->n++] = group;
-    }
-    return YK_OK;
+    return st;
 }

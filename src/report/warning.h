@@ -8,8 +8,8 @@
  * Example:
  *     yk_warnings w;
  *     yk_status st = yk_warnings_make(&compare, &w);
- *     for (size_t i = 0; !st && i < w.n; i++)
- *         printf("%s: %s\n", w.group[i].title, w.group[i].item[0].text);
+ *     for (size_t i = 0; !st && i < YK_WARNING_KINDS; i++)
+ *         printf("%s: %zu runs\n", yk_warning_texts[i].title, w.group[i].items);
  *     yk_warnings_fini(&w);
  *
  * The warnings own their texts; the comparison is borrowed only during the call. Not thread-safe.
@@ -21,8 +21,6 @@
 #include "report/compare.h"
 
 typedef struct {
-    yk_warning_kind kind;
-    const char *title, *advice;
     struct {
         int run; /* -1: all runs */
         char *text;
@@ -31,8 +29,14 @@ typedef struct {
 } yk_warning_group;
 
 typedef struct {
-    yk_warning_group group[YK_WARNING_KINDS]; /* the first n are not empty, in the order of their kinds */
-    size_t n;
+    const char *title, *advice; /* advice "": none */
+} yk_warning_about;
+
+extern const yk_warning_about yk_warning_texts[YK_WARNING_KINDS];
+
+typedef struct {
+    yk_warning_group group[YK_WARNING_KINDS];
+    size_t n;         /* groups that are not empty */
     yk_status status; /* the first error */
 } yk_warnings;
 

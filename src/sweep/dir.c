@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,23 +13,13 @@
 
 /* ---- paths and files */
 
-static char *join(const char *directory, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", directory, name) >= 0)
-        return path;
-    yk_fail_memory(strlen(directory) + strlen(name), "a path");
-    return NULL;
-}
-
 char *yk_sweep_dir_path(const char *path, const yk_sweep_run *run, const char *name)
 {
-    char *directory = join(path, run->directory);
-    if (!directory || !name)
-        return directory;
-    char *file = join(directory, name);
-    free(directory);
-    return file;
+    char *out;
+    if (asprintf(&out, "%s/%s%s%s", path, run->directory, name ? "/" : "", name ? name : "") >= 0)
+        return out;
+    yk_fail_memory(strlen(path), "a path");
+    return NULL;
 }
 
 /* Reads a text file; *found_out: whether there is one. */
@@ -56,26 +47,17 @@ static yk_status write_text(const char *directory, const char *name, const char 
 
 /* ---- the saved plan */
 
-/* The number of the first line in which two plans differ, and that line of the old plan. */
-static int first_difference(const char *was, const char *is, int *length_out, const char **line_out)
-{
-    int number = 1;
-    const char *line = was;
-    for (; *was && *was == *is; was++, is++)
-        if (*was == '\n')
-            number++, line = was + 1;
-    *line_out = line;
-    *length_out = (int)strcspn(line, ":\n");
-    return number;
-}
-
 static yk_status compare_plan(const yk_sweep_plan *plan, const char *directory, const char *was,
                               const char *is, bool force)
 {
     if (strcmp(was, is) == 0)
         return YK_OK;
-    const char *line;
-    int length, number = first_difference(was, is, &length, &line);
+    int number = 1; /* of the first line that differs */
+    const char *line = was;
+    for (; *was && *was == *is; was++, is++)
+        if (*was == '\n')
+            number++, line = was + 1;
+    const int length = (int)strcspn(line, ":\n");
     if (force) {
         yk_note("%s was started with a different plan (the first run that differs is %.*s); runs that did "
                 "not change are kept",
@@ -108,10 +90,11 @@ static bool is_foreign(const char *path)
 
 static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, bool force)
 {
-    char *path = join(directory, "plan.txt"), *is = yk_sweep_plan_text(plan);
+    char path[PATH_MAX], *is = yk_sweep_plan_text(plan);
     yk_text was = {0}, file = {0};
     bool found;
-    yk_status st = path && is ? read_text(path, &was, &found) : YK_ESYSTEM;
+    snprintf(path, sizeof path, "%s/plan.txt", directory);
+    yk_status st = is ? read_text(path, &was, &found) : YK_ESYSTEM;
     if (!st && found)
         st = compare_plan(plan, directory, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
@@ -122,67 +105,50 @@ static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, boo
         if (!st && found)
             st = write_text(directory, "sweep.ini", file.s, file.n);
     }
-    free(path);
     free(is);
     yk_text_fini(&was);
     yk_text_fini(&file);
     return st;
 }
 
-yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out)
+yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_lock **lock_out)
 {
-    *out = (yk_sweep_dir){.path = path};
+    *lock_out = NULL;
     yk_status st = yk_dir_make(path);
     if (!st && is_foreign(path))
         st = yk_fail(YK_EUSAGE, "%s: the directory is not empty, and has no sweep; choose another --out",
                      path);
     if (!st)
-        st = yk_lock_acquire(path, 0.0, &out->lock);
+        st = yk_lock_acquire(path, 0.0, lock_out);
     return st ? st : save_plan(path, plan, force);
-}
-
-void yk_sweep_dir_close(yk_sweep_dir *d)
-{
-    yk_lock_release(d->lock);
-    d->lock = NULL;
 }
 
 /* ---- runs */
 
-/* Whether there is a run, and whether it is readable and has the options of the plan. */
-static yk_status compare_options(const char *path, const yk_sweep_run *run, bool *there_out, bool *same_out)
+/* Whether the run there is readable and has the options of the plan. */
+static bool has_options(const char *file, const yk_sweep_run *run)
 {
-    char *file = yk_sweep_dir_path(path, run, "config.ini"), *ignored = NULL;
     yk_config c;
     bool there;
-    if (!file)
-        return YK_ESYSTEM;
+    char *ignored = NULL;
     yk_config_init(&c);
-    *there_out = access(file, F_OK) == 0;
-    *same_out = *there_out && yk_config_load_run(&c, file, &there, &ignored) == YK_OK &&
-                yk_config_same_run(&run->config, &c);
+    const bool same = !yk_config_load_run(&c, file, &there, &ignored) && yk_config_same_run(&run->config, &c);
     yk_config_fini(&c);
     free(ignored);
-    free(file);
-    return YK_OK;
+    return same;
 }
 
 yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,
                             json_t **summary_out)
 {
-    bool there, same;
+    char *options = yk_sweep_dir_path(path, run, "config.ini"),
+         *file = yk_sweep_dir_path(path, run, "summary.json");
+    const yk_status st = options && file ? YK_OK : YK_ESYSTEM;
     *summary_out = NULL;
-    *state_out = YK_SWEEP_RUN_MISSING;
-    yk_status st = compare_options(path, run, &there, &same);
-    if (st || !there)
-        return st;
-    *state_out = same ? YK_SWEEP_RUN_INCOMPLETE : YK_SWEEP_RUN_DIFFERENT;
-    if (!same)
-        return YK_OK;
-    char *file = yk_sweep_dir_path(path, run, "summary.json");
-    if (!file)
-        return YK_ESYSTEM;
-    json_t *summary = json_load_file(file, 0, NULL);
+    *state_out = st || access(options, F_OK)  ? YK_SWEEP_RUN_MISSING
+                 : !has_options(options, run) ? YK_SWEEP_RUN_DIFFERENT
+                                              : YK_SWEEP_RUN_INCOMPLETE;
+    json_t *summary = *state_out == YK_SWEEP_RUN_INCOMPLETE ? json_load_file(file, 0, NULL) : NULL;
     const char *state = json_string_value(json_object_get(summary, "state"));
     const bool failed = state && strcmp(state, "failed") == 0;
     if (json_is_object(summary) && !json_is_true(json_object_get(summary, "interrupted")) && !failed) {
@@ -190,6 +156,7 @@ yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_
         *summary_out = json_incref(summary);
     }
     json_decref(summary);
+    free(options);
     free(file);
-    return YK_OK;
+    return st;
 }

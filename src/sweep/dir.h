@@ -8,14 +8,14 @@
  *                  sweep.csv, runs.csv, sweep.json, report.html
  *
  * Example:
- *     yk_sweep_dir d;
+ *     yk_lock *lock;
  *     yk_sweep_run_state state;
  *     json_t *summary = NULL;
- *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &d);
+ *     yk_status st = yk_sweep_dir_open("runs/softmax", &plan, false, &lock);
  *     if (!st)
- *         st = yk_sweep_dir_find(d.path, &plan.run[0], &state, &summary);
+ *         st = yk_sweep_dir_find("runs/softmax", &plan.run[0], &state, &summary);
  *     json_decref(summary);
- *     yk_sweep_dir_close(&d);
+ *     yk_lock_release(lock);
  *
  * Not thread-safe.
  */
@@ -26,11 +26,6 @@
 #include "sweep/plan.h"
 #include <jansson.h>
 
-typedef struct {
-    const char *path; /* borrowed */
-    yk_lock *lock;
-} yk_sweep_dir;
-
 typedef enum {
     YK_SWEEP_RUN_MISSING,
     YK_SWEEP_RUN_INCOMPLETE, /* interrupted or failed; can be resumed if it has a checkpoint */
@@ -38,10 +33,9 @@ typedef enum {
     YK_SWEEP_RUN_DIFFERENT, /* the run there has other options */
 } yk_sweep_run_state;
 
-/* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan). Takes the lock. On
- * failure, call yk_sweep_dir_close() too. */
-yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_sweep_dir *out);
-void yk_sweep_dir_close(yk_sweep_dir *d);
+/* Creates the directory, or opens that of an earlier sweep with the same plan (`force`: any plan), and locks it. The caller
+ * releases the lock, even after a failure. */
+yk_status yk_sweep_dir_open(const char *path, const yk_sweep_plan *plan, bool force, yk_lock **lock_out);
 
 /* The state of a run. *summary_out: the summary of a complete run, a new reference; else NULL. */
 yk_status yk_sweep_dir_find(const char *path, const yk_sweep_run *run, yk_sweep_run_state *state_out,

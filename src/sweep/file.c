@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "format/ini.h"
-#include "sweep/words.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,56 @@ static yk_status number_of(const char *name, const char *value, double min, doub
 {
     const yk_status st = yk_number_int(value, min, max, out);
     return st ? yk_fail(st, "%s = %s: %s", name, value, yk_error()) : YK_OK;
+}
+
+/* ---- words: parts of a line, split in place */
+
+/* Removes the double quotes around a string. */
+static char *unquote(char *text)
+{
+    size_t n = strlen(text);
+    if (n < 2 || text[0] != '"' || strchr(text + 1, '"') != text + n - 1)
+        return text;
+    text[n - 1] = '\0';
+    return text + 1;
+}
+
+/* Splits at each | outside of quotes. Returns the number of parts; 0: more than `max`. */
+static size_t split_choices(char *text, size_t max, char **choice)
+{
+    size_t n = 0;
+    bool quoted = false;
+    choice[n++] = text;
+    for (char *p = text; *p; p++) {
+        quoted ^= *p == '"';
+        if (*p != '|' || quoted)
+            continue;
+        *p = '\0';
+        if (n == max)
+            return 0;
+        choice[n++] = p + 1;
+    }
+    return n;
+}
+
+/* Splits at blanks outside of quotes, and optionally at commas, and removes quotes. Returns the number of words, of which
+ * it stores the first `max`. */
+static size_t split_words(char *text, bool commas, size_t max, char **word)
+{
+    const char *between = commas ? YK_BLANKS "," : YK_BLANKS;
+    size_t n = 0;
+    for (char *p = text + strspn(text, between); *p; p += strspn(p, between)) {
+        char *begin = p;
+        bool quoted = false;
+        for (; *p && (quoted || !strchr(between, *p)); p++)
+            quoted ^= *p == '"';
+        if (*p)
+            *p++ = '\0';
+        if (n < max)
+            word[n] = unquote(begin);
+        n++;
+    }
+    return n;
 }
 
 /* ---- axes */
@@ -39,7 +88,8 @@ static bool has_name(const yk_sweep_axis *a, const char *name)
     return false;
 }
 
-const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option)
+/* The axis that has this option; NULL: none. */
+static const yk_sweep_axis *axis_of(const yk_sweep_file *f, const char *option)
 {
     for (size_t i = 0; i < f->naxes; i++)
         if (has_name(&f->axis[i], option))
@@ -152,7 +202,7 @@ static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char 
     for (size_t i = 0; i < nchoices; i++) {
         char copy[64];
         snprintf(copy, sizeof copy, "%s", yk_trim(choice[i]));
-        size_t n = yk__split_words(choice[i], false, nnames, value + i * nnames);
+        size_t n = split_words(choice[i], false, nnames, value + i * nnames);
         if (n != nnames)
             return yk_fail(YK_EUSAGE,
                            "'%s' has %zu value%s for %zu options; separate choices by |, as in 'sync 1 | "
@@ -168,7 +218,7 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
 {
     size_t n = *nchoices;
     if (n == 1 && !has_blanks(o)) {
-        n = yk__split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
+        n = split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
         *nchoices = n <= MAX_CHOICES ? n : 0;
         return YK_OK;
     }
@@ -176,7 +226,7 @@ static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices,
         value[i] = yk_trim(choice[i]);
         if (!has_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
             return yk_fail(YK_EUSAGE, "'%s': separate values by spaces or by |, not by both", value[i]);
-        value[i] = yk__unquote(value[i]);
+        value[i] = unquote(value[i]);
     }
     return YK_OK;
 }
@@ -215,12 +265,12 @@ static yk_status options_line(yk_sweep_file *f, section where, int line, char *l
     if (!value)
         return yk_fail_memory((size_t)MAX_CHOICES * MAX_TIED * sizeof *value, "the grid");
     if (where == TRAIN) {
-        value[0] = yk__unquote(right);
+        value[0] = unquote(right);
         if (nnames > 1)
             st = yk_fail(YK_EUSAGE,
                          "options can vary together only in [grid]; in [train], write one option per line");
     } else {
-        nchoices = yk__split_choices(right, MAX_CHOICES, choice);
+        nchoices = split_choices(right, MAX_CHOICES, choice);
         if (nchoices)
             st = nnames > 1 ? split_tied(choice, nchoices, nnames, value)
                             : split_list(option[0], choice, &nchoices, value);
@@ -269,7 +319,7 @@ static yk_status sweep_line(yk_sweep_file *f, section where, const char *name, c
     *found_out = k < SETTINGS;
     if (!*found_out)
         return YK_OK;
-    value = yk__unquote(value);
+    value = unquote(value);
     switch (k) {
     case NAME:
         return set_name(f, value);
@@ -303,7 +353,7 @@ static yk_status handle_line(yk_sweep_file *f, section where, int line, char *le
     if (quoted)
         return yk_fail(YK_EUSAGE, "missing double quote");
     /* epochs and steps are options too: if one is an axis, a later line replaces it */
-    if (where == SWEEP || ((where == QUICK || where == SET) && !yk_sweep_axis_of(f, left)))
+    if (where == SWEEP || ((where == QUICK || where == SET) && !axis_of(f, left)))
         st = sweep_line(f, where, left, right, &found);
     if (st || found)
         return st;
@@ -360,35 +410,36 @@ static yk_status parse_set(yk_sweep_file *f, const char *set)
     return st ? yk_fail(st, "--set '%s': %s", set, yk_error()) : YK_OK;
 }
 
-/* A value that the sweep fixes cannot vary. An axis of --set has line 0. */
+/* An axis of --set has line 0. */
+static yk_status conflict(const yk_sweep_file *f, const yk_sweep_axis *a, const char *option,
+                          const char *in_file, const char *in_set)
+{
+    return a->line ? yk_fail(YK_EUSAGE, "%s:%d: %s", f->path, a->line, in_file)
+                   : yk_fail(YK_EUSAGE, "--set %s: %s", option, in_set);
+}
+
+/* A value that the sweep fixes cannot vary. */
 static yk_status check_conflicts(const yk_sweep_file *f)
 {
     static const char *const amounts[] = {"epochs", "steps"};
-    for (size_t i = 0; i < 2; i++) {
-        const yk_sweep_axis *a = yk_sweep_axis_of(f, amounts[i]);
-        if (a && f->fixed != YK_SWEEP_DEFAULT)
-            return a->line
-                       ? yk_fail(YK_EUSAGE, "%s:%d: %s is set here, but [sweep] fixes it: remove one of them",
-                                 f->path, a->line, amounts[i])
-                       : yk_fail(YK_EUSAGE, "--set %s: [sweep] fixes it: remove one of them", amounts[i]);
-    }
-    const yk_sweep_axis *a = yk_sweep_axis_of(f, "eval-every");
-    if (a && f->eval_examples)
-        return a->line
-                   ? yk_fail(
-                         YK_EUSAGE,
-                         "%s:%d: eval-every is set here, and eval-examples in [sweep]: remove one of them",
-                         f->path, a->line)
-                   : yk_fail(YK_EUSAGE,
-                             "--set eval-every: eval-examples is set in [sweep]: remove one of them");
-    a = yk_sweep_axis_of(f, "seed");
-    const long long repeats = f->repeats;
-    if (a && a->nchoices > 1 && repeats > 1)
-        return a->line
-                   ? yk_fail(YK_EUSAGE, "%s:%d: with repeats = %lld, set only the first seed here", f->path,
-                             a->line, repeats)
-                   : yk_fail(YK_EUSAGE, "--set seed: with repeats = %lld, set only the first seed", repeats);
-    return YK_OK;
+    const yk_sweep_axis *a;
+    char in_file[96], in_set[80];
+    for (size_t i = 0; f->fixed != YK_SWEEP_DEFAULT && i < 2; i++)
+        if ((a = axis_of(f, amounts[i]))) {
+            snprintf(in_file, sizeof in_file, "%s is set here, but [sweep] fixes it: remove one of them",
+                     amounts[i]);
+            return conflict(f, a, amounts[i], in_file, "[sweep] fixes it: remove one of them");
+        }
+    if (f->eval_examples && (a = axis_of(f, "eval-every")))
+        return conflict(f, a, "eval-every",
+                        "eval-every is set here, and eval-examples in [sweep]: remove one of them",
+                        "eval-examples is set in [sweep]: remove one of them");
+    a = axis_of(f, "seed");
+    if (!a || a->nchoices == 1 || f->repeats == 1)
+        return YK_OK;
+    snprintf(in_set, sizeof in_set, "with repeats = %lld, set only the first seed", (long long)f->repeats);
+    snprintf(in_file, sizeof in_file, "%s here", in_set);
+    return conflict(f, a, "seed", in_file, in_set);
 }
 
 /* The default name of "experiments/softmax.ini" is softmax. */

@@ -61,7 +61,4 @@ yk_status yk_sweep_file_load(const char *path, bool quick, const char *const *se
                              yk_sweep_file *out);
 void yk_sweep_file_fini(yk_sweep_file *f);
 
-/* The axis that has this option; NULL: none. */
-const yk_sweep_axis *yk_sweep_axis_of(const yk_sweep_file *f, const char *option);
-
 #endif

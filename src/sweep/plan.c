@@ -201,8 +201,7 @@ static yk_status count_runs(yk_sweep_plan *p)
         if (p->npoints * (size_t)p->file.repeats > MAX_RUNS)
             return yk_fail(YK_EUSAGE, "%s: more than %d runs; split it into several sweeps", p->file.path,
                            MAX_RUNS);
-        for (size_t j = 0; p->file.axis[i].grid && j < p->file.axis[i].nnames; j++)
-            p->nshown++;
+        p->nshown += p->file.axis[i].grid ? p->file.axis[i].nnames : 0;
     }
     p->nruns = p->npoints * (size_t)p->file.repeats;
     p->run = calloc(p->nruns, sizeof *p->run);
@@ -272,7 +271,7 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
-    if (r->steps || !examples || r->config.quorum)
+    if (r->steps || !examples || r->plan.quorum)
         return r->steps;
     return r->epochs * (int64_t)ceil((double)examples / yk_sweep_examples_per_step(r));
 }

@@ -21,10 +21,16 @@ void yk_sweep_result_fini(yk_sweep_result *r)
     *r = (yk_sweep_result){0};
 }
 
+/* A number of a JSON object; NaN: none. */
+static double number_of(const json_t *o, const char *name)
+{
+    const json_t *value = json_object_get(o, name);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
 double yk_sweep_result_number(const yk_sweep_result *r, const char *name)
 {
-    const json_t *value = r->summary ? json_object_get(r->summary, name) : NULL;
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return number_of(r->summary, name);
 }
 
 /* The time of training alone. A resumed run knows only the time since it was resumed: the time of the whole run follows
@@ -37,9 +43,7 @@ static double train_seconds_of(const yk_sweep_result *r)
 
 static double resource(const yk_sweep_result *r, const char *name, const char *of)
 {
-    const json_t *resources = json_object_get(r->summary, "resources");
-    const json_t *x = json_object_get(json_object_get(resources, name), of);
-    return json_is_number(x) ? json_number_value(x) : (double)NAN;
+    return number_of(json_object_get(json_object_get(r->summary, "resources"), name), of);
 }
 
 /* Cores in use on average: of the samples, or else the CPU time of the process. */
@@ -64,19 +68,20 @@ typedef enum { PLAIN, SECONDS, RATE, LOSS, PERCENT, AREA, CORES, MEGABYTES } uni
 static const struct {
     const char *name, *heading; /* in files; in the printed table, NULL: not shown */
     unit unit;
-    bool spread; /* is printed too */
+    bool spread;                            /* is printed too */
+    double (*of)(const yk_sweep_result *r); /* NULL: the number of this name in the summary */
 } measures[] = {
     {"steps", "steps", PLAIN, false},
     {"examples", NULL, PLAIN, false},
-    {"train_seconds", "seconds", SECONDS, true},
+    {"train_seconds", "seconds", SECONDS, true, train_seconds_of},
     {"examples_per_second", "examples/s", RATE, false},
     {"train_loss", NULL, LOSS, false},
     {"test_loss", "test loss", LOSS, true},
     {"test_accuracy", "accuracy %", PERCENT, true},
     {"majority_accuracy", NULL, PERCENT, false},
     {"test_auc", "AUC", AREA, true},
-    {"cpu_cores", "CPU cores", CORES, false},
-    {"memory_bytes", "memory MB", MEGABYTES, false},
+    {"cpu_cores", "CPU cores", CORES, false, cpu_of},
+    {"memory_bytes", "memory MB", MEGABYTES, false, memory_of},
     {"bytes_sent", "sent MB", MEGABYTES, false},
 };
 
@@ -84,13 +89,9 @@ enum { MEASURES = sizeof measures / sizeof *measures };
 
 static double measure(const yk_sweep_result *r, size_t m)
 {
-    const char *name = measures[m].name;
     if (r->state != YK_SWEEP_DONE)
         return (double)NAN;
-    return strcmp(name, "train_seconds") == 0  ? train_seconds_of(r)
-           : strcmp(name, "cpu_cores") == 0    ? cpu_of(r)
-           : strcmp(name, "memory_bytes") == 0 ? memory_of(r)
-                                               : yk_sweep_result_number(r, name);
+    return measures[m].of ? measures[m].of(r) : yk_sweep_result_number(r, measures[m].name);
 }
 
 typedef struct {
@@ -121,7 +122,7 @@ static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
-static void show_figure(char *cell, const figure *f, size_t m, bool spread)
+static void show_figure(char *cell, const figure *f, size_t m)
 {
     if (!isfinite(f->mean)) {
         snprintf(cell, CELL, "-");
@@ -138,7 +139,7 @@ static void show_figure(char *cell, const figure *f, size_t m, bool spread)
         snprintf(cell, CELL, "%.2f M", x * 1e-6);
     else if (u == RATE && x >= 1e4)
         snprintf(cell, CELL, "%.0f k", x * 1e-3);
-    else if (spread && isfinite(f->spread))
+    else if (measures[m].spread && isfinite(f->spread))
         snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, f->spread * scale);
     else
         snprintf(cell, CELL, "%.*f", digits, x);
@@ -153,26 +154,38 @@ static int width_of(const char *text)
     return n;
 }
 
+typedef char cell_text[CELL];
+
 typedef struct {
     size_t rows, columns;
-    char (*cell)[CELL]; /* [rows][columns] */
+    cell_text *cell; /* [columns][rows]; the first row has the headings */
     bool left[64 + MEASURES + 1];
 } grid;
+
+/* Returns the cells below the heading. */
+static cell_text *add_column(grid *g, const char *heading, bool left)
+{
+    cell_text *first = g->cell + g->columns * g->rows;
+    g->left[g->columns++] = left;
+    snprintf(*first, CELL, "%s", heading);
+    return first + 1;
+}
 
 static void print_grid(const grid *g, FILE *f)
 {
     int width[64 + MEASURES + 1] = {0};
     for (size_t i = 0; i < g->rows * g->columns; i++) {
-        int w = width_of(g->cell[i]), *widest = &width[i % g->columns];
+        int w = width_of(g->cell[i]), *widest = &width[i / g->rows];
         *widest = w > *widest ? w : *widest;
     }
-    for (size_t i = 0; i < g->rows * g->columns; i++) {
-        const size_t k = i % g->columns;
-        const bool last = k + 1 == g->columns;
-        int pad = width[k] - width_of(g->cell[i]);
-        fprintf(f, "%*s%s%*s%s", g->left[k] ? 0 : pad, "", g->cell[i], g->left[k] && !last ? pad : 0, "",
-                last ? "\n" : "  ");
-    }
+    for (size_t i = 0; i < g->rows; i++)
+        for (size_t k = 0; k < g->columns; k++) {
+            const char *text = g->cell[k * g->rows + i];
+            const bool last = k + 1 == g->columns;
+            const int pad = width[k] - width_of(text);
+            fprintf(f, "%*s%s%*s%s", g->left[k] ? 0 : pad, "", text, g->left[k] && !last ? pad : 0, "",
+                    last ? "\n" : "  ");
+        }
 }
 
 /* Whether any run has the measure; bytes sent: whether it is not 0. */
@@ -208,50 +221,35 @@ static bool show_bottleneck(const yk_sweep_plan *p, const yk_sweep_result *r, si
 
 void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE *f)
 {
-    grid g = {.rows = p->npoints + 1};
     const size_t shown = p->nshown < 64 ? p->nshown : 63;
-    size_t column[MEASURES], ncolumns = 0;
-    for (size_t m = 0; m < MEASURES; m++)
-        if (is_shown(p, r, m))
-            column[ncolumns++] = m;
-    char cell[CELL];
-    bool verdicts = false;
-    for (size_t i = 0; i < p->npoints; i++)
-        verdicts |= show_bottleneck(p, r, i, cell);
-    g.columns = shown + 1 + ncolumns + verdicts;
-    g.cell = calloc(g.rows * g.columns, sizeof *g.cell);
+    grid g = {.rows = p->npoints + 1};
+    g.cell = calloc(g.rows * (shown + 1 + MEASURES + 1), sizeof *g.cell);
     if (!g.cell)
         return; /* the files have the same numbers */
     for (size_t k = 0; k < shown; k++) {
-        g.left[k] = !yk_option_is_number(yk_option_find(p->shown[k]));
-        snprintf(g.cell[k], CELL, "%s", p->shown[k]);
+        cell_text *at = add_column(&g, p->shown[k], !yk_option_is_number(yk_option_find(p->shown[k])));
         for (size_t i = 0; i < p->npoints; i++) {
             const char *value = p->run[i].shown[k];
-            snprintf(g.cell[(i + 1) * g.columns + k], CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s",
-                     WIDEST_VALUE, value);
+            snprintf(at[i], CELL, strlen(value) > WIDEST_VALUE ? "%.*s..." : "%.*s", WIDEST_VALUE, value);
         }
     }
-    snprintf(g.cell[shown], CELL, "runs");
+    cell_text *runs = add_column(&g, "runs", false);
     for (size_t i = 0; i < p->npoints; i++) {
         figure all = figure_of(p, r, i, 0);
-        snprintf(g.cell[(i + 1) * g.columns + shown], CELL, all.failed ? "%zu, %zu failed" : "%zu", all.done,
-                 all.failed);
+        snprintf(runs[i], CELL, all.failed ? "%zu, %zu failed" : "%zu", all.done, all.failed);
     }
-    for (size_t k = 0; k < ncolumns; k++) {
-        size_t m = column[k];
-        snprintf(g.cell[shown + 1 + k], CELL, "%s", measures[m].heading);
-        for (size_t i = 0; i < p->npoints; i++) {
+    for (size_t m = 0; m < MEASURES; m++) {
+        cell_text *at = is_shown(p, r, m) ? add_column(&g, measures[m].heading, false) : NULL;
+        for (size_t i = 0; at && i < p->npoints; i++) {
             figure x = figure_of(p, r, i, m);
-            show_figure(g.cell[(i + 1) * g.columns + shown + 1 + k], &x, m, measures[m].spread);
+            show_figure(at[i], &x, m);
         }
     }
-    if (verdicts) {
-        const size_t k = g.columns - 1;
-        g.left[k] = true;
-        snprintf(g.cell[k], CELL, "bottleneck");
-        for (size_t i = 0; i < p->npoints; i++)
-            show_bottleneck(p, r, i, g.cell[(i + 1) * g.columns + k]);
-    }
+    cell_text *bottlenecks = add_column(&g, "bottleneck", true);
+    bool known = false;
+    for (size_t i = 0; i < p->npoints; i++)
+        known |= show_bottleneck(p, r, i, bottlenecks[i]);
+    g.columns -= !known;
     print_grid(&g, f);
     free(g.cell);
     for (size_t i = 0; i < p->nruns; i++) {
@@ -270,18 +268,12 @@ static const char *const states[] = {"not run", "done", "failed", "stopped"};
 /* A field with its separator, in quotes if necessary, and not a formula. */
 static void csv_text(yk_text *out, const char *text, const char *after)
 {
-    const char *const prefix = yk_csv_prefix(text);
-    if (strpbrk(text, ",\"\r\n")) {
-        yk_text_add(out, "\"");
-        yk_text_add(out, prefix);
-        for (; *text; text++)
-            yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
-        yk_text_add(out, "\"");
-    } else {
-        yk_text_add(out, prefix);
-        yk_text_add(out, text);
-    }
-    yk_text_add(out, after);
+    const char *const quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
+    yk_text_add(out, quote);
+    yk_text_add(out, yk_csv_prefix(text));
+    for (; *text; text++)
+        yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
+    yk_text_print(out, "%s%s", quote, after);
 }
 
 static void csv_number(yk_text *out, double x)
@@ -438,27 +430,18 @@ char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool
     return yk_json_take(j);
 }
 
-static char *indented_json(const yk_sweep_plan *p, const yk_sweep_result *r)
-{
-    return yk_sweep_table_json(p, r, true);
-}
-
 yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, const char *directory)
 {
-    static const struct {
-        const char *name;
-        char *(*text)(const yk_sweep_plan *p, const yk_sweep_result *r);
-    } files[] = {{"sweep.csv", points_csv}, {"runs.csv", runs_csv}, {"sweep.json", indented_json}};
+    static const char *const name[] = {"sweep.csv", "runs.csv", "sweep.json"};
+    char *text[] = {points_csv(p, r), runs_csv(p, r), yk_sweep_table_json(p, r, true)};
     yk_status st = YK_OK;
-    for (size_t i = 0; !st && i < sizeof files / sizeof *files; i++) {
-        char *text = files[i].text(p, r);
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
         yk_file *f;
-        st = text ? yk_file_create_in(directory, files[i].name, &f) : YK_ESYSTEM;
-        if (!st) {
-            yk_file_write(f, text, strlen(text));
-            st = yk_file_close(f, yk_file_print(f, "\n"));
-        }
-        free(text);
+        if (!st)
+            st = text[i] ? yk_file_create_in(directory, name[i], &f) : YK_ESYSTEM;
+        if (!st)
+            st = yk_file_close(f, yk_file_print(f, "%s\n", text[i]));
+        free(text[i]);
     }
     return st;
 }

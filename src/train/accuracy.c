@@ -1,7 +1,7 @@
 /* The accuracy of a worker on its share of the training data: it predicts some of its batches before it trains on them. A
  * prediction takes about a third of a step, so one in 64 steps costs half a percent. The first steps are sampled more often, so
  * that short runs have an accuracy, too. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 bool yk__accuracy_due(yk__worker_state *w)
 {

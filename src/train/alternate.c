@@ -8,7 +8,7 @@
  *
  *     1 0.500013 181230          observed (saved) or not, seconds, examples
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -21,9 +21,9 @@ struct yk__alternation {
     yk_file *file;
     double seconds, began; /* began: this interval */
     uint64_t examples, interval;
-    bool saves;          /* the intervals differ in checkpoints, not in observation */
+    bool watch;          /* the intervals differ in observation, not in checkpoints */
     bool save;           /* a checkpoint is due */
-    bool off;            /* this interval is not observed, or does not begin with a checkpoint */
+    bool on;             /* this interval is observed, or begins with a checkpoint */
     unsigned until_read; /* steps until the clock is read again */
 };
 
@@ -47,7 +47,7 @@ yk_status yk__alternate_begin(yk__trainer *t)
     if (!(t->alternation = calloc(1, sizeof *t->alternation)))
         return yk_fail_memory(sizeof *t->alternation, "the intervals of a benchmark");
     *t->alternation =
-        (yk__alternation){.seconds = seconds, .began = yk_now(), .saves = !watch, .off = !watch};
+        (struct yk__alternation){.seconds = seconds, .began = yk_now(), .watch = watch, .on = watch};
     t->saves_by_time = watch && t->saves_by_time;
     return yk_file_create(colon + 1, &t->alternation->file);
 }
@@ -61,8 +61,6 @@ static bool is_on(uint64_t interval)
 static void observe(yk__trainer *t, bool on)
 {
     yk_phases *p = &t->phases[0];
-    if (on == !t->alternation->off)
-        return;
     yk_observer_pause(t->observer, !on);
     if (on)
         yk_phases_begin(p, 1);
@@ -73,7 +71,7 @@ static void observe(yk__trainer *t, bool on)
 
 void yk__alternate_step(yk__trainer *t, uint64_t examples)
 {
-    yk__alternation *a = t->alternation;
+    struct yk__alternation *a = t->alternation;
     a->examples += examples;
     if (a->until_read-- > 0)
         return;
@@ -82,13 +80,12 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples)
     if (now - a->began < a->seconds)
         return;
     if (a->interval) /* the first one warms up */
-        yk_file_print(a->file, "%d %.6f %llu\n", !a->off, now - a->began, (unsigned long long)a->examples);
+        yk_file_print(a->file, "%d %.6f %llu\n", a->on, now - a->began, (unsigned long long)a->examples);
     const bool on = is_on(++a->interval);
-    if (a->saves)
-        a->save = on;
-    else
+    if (a->watch && on != a->on)
         observe(t, on);
-    a->off = !on;
+    a->save = !a->watch && on;
+    a->on = on;
     a->examples = 0;
     a->began = yk_now();
 }

@@ -1,14 +1,19 @@
 /* Evaluation and checkpoint barriers for processes that have all parameters: a single process, or replicas. All workers
  * stop, the store is quiesced, each worker evaluates its share of the test set, and the chief reports and saves. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "format/crc.h"
 #include "store/replicas.h"
+#include "train/saver.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const double barrier_seconds = 2 * YK_ROUND_TIMEOUT;
+/* How long ranks wait for each other: evaluations and checkpoints take longer than steps. */
+static double barrier_timeout(const yk__trainer *t)
+{
+    return 2.0 * t->plan->first_step_timeout;
+}
 
 /* ---- replicas ---- */
 
@@ -32,7 +37,7 @@ static yk_status compare(yk__trainer *t)
     if (!all)
         return YK_ESYSTEM;
     yk_status st =
-        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_seconds, "the parameters' hash");
+        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_timeout(t), "the parameters' hash");
     for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
         if (all[i].step != mine.step || all[i].hash != mine.hash)
             st = yk_fail(YK_ELOST,
@@ -55,7 +60,8 @@ static yk_status gather_tallies(yk__trainer *t)
         yk_comm_pieces all;
         if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             break;
-        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a part of the evaluation");
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_timeout(t),
+                             "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
@@ -76,7 +82,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
     for (size_t i = 0; i < own; i++)
         yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR_SIZE * sizeof *mine, cursors,
-                                  barrier_seconds, "the data cursors");
+                                  barrier_timeout(t), "the data cursors");
     yk_free(mine);
     return st;
 }
@@ -94,7 +100,7 @@ static yk_status save(yk__trainer *t)
     yk_feed_cursor_save(t->feed, p.cursor);
     yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
     if (!st && t->cluster.rank == 0 && t->result->run_dir)
-        return yk__saver_begin(t, &p, &t->copies);
+        return yk__saver_begin(t, &p);
     yk_free(p.cursor);
     return st;
 }
@@ -117,7 +123,6 @@ static yk_status copy_and_start(yk__trainer *t, int me)
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
     const bool replica = t->cluster.role == YK__REPLICA;
-    t->copies = false;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
@@ -125,19 +130,19 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
         st = yk__finish_evaluation(t, &at, false);
     }
     if (t->due.eval)
-        t->last_eval = t->step;
+        t->eval.last = t->step;
     const double evaluated = yk_now();
     t->result->eval_seconds += evaluated - began;
     if (!st && t->due.save) {
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
         st = save(t);
-        t->last_save = t->step;
+        t->save.last = t->step;
         t->saved_at = yk_now();
         t->result->checkpoint_seconds += yk_now() - evaluated;
     }
     if (!st && replica) {
         yk_phase_to(p, YK_PHASE_WORKERS);
-        st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of an evaluation or checkpoint");
+        st = yk_comm_barrier(t->cluster.comm, barrier_timeout(t), "the end of an evaluation or checkpoint");
     }
     atomic_store(&t->barrier_due, false);
     return st;
@@ -175,7 +180,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);
-    if (!st && t->copies)
+    if (!st && t->saver->copies)
         st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->end ? st : yk_local_resume(t->local, me);

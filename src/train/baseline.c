@@ -9,7 +9,7 @@
  *
  * Linear models on data in memory only: a step of a network takes so long that contention matters little.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -45,6 +45,11 @@ static int by_value(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+void yk__sort(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof *x, by_value);
 }
 
 /* Bursts (model/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
@@ -96,7 +101,7 @@ static double compute(yk__trainer *t, yk__worker_state *w)
         }
         each[c] = spent / examples;
     }
-    qsort(each, CHUNKS, sizeof *each, by_value);
+    yk__sort(each, CHUNKS);
     return each[CHUNKS / 2];
 }
 

@@ -1,11 +1,9 @@
 #include "train/checkpoint.h"
 
 #include "base/mem.h"
-#include "base/number.h"
 #include "format/safetensors.h"
 #include "train/checkpoint_dir.h"
 #include "train/trained.h"
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +24,22 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
         snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
+/* All keyed groups have the same optimizer, and a dense group is the last one. */
+static void name_optimizers(const yk_local *store, char *out, size_t size)
+{
+    const int last = yk_local_groups(store) - 1;
+    const char *first_name = yk_local_rule(store, 0)->name, *last_name = yk_local_rule(store, last)->name;
+    if (strcmp(first_name, last_name))
+        snprintf(out, size, "keyed=%s,dense=%s", first_name, last_name);
+    else
+        snprintf(out, size, "%s", first_name);
+}
+
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
 {
     const int groups = yk_local_groups(store);
     out->n = 0;
-    out->optimizer = yk_local_rule(store, 0)->name;
+    name_optimizers(store, out->optimizer, sizeof out->optimizer);
     for (int g = 0; g < groups; g++)
         add_array(out, yk_local_group_of(store, g), g == 0, NULL, yk_local_table(store, g).w, YK_DTYPE_F32);
     for (int g = 0; g < groups; g++) {
@@ -103,36 +112,52 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
     return yk__checkpoint_end(run_dir, progress->step, st, path_out);
 }
 
-/* Remaps the arrays in place: there may be no memory for a second copy of 33 million weights. */
-yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
-                             const yk_keymap *keymap, const yk_progress_state *progress, char **path_out)
+yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap)
 {
-    yk_checkpoint_arrays a;
-    yk_checkpoint_arrays_of(store, &a);
-    yk_status st = yk_checkpoint_write(run_dir, model_name, m, &a, keymap, progress, path_out);
-    yk_status back = st ? YK_OK : remap_all(&a, keymap, yk_keymap_apply); /* after a failure, the run ends */
-    return st ? st : back;
+    return remap_all(arrays, keymap, yk_keymap_apply);
 }
 
 /* ---- loading ---- */
 
-/* On failure *out is NULL. */
+typedef struct {
+    yk_safetensors *model, *state;
+} files;
+
 static yk_status open_file(const char *directory, const char *name, yk_safetensors **out)
 {
     char *path = yk__path("%s/%s", directory, name);
     yk_status st = path ? yk_safetensors_open(path, out) : YK_ESYSTEM;
-    if (!st && (st = yk__model_check_format(path, *out))) {
-        yk_safetensors_free(*out);
-        *out = NULL;
-    }
+    if (!st)
+        st = yk__model_check_format(path, *out);
     free(path);
     return st;
 }
 
+/* close_files() even after an error. */
+static yk_status open_files(const char *directory, files *out)
+{
+    *out = (files){0};
+    yk_status st = open_file(directory, YK__MODEL_FILE, &out->model);
+    return st ? st : open_file(directory, YK__STATE_FILE, &out->state);
+}
+
+static void close_files(files *f)
+{
+    yk_safetensors_free(f->model);
+    yk_safetensors_free(f->state);
+}
+
+/* Files of 0.1.0 do not have all counters: `out` keeps its values then. */
+static void read_counters(const yk_safetensors *s, const char *name, size_t n, uint64_t *out)
+{
+    const yk_tensor *t = yk_safetensors_find(s, name);
+    if (t && t->dtype == YK_DTYPE_U64 && t->bytes == n * sizeof *out)
+        memcpy(out, t->data, t->bytes);
+}
+
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
 {
-    const yk_tensor *counters, *sums, *cursor = yk_safetensors_find(s, "place"),
-                                      *late = yk_safetensors_find(s, "late"); /* NULL in files of 0.1.0 */
+    const yk_tensor *counters, *sums, *cursor = yk_safetensors_find(s, "place");
     yk_status st = yk_safetensors_need(s, "counters", YK_DTYPE_U64, 1, (uint64_t[]){4}, &counters);
     if (!st)
         st = yk_safetensors_need(s, "sums", YK_DTYPE_F64, 1, (uint64_t[]){2}, &sums);
@@ -140,7 +165,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
         return st;
     if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1)
         return yk_fail(YK_EDATA, "the checkpoint has no data cursor");
-    uint64_t c[4];
+    uint64_t c[4], late[2] = {0}, earlier = 0;
     double d[2];
     memcpy(c, counters->data, sizeof c);
     memcpy(d, sums->data, sizeof d);
@@ -148,108 +173,36 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
         if (c[i] > UINT64_MAX / 4) /* sums of counters must not overflow */
             return yk_fail(YK_EDATA, "the counters of the checkpoint are damaged: %llu steps or examples",
                            (unsigned long long)c[i]);
+    read_counters(s, "late", 2, late);
+    read_counters(s, "earlier", 1, &earlier);
     *p = (yk_progress_state){.step = c[0],
                              .epoch = c[1],
                              .examples = c[2],
                              .period_examples = c[3],
                              .period_loss = d[0],
                              .seconds = d[1],
+                             .late = late[0],
+                             .late_examples = late[1],
+                             .earlier = earlier,
+                             .cursor = malloc(cursor->bytes + 1),
                              .ncursor = cursor->shape[0]};
-    if (late && late->dtype == YK_DTYPE_U64 && late->bytes == 2 * sizeof p->late) {
-        memcpy(&p->late, late->data, sizeof p->late);
-        memcpy(&p->late_examples, (const char *)late->data + sizeof p->late, sizeof p->late_examples);
-    }
-    p->cursor = malloc(cursor->bytes + 1);
     if (!p->cursor)
         return yk_fail_memory(cursor->bytes, "the data cursor");
     memcpy(p->cursor, cursor->data, cursor->bytes);
     return YK_OK;
 }
 
-yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
-                             yk_progress_state *progress)
-{
-    yk_safetensors *model = NULL, *state = NULL;
-    *progress = (yk_progress_state){0};
-    yk_status st = open_file(path, YK__MODEL_FILE, &model);
-    if (!st)
-        st = open_file(path, YK__STATE_FILE, &state);
-    float *params[YK_MAX_GROUPS] = {0};
-    for (int g = 0; g < yk_local_groups(store); g++)
-        params[g] = yk_local_raw(store, g).live.w;
-    if (!st)
-        st = yk__model_read(model, m, params);
-    yk_checkpoint_arrays all;
-    yk_checkpoint_arrays_of(store, &all);
-    for (size_t i = 0; !st && i < all.n; i++) {
-        const yk_checkpoint_array *a = &all.array[i];
-        const yk_tensor *t;
-        if (!*a->name) /* weights: in the model file, unless decay is pending */
-            continue;
-        st = yk_safetensors_need(state, a->name, a->dtype, 1, (uint64_t[]){a->size}, &t);
-        if (st)
-            yk_fail(st,
-                    "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
-                    yk_error());
-        else
-            memcpy(a->data, t->data, a->size * sizeof(float));
-    }
-    for (size_t i = 0; !st && i < all.n; i++)
-        if (*all.array[i].name || !yk_local_raw(store, (int)i).touched)
-            st = remap(&all.array[i], keymap, yk_keymap_apply);
-    if (!st)
-        st = read_progress(state, progress);
-    if (!st)
-        yk_local_restore(store, progress->step);
-    yk_safetensors_free(model);
-    yk_safetensors_free(state);
-    return st;
-}
-
-/* ---- the beginning of another run ---- */
-
-static uint64_t read_earlier(const yk_safetensors *state)
-{
-    const yk_tensor *t = yk_safetensors_find(state, "earlier");
-    uint64_t n = 0;
-    if (t && t->dtype == YK_DTYPE_U64 && t->bytes == sizeof n)
-        memcpy(&n, t->data, sizeof n);
-    return n;
-}
-
-yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
-{
-    yk_safetensors *model = NULL, *state = NULL;
-    yk_progress_state p = {0};
-    const char *name;
-    *out = (yk_checkpoint_info){0};
-    yk_status st = open_file(path, YK__MODEL_FILE, &model);
-    if (!st)
-        st = open_file(path, YK__STATE_FILE, &state);
-    if (!st)
-        st = yk__model_info(path, model, &name, &out->shape);
-    if (!st && !(st = read_progress(state, &p)) && !(out->model = strdup(name)))
-        st = yk_fail_memory(strlen(name), "the name of a model");
-    out->step = p.step;
-    out->earlier = st ? 0 : read_earlier(state);
-    free(p.cursor);
-    yk_safetensors_free(model);
-    yk_safetensors_free(state);
-    return st;
-}
-
 /* Copies the keys of a group, in the order of the data. A key after the features (a bias) stays after them. */
-static void copy_keys(const yk_group *g, size_t dim, size_t old_dim, size_t width, const char *from,
-                      float *to)
+static void copy_keys(const yk_group *g, size_t dim, size_t old_dim, const float *from, float *to)
 {
-    const size_t row = width * sizeof(float), rest = (size_t)g->keys - dim;
+    const size_t row = g->width * sizeof(float), rest = (size_t)g->keys - dim;
     memcpy(to, from, old_dim * row);
-    memcpy(to + dim * width, from + old_dim * row, rest * row);
+    memcpy(to + dim * g->width, from + old_dim * g->width, rest * row);
 }
 
-/* The weights, from a model file with other features. */
-static yk_status start_weights(const yk_safetensors *file, const yk_model *m, const yk_model *old,
-                               float *const *params)
+/* The weights, from a model file with fewer features. */
+static yk_status read_old_weights(const yk_safetensors *file, const yk_model *m, const yk_model *old,
+                                  float *const *params)
 {
     float *block = yk_alloc(yk_model_group_offset(old, old->ngroups), sizeof *block, "the parameters");
     float *from[YK_MAX_GROUPS];
@@ -261,7 +214,7 @@ static yk_status start_weights(const yk_safetensors *file, const yk_model *m, co
     for (int g = 0; !st && g < m->ngroups; g++) {
         const yk_group *group = &m->group[g];
         if (group->keyed)
-            copy_keys(group, m->shape.dim, old->shape.dim, group->width, (const char *)from[g], params[g]);
+            copy_keys(group, m->shape.dim, old->shape.dim, from[g], params[g]);
         else
             memcpy(params[g], from[g], yk_group_floats(group) * sizeof(float));
     }
@@ -269,52 +222,117 @@ static yk_status start_weights(const yk_safetensors *file, const yk_model *m, co
     return st;
 }
 
-static yk_status start_state(const yk_safetensors *file, const yk_model *m, size_t old_dim,
-                             const yk_checkpoint_array *a)
+static yk_status read_state(const yk_safetensors *file, size_t dim, size_t old_dim,
+                            const yk_checkpoint_array *a)
 {
-    const size_t width = a->group->keyed ? a->size / (size_t)a->group->keys : 1;
-    const size_t size = a->group->keyed ? a->size - (m->shape.dim - old_dim) * width : a->size;
+    const bool grown = a->group->keyed && dim != old_dim;
+    const size_t size = grown ? a->size - (dim - old_dim) * a->group->width : a->size;
     const yk_tensor *t;
     yk_status st = yk_safetensors_need(file, a->name, a->dtype, 1, (uint64_t[]){size}, &t);
-    if (!st && a->group->keyed)
-        copy_keys(a->group, m->shape.dim, old_dim, width, t->data, a->data);
+    if (!st && grown)
+        copy_keys(a->group, dim, old_dim, t->data, a->data);
     else if (!st)
         memcpy(a->data, t->data, size * sizeof(float));
     return st;
 }
 
-/* An array of the optimizer. A new run has no pending decay. */
-static bool is_state(const yk_checkpoint_array *a)
+/* Fills the arrays of the store. `old`: the model of the checkpoint, if it has fewer features; else NULL. `decay`: whether to
+ * fill those of pending decay, too. */
+static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *old, yk_local *store,
+                             const yk_keymap *keymap, bool decay)
 {
-    return *a->name && !a->decay;
+    yk_checkpoint_arrays all;
+    float *params[YK_MAX_GROUPS] = {0};
+    yk_status st = YK_OK;
+    yk_checkpoint_arrays_of(store, &all);
+    for (int g = 0; !st && g < yk_local_groups(store); g++) {
+        params[g] = all.array[g].data = yk_local_raw(store, g).live.w;
+        if (old) /* initial values of new features */
+            st = remap(&all.array[g], keymap, yk_keymap_restore);
+    }
+    if (!st)
+        st = old ? read_old_weights(f->model, m, old, params) : yk__model_read(f->model, m, params);
+    for (size_t i = 0; !st && i < all.n; i++) { /* raw_weights replace those of the model file */
+        const yk_checkpoint_array *a = &all.array[i];
+        if (a->decay && !decay)
+            continue;
+        if (*a->name && (st = read_state(f->state, m->shape.dim, (old ? old : m)->shape.dim, a)))
+            return yk_fail(
+                st, "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
+                yk_error());
+        st = remap(a, keymap, yk_keymap_apply);
+    }
+    return st;
 }
 
-/* Whether the file has the state that the store needs, and no other. */
-static bool same_state(const yk_safetensors *state, const yk_checkpoint_arrays *want)
+/* Older files name the optimizer of group 0. */
+static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
 {
-    size_t have = 0, wanted = 0;
+    char is[48];
+    const char *was = yk_safetensors_meta(state, "optimizer");
+    name_optimizers(store, is, sizeof is);
+    if (!was || !strcmp(was, is) || !strcmp(was, yk_local_rule(store, 0)->name))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
+                   was, is, was);
+}
+
+yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
+                             yk_progress_state *progress)
+{
+    files f;
+    *progress = (yk_progress_state){0};
+    yk_status st = open_files(path, &f);
+    if (!st)
+        st = check_optimizer(path, f.state, store);
+    if (!st)
+        st = read_arrays(&f, m, NULL, store, keymap, true);
+    if (!st)
+        st = read_progress(f.state, progress);
+    if (!st)
+        yk_local_restore(store, progress->step);
+    close_files(&f);
+    return st;
+}
+
+/* ---- the beginning of another run ---- */
+
+yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
+{
+    files f;
+    yk_progress_state p = {0};
+    const char *name;
+    *out = (yk_checkpoint_info){0};
+    yk_status st = open_files(path, &f);
+    if (!st)
+        st = yk__model_info(path, f.model, &name, &out->shape);
+    if (!st && !(st = read_progress(f.state, &p)) && !(out->model = strdup(name)))
+        st = yk_fail_memory(strlen(name), "the name of a model");
+    out->step = p.step;
+    out->earlier = p.earlier;
+    free(p.cursor);
+    close_files(&f);
+    return st;
+}
+
+/* Whether the file has the state that the store needs, and no other. A new run has no pending decay. */
+static yk_status check_state(const char *path, const yk_safetensors *state, yk_local *store)
+{
+    yk_checkpoint_arrays want;
+    size_t have = 0, wanted = 0, missing = 0;
+    yk_checkpoint_arrays_of(store, &want);
     for (size_t i = 0; i < yk_safetensors_count(state); i++) {
         const yk_tensor *t = yk_safetensors_at(state, i);
         have += t->dtype == YK_DTYPE_F32 && !strstr(t->name, "raw_weights");
     }
-    for (size_t i = 0; i < want->n; i++) {
-        if (!is_state(&want->array[i]))
+    for (size_t i = 0; i < want.n; i++) {
+        const yk_checkpoint_array *a = &want.array[i];
+        if (!*a->name || a->decay)
             continue;
-        if (!yk_safetensors_find(state, want->array[i].name))
-            return false;
+        missing += !yk_safetensors_find(state, a->name);
         wanted++;
     }
-    return have == wanted;
-}
-
-static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store,
-                                 const yk_checkpoint_arrays *want)
-{
-    const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
-    if (was && strcmp(was, is)) /* of the first group */
-        return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
-                       was, is, was);
-    return same_state(state, want)
+    return have == wanted && !missing
                ? YK_OK
                : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
@@ -322,37 +340,20 @@ static yk_status check_optimizer(const char *path, const yk_safetensors *state, 
 yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
                                    const yk_keymap *keymap)
 {
-    yk_safetensors *model = NULL, *state = NULL;
+    files f;
     yk_model *old = NULL;
     const char *name;
     yk_model_shape shape;
-    float *params[YK_MAX_GROUPS] = {0};
-    yk_checkpoint_arrays want;
-    yk_checkpoint_arrays_of(store, &want);
-    yk_status st = open_file(path, YK__MODEL_FILE, &model);
-    if (!st)
-        st = open_file(path, YK__STATE_FILE, &state);
-    if (!st && !(st = yk__model_info(path, model, &name, &shape)) &&
-        !(st = check_optimizer(path, state, store, &want)) && shape.dim != m->shape.dim)
+    yk_status st = open_files(path, &f);
+    if (!st && !(st = yk__model_info(path, f.model, &name, &shape)) &&
+        !(st = check_optimizer(path, f.state, store)) && !(st = check_state(path, f.state, store)) &&
+        shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
-    yk_checkpoint_array weights[YK_MAX_GROUPS];
-    for (int g = 0; g < yk_local_groups(store); g++) {
-        weights[g] = want.array[g];
-        weights[g].data = params[g] = yk_local_raw(store, g).live.w;
-        if (!st && old) /* initial values of new features */
-            st = remap(&weights[g], keymap, yk_keymap_restore);
-    }
     if (!st)
-        st = old ? start_weights(model, m, old, params) : yk__model_read(model, m, params);
-    for (int g = 0; !st && g < yk_local_groups(store); g++)
-        st = remap(&weights[g], keymap, yk_keymap_apply);
-    for (size_t i = 0; !st && i < want.n; i++)
-        if (is_state(&want.array[i]) && !(st = start_state(state, m, (size_t)shape.dim, &want.array[i])))
-            st = remap(&want.array[i], keymap, yk_keymap_apply);
+        st = read_arrays(&f, m, old, store, keymap, false);
     if (!st)
         yk_local_restore(store, 0);
     yk_model_free(old);
-    yk_safetensors_free(model);
-    yk_safetensors_free(state);
+    close_files(&f);
     return st;
 }

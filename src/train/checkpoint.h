@@ -57,20 +57,19 @@ typedef struct {
 typedef struct {
     yk_checkpoint_array array[YK_CHECKPOINT_ARRAYS]; /* first the weights of each group */
     size_t n;
-    const char *optimizer;
+    char optimizer[48]; /* as in --optimizer: "adam", or "keyed=adagrad,dense=adam" */
 } yk_checkpoint_arrays;
 
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out); /* of a quiesced store */
 
-/* Writes the arrays, and leaves them indexed by the keys of the data. `keymap`: how the keys were remapped; NULL: they were
- * not. *path_out is replaced. */
+/* Writes the arrays, and leaves them indexed by the keys of the data: there may be no memory for another copy of a large model.
+ * `keymap`: how the keys were remapped; NULL: they were not. *path_out is replaced. */
 yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const yk_model *m,
                               const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out);
 
-/* The same for the arrays of a quiesced store, which are unchanged afterwards. */
-yk_status yk_checkpoint_save(const char *run_dir, const char *model_name, const yk_model *m, yk_local *store,
-                             const yk_keymap *keymap, const yk_progress_state *progress, char **path_out);
+/* Undoes the change of the index, if they are the arrays of a store. */
+yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap);
 
 /* The newest complete checkpoint below a run directory, or the directory itself if it is one; NULL if there is none.
  * A damaged one is skipped with a warning. Caller frees. */

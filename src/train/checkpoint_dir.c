@@ -34,6 +34,11 @@ char *yk__path(const char *format, ...)
     return path;
 }
 
+static char *step_path(const char *run_dir, uint64_t step)
+{
+    return yk__path("%s/%s/step-%" PRIu64, run_dir, top_name, step);
+}
+
 /* ---- removing ---- */
 
 /* Removes the files that yoke wrote, and the directory if it is then empty. Links and their targets are not touched. */
@@ -155,6 +160,8 @@ static yk_status write_done(const char *run_dir)
     return yk_file_close(f, st);
 }
 
+static const char no_done[] = "it has no DONE file";
+
 /* NULL: the directory is a complete and undamaged checkpoint. Otherwise, what is wrong with it. */
 static const char *find_damage(const char *directory)
 {
@@ -165,7 +172,7 @@ static const char *find_damage(const char *directory)
     const ssize_t n = fd < 0 ? 0 : yk_fs_read(fd, text, sizeof text - 1);
     free(path);
     if (fd < 0)
-        return "it has no DONE file: it is incomplete";
+        return no_done;
     yk_fs_close(fd);
     text[n > 0 ? n : 0] = '\0';
     bool ok = true;
@@ -188,13 +195,18 @@ static const char *find_damage(const char *directory)
 
 /* ---- saving ---- */
 
-yk_status yk__checkpoint_begin(const char *run_dir)
+void yk__checkpoint_clear(const char *run_dir)
 {
     const int top = yk_dir_open(run_dir, top_name);
-    if (top >= 0) {
-        remove_checkpoint(top, run_dir, saving_name); /* what a killed run left behind */
-        yk_fs_close(top);
-    }
+    if (top < 0)
+        return;
+    remove_checkpoint(top, run_dir, saving_name);
+    yk_fs_close(top);
+}
+
+yk_status yk__checkpoint_begin(const char *run_dir)
+{
+    yk__checkpoint_clear(run_dir);
     return yk_dir_make_in(run_dir, YK__SAVING);
 }
 
@@ -235,7 +247,7 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
 
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out)
 {
-    char *path = yk__path("%s/%s/step-%" PRIu64, run_dir, top_name, step);
+    char *path = step_path(run_dir, step);
     if (!st)
         st = path ? write_done(run_dir) : YK_ESYSTEM;
     const int top = yk_dir_open(run_dir, top_name);
@@ -260,32 +272,63 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, c
 
 /* ---- finding ---- */
 
+/* The steps of all checkpoints, complete or not, in descending order. Unlike when saving, links are followed. */
+static size_t steps_in(const char *run_dir, uint64_t **out)
+{
+    char *path = yk__path("%s/%s", run_dir, top_name);
+    const int top = path ? yk_dir_open(path, NULL) : -1;
+    const size_t n = list_steps(top, true, out);
+    if (top >= 0)
+        yk_fs_close(top);
+    free(path);
+    return n;
+}
+
 yk_status yk_checkpoint_find(const char *dir, char **path_out)
 {
+    yk_status st = YK_OK;
+    uint64_t *step;
     *path_out = NULL;
     if (!find_damage(dir))
         return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
-    char *path = yk__path("%s/%s", dir, top_name);
-    if (!path)
-        return YK_ESYSTEM;
-    uint64_t *step;
-    const int top = yk_dir_open(path, NULL);
-    size_t n = list_steps(top, true, &step);
-    if (top >= 0)
-        yk_fs_close(top);
-    for (size_t i = 0; i < n && !*path_out; i++) {
-        char *directory = yk__path("%s/step-%" PRIu64, path, step[i]);
-        if (!directory)
-            break;
-        const char *wrong = find_damage(directory);
-        if (wrong) {
-            yk_warn("%s: skipping this checkpoint: %s", directory, wrong);
-            free(directory);
+    const size_t n = steps_in(dir, &step);
+    for (size_t i = 0; !st && !*path_out && i < n; i++) {
+        char *path = step_path(dir, step[i]);
+        const char *damage = path ? find_damage(path) : NULL;
+        if (damage) {
+            yk_warn("%s: skipping this checkpoint: %s", path, damage);
+            free(path);
         } else {
-            *path_out = directory;
+            *path_out = path;
+            st = path ? YK_OK : YK_ESYSTEM;
         }
     }
     free(step);
-    free(path);
-    return YK_OK;
+    return st;
+}
+
+yk_status yk__checkpoint_need(const char *option, const char *dir, char **path_out)
+{
+    struct stat there;
+    yk_status st = yk_checkpoint_find(dir, path_out);
+    if (st || *path_out)
+        return st;
+    if (yk_fs_stat(AT_FDCWD, dir, &there, 0))
+        return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, dir, strerror(errno));
+    uint64_t *step;
+    const size_t n = steps_in(dir, &step);
+    char *model = yk__path("%s/" YK__MODEL_FILE, dir), *newest = NULL;
+    if (model && yk_fs_stat(AT_FDCWD, model, &there, 0) == 0)
+        newest = yk__path("%s", dir);
+    else if (n)
+        newest = step_path(dir, step[0]);
+    const char *damage = newest ? find_damage(newest) : NULL;
+    st = damage ? yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint: %s is %s: %s", option, dir, newest,
+                          damage == no_done ? "incomplete" : "damaged", damage)
+                : yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint (checkpoints/step-N with a DONE file)",
+                          option, dir);
+    free(step);
+    free(model);
+    free(newest);
+    return st;
 }

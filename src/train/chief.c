@@ -8,23 +8,14 @@
  * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode
  * the server receives no more gradients. After a push of several steps (local SGD, copies), it may be a few steps late.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "base/sync.h"
 #include "base/wait.h"
+#include "train/background.h"
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* How a thread ended, for the thread that joins it. */
-typedef struct {
-    yk_status st;
-    char error[2048];
-} outcome;
 
 typedef struct {
     bool taken; /* and not finished */
@@ -33,10 +24,8 @@ typedef struct {
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
     double stall;    /* seconds in which the server took it */
-    atomic_bool over;
-    yk_thread thread;
+    yk__background thread;
     yk_progress_state at;
-    outcome outcome;
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
@@ -47,31 +36,16 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    outcome paused;         /* of a snapshot that paused() finished or began */
+    yk__outcome paused;     /* of a snapshot that paused() finished or began */
     bool streams;
-
-    /* the workers of this process */
-    bool workers_started;
-    yk_thread thread;
-    atomic_bool workers_over;
-    outcome workers;
+    yk__background workers; /* of this process */
 } chief;
-
-static void keep(outcome *o, yk_status st)
-{
-    o->st = st;
-    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
-}
-
-static yk_status raise_error(const outcome *o)
-{
-    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
-}
 
 /* ---- snapshots ---- */
 
-static yk_status evaluate_and_save(chief *c)
+static yk_status evaluate_and_save(void *context)
 {
+    chief *c = context;
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
     const double began = yk_now();
@@ -91,14 +65,6 @@ static yk_status evaluate_and_save(chief *c)
     s->save_seconds = yk_now() - began - s->eval_seconds;
     s->cpu_seconds = yk__thread_seconds() - cpu;
     return st;
-}
-
-static void *snapshot_thread(void *context)
-{
-    chief *c = context;
-    keep(&c->snapshot.outcome, evaluate_and_save(c));
-    atomic_store(&c->snapshot.over, true);
-    return NULL;
 }
 
 static yk_status make_cursor(chief *c, yk_progress_state *p)
@@ -133,19 +99,19 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
     if (t->plan->quorum) /* the cursor includes gradients that arrived too late since the last step */
-        t->late_examples = t->earlier_late_examples + state.late_examples;
+        t->late_examples = t->resumed.late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
-    s->repeated = due.eval && t->step == t->last_eval;
+    s->repeated = due.eval && t->step == t->eval.last;
     s->parameters = s->due.save || (due.eval && t->tested) || last;
-    s->at.late = t->earlier_late + state.late;
+    s->at.late = t->resumed.late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
-        t->last_eval = t->step;
+        t->eval.last = t->step;
     }
     if (due.save) {
-        t->last_save = t->step;
+        t->save.last = t->step;
         t->saved_at = yk_now();
         c->saved_late = state.late;
         t->saving = true;
@@ -158,34 +124,17 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
         s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }
-    if (st)
-        release(s);
     return st;
 }
 
-/* The snapshot is evaluated and saved: reports it. */
-static yk_status finish(chief *c)
-{
-    yk__trainer *t = c->t;
-    snapshot *s = &c->snapshot;
-    release(s);
-    t->result->eval_seconds += s->eval_seconds;
-    t->result->checkpoint_seconds += s->save_seconds;
-    if (s->due.save)
-        t->save_cost = s->stall + s->cpu_seconds;
-    t->saving = false;
-    yk_status st = raise_error(&s->outcome);
-    return st || !s->due.eval ? st : yk__finish_evaluation(t, &s->at, s->repeated);
-}
-
-/* All workers have left. The other processes wait for this one, and get heartbeats. */
+/* Sends heartbeats to the other processes while they wait for the snapshot. */
 static yk_status wait_for_snapshot(chief *c)
 {
     yk__trainer *t = c->t;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, HUGE_VAL);
     double heartbeat_at = yk_now();
     yk_status st = YK_OK;
-    while (!st && !atomic_load(&c->snapshot.over)) {
+    while (!st && !atomic_load(&c->snapshot.thread.over)) {
         yk_wait_poll(&w);
         if (!yk_wait_is_check_due(&w) || yk_now() - heartbeat_at < t->plan->heartbeat_every)
             continue;
@@ -193,24 +142,35 @@ static yk_status wait_for_snapshot(chief *c)
         if (!(st = yk_server_alive(t->cluster.server)))
             st = yk_observer_alive(t->observer);
     }
-    yk_thread_join(&c->snapshot.thread);
     return st;
 }
 
-/* Evaluates and saves the snapshot that was taken, in the background. */
-static yk_status start_thread(chief *c)
+/* Waits until the snapshot is evaluated and saved, and reports it. */
+static yk_status finish(chief *c)
 {
-    const int e = yk_thread_start(&c->snapshot.thread, snapshot_thread, c);
-    if (e)
-        release(&c->snapshot);
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the evaluation thread: %s", strerror(e)) : YK_OK;
+    yk__trainer *t = c->t;
+    snapshot *s = &c->snapshot;
+    const yk_status waited = wait_for_snapshot(c);
+    yk_status st = yk__background_join(&s->thread, YK_OK);
+    release(s);
+    t->result->eval_seconds += s->eval_seconds;
+    t->result->checkpoint_seconds += s->save_seconds;
+    if (s->due.save)
+        t->save_cost = s->stall + s->cpu_seconds;
+    t->saving = false;
+    if (!st && s->due.eval)
+        st = yk__finish_evaluation(t, &s->at, s->repeated);
+    return waited ? waited : st;
 }
 
-static yk_status start(chief *c)
+/* Evaluates and saves the snapshot in the background, unless taking it failed with `st`. */
+static yk_status start_thread(chief *c, yk_status st)
 {
-    yk_status st = begin_snapshot(c, c->due, false);
-    c->due = (yk__due){0};
-    return st ? st : start_thread(c);
+    if (!st)
+        st = yk__background_start(&c->snapshot.thread, evaluate_and_save, c, "the evaluation thread");
+    if (st)
+        release(&c->snapshot);
+    return st;
 }
 
 /* Before the first step: the first point of the curves. The chief still has all of the initial parameters. */
@@ -221,7 +181,13 @@ static yk_status start_initial(chief *c)
         return YK_OK;
     c->snapshot = (snapshot){
         .taken = true, .due = {.eval = true}, .parameters = true, .initial = true, .at = yk__progress_now(t)};
-    return start_thread(c);
+    return start_thread(c, YK_OK);
+}
+
+static void request(chief *c, yk__due due)
+{
+    c->due.eval |= due.eval;
+    c->due.save |= due.save;
 }
 
 static bool is_due(const chief *c)
@@ -233,12 +199,13 @@ static bool is_due(const chief *c)
 static yk_status poll_snapshot(chief *c, bool wait)
 {
     yk_status st = YK_OK;
-    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.over))) {
-        st = wait_for_snapshot(c);
-        const yk_status finished = finish(c);
-        st = st ? st : finished;
-    }
-    return !st && !c->snapshot.taken && is_due(c) ? start(c) : st;
+    if (c->snapshot.taken && (wait || atomic_load(&c->snapshot.thread.over)))
+        st = finish(c);
+    if (st || c->snapshot.taken || !is_due(c))
+        return st;
+    st = begin_snapshot(c, c->due, false);
+    c->due = (yk__due){0}; /* until now, workers wait: paused() */
+    return start_thread(c, st);
 }
 
 /* ---- hooks of the server ---- */
@@ -248,8 +215,8 @@ static yk_status poll_snapshot(chief *c, bool wait)
 static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.over))
-        keep(&c->paused, poll_snapshot(c, false));
+    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
+        yk__outcome_keep(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -265,8 +232,7 @@ static yk_status check_sync(chief *c, bool epoch_over)
     if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
     const yk__due due = yk__due_sync(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
-    c->due.eval |= due.eval && t->step != t->last_eval;
-    c->due.save |= due.save && t->step != t->last_save;
+    request(c, yk__still_due(t, due));
     return poll_snapshot(c, false);
 }
 
@@ -276,9 +242,7 @@ static yk_status check_async(chief *c)
     /* the last step is evaluated when all servers have received its gradient */
     if (stop(c) || t->epoch >= t->plan->epochs || !yk__is_due_async(t, t->step))
         return YK_OK;
-    const yk__due due = yk__due_async(t, t->step);
-    c->due.eval |= due.eval;
-    c->due.save |= due.save;
+    request(c, yk__due_async(t, t->step));
     return poll_snapshot(c, false);
 }
 
@@ -291,13 +255,13 @@ static void count_epochs(chief *c)
     yk_server_state s;
     if (quorum) {
         yk_server_state_of(t->cluster.server, &s);
-        t->late_examples = t->earlier_late_examples + s.late_examples;
+        t->late_examples = t->resumed.late_examples + s.late_examples;
     }
     if (c->streams && quorum)
         t->epoch = yk_streams_epoch(&t->cluster.streams);
     else
         t->epoch = t->train.examples
-                       ? (t->earlier_examples + t->evaluator->examples + t->late_examples) / t->train.examples
+                       ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
                        : 0;
 }
 
@@ -333,7 +297,7 @@ static yk_status epoch_over(void *context)
     chief *c = context;
     yk__trainer *t = c->t;
     if (!t->train.examples)
-        t->train.examples = t->earlier_examples + t->evaluator->examples;
+        t->train.examples = t->resumed.examples + t->evaluator->examples;
     t->epoch++;
     c->used = 0;
     return check_sync(c, true);
@@ -370,49 +334,29 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = raise_error(&((chief *)context)->paused);
+    yk_status st = yk__outcome_raise(&((chief *)context)->paused);
     st = st ? st : check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
 
 /* ---- the workers of this process ---- */
 
-static void *run_workers(void *context)
-{
-    chief *c = context;
-    keep(&c->workers, yk_team_run(c->t->team, yk__train_worker, c->t));
-    atomic_store(&c->workers_over, true);
-    return NULL;
-}
-
 /* Sends and receives for them. Returns their error, if they have ended with one. */
 static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
     yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
-    return !st && atomic_load(&c->workers_over) ? raise_error(&c->workers) : st;
-}
-
-static yk_status start_workers(chief *c)
-{
-    const int e = yk_thread_start(&c->thread, run_workers, c);
-    c->workers_started = e == 0;
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the worker threads: %s", strerror(e)) : YK_OK;
+    return !st && atomic_load(&c->workers.over) ? yk__outcome_raise(&c->workers.outcome) : st;
 }
 
 /* Returns the error of the server if there is one, else that of the workers. */
 static yk_status join_workers(chief *c, yk_status st)
 {
-    outcome server;
-    if (!c->workers_started)
-        return st;
-    keep(&server, st);
-    if (st) {
+    if (st && c->workers.started) {
         yk_remote_fail(c->t->cluster.remote);
         yk_team_stop(c->t->team);
     }
-    yk_thread_join(&c->thread);
-    return raise_error(st ? &server : &c->workers);
+    return yk__background_join(&c->workers, st);
 }
 
 /* Until all workers of this process have left. */
@@ -420,7 +364,7 @@ static yk_status drive_workers(chief *c)
 {
     yk_wait w = yk_wait_begin(c->t->cluster.wait, HUGE_VAL);
     yk_status st = YK_OK;
-    while (!st && !atomic_load(&c->workers_over)) {
+    while (!st && !atomic_load(&c->workers.over)) {
         bool busy = false;
         st = pump(c, &busy);
         if (busy)
@@ -450,11 +394,10 @@ static yk_status end_chief(chief *c)
     const bool again = !t->plan->synchronous && t->cluster.servers > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
-        c, (yk__due){again || t->step != t->last_eval, again || later || t->step != t->last_save}, true);
-    if (!st && (st = yk_server_end(t->cluster.server))) /* the other servers are not needed any more */
-        release(&c->snapshot);
+        c, (yk__due){again || t->step != t->eval.last, again || later || t->step != t->save.last}, true);
     if (!st)
-        st = start_thread(c);
+        st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
+    st = start_thread(c, st);
     return st ? st : poll_snapshot(c, true);
 }
 
@@ -480,10 +423,10 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     c->due = (yk__due){0};
-    if (!st && !(st = raise_error(&c->paused)))
+    if (!st && !(st = yk__outcome_raise(&c->paused)))
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken) {
-        yk_thread_join(&c->snapshot.thread);
+        st = yk__background_join(&c->snapshot.thread, st);
         release(&c->snapshot);
     }
     return st ? st : end_chief(c);
@@ -492,8 +435,11 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR, .used = t->used};
-    yk_status st = k->remote ? start_workers(&c) : YK_OK;
+    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR};
+    if (t->resumed.ncursor >= 3)
+        c.used = t->resumed.cursor[2];
+    yk_status st =
+        k->remote ? yk__background_start(&c.workers, yk__run_workers, t, "the worker threads") : YK_OK;
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);
     return join_workers(&c, st);

@@ -1,7 +1,6 @@
-/* The data of a run: opens the training and the test set, and remaps the keys of sparse data. */
-#include "train/trainer.h"
+/* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
+#include "train/setup.h"
 
-#include "base/log.h"
 #include <string.h>
 
 /* MIN_KEYS: a smaller table fits into a cache, and remapping gains nothing. */
@@ -90,8 +89,8 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
 {
     size_t given = (size_t)t->config->features;
     *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
-    if (t->train.kind == YK_ROWS_SPARSE && t->start.dim > *out)
-        *out = t->start.dim;
+    if (t->train.kind == YK_ROWS_SPARSE && t->start.shape.dim > *out)
+        *out = t->start.shape.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
         if (*out > given)
             return yk_fail(YK_EDATA,
@@ -137,19 +136,57 @@ yk_status yk__sort_keys(yk__trainer *t)
     return st ? st : t->tested ? yk_dataset_remap_keys(&t->test, &t->keymap) : YK_OK;
 }
 
-float yk__mean_square(yk_dataset *d)
+/* ---- the feed ---- */
+
+/* feed.h: the next lease of examples. */
+static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
 {
-    yk_rows sample;
-    double sum = 0.0;
-    if (d->kind == YK_ROWS_SPARSE)
-        return 1.0f;
-    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
-        for (size_t i = 0; i < sample.n * sample.dim; i++) {
-            double x = sample.kind == YK_ROWS_U8 ? (double)sample.u8[i] * (double)sample.scale
-                                                 : (double)sample.f32[i];
-            sum += x * x / (double)(sample.n * sample.dim);
-        }
-    const bool known = sample.n > 0;
-    yk_rows_fini(&sample);
-    return known ? (float)sum : 1.0f;
+    yk__trainer *t = trainer;
+    yk_lease next;
+    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
+    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &next, &unit);
+    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
+        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
+    else if (!st && !t->cluster.joined && next.begin < next.end && unit != own)
+        return yk_fail(
+            YK_EUSAGE,
+            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
+            "processes must run the same version of yoke on the same data",
+            (unsigned long long)unit, (unsigned long long)own);
+    *epoch = next.epoch;
+    *begin = next.begin;
+    *end = next.end;
+    return st;
+}
+
+/* feed.h: at the end of an epoch of a stream. */
+static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                             uint64_t cursor[YK_CURSOR_SIZE])
+{
+    const yk__trainer *t = trainer;
+    yk_remote *r = t->cluster.remote;
+    const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
+    return over || yk_remote_orphans(r)
+               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
+               : YK_OK;
+}
+
+yk_status yk__make_feed(yk__trainer *t)
+{
+    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
+    const yk_feed_plan plan = {.workers = t->plan->workers,
+                               .batch = t->plan->batch,
+                               .seed = (uint64_t)t->config->seed,
+                               .epochs = t->plan->epochs,
+                               .steps = leased ? UINT64_MAX : t->plan->steps,
+                               .synchronous = t->plan->lockstep,
+                               .window_bytes = (size_t)t->config->shuffle_mb << 20,
+                               .unit = (size_t)t->unit,
+                               .keymap = t->remap,
+                               .phases = t->phases,
+                               .first = t->cluster.first_worker,
+                               .lease = leased ? lease : NULL,
+                               .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
+                               .lease_context = t};
+    return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

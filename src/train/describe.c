@@ -1,5 +1,6 @@
 /* Describes a run: the notes at its start, --dry-run and --profile. */
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <stdio.h>
@@ -49,17 +50,21 @@ static void print_processes(const yk__trainer *t)
                 t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
-    else if (k->role == YK__SERVER && k->servers == 1)
+    else if (k->role == YK__SERVER && t->plan->servers == 1)
         yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
                 k->ranks, library, k->serving_threads, plural(k->serving_threads), keys, deltas);
     else if (k->role == YK__SERVER)
         yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
                 "train%s%s",
-                k->ranks, library, k->servers, k->servers - 1, k->serving_threads, plural(k->serving_threads),
-                keys, deltas);
+                k->ranks, library, t->plan->servers, t->plan->servers - 1, k->serving_threads,
+                plural(k->serving_threads), keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
+    if (t->plan->replicates_dense)
+        yk_note(
+            "the parameters of the network are replicated: the processes that train add the gradients, and "
+            "each updates a part");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);
@@ -129,9 +134,7 @@ yk_status yk__describe(yk__trainer *t)
     d->examples = t->train.examples;
     d->weight_bytes = t->model->nparams * sizeof(float);
     d->gradient_bytes = t->model->sparse ? 0 : d->weight_bytes;
-    for (int g = 0; g < t->model->ngroups; g++)
-        d->state_bytes += yk_group_floats(&t->group[g].shape) * sizeof(float) *
-                          (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots;
+    d->state_bytes = yk__parameter_bytes(t) - d->weight_bytes;
     return YK_OK;
 }
 
@@ -152,7 +155,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     if (t->model->ops->profile && t->cluster.role != YK__SERVER)
         p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
     p->threads = t->result->threads_used;
-    p->peak = t->peak;
+    p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;
     p->train_seconds = t->result->train_seconds;
     qsort(p->line, (size_t)p->nlines, sizeof *p->line, by_descending_time);
     return YK_OK;

@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
+#include "train/loop.h"
 #include "train/run_dir.h"
-#include "train/trainer.h"
+#include "train/setup.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,7 +42,7 @@ static void summarize(yk__trainer *t)
 {
     yk_result *r = t->result;
     const double first_step = yk_observer_first_step(t->observer);
-    r->first_step_seconds = first_step > 0.0 ? first_step - t->process_started : 0.0;
+    r->first_step_seconds = first_step > 0.0 ? first_step - t->caller->started : 0.0;
     const double ended = t->ended > 0.0 ? t->ended : yk_now();
     r->seconds = t->training_started > 0.0 ? ended - t->training_started : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
@@ -51,7 +51,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
-    r->trained_here = r->examples - t->earlier_examples;
+    r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
     if (t->cluster.role == YK__SINGLE)
         yk_local_staleness(t->local, &r->observed);
@@ -91,22 +91,14 @@ static void sum_traffic(yk_result *r)
     }
 }
 
-/* Of a job that failed: what is known without communication. */
-static void last_reports(yk__trainer *t)
-{
-    yk_result *r = t->result;
-    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
-        sum_traffic(r);
-}
-
 static void copy_server_counters(yk__trainer *t)
 {
     yk_result *r = t->result;
     yk_server_state s;
     yk_server_state_of(t->cluster.server, &s);
     r->observed = s.staleness;
-    r->late = t->earlier_late + s.late;
-    r->late_examples = t->earlier_late_examples + s.late_examples;
+    r->late = t->resumed.late + s.late;
+    r->late_examples = t->resumed.late_examples + s.late_examples;
     r->lost = s.lost;
     r->joined = s.joined;
     r->returned = s.returned;
@@ -142,11 +134,11 @@ static void show_end(const yk__trainer *t, const char *state)
                             .examples = r->examples,
                             .epoch = t->train.examples ? (double)r->examples / (double)t->train.examples
                                                        : (double)r->epochs,
-                            .seconds = t->earlier_seconds + r->seconds,
+                            .seconds = t->resumed.seconds + r->seconds,
                             .train_loss = r->train_loss,
                             .examples_per_second = (double)r->trained_here / r->train_seconds,
                             .steps_per_second = here / r->train_seconds};
-    yk_observer_show_end(t->observer, &end, t->stop);
+    yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
 static void try_changes(yk__trainer *t)
@@ -244,7 +236,9 @@ static void save_failure(yk__trainer *t)
     if (!chief)
         read_progress(yk_observer_run_dir(t->observer), r);
     r->steps = steps > r->steps ? steps : r->steps;
-    last_reports(t);
+    /* what is known without communication */
+    if (!r->report && !yk_observer_reports(t->observer, &r->report, &r->nreports) && r->report)
+        sum_traffic(r);
     if (!r->observation.nprocesses)
         yk_observer_conclude_failed(t->observer, r->report, r->nreports, &r->observation);
     yk_result_save_if_missing(t->config, r, chief ? r->run_dir : yk_observer_run_dir(t->observer));
@@ -290,9 +284,10 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .error = (char *)lost->error, /* not modified */
                    .run_dir = (char *)lost->run_dir,
                    .from_launcher = true,
-                   .lr = yk_by_group_of(&c->lr, true, (double)NAN),
                    .train_loss = (double)NAN};
     yk_plan_describe(c, lost->ranks, 1, &r.plan);
+    r.lr = r.plan.group[1].lr;
+    r.copy_lifetime = r.plan.copy_lifetime;
     r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);

@@ -1,5 +1,5 @@
 /* Evaluation: each worker evaluates a share of the test set, and the chief combines the results. Checkpoints. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/number.h"
@@ -69,8 +69,8 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
     yk_progress_state p = {.step = t->step,
                            .epoch = t->epoch,
                            .late_examples = t->late_examples,
-                           .examples = t->earlier_examples,
-                           .seconds = t->earlier_seconds + yk_now() - t->training_started};
+                           .examples = t->resumed.examples,
+                           .seconds = t->resumed.seconds + yk_now() - t->training_started};
     for (int i = 0; i < t->nevaluators; i++) {
         p.examples += t->evaluator[i].examples;
         p.period_loss += t->evaluator[i].period_loss;
@@ -90,14 +90,13 @@ void yk__start_period(yk__trainer *t)
 yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated)
 {
     yk_result *r = t->result;
-    const int n = t->nevaluators;
-    yk_tally *tallies = yk_alloc((size_t)n, sizeof *tallies, "an evaluation");
-    if (!tallies)
-        return YK_ESYSTEM;
-    for (int i = 0; i < n; i++)
-        tallies[i] = t->evaluator[i].tally;
-    yk_status st = t->tested ? yk_score_make(tallies, n, &r->test) : YK_OK;
-    yk_free(tallies);
+    yk_tally all = {0};
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < t->nevaluators; i++)
+        st = yk_tally_merge(&all, &t->evaluator[i].tally);
+    if (!st && t->tested)
+        st = yk_score_make(&all, &r->test);
+    yk_tally_fini(&all);
     if (st)
         return st;
     r->tested = t->tested;
@@ -120,28 +119,18 @@ static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays 
     return YK_OK;
 }
 
-/* store: whose arrays these are; NULL: they are copies, and may change. */
-static yk_status write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, yk_local *store,
-                                  const yk_progress_state *p)
-{
-    yk_status st = check_weights(t, arrays, p->step);
-    if (st || (st = yk_run_dir_verify(t->result->run_dir, t->lock)))
-        return st;
-    yk__report_stage(t, YK_STAGE_SAVING);
-    const yk_result *r = t->result;
-    yk_progress_state all = *p;
-    all.earlier = t->start.earlier;
-    st = store ? yk_checkpoint_save(r->run_dir, t->config->model, t->model, store, t->remap, &all,
-                                    &t->result->checkpoint)
-               : yk_checkpoint_write(r->run_dir, t->config->model, t->model, arrays, t->remap, &all,
-                                     &t->result->checkpoint);
-    yk__report_stage(t, YK_STAGE_SAVED);
-    return st;
-}
-
 yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
 {
-    return write_checkpoint(t, arrays, NULL, p);
+    yk_result *r = t->result;
+    yk_progress_state all = *p;
+    yk_status st = check_weights(t, arrays, p->step);
+    if (st || (st = yk_run_dir_verify(r->run_dir, t->lock)))
+        return st;
+    all.earlier = t->start.earlier;
+    yk__report_stage(t, YK_STAGE_SAVING);
+    st = yk_checkpoint_write(r->run_dir, t->config->model, t->model, arrays, t->remap, &all, &r->checkpoint);
+    yk__report_stage(t, YK_STAGE_SAVED);
+    return st;
 }
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
@@ -151,5 +140,6 @@ yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state
     if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
         return YK_OK;
     yk_checkpoint_arrays_of(parameters, &a);
-    return write_checkpoint(t, &a, parameters, p);
+    yk_status st = yk__write_checkpoint(t, &a, p);
+    return st ? st : yk_checkpoint_remap(&a, t->remap);
 }

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "model/model.h"
-#include <stdlib.h>
 
 enum { BATCH = 256, READ = 4096 };
 
@@ -143,7 +142,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
     if (!st && tally.examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     if (!st && out)
-        st = yk_score_make(&tally, 1, out);
+        st = yk_score_make(&tally, out);
     yk_tally_fini(&tally);
     yk_free(o.p);
     yk_workspace_free(m->model, o.work);

@@ -11,13 +11,16 @@
  *
  * With servers, the chief evaluates snapshots in the background (chief.c), and the store says when training is over.
  */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/number.h"
 #include "base/wait.h"
 #include "model/burst.h"
 #include "store/burst.h"
+#include "train/saver.h"
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -35,42 +38,10 @@ typedef struct {
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
     bool begun;          /* stagger.c */
+    double slow_factor, slow_seconds; /* 0: not slowed down */
 } loop;
 
 /* ---- one step ---- */
-
-/* feed.h: the next lease of examples. */
-yk_status yk__lease(void *trainer, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end)
-{
-    yk__trainer *t = trainer;
-    yk_lease lease;
-    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
-    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &lease, &unit);
-    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
-        yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
-    else if (!st && !t->cluster.joined && lease.begin < lease.end && unit != own)
-        return yk_fail(
-            YK_EUSAGE,
-            "the job assigns examples in groups of %llu, but this process reads them in groups of %llu; all "
-            "processes must run the same version of yoke on the same data",
-            (unsigned long long)unit, (unsigned long long)own);
-    *epoch = lease.epoch;
-    *begin = lease.begin;
-    *end = lease.end;
-    return st;
-}
-
-/* feed.h: at the end of an epoch of a stream. */
-yk_status yk__next_stream(void *trainer, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
-                          uint64_t cursor[YK_CURSOR_SIZE])
-{
-    const yk__trainer *t = trainer;
-    yk_remote *r = t->cluster.remote;
-    const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
-    return over || yk_remote_orphans(r)
-               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
-               : YK_OK;
-}
 
 static yk_status next_batch(loop *w, size_t max, yk_batch *out)
 {
@@ -106,21 +77,35 @@ static void on_ready(void *context, float *dense, size_t begin, size_t end)
         w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-/* YK_SLOW_WORKER, for tests: multiplies the time of a step, or adds seconds. */
-static void slow_down(const yk__trainer *t, uint64_t began)
+/* YK_SLOW_WORKER, for tests: INDEX:FACTOR multiplies the time of the steps of a worker, INDEX:100ms adds to it. */
+static void read_slowdown(loop *w)
+{
+    const char *text = getenv("YK_SLOW_WORKER");
+    uint64_t worker;
+    double number;
+    const char *colon = text ? yk_digits(text, INT_MAX, &worker) : NULL,
+               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &number) : NULL;
+    if (!unit || (int)worker != w->number)
+        return;
+    const bool adds = strcmp(unit, "ms") == 0;
+    w->slow_factor = adds ? 1.0 : number;
+    w->slow_seconds = adds ? number * 1e-3 : 0.0;
+}
+
+static void slow_down(const loop *w, uint64_t began)
 {
     const uint64_t now = yk_now_ns(),
-                   until = now + (uint64_t)((double)(now - began) * (t->slow_factor - 1.0));
+                   until = now + (uint64_t)((double)(now - began) * (w->slow_factor - 1.0));
     while (yk_now_ns() < until)
         ;
-    if (t->slow_seconds > 0.0)
-        yk_sleep(t->slow_seconds);
+    if (w->slow_seconds > 0.0)
+        yk_sleep(w->slow_seconds);
 }
 
 static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, yk_grad *out)
 {
     yk__trainer *t = w->t;
-    const uint64_t began = w->number == t->slow_worker ? yk_now_ns() : 0;
+    const uint64_t began = w->slow_factor > 0.0 ? yk_now_ns() : 0;
     *out = (yk_grad){0};
     if (!batch->n)
         return YK_OK;
@@ -128,7 +113,7 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
     if (out->status)
         return out->status;
     if (began)
-        slow_down(t, began);
+        slow_down(w, began);
     if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             t->local ? yk_local_steps(t->local) : w->done);
@@ -239,8 +224,7 @@ static yk_status barrier_sync(loop *w, yk__due due, bool end)
 {
     yk__trainer *t = w->t;
     if (w->me == 0) {
-        t->due.eval = due.eval && w->done != t->last_eval;
-        t->due.save = due.save && w->done != t->last_save;
+        t->due = yk__still_due(t, due);
         t->end = end;
     }
     return due.eval || due.save ? yk__barrier(t, w->me) : YK_OK;
@@ -272,19 +256,6 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
 }
 
 /* ---- asynchronous, in one process ---- */
-
-/* Takes some of the steps that all workers may take before something is due: the fewer are left, the fewer it takes, so that
- * no worker keeps many while the others wait. 0: none are left. */
-static uint64_t acquire_quota(yk__trainer *t)
-{
-    enum { MAX = 1024 };
-    uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
-    do {
-        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MAX);
-        n = n ? n : yk__min(left, 1);
-    } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
-    return n;
-}
 
 /* Any worker, one at a time: worker 0 may be waiting for a core. */
 static void check_due(loop *w)
@@ -319,8 +290,7 @@ static yk_status barrier_async(loop *w)
         t->end = all_done || yk__is_stopped(t);
         t->result->interrupted = t->end && !all_done;
         const yk__due due = yk__due_async(t, t->step); /* none if a worker did not use its quota */
-        t->due.eval = (t->end || due.eval) && t->step != t->last_eval;
-        t->due.save = (t->end || due.save) && t->step != t->last_save;
+        t->due = yk__still_due(t, (yk__due){t->end || due.eval, t->end || due.save});
     }
     return yk__barrier(t, w->me);
 }
@@ -340,7 +310,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
             check_due(w);
         yk_sleep(200e-6);
     }
-    const bool waits = !w->state->finished && !w->quota && !(w->quota = acquire_quota(t));
+    const bool waits = !w->state->finished && !w->quota && !(w->quota = yk__acquire_quota(t));
     if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
@@ -403,7 +373,7 @@ static yk_status train(loop *w)
             continue;
         if (local_async && w->me && atomic_load_explicit(&t->baseline.pause, memory_order_relaxed))
             yk__baseline_pause(t);
-        if (w->me == 0 && yk__saver_failed(&t->saver))
+        if (w->me == 0 && yk__saver_failed(t->saver))
             return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);
         st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);
@@ -440,13 +410,7 @@ static yk_status evaluate_start(loop *w)
     return yk__barrier(t, w->me);
 }
 
-/* The run was resumed after its last step: it is only evaluated. Servers do that without workers. */
-static yk_status train_nothing(loop *w)
-{
-    return w->remote ? YK_OK : barrier_sync(w, (yk__due){true, true}, true);
-}
-
-yk_status yk__train_worker(void *trainer, int me)
+static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
     loop w = {.t = t,
@@ -461,17 +425,26 @@ yk_status yk__train_worker(void *trainer, int me)
               .done = t->step,
               .next_check = t->step,
               .epoch = t->epoch,
-              .seen = t->earlier_examples};
+              .seen = t->resumed.examples};
+    read_slowdown(&w);
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     if (t->cluster.exchange && me == 0)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const bool nothing = yk__is_done(t, w.done, w.epoch) && (t->plan->lockstep || w.remote);
-    yk_status st = nothing ? train_nothing(&w) : evaluate_start(&w);
-    if (!st && !nothing)
+    yk_status st = YK_OK;
+    if (!nothing && !(st = evaluate_start(&w)))
         st = train(&w);
+    else if (nothing &&
+             !w.remote) /* resumed after the last step: only evaluates; servers do that themselves */
+        st = barrier_sync(&w, (yk__due){true, true}, true);
     if (!st && w.remote)
         st = yk_store_finish(w.store, me);
     yk_phases_end(w.state->phases);
     return st;
+}
+
+yk_status yk__run_workers(void *trainer)
+{
+    return yk_team_run(((yk__trainer *)trainer)->team, train_worker, trainer);
 }

@@ -1,5 +1,5 @@
-/* Options of networks, biases and learning rates that depend on the data and the model. */
-#include "train/trainer.h"
+/* Options of networks, biases and learning rates that depend on the data and the model; what is measured for them. */
+#include "train/setup.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +20,26 @@ yk_status yk__net_options_of(const yk_config *c, yk_net_options *out)
     return st ? st : yk_net_options_augment(out, c->augment);
 }
 
+/* A value of dense data. */
+static double value_at(const yk_rows *rows, size_t i)
+{
+    return rows->kind == YK_ROWS_U8 ? (double)rows->u8[i] * (double)rows->scale : (double)rows->f32[i];
+}
+
+float yk__mean_square(yk_dataset *d)
+{
+    yk_rows sample;
+    double sum = 0.0;
+    if (d->kind == YK_ROWS_SPARSE)
+        return 1.0f;
+    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
+        for (size_t i = 0; i < sample.n * sample.dim; i++)
+            sum += value_at(&sample, i) * value_at(&sample, i) / (double)(sample.n * sample.dim);
+    const bool known = sample.n > 0;
+    yk_rows_fini(&sample);
+    return known ? (float)sum : 1.0f;
+}
+
 /* Two passes over the sample: with one, the deviation of an almost constant channel would be lost to rounding. */
 static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net_options *out)
 {
@@ -30,10 +50,7 @@ static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net
             double sum = 0.0;
             for (size_t i = 0; i < sample->n; i++)
                 for (size_t p = 0; p < plane; p++) {
-                    const size_t at = i * sample->dim + ch * plane + p;
-                    const double x = sample->kind == YK_ROWS_U8
-                                         ? (double)sample->u8[at] * (double)sample->scale
-                                         : (double)sample->f32[at];
+                    const double x = value_at(sample, i * sample->dim + ch * plane + p);
                     sum += round ? (x - mean) * (x - mean) : x;
                 }
             *(round ? &variance : &mean) = sum / n;

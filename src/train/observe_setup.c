@@ -1,5 +1,6 @@
 /* Connects the trainer to its observer (observe/observe.h): the observer's configuration and callbacks. */
-#include "train/trainer.h"
+#include "train/loop.h"
+#include "train/setup.h"
 
 #include "base/clock.h"
 #include <math.h>
@@ -14,7 +15,7 @@ static void position(void *trainer, yk_run_position *out)
     if (t->cluster.role == YK__SINGLE && !t->plan->lockstep) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
-                             .examples = t->earlier_examples + all.examples,
+                             .examples = t->resumed.examples + all.examples,
                              .late_examples = t->late_examples,
                              .epoch_examples = t->train.examples,
                              .trained_examples = all.examples,
@@ -92,8 +93,8 @@ yk_status yk__observe(yk__trainer *t)
                                   .serving = k->role == YK__SHARD ? yk__serving_phases(t) : NULL,
                                   .run_dir = t->result->run_dir,
                                   .resumed_from = t->result->resumed_from,
-                                  .earlier_examples = t->earlier_examples,
-                                  .earlier_seconds = t->earlier_seconds,
+                                  .earlier_examples = t->resumed.examples,
+                                  .earlier_seconds = t->resumed.seconds,
                                   .best_loss = t->result->best_known ? t->result->best.loss : (double)NAN,
                                   .best_auc = t->result->best_known ? t->result->best.auc : (double)NAN,
                                   .context = t,
@@ -136,7 +137,7 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
                                  .epoch = e.at.epoch_examples ? (double)(e.at.examples + e.at.late_examples) /
                                                                     (double)e.at.epoch_examples
                                                               : unknown,
-                                 .seconds = t->earlier_seconds + yk_now() - t->training_started,
+                                 .seconds = t->resumed.seconds + yk_now() - t->training_started,
                                  .train_loss = e.train_loss,
                                  .test_loss = e.tested ? e.test_loss : unknown,
                                  .test_accuracy = e.tested ? e.accuracy : unknown,

@@ -1,11 +1,11 @@
 /* --resume: the chief loads the newest checkpoint, and every process gets its part of it. */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
 #include <stdlib.h>
 
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */
-static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, bool *found_out)
+static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
 {
     yk_result *r = t->result;
     if (!t->config->resume)
@@ -18,9 +18,9 @@ static yk_status load(yk__trainer *t, yk_local *store, yk_progress_state *p, boo
         return yk__warm_start_load(t, store);
     }
     *found_out = true;
-    st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, p);
+    st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, &t->resumed);
     if (!st)
-        yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)p->step);
+        yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)t->resumed.step);
     return st;
 }
 
@@ -76,9 +76,7 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
 static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
 {
     yk__cluster *k = &t->cluster;
-    t->used = p->ncursor >= 3 ? p->cursor[2] : 0;
-    t->earlier_late = p->late;
-    t->earlier_late_examples = t->late_examples = p->late_examples;
+    t->late_examples = p->late_examples;
     if (t->plan->steps != UINT64_MAX && yk__leases_steps(t->plan))
         k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
     if (k->cursor_kind == YK__LEASE_CURSOR)
@@ -88,9 +86,10 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
     return YK_OK;
 }
 
-static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
+static yk_status distribute(yk__trainer *t, bool found)
 {
     yk__cluster *k = &t->cluster;
+    yk_progress_state *p = &t->resumed;
     const bool single = k->role == YK__SINGLE;
     yk_status st = single ? YK_OK : broadcast_progress(t, &found, p);
     if (!st && k->role == YK__REPLICA && (found || t->config->warm_start))
@@ -99,11 +98,9 @@ static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
         st = yk_server_scatter(k->server, k->whole);
     if (st || !found)
         return st;
-    t->step = t->last_save = t->result->resumed_from = p->step;
-    t->last_eval = UINT64_MAX; /* this process has not evaluated it */
+    t->step = t->save.last = t->result->resumed_from = p->step;
+    t->eval.last = UINT64_MAX; /* this process has not evaluated it */
     t->epoch = p->epoch;
-    t->earlier_examples = p->examples;
-    t->earlier_seconds = p->seconds;
     if (k->role == YK__REPLICA || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;
@@ -115,15 +112,13 @@ static yk_status distribute(yk__trainer *t, bool found, yk_progress_state *p)
 yk_status yk__resume(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    yk_progress_state p = {0};
     bool found = false;
     if (k->joined)
         return YK_OK;
     yk_startup_enter(k->startup, YK_STARTUP_BUSY, "loading the checkpoint");
-    yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local, &p, &found) : YK_OK;
+    yk_status st = k->rank == 0 ? load(t, k->whole ? k->whole : t->local, &found) : YK_OK;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
     if (!st)
-        st = distribute(t, found, &p);
-    free(p.cursor);
+        st = distribute(t, found);
     return st;
 }

@@ -3,6 +3,7 @@
 #include "base/dir.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "train/checkpoint_dir.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -25,13 +26,6 @@ static const char *const checkpoints[] = {"checkpoints/",
                                           "checkpoints/*/state.safetensors",
                                           NULL};
 
-static const char *const unfinished[] = {"checkpoints/",
-                                         "checkpoints/.saving/",
-                                         "checkpoints/.saving/DONE",
-                                         "checkpoints/.saving/model.safetensors",
-                                         "checkpoints/.saving/state.safetensors",
-                                         NULL};
-
 /* log.txt is written by sweeps. */
 static const char *const written[] = {"config.ini",
                                       "metrics.jsonl",
@@ -52,6 +46,8 @@ static const char *const locked[] = {"config.ini",
                                      "summary.json",
                                      "trace.json",
                                      "join",
+                                     "lock",
+                                     "checkpoints/",
                                      "worker-[0-9]*/",
                                      "worker-[0-9]*/resources.jsonl",
                                      NULL};
@@ -71,19 +67,17 @@ static yk_status check_entry(int fd, const char *dir, const char *below, const c
 
 static yk_status check_entries(const char *dir)
 {
-    static const struct {
-        const char *pattern;
-        mode_t kind;
-    } made[] = {{"config.ini", S_IFREG},  {"metrics.jsonl", S_IFREG}, {"summary.json", S_IFREG},
-                {"trace.json", S_IFREG},  {"join", S_IFREG},          {"lock", S_IFREG},
-                {"checkpoints", S_IFDIR}, {"worker-[0-9]*", S_IFDIR}};
     yk_status st = YK_OK;
     const int fd = yk_dir_open(dir, NULL), saving = yk_dir_open(dir, "checkpoints");
-    char **names = fd < 0 ? NULL : yk_fs_list(fd);
-    for (char **name = names; !st && name && *name; name++)
-        for (size_t i = 0; !st && i < sizeof made / sizeof *made; i++)
-            if (fnmatch(made[i].pattern, *name, 0) == 0)
-                st = check_entry(fd, dir, "", *name, made[i].kind);
+    char **names = fd < 0 ? NULL : yk_fs_list(fd), directory[NAME_MAX + 2];
+    for (char **name = names; !st && name && *name; name++) {
+        snprintf(directory, sizeof directory, "%s/", *name);
+        for (const char *const *pattern = locked; !st && *pattern; pattern++)
+            if (fnmatch(*pattern, *name, FNM_PATHNAME) == 0)
+                st = check_entry(fd, dir, "", *name, S_IFREG);
+            else if (fnmatch(*pattern, directory, FNM_PATHNAME) == 0)
+                st = check_entry(fd, dir, "", *name, S_IFDIR);
+    }
     yk_fs_list_free(names);
     if (!st && saving >= 0)
         st = check_entry(saving, dir, "checkpoints/", ".saving", S_IFDIR);
@@ -115,7 +109,7 @@ yk_status yk_run_dir_acquire(const char *dir, yk_lock **out)
     const int fd = st ? -1 : yk_dir_open(dir, NULL);
     if (fd >= 0) { /* what a process that was killed left behind */
         yk_dir_clear_temporary(fd, locked);
-        yk_dir_clear(fd, unfinished);
+        yk__checkpoint_clear(dir);
         yk_fs_close(fd);
     }
     return st;
@@ -133,32 +127,30 @@ yk_status yk_run_dir_verify(const char *dir, const yk_lock *lock)
 
 yk_status yk_run_dir_choose(const char *out, const char *model, char **dir_out)
 {
-    char when[32];
+    char when[32], number[16] = "";
     const time_t now = time(NULL);
     struct tm tm;
-    *dir_out = out ? strdup(out) : NULL;
     if (out)
-        return *dir_out ? YK_OK : yk_fail_memory(strlen(out) + 1, "a path");
+        return (*dir_out = yk__path("%s", out)) ? YK_OK : YK_ESYSTEM;
+    *dir_out = NULL;
     localtime_r(&now, &tm);
     strftime(when, sizeof when, "%Y%m%d-%H%M%S", &tm);
     const char *name = strpbrk(model, " ,/") ? "net" : model; /* a layer list cannot be a directory name */
     yk_status st = yk_dir_make("runs");
-    for (int n = 1; !st; n++) {
-        char number[16] = "", *dir;
-        if (n > 1)
-            snprintf(number, sizeof number, "-%d", n);
-        if (asprintf(&dir, "runs/%.40s-%s-%d%s", name, when, (int)getpid(), number) < 0)
-            return yk_fail_memory(64, "a path");
+    for (int n = 2; !st && !*dir_out; n++) {
+        char *dir = yk__path("runs/%.40s-%s-%d%s", name, when, (int)getpid(), number);
+        snprintf(number, sizeof number, "-%d", n);
+        if (!dir)
+            return YK_ESYSTEM;
         const bool made = yk_fs_make_dir(AT_FDCWD, dir, 0777) == 0;
         if (made)
             st = yk_dir_sync("runs"); /* the new directory survives a power failure */
         else if (errno != EEXIST)
             st = yk_fail_path(dir, "cannot create the directory", errno);
-        if (made && !st) {
+        if (made && !st)
             *dir_out = dir;
-            return YK_OK;
-        }
-        free(dir);
+        else
+            free(dir);
     }
     return st;
 }

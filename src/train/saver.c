@@ -3,23 +3,18 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/trainer.h"
-#include <stdio.h>
+#include "train/loop.h"
 #include <string.h>
-#include <time.h>
 
 static const double spare_bytes = 64e6; /* stay available after a copy was allocated */
 
-double yk__thread_seconds(void)
-{
-    struct timespec t;
-    if (!yk_clock_is_real())
-        return 0.0;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* ---- the copy ---- */
+
+/* Floats of an array in the copy: each begins at a multiple of YK_ALIGN. */
+static size_t floats_of(const yk_checkpoint_array *a)
+{
+    return YK_ROUND_UP(a->size, YK_ALIGN / sizeof(float));
+}
 
 /* Allocates the copy once. False: there is no memory for it. */
 static bool allocate(yk__saver *s)
@@ -28,7 +23,7 @@ static bool allocate(yk__saver *s)
     if (s->memory || s->refused)
         return s->memory != NULL;
     for (size_t i = 0; i < s->from.n; i++)
-        floats += YK_ROUND_UP(s->from.array[i].size, YK_ALIGN / sizeof(float));
+        floats += floats_of(&s->from.array[i]);
     const double bytes = (double)floats * sizeof(float);
     if (!yk_clock_is_real() || bytes + spare_bytes < yk_memory_available("/proc", "/sys"))
         s->memory = yk_alloc(floats, sizeof *s->memory, "a copy of the parameters for checkpoints");
@@ -41,36 +36,34 @@ static bool allocate(yk__saver *s)
     return s->memory != NULL;
 }
 
-yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p, bool *copies_out)
+yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
 {
-    yk__saver *s = &t->saver;
-    *copies_out = false;
+    yk__saver *s = t->saver;
     s->began = yk_now();
     yk_status st = yk__saver_finish(t, YK_OK);
     s->at = *p;
+    if (st)
+        return st;
     yk_checkpoint_arrays_of(t->local, &s->from);
-    if (!st && (t->end || !allocate(s))) {
+    if (t->end || !allocate(s)) {
         st = yk__save(t, t->local, p);
         t->save_cost = yk_now() - s->began;
-    } else if (!st) {
-        float *at = s->memory;
-        s->arrays = s->from;
-        for (size_t i = 0; i < s->arrays.n; i++) {
-            s->arrays.array[i].data = at;
-            at += YK_ROUND_UP(s->arrays.array[i].size, YK_ALIGN / sizeof(float));
-        }
-        *copies_out = true;
-        atomic_store(&t->saving, true); /* from here on, other workers do not read saved_at and save_cost */
-        return YK_OK;
+        return st;
     }
-    yk_free(s->at.cursor);
-    s->at.cursor = NULL;
-    return st;
+    float *at = s->memory;
+    s->arrays = s->from;
+    for (size_t i = 0; i < s->arrays.n; i++) {
+        s->arrays.array[i].data = at;
+        at += floats_of(&s->arrays.array[i]);
+    }
+    s->copies = true;
+    atomic_store(&t->saving, true); /* from here on, other workers do not read saved_at and save_cost */
+    return YK_OK;
 }
 
 void yk__saver_copy(yk__trainer *t, int me)
 {
-    const yk__saver *s = &t->saver;
+    const yk__saver *s = t->saver;
     const size_t k = (size_t)me, workers = (size_t)t->local_workers;
     for (size_t i = 0; i < s->arrays.n; i++) {
         const yk_checkpoint_array *from = &s->from.array[i], *to = &s->arrays.array[i];
@@ -82,40 +75,30 @@ void yk__saver_copy(yk__trainer *t, int me)
 
 /* ---- the thread ---- */
 
-static void *write_copy(void *trainer)
+static yk_status write_copy(void *trainer)
 {
     yk__trainer *t = trainer;
-    yk__saver *s = &t->saver;
-    s->status = yk__write_checkpoint(t, &s->arrays, &s->at);
-    if (s->status)
-        snprintf(s->error, sizeof s->error, "%s", yk_error());
+    yk_status st = yk__write_checkpoint(t, &t->saver->arrays, &t->saver->at);
     t->save_cost += yk__thread_seconds();
-    atomic_store(&s->failed, s->status != YK_OK);
     atomic_store(&t->saving, false);
-    return NULL;
+    return st;
 }
 
 yk_status yk__saver_start(yk__trainer *t)
 {
-    yk__saver *s = &t->saver;
+    yk__saver *s = t->saver;
+    s->copies = false;
     t->save_cost = yk_now() - s->began; /* the thread adds its own */
-    const int e = yk_thread_start(&s->thread, write_copy, t);
-    s->started = e == 0;
-    return e ? yk_fail(YK_ESYSTEM, "cannot start the thread that writes checkpoints: %s", strerror(e))
-             : YK_OK;
+    return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
 }
 
 yk_status yk__saver_finish(yk__trainer *t, yk_status so_far)
 {
-    yk__saver *s = &t->saver;
-    if (s->started)
-        yk_thread_join(&s->thread);
-    s->started = false;
+    yk__saver *s = t->saver;
+    const yk_status st = yk__background_join(&s->thread, so_far);
     yk_free(s->at.cursor);
     s->at.cursor = NULL;
-    const bool failed = s->failed;
-    s->failed = false; /* the error is reported once */
-    return so_far || !failed ? so_far : yk_fail(s->status, "%s", s->error);
+    return st;
 }
 
 void yk__saver_fini(yk__saver *s)

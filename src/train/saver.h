@@ -20,41 +20,32 @@
 #ifndef YK_TRAIN_SAVER_H
 #define YK_TRAIN_SAVER_H
 
-#include "base/sync.h"
-#include "train/checkpoint.h"
-#include <stdatomic.h>
-#include <stdbool.h>
+#include "train/background.h"
+#include "train/trainer.h"
 
-struct yk__trainer;
-
-typedef struct {
+typedef struct yk__saver {
     yk_checkpoint_arrays arrays, from; /* the copy; the arrays of the store */
     float *memory;                     /* of the copy; NULL: none */
     bool refused;                      /* there is no memory for a copy */
-    bool started;                      /* the thread is to be joined */
-    yk_thread thread;
+    bool
+        copies; /* from begin to start: the workers have to copy; otherwise the checkpoint is already written */
+    yk__background thread; /* writes the copy */
     yk_progress_state at;
-    double began;       /* the barrier */
-    atomic_bool failed; /* written by the thread at its end: */
-    yk_status status;
-    char error[2048];
+    double began; /* the barrier */
 } yk__saver;
 
-/* Takes p->cursor. *copies_out: the workers have to copy; otherwise the checkpoint is already written. */
-yk_status yk__saver_begin(struct yk__trainer *t, const yk_progress_state *p, bool *copies_out);
-void yk__saver_copy(struct yk__trainer *t, int me);
-yk_status yk__saver_start(struct yk__trainer *t);
+yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p); /* takes p->cursor */
+void yk__saver_copy(yk__trainer *t, int me);
+yk_status yk__saver_start(yk__trainer *t);
 
 /* Waits for the thread. Returns `so_far`, or else the error of the thread. */
-yk_status yk__saver_finish(struct yk__trainer *t, yk_status so_far);
+yk_status yk__saver_finish(yk__trainer *t, yk_status so_far);
 void yk__saver_fini(yk__saver *s);
 
 /* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */
 static inline bool yk__saver_failed(const yk__saver *s)
 {
-    return atomic_load_explicit(&s->failed, memory_order_relaxed);
+    return s->thread.started && atomic_load(&s->thread.over) && s->thread.outcome.st;
 }
-
-double yk__thread_seconds(void); /* CPU time of this thread; 0 in a simulation */
 
 #endif

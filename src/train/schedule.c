@@ -1,6 +1,6 @@
 /* When a run evaluates, saves and ends. Steps are those of all workers together: rounds in synchronous mode, updates in
  * asynchronous mode. */
-#include "train/trainer.h"
+#include "train/loop.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -9,21 +9,40 @@
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
 static const double save_share = 0.01, save_seconds = 10.0;
 
-/* Estimates what the first checkpoint costs: all of it is copied and written, at 1 GB/s. */
-static double estimated_cost(const yk__trainer *t)
+size_t yk__parameter_bytes(const yk__trainer *t)
 {
-    double bytes = 0.0;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const yk_optim_rule *rule = yk_optim_rule_of(t->group[g].optim.kind);
-        bytes += 4.0 * (double)yk_group_floats(&t->model->group[g]) * (1.0 + rule->slots);
-    }
-    return bytes * 1e-9;
+    size_t floats = 0;
+    for (int g = 0; g < t->model->ngroups; g++)
+        floats += yk_group_floats(&t->model->group[g]) *
+                  (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
+    return floats * sizeof(float);
 }
+
+/* ---- asynchronous: steps until something is due ---- */
 
 /* The workers stop when they have taken all steps until something is due, so none is skipped. */
 static void set_quota(yk__trainer *t, uint64_t done)
 {
-    atomic_store(&t->quota, yk__min(t->next_eval, t->next_save) - done);
+    atomic_store(&t->quota, yk__min(t->eval.next, t->save.next) - done);
+}
+
+/* Takes some of the steps that all workers may take before something is due: the fewer are left, the fewer it takes, so that
+ * no worker keeps many while the others wait. 0: none are left. */
+uint64_t yk__acquire_quota(yk__trainer *t)
+{
+    enum { MAX = 1024 };
+    uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
+    do {
+        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MAX);
+        n = n ? n : yk__min(left, 1);
+    } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
+    return n;
+}
+
+static void set_next(yk__interval *i, uint64_t done)
+{
+    i->every = i->every ? i->every : UINT64_MAX / 2;
+    i->next = (done / i->every + 1) * i->every;
 }
 
 /* Asynchronous, without --eval-every: the steps of an epoch; 0: not known. The steps of a round of local SGD arrive together, so
@@ -43,17 +62,20 @@ static uint64_t default_interval(const yk__trainer *t)
     return epochs > 1 ? epochs * per_epoch : per_epoch;
 }
 
+/* ---- what is due ---- */
+
 void yk__schedule_init(yk__trainer *t)
 {
-    t->saves_by_time = t->result->run_dir && !t->checkpoint_every;
-    t->save_cost = estimated_cost(t);
+    t->eval.every = t->plan->eval_every;
+    t->save.every = t->plan->checkpoint_every;
+    t->saves_by_time = t->result->run_dir && !t->save.every;
+    t->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     if (t->plan->synchronous)
         return;
-    t->eval_every = t->eval_every ? t->eval_every : default_interval(t);
-    t->eval_every = t->eval_every ? t->eval_every : UINT64_MAX / 2;
-    t->checkpoint_every = t->checkpoint_every ? t->checkpoint_every : UINT64_MAX / 2;
-    t->next_eval = (t->step / t->eval_every + 1) * t->eval_every;
-    t->next_save = (t->step / t->checkpoint_every + 1) * t->checkpoint_every;
+    if (!t->eval.every)
+        t->eval.every = default_interval(t);
+    set_next(&t->eval, t->step);
+    set_next(&t->save, t->step);
     set_quota(t, t->step);
 }
 
@@ -71,36 +93,41 @@ bool yk__save_is_overdue(const yk__trainer *t)
 
 yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)
 {
-    return (yk__due){.eval = end || (t->eval_every ? done % t->eval_every == 0 && !epoch_over : epoch_over),
-                     .save = end || save_now ||
-                             (t->checkpoint_every && done % t->checkpoint_every == 0 && !epoch_over)};
+    return (yk__due){.eval = end || (t->eval.every ? done % t->eval.every == 0 && !epoch_over : epoch_over),
+                     .save = end || save_now || (t->save.every && done % t->save.every == 0 && !epoch_over)};
 }
 
 bool yk__is_due_async(yk__trainer *t, uint64_t done)
 {
     if (yk__save_is_overdue(t))
-        t->next_save = done;
-    return done >= t->next_eval || done >= t->next_save;
+        t->save.next = done;
+    return done >= t->eval.next || done >= t->save.next;
 }
 
 yk__due yk__due_async(yk__trainer *t, uint64_t done)
 {
-    const yk__due due = {.eval = done >= t->next_eval, .save = done >= t->next_save};
-    while (t->next_eval <= done)
-        t->next_eval += t->eval_every;
-    while (t->next_save <= done)
-        t->next_save += t->checkpoint_every;
+    const yk__due due = {.eval = done >= t->eval.next, .save = done >= t->save.next};
+    if (due.eval)
+        set_next(&t->eval, done);
+    if (due.save)
+        set_next(&t->save, done);
     set_quota(t, done);
     return due;
+}
+
+yk__due yk__still_due(const yk__trainer *t, yk__due due)
+{
+    return (yk__due){.eval = due.eval && t->step != t->eval.last,
+                     .save = due.save && t->step != t->save.last};
+}
+
+static uint64_t until(const yk__interval *i, uint64_t done)
+{
+    return i->every ? i->every - done % i->every : UINT64_MAX;
 }
 
 uint64_t yk__until_due(void *trainer, uint64_t done)
 {
     const yk__trainer *t = trainer;
-    uint64_t left = t->plan->steps - done;
-    if (t->eval_every)
-        left = yk__min(left, t->eval_every - done % t->eval_every);
-    if (t->checkpoint_every)
-        left = yk__min(left, t->checkpoint_every - done % t->checkpoint_every);
-    return left;
+    return yk__min(t->plan->steps - done, yk__min(until(&t->eval, done), until(&t->save, done)));
 }

@@ -14,9 +14,9 @@ static uint32_t rank_word(float p, uint8_t label)
     return bits << 1 | label;
 }
 
-static yk_status reserve(yk_tally *t, size_t outputs, const yk_batch *b)
+/* Makes room for more examples. */
+static yk_status reserve(yk_tally *t, size_t classes, size_t examples)
 {
-    size_t classes = outputs == 1 ? 2 : outputs;
     if (t->classes < classes) {
         uint64_t *count = realloc(t->count, classes * sizeof *count);
         if (!count)
@@ -25,7 +25,7 @@ static yk_status reserve(yk_tally *t, size_t outputs, const yk_batch *b)
         t->count = count;
         t->classes = classes;
     }
-    return classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + b->n, "predictions") : YK_OK;
+    return classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + examples, "predictions") : YK_OK;
 }
 
 size_t yk_score_class(const float *p, size_t outputs)
@@ -38,7 +38,7 @@ size_t yk_score_class(const float *p, size_t outputs)
 
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b)
 {
-    yk_status st = reserve(t, outputs, b);
+    yk_status st = reserve(t, outputs == 1 ? 2 : outputs, b->n);
     if (st)
         return st;
     for (size_t i = 0; i < b->n; i++) {
@@ -50,6 +50,21 @@ yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_bat
             t->ranks[t->examples] = rank_word(row[outputs - 1], (uint8_t)y);
         t->examples++;
     }
+    return YK_OK;
+}
+
+yk_status yk_tally_merge(yk_tally *t, const yk_tally *from)
+{
+    yk_status st = reserve(t, from->classes, from->examples);
+    if (st)
+        return st;
+    for (size_t c = 0; c < from->classes; c++)
+        t->count[c] += from->count[c];
+    if (from->classes == 2 && from->examples)
+        memcpy(t->ranks + t->examples, from->ranks, from->examples * sizeof *t->ranks);
+    t->loss += from->loss;
+    t->correct += from->correct;
+    t->examples += from->examples;
     return YK_OK;
 }
 
@@ -150,38 +165,25 @@ static double auc(uint32_t *words, size_t n)
     return positives > 0.0 && below > 0.0 ? sum / (positives * below) : (double)NAN;
 }
 
-yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out)
+yk_status yk_score_make(const yk_tally *t, yk_score *out)
 {
-    uint64_t correct = 0, max = 0;
-    size_t classes = 0;
-    *out = (yk_score){.auc = (double)NAN};
-    for (int i = 0; i < n; i++) {
-        out->examples += tallies[i].examples;
-        out->loss += tallies[i].loss;
-        correct += tallies[i].correct;
-        classes = tallies[i].classes > classes ? tallies[i].classes : classes;
-    }
-    if (!out->examples)
+    const double n = (double)t->examples;
+    uint64_t most = 0;
+    *out = (yk_score){.examples = t->examples, .auc = (double)NAN};
+    if (!t->examples)
         return YK_OK;
-    for (size_t c = 0; c < classes; c++) {
-        uint64_t count = 0;
-        for (int i = 0; i < n; i++)
-            count += c < tallies[i].classes ? tallies[i].count[c] : 0;
-        max = count > max ? count : max;
-    }
-    out->loss /= (double)out->examples;
-    out->accuracy = (double)correct / (double)out->examples;
-    out->majority_accuracy = (double)max / (double)out->examples;
-    if (classes != 2 || !isfinite(out->loss))
+    for (size_t c = 0; c < t->classes; c++)
+        most = t->count[c] > most ? t->count[c] : most;
+    out->loss = t->loss / n;
+    out->accuracy = (double)t->correct / n;
+    out->majority_accuracy = (double)most / n;
+    if (t->classes != 2 || !isfinite(out->loss))
         return YK_OK;
-    size_t at = 0;
-    uint32_t *words = malloc(2 * out->examples * sizeof *words);
+    uint32_t *words = malloc(2 * t->examples * sizeof *words);
     if (!words)
-        return yk_fail_memory(2 * out->examples * sizeof *words, "the AUC");
-    for (int i = 0; i < n; at += tallies[i++].examples)
-        if (tallies[i].examples)
-            memcpy(words + at, tallies[i].ranks, tallies[i].examples * sizeof *words);
-    out->auc = auc(words, at);
+        return yk_fail_memory(2 * t->examples * sizeof *words, "the AUC");
+    memcpy(words, t->ranks, t->examples * sizeof *words);
+    out->auc = auc(words, t->examples);
     free(words);
     return YK_OK;
 }
@@ -198,7 +200,7 @@ yk_status yk_score_truth(const yk_rows *rows, yk_score *out)
         st = yk_tally_add(&t, &rows->truth[i], 1, &(yk_batch){rows, &pick, 1, 0});
     }
     if (!st)
-        st = yk_score_make(&t, 1, out);
+        st = yk_score_make(&t, out);
     yk_tally_fini(&t);
     return st;
 }

@@ -5,7 +5,9 @@
  *     yk_status st = yk_tally_add(&t, p, outputs, &batch);         // probabilities [n][outputs]
  *     t.loss += loss;
  *     if (!st)
- *         st = yk_score_make(&t, 1, &score);                       // of all workers together
+ *         st = yk_tally_merge(&all, &t);                           // of all workers
+ *     if (!st)
+ *         st = yk_score_make(&all, &score);
  *     yk_tally_fini(&t);
  *
  * A tally belongs to one thread at a time.
@@ -37,14 +39,15 @@ typedef struct {
 size_t yk_score_class(const float *p, size_t outputs);
 
 yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b);
-void yk_tally_clear(yk_tally *t); /* keeps the memory */
+yk_status yk_tally_merge(yk_tally *t, const yk_tally *from); /* adds */
+void yk_tally_clear(yk_tally *t);                            /* keeps the memory */
 void yk_tally_fini(yk_tally *t);
 
 /* As bytes, to send to another process. The caller frees them. */
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out);
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces the contents */
 
-yk_status yk_score_make(const yk_tally *tallies, int n, yk_score *out);
+yk_status yk_score_make(const yk_tally *t, yk_score *out);
 
 /* The score of the probabilities that the labels of generated data were drawn with: the best that a model can reach. */
 yk_status yk_score_truth(const yk_rows *rows, yk_score *out);

@@ -9,9 +9,9 @@
  *
  * This file staggers the workers of a process. The server that leases examples does the same for all processes
  * (store/server.h). */
-#include "train/trainer.h"
+#include "train/loop.h"
 
-#include "base/clock.h"
+#include "base/wait.h"
 
 enum { STAGGER_STEPS = 8 }; /* steps */
 

@@ -1,27 +1,23 @@
 #include "train/train.h"
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/dir.h"
 #include "base/fs.h"
 #include "base/log.h"
-#include "base/number.h"
+#include "train/loop.h"
 #include "train/run_dir.h"
+#include "train/saver.h"
+#include "train/setup.h"
 #include "train/summary.h"
-#include "train/trainer.h"
 #include <fcntl.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *out)
+static yk_status optimizer_of(const yk_config *c, const yk_group_plan *p, yk_optim_config *out)
 {
-    yk_optim_kind kind = YK_SGD;
-    yk_status st = yk_config_optimizer(c, keyed, &kind);
-    yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = yk_by_group_of(&c->lr, keyed, o.lr);
+    yk_optim_config o = yk_optim_defaults((yk_optim_kind)p->optimizer);
+    o.lr = p->lr;
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
@@ -32,7 +28,7 @@ static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *o
                                                           : YK_LR_CONSTANT;
     o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
     *out = o;
-    return st ? st : yk_optim_check(out);
+    return yk_optim_check(out);
 }
 
 /* ---- the run directory ---- */
@@ -93,10 +89,13 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
     for (int g = 0; g < t->model->ngroups; g++) {
         const bool keyed = t->model->group[g].keyed;
         used[keyed] = true;
-        t->group[g] = (yk_local_group){.shape = t->model->group[g],
-                                       .optim = optim[keyed],
-                                       .staleness = yk_plan_staleness(t->config, keyed)};
+        t->group[g] = (yk_local_group){
+            .shape = t->model->group[g], .optim = optim[keyed], .staleness = t->plan->group[keyed].staleness};
         t->group[g].optim.earlier = t->start.earlier;
+        t->result->group[g] = (yk_group_result){
+            .shape = t->model->group[g],
+            .placement = keyed || !t->plan->replicates_dense ? t->plan->placement : YK_PLACEMENT_REPLICAS,
+            .plan = t->plan->group[keyed]};
     }
     for (int keyed = 0; keyed < 2; keyed++) {
         const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
@@ -104,6 +103,7 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
             return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
                            keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
     }
+    t->result->ngroups = t->model->ngroups;
     t->result->lr = t->group[0].optim.lr;
     return YK_OK;
 }
@@ -115,11 +115,12 @@ static yk_status make_model(yk__trainer *t)
     yk_net_options net;
     yk_optim_config optim[2]; /* dense, keyed */
     yk_status st;
-    if ((st = optimizer_of(c, false, &optim[0])) || (st = optimizer_of(c, true, &optim[1])) ||
-        (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
-        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+    if ((st = optimizer_of(c, &t->plan->group[0], &optim[0])) ||
+        (st = optimizer_of(c, &t->plan->group[1], &optim[1])) || (st = yk__net_options_of(c, &net)) ||
+        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
+        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
-    t->result->load_seconds = yk_now() - t->process_started;
+    t->result->load_seconds = yk_now() - t->caller->started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
     if (net.standardize)
         t->data_check.large.size = 1.0;
@@ -154,20 +155,13 @@ static yk_local_config store_config(const yk__trainer *t)
                          .keymap = t->remap,
                          /* the step of a network is long: it needs no copies */
                          .mean_square = t->model->ops->init || !single ? 0.0f : t->mean_square,
-                         .norm = t->remap ? t->keymap.norm : t->mean_square * (float)t->model->shape.dim,
+                         .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
                          .phases = t->phases,
                          .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
     for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
         c.group[g].staleness = 0;
     return c;
-}
-
-/* Creates the parameters of this process: all of them, or its shard. */
-static yk_status make_parameters(yk__trainer *t)
-{
-    const yk_local_config whole = store_config(t);
-    return t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
 }
 
 /* Creates the store that workers train on, once the first step is known. */
@@ -177,33 +171,6 @@ static yk_status make_store(yk__trainer *t)
     if (t->cluster.role == YK__SINGLE)
         t->store = yk_local_store(t->local);
     return t->store || t->cluster.role == YK__SERVER ? YK_OK : yk__cluster_store(t, &whole);
-}
-
-static yk_status make_feed(yk__trainer *t)
-{
-    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
-    const yk_feed_plan plan = {.workers = t->plan->workers,
-                               .batch = t->plan->batch,
-                               .seed = (uint64_t)t->config->seed,
-                               .epochs = t->plan->epochs,
-                               .steps = leased ? UINT64_MAX : t->plan->steps,
-                               .synchronous = t->plan->lockstep,
-                               .window_bytes = (size_t)t->config->shuffle_mb << 20,
-                               .unit = (size_t)t->unit,
-                               .keymap = t->remap,
-                               .phases = t->phases,
-                               .first = t->cluster.first_worker,
-                               .lease = leased ? yk__lease : NULL,
-                               .next_stream = leased && t->plan->survives_loss ? yk__next_stream : NULL,
-                               .lease_context = t};
-    return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
-}
-
-static yk_status make_phases(yk__trainer *t)
-{
-    const size_t n = (size_t)t->local_workers + 1; /* the last one: yk__serving_phases() */
-    t->phases = yk_alloc(n, sizeof *t->phases, "time measurements");
-    return t->phases ? YK_OK : YK_ESYSTEM;
 }
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
@@ -252,14 +219,28 @@ static yk_status init_parameters(yk__trainer *t)
     return st;
 }
 
+/* All that a worker needs except for its store, which depends on the first step. */
+static yk_status create_workers(yk__trainer *t)
+{
+    const size_t threads = (size_t)t->local_workers + 1; /* the last one: yk__serving_phases() */
+    yk_status st = yk_team_create(t->local_workers, &t->team);
+    if (!st && !(t->phases = yk_alloc(threads, sizeof *t->phases, "time measurements")))
+        st = YK_ESYSTEM;
+    if (st)
+        return st;
+    const yk_local_config whole = store_config(t);
+    st = t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
+    if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
+        return st;
+    return init_parameters(t);
+}
+
 yk_status yk__create_workers(yk__trainer *t)
 {
-    yk_status st = yk_team_create(t->local_workers, &t->team);
-    if (st || (st = make_phases(t)) || (st = make_parameters(t)) || (st = make_feed(t)) ||
-        (st = make_workers(t)) || (st = init_parameters(t)) || (st = make_store(t)))
-        return st;
-    yk__schedule_init(t);
-    return YK_OK;
+    yk_status st = create_workers(t);
+    if (!st && !(st = make_store(t)))
+        yk__schedule_init(t);
+    return st;
 }
 
 void yk__free_workers(yk__trainer *t)
@@ -286,15 +267,12 @@ static yk_status set_up(yk__trainer *t)
     if ((st = yk__sort_keys(t)))
         return st;
     t->local_workers = t->cluster.role == YK__SERVER ? 1 : t->plan->workers_per_process;
-    if ((st = make_phases(t)) || (st = make_parameters(t)) || (chief && (st = make_run_dir(t))) ||
-        (st = make_feed(t)) || (st = make_workers(t)))
+    if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
-    if ((st = init_parameters(t)) || (st = yk__resume(t)) || (st = yk__cluster_agree(t)) ||
-        (st = make_store(t)) || (chief && (st = claim_run_dir(t))) || (st = yk__observe(t)))
+    if ((st = yk__cluster_agree(t)) || (st = make_store(t)) || (chief && (st = claim_run_dir(t))) ||
+        (st = yk__observe(t)))
         return st;
-    if (t->config->profile && t->model->ops->peak)
-        t->peak = t->model->ops->peak();
     yk__schedule_init(t);
     return YK_OK;
 }
@@ -303,32 +281,19 @@ static void tear_down(yk__trainer *t)
 {
     yk_observer_free(t->observer);
     free(t->done_summary);
+    free(t->resumed.cursor);
     yk__cluster_free(t);
     yk__free_workers(t);
     yk_model_free(t->model);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
-    yk__saver_fini(&t->saver);
+    yk__saver_fini(t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
 }
 
-/* For tests: YK_SLOW_WORKER=INDEX:FACTOR multiplies the step time of one worker, INDEX:100ms adds to it. */
-static void slow_down(yk__trainer *t)
-{
-    const char *text = getenv("YK_SLOW_WORKER");
-    uint64_t worker;
-    const char *colon = text ? yk_digits(text, INT_MAX, &worker) : NULL,
-               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &t->slow_factor) : NULL;
-    t->slow_worker = unit ? (int)worker : -1;
-    if (unit && strcmp(unit, "ms") == 0) {
-        t->slow_seconds = t->slow_factor * 1e-3;
-        t->slow_factor = 1.0;
-    }
-}
-
-static yk_status run(yk__trainer *t)
+static yk_status work(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     if (k->joined)
@@ -338,49 +303,39 @@ static yk_status run(yk__trainer *t)
         serving->first = YK_PHASE_RECEIVING;
         yk_phases_begin(serving, 1);
     }
-    yk_status st = k->driven || k->server ? yk__serve(t) : yk_team_run(t->team, yk__train_worker, t);
+    yk_status st = k->driven || k->server ? yk__serve(t) : yk__run_workers(t);
     yk_phases_end(serving);
     if (!st && k->joined)
         yk_note("trained on %llu examples for this job", (unsigned long long)t->worker[0].examples);
     return st;
 }
 
+static yk_status run(yk__trainer *t)
+{
+    if (t->cluster.rank == 0)
+        yk__print_plan(t);
+    t->training_started = t->saved_at = yk_now();
+    yk_status st = yk_observer_start(t->observer, t->training_started);
+    if (!st)
+        st = yk__cluster_ready(t);
+    if (!st && !(st = yk__alternate_begin(t)))
+        st = yk__saver_finish(t, work(t));
+    return yk__alternate_end(t, st);
+}
+
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
 {
     *out = (yk_result){.train_loss = (double)NAN};
-    yk__trainer t = {.config = c,
-                     .plan = &out->plan,
-                     .caller = caller,
-                     .stop = caller->stop,
-                     .result = out,
-                     .eval_every = (uint64_t)c->eval_every,
-                     .checkpoint_every = (uint64_t)c->checkpoint_every,
-                     .process_started = caller->started};
-    slow_down(&t);
+    yk__saver saver = {0};
+    yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);
     if (!st)
-        st = yk_team_create(t.cluster.role == YK__SERVER ? 1 : t.plan->workers_per_process, &t.team);
-    if (!st)
         st = set_up(&t);
-    if (!st && c->dry_run) {
-        tear_down(&t);
-        return YK_OK;
-    }
-    if (!st) {
-        if (t.cluster.rank == 0)
-            yk__print_plan(&t);
-        t.training_started = t.saved_at = yk_now();
-        st = yk_observer_start(t.observer, t.training_started);
-        if (!st)
-            st = yk__cluster_ready(&t);
-        if (!st && !(st = yk__alternate_begin(&t)))
-            st = yk__saver_finish(&t, run(&t));
-        st = yk__alternate_end(&t, st);
-    }
-    st = yk__end_run(&t, st);
-    if (!st && caller->keep_model && t.cluster.role == YK__SINGLE)
+    if (st || !c->dry_run)
+        st = yk__end_run(&t, st ? st : run(&t));
+    if (!st && caller->keep_model && !c->dry_run && t.cluster.role == YK__SINGLE)
         st = yk_trained_take(c->model, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;

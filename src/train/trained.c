@@ -4,8 +4,6 @@
 #include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,26 +46,23 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    const yk_pair meta[] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
-                            {"model", name},
-                            {"dim", dim},
-                            {"classes", classes},
-                            {"kind", kind},
-                            {"bias", m->shape.bias ? "1" : "0"},
-                            {"step", step_text},
-                            {"yoke", YK_VERSION},
-                            {"image", image},
-                            {"standardize", standardize}};
-    enum { ALWAYS = sizeof meta / sizeof *meta };
-    yk_pair all[ALWAYS + 2];
-    size_t n = ALWAYS;
-    memcpy(all, meta, sizeof meta);
+    yk_pair meta[12] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+                        {"model", name},
+                        {"dim", dim},
+                        {"classes", classes},
+                        {"kind", kind},
+                        {"bias", m->shape.bias ? "1" : "0"},
+                        {"step", step_text},
+                        {"yoke", YK_VERSION},
+                        {"image", image},
+                        {"standardize", standardize}};
+    size_t n = 10;
     if (m->shape.fields > 1)
-        all[n++] = (yk_pair){"fields", fields};
+        meta[n++] = (yk_pair){"fields", fields};
     if (m->shape.hashed)
-        all[n++] = (yk_pair){"hashed", "1"};
+        meta[n++] = (yk_pair){"hashed", "1"};
     if (!st)
-        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, all, n);
+        st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, n);
     for (int i = 0; i < m->ntensors; i++)
         yk_free(data[i]);
     return st;
@@ -78,18 +73,19 @@ yk_status yk__model_check_format(const char *path, const yk_safetensors *s)
     const char *text = yk_safetensors_meta(s, "format_version"), *by = yk_safetensors_meta(s, "yoke");
     if (!text)
         return YK_OK;
-    char *end;
-    const long version = strtol(text, &end, 10);
-    if (end == text || *end || version < 0)
+    uint64_t version;
+    const char *end = yk_digits(text, UINT64_MAX, &version);
+    if (!end || *end)
         return yk_fail(YK_EDATA,
                        "%s: the metadata says \"format_version\": \"%.20s\", which is not a format version; "
                        "the file was not written by yoke",
                        path, text);
     if (version > YK__MODEL_FORMAT)
-        return yk_fail(YK_EDATA,
-                       "%s: format version %ld, written by yoke %.20s; this is yoke %s, which reads versions "
-                       "up to %d: use that version of yoke, or a newer one",
-                       path, version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
+        return yk_fail(
+            YK_EDATA,
+            "%s: format version %llu, written by yoke %.20s; this is yoke %s, which reads versions "
+            "up to %d: use that version of yoke, or a newer one",
+            path, (unsigned long long)version, by ? by : "(unknown)", YK_VERSION, YK__MODEL_FORMAT);
     return YK_OK;
 }
 
@@ -223,56 +219,13 @@ static yk_status load_file(const char *path, yk_trained **out)
     return st;
 }
 
-/* The newest checkpoint below a run directory, complete or not; NULL: none, or out of memory. The caller frees it. */
-static char *newest_step(const char *path)
-{
-    char *newest = NULL, *top = yk__path("%s/checkpoints", path);
-    DIR *d = top ? opendir(top) : NULL;
-    uint64_t best = 0, step;
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        const char *rest =
-            strncmp(e->d_name, "step-", 5) ? NULL : yk_digits(e->d_name + 5, UINT64_MAX, &step);
-        if (!rest || *rest || (newest && step < best))
-            continue;
-        free(newest);
-        best = step;
-        newest = yk__path("%s/%s", top, e->d_name);
-    }
-    if (d)
-        closedir(d);
-    free(top);
-    return newest;
-}
-
-yk_status yk__fail_no_checkpoint(const char *option, const char *path)
-{
-    struct stat is;
-    if (stat(path, &is))
-        return yk_fail(YK_EUSAGE, "%s%s: cannot read: %s", option, path, strerror(errno));
-    char *file = yk__path("%s/%s", path, YK__MODEL_FILE),
-         *newest = file && stat(file, &is) == 0 ? yk__path("%s", path) : newest_step(path),
-         *done = newest ? yk__path("%s/DONE", newest) : NULL;
-    yk_status st =
-        done ? yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint: %s is %s", option, path, newest,
-                       stat(done, &is) ? "incomplete: it has no DONE file"
-                                       : "damaged: size or checksum of its files differ from those in DONE")
-             : yk_fail(YK_EUSAGE, "%s%s: no complete checkpoint (checkpoints/step-N with a DONE file)",
-                       option, path);
-    free(file);
-    free(newest);
-    free(done);
-    return st;
-}
-
 yk_status yk_trained_load(const char *path, yk_trained **out)
 {
     struct stat is;
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
     char *directory = NULL;
-    yk_status st = yk_checkpoint_find(path, &directory);
-    if (!st && !directory)
-        st = yk__fail_no_checkpoint("", path);
+    yk_status st = yk__checkpoint_need("", path, &directory);
     char *file = st ? NULL : yk__path("%s/%s", directory, YK__MODEL_FILE);
     if (!st)
         st = file ? load_file(file, out) : YK_ESYSTEM;

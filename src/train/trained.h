@@ -55,9 +55,6 @@ yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *cons
 /* What a model file contains. YK_EDATA: it is not a model, or too new. *name_out is borrowed from `s`. */
 yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,
                          yk_model_shape *shape_out);
-/* Why yk_checkpoint_find() found nothing: YK_EUSAGE, with what is wrong with the newest checkpoint. `option` begins the
- * message: "--warm-start ", or "". */
-yk_status yk__fail_no_checkpoint(const char *option, const char *path);
 yk_status yk__model_check_format(const char *path, const yk_safetensors *s);
 
 #endif

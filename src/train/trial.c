@@ -15,13 +15,16 @@
  * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
  * (watch/verdict_estimate.c).
  */
-#include "train/trainer.h"
+#include "train/background.h"
+#include "train/loop.h"
+#include "train/saver.h"
+#include "train/setup.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include <math.h>
-#include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 static const double min_trained = 1.0;                   /* seconds of a run that makes trials */
 static const double max_share = 0.15, max_seconds = 0.5; /* of all trials */
@@ -34,6 +37,8 @@ enum { SAME = YK_CHANGES, TRIALS };
 typedef struct {
     yk__trainer trainer;
     yk_config config;
+    yk_train_caller caller;
+    yk__saver saver; /* not used: a trial saves nothing */
     yk_result result;
     volatile sig_atomic_t stop;
     uint64_t unit;        /* examples: the rate counts whole multiples of them */
@@ -48,7 +53,7 @@ static void set_change(const yk__trainer *t, int change, yk_config *c)
     c->workers = t->local_workers + (change == YK_CHANGE_WORKER);
     c->batch = (int64_t)(t->plan->batch * (change == YK_CHANGE_BATCH ? 2 : 1));
     c->steps = c->quorum = c->local_steps = 0;
-    c->epochs = INT64_MAX;
+    c->epochs = c->eval_every = c->checkpoint_every = INT64_MAX;
     if (change == YK_CHANGE_ASYNC) {
         c->mode = (char *)"async"; /* not modified */
         c->staleness = YK_BY_GROUP_NONE;
@@ -57,32 +62,26 @@ static void set_change(const yk__trainer *t, int change, yk_config *c)
 
 static void set_up(const yk__trainer *t, int change, trial *r)
 {
-    static const yk_train_caller nobody = {.single = true};
     yk__trainer *u = &r->trainer;
     set_change(t, change, &r->config);
+    r->caller = (yk_train_caller){.single = true, .stop = &r->stop};
     yk_plan_describe(&r->config, 1, yk_cores(), &r->result.plan);
     *u = (yk__trainer){.config = &r->config,
                        .plan = &r->result.plan,
-                       .caller = &nobody,
-                       .stop = &r->stop,
+                       .caller = &r->caller,
                        .result = &r->result,
+                       .saver = &r->saver,
                        .train = t->train,
-                       .keymap = t->keymap,
                        .remap = t->remap,
                        .model = t->model,
                        .mean_square = t->mean_square,
                        .unit = t->unit,
-                       .slow_worker = t->slow_worker,
-                       .slow_factor = t->slow_factor,
-                       .slow_seconds = t->slow_seconds,
                        .local_workers = r->result.plan.workers,
-                       .eval_every = UINT64_MAX / 2,
-                       .checkpoint_every = UINT64_MAX / 2,
                        .first_steps = UINT64_MAX / 2, /* stagger.c: all begin at once */
                        .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
         u->group[g] = t->group[g];
-        u->group[g].staleness = yk_plan_staleness(&r->config, t->model->group[g].keyed);
+        u->group[g].staleness = u->plan->group[t->model->group[g].keyed].staleness;
     }
 }
 
@@ -101,20 +100,16 @@ static uint64_t next_unit(const trial *r, double *now_out)
     return s.examples;
 }
 
-/* Two threads: one trains (and starts the other workers), the other one reads the clock. */
-static yk_status train_or_time(void *context, int me)
+/* Reads the clock while the workers train in the background, and then stops them. */
+static void measure(trial *r)
 {
-    trial *r = context;
     double began, ended;
-    if (me)
-        return yk_team_run(r->trainer.team, yk__train_worker, &r->trainer);
     yk_sleep(warm_up * r->seconds);
     const uint64_t before = next_unit(r, &began);
     yk_sleep((1.0 - warm_up) * r->seconds);
     const uint64_t after = next_unit(r, &ended);
     r->rate = (double)(after - before) / (ended - began);
     __atomic_store_n(&r->stop, 1, __ATOMIC_RELAXED);
-    return YK_OK;
 }
 
 /* A trial continues after the steps of the run: learning rates, and how long copies live, depend on them. */
@@ -126,21 +121,23 @@ static uint64_t steps_so_far(const yk__trainer *t, const yk_plan *plan)
 
 static yk_status try_change(const yk__trainer *t, int change, double seconds, uint64_t unit, double *rate_out)
 {
+    yk__background training;
     trial *r = yk_alloc(1, sizeof *r, "a trial");
-    yk_team *two = NULL;
-    yk_status st = r ? yk_team_create(2, &two) : YK_ESYSTEM;
+    if (!r)
+        return YK_ESYSTEM;
+    set_up(t, change, r);
+    r->seconds = seconds;
+    r->unit = unit;
+    yk_status st = yk__create_workers(&r->trainer);
     if (!st) {
-        set_up(t, change, r);
-        r->seconds = seconds;
-        r->unit = unit;
-        if (!(st = yk__create_workers(&r->trainer))) {
-            yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
-            st = yk_team_run(two, train_or_time, r);
-        }
-        yk__free_workers(&r->trainer);
-        *rate_out = r->rate;
+        yk_local_restore(r->trainer.local, steps_so_far(t, &r->result.plan));
+        st = yk__background_start(&training, yk__run_workers, &r->trainer, "the workers of a trial");
+        if (!st)
+            measure(r);
+        st = yk__background_join(&training, st);
     }
-    yk_team_free(two);
+    yk__free_workers(&r->trainer);
+    *rate_out = r->rate;
     yk_free(r);
     return st;
 }
@@ -150,15 +147,9 @@ static yk_status try_change(const yk__trainer *t, int change, double seconds, ui
 static bool is_possible(const yk__trainer *t)
 {
     const bool single = t->cluster.role == YK__SINGLE;
-    size_t bytes = 0;
-    bool keyed = false;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        bytes += sizeof(float) * yk_group_floats(&t->model->group[g]) *
-                 (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
-        keyed |= t->model->group[g].keyed;
-    }
-    return (single || !keyed) && t->cluster.role != YK__SERVER && t->train.rows && t->train.rows->n &&
-           bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
+    const size_t bytes = yk__parameter_bytes(t);
+    return (single || !yk_model_keys(t->model)) && t->cluster.role != YK__SERVER && t->train.rows &&
+           t->train.rows->n && bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
            4.0 * (double)bytes < yk_memory_available("/proc", "/sys") && !yk__thread_clock;
 }
 
@@ -169,46 +160,27 @@ static bool is_tried(const yk__trainer *t, int change)
            (single && change == YK_CHANGE_ASYNC && t->plan->synchronous && t->plan->workers > 1);
 }
 
-/* Sets the seconds of one trial, and returns the number of rounds that there is time for. */
-static int plan_rounds(const yk__trainer *t, double trained, double *each_out)
+/* Returns the number of rounds that there is time for. *each_out: seconds of one trial. *unit_out: an epoch, if the measured part
+ * of a trial has one; otherwise a step. */
+static int plan_rounds(const yk__trainer *t, double trained, double *each_out, uint64_t *unit_out)
 {
     yk_phases_sample all;
     int trials = 0;
     for (int k = 0; k < TRIALS; k++)
         trials += is_tried(t, k);
     yk_phases_read_all(t->phases, t->local_workers, &all);
-    const double steps = (double)all.steps / t->local_workers,
+    const double steps = (double)all.steps / t->local_workers, rate = (double)all.examples / trained,
                  seconds = fmin(max_share * trained, max_seconds);
     *each_out = steps > 0.0 ? fmax(shortest, STEPS * trained / steps) : (double)INFINITY;
+    *unit_out = rate * (1.0 - warm_up) * *each_out > (double)t->train.rows->n ? t->train.rows->n : 1;
     return (int)fmin(seconds / (*each_out * trials), MAX_ROUNDS);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* The rate of an undisturbed trial: other programs, and other users of a virtual machine, only make trials slower. */
 static double upper_quartile(double *x, int n)
 {
-    qsort(x, (size_t)n, sizeof *x, by_value);
+    yk__sort(x, n);
     return x[n - 1 - n / 4];
-}
-
-static double cpu_seconds(const struct rusage *u)
-{
-    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
-           (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e-6;
-}
-
-/* An epoch, if the measured part of a trial has one; otherwise a step. */
-static uint64_t unit_of(const yk__trainer *t, double trained, double each)
-{
-    yk_phases_sample all;
-    yk_phases_read_all(t->phases, t->local_workers, &all);
-    const double rate = trained > 0.0 ? (double)all.examples / trained : 0.0;
-    return rate * (1.0 - warm_up) * each > (double)t->train.rows->n ? t->train.rows->n : 1;
 }
 
 static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint64_t unit, yk_trials *out)
@@ -240,18 +212,19 @@ static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint6
 
 void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out)
 {
-    struct rusage before, after;
+    struct rusage before;
     double each;
+    uint64_t unit;
     *out = (yk_trials){0};
     if (trained < min_trained || t->caller->keep_model ||
         !is_possible(t)) /* programs do not read estimates */
         return;
-    const int rounds = plan_rounds(t, trained, &each);
-    getrusage(RUSAGE_SELF, &before);
+    const int rounds = plan_rounds(t, trained, &each, &unit);
     if (rounds < MIN_ROUNDS)
         return;
-    run_trials(t, rounds, each, unit_of(t, trained, each), out); /* an error means: no estimates */
-    getrusage(RUSAGE_SELF, &after);
+    getrusage(RUSAGE_SELF, &before);
+    const clock_t began = clock();          /* CPU time */
+    run_trials(t, rounds, each, unit, out); /* an error means: no estimates */
     out->peak_rss = (double)before.ru_maxrss * 1024.0;
-    out->cpu_seconds = cpu_seconds(&after) - cpu_seconds(&before);
+    out->cpu_seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
 }

@@ -9,11 +9,10 @@
  *
  * A checkpoint of this run has everything that is needed to resume it; the earlier run may be gone by then.
  */
-#include "train/trainer.h"
+#include "train/setup.h"
 
 #include "base/log.h"
-#include "base/mem.h"
-#include "train/trained.h"
+#include "train/checkpoint_dir.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +32,8 @@ static yk_status check_model(const yk__trainer *t, const char *path, const char 
     return YK_OK;
 }
 
-static yk_status read_start(yk__trainer *t, const char *path)
+/* resumed: the checkpoint is of this run. */
+static yk_status read_start(yk__trainer *t, const char *path, bool resumed)
 {
     yk_checkpoint_info info;
     yk_status st = yk_checkpoint_describe(path, &info);
@@ -41,13 +41,11 @@ static yk_status read_start(yk__trainer *t, const char *path)
         return st;
     st = check_model(t, path, info.model, &info.shape);
     t->start.shape = info.shape;
-    t->start.dim = info.shape.dim;
     if (t->train.classes < info.shape.classes)
         t->train.classes = t->test.classes = info.shape.classes;
     if (t->train.fields < info.shape.fields)
         t->train.fields = info.shape.fields;
-    t->start.step = info.step;
-    t->start.earlier = info.earlier;
+    t->start.earlier = info.earlier + (resumed ? 0 : info.step);
     free(info.model);
     return st;
 }
@@ -62,16 +60,13 @@ yk_status yk__warm_start_find(yk__trainer *t)
         return yk_fail(YK_EUSAGE, "warm-start cannot be used with an initial model (start)");
     yk_status st = c->resume ? yk_checkpoint_find(c->out, &own) : YK_OK;
     if (!st && own)
-        st = read_start(t, own);
+        st = read_start(t, own, true);
     free(own);
-    if (st || t->start.dim)
+    if (st || t->start.shape.dim)
         return st;
-    if (!(st = yk_checkpoint_find(c->warm_start, &path)) && !path)
-        st = yk__fail_no_checkpoint("--warm-start ", c->warm_start);
-    if (!st)
-        st = read_start(t, path);
+    if (!(st = yk__checkpoint_need("--warm-start ", c->warm_start, &path)))
+        st = read_start(t, path, false);
     t->start.path = path;
-    t->start.earlier += t->start.step;
     return st;
 }
 
@@ -81,7 +76,7 @@ yk_status yk__warm_start_check(yk__trainer *t)
     const yk_dataset *d = &t->train;
     const char *spec = d->source->spec;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
-    if (!t->start.dim || !run->dim) /* not the chief */
+    if (!run->dim) /* none, or not the chief */
         return YK_OK;
     if (sparse != (run->kind == YK_ROWS_SPARSE) || (!sparse && d->dim && d->dim != run->dim))
         return yk_fail(
@@ -116,8 +111,8 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
     yk_note("starting with the parameters of %s", t->start.path);
-    if (t->model->sparse && t->model->shape.dim > t->start.dim) {
-        const size_t added = t->model->shape.dim - t->start.dim;
+    if (t->model->sparse && t->model->shape.dim > t->start.shape.dim) {
+        const size_t added = t->model->shape.dim - t->start.shape.dim;
         yk_note("%zu feature%s new", added, added == 1 ? " is" : "s are");
     }
     return YK_OK;

@@ -1,4 +1,3 @@
 #include <stdio.h>
 extern yk_run runs[];
-extern yk_facts facts[];
 extern size_t n;

@@ -1,0 +1,52 @@
+#include "train/background.h"
+
+#include "base/clock.h"
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+void yk__outcome_keep(yk__outcome *o, yk_status st)
+{
+    o->st = st;
+    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
+}
+
+yk_status yk__outcome_raise(const yk__outcome *o)
+{
+    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
+}
+
+static void *run_thread(void *context)
+{
+    yk__background *b = context;
+    yk__outcome_keep(&b->outcome, b->run(b->context));
+    atomic_store(&b->over, true);
+    return NULL;
+}
+
+yk_status yk__background_start(yk__background *b, yk_status (*run)(void *context), void *context,
+                               const char *what)
+{
+    *b = (yk__background){.run = run, .context = context};
+    const int e = yk_thread_start(&b->thread, run_thread, b);
+    b->started = e == 0;
+    return e ? yk_fail(YK_ESYSTEM, "cannot start %s: %s", what, strerror(e)) : YK_OK;
+}
+
+yk_status yk__background_join(yk__background *b, yk_status so_far)
+{
+    if (!b->started)
+        return so_far;
+    yk_thread_join(&b->thread);
+    b->started = false;
+    return so_far ? so_far : yk__outcome_raise(&b->outcome);
+}
+
+double yk__thread_seconds(void)
+{
+    struct timespec t;
+    if (!yk_clock_is_real())
+        return 0.0;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}

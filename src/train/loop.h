@@ -1,0 +1,75 @@
+/* What is called while a run trains: by the workers in loop.c, and by the chief of servers in chief.c. */
+#ifndef YK_TRAIN_LOOP_H
+#define YK_TRAIN_LOOP_H
+
+#include "train/trainer.h"
+
+/* loop.c: the workers of this process, until the end of training */
+yk_status yk__run_workers(void *trainer);
+
+/* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
+yk_status yk__serve(yk__trainer *t);
+
+/* schedule.c */
+void yk__schedule_init(yk__trainer *t);
+/* Whether the run has completed all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
+ * and workers with a quorum, also end when no examples are left. */
+bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
+size_t yk__parameter_bytes(const yk__trainer *t); /* with the optimizer's state */
+bool yk__save_is_overdue(const yk__trainer *t);
+yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now);
+bool yk__is_due_async(yk__trainer *t, uint64_t done);     /* whether anything is due */
+yk__due yk__due_async(yk__trainer *t, uint64_t done);     /* what is due; schedules the next */
+yk__due yk__still_due(const yk__trainer *t, yk__due due); /* without what was done after this step */
+uint64_t yk__until_due(void *trainer, uint64_t done);     /* steps until something is due */
+uint64_t yk__acquire_quota(yk__trainer *t);               /* asynchronous workers */
+
+/* barrier.c: called by all workers of processes that have all parameters; performs the actions in t->due */
+yk_status yk__barrier(yk__trainer *t, int me);
+uint64_t yk__parameter_hash(yk__trainer *t);
+
+/* evaluate.c */
+extern const double yk__max_loss;
+yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
+/* Evaluates one share of the test set on parameters that do not change, v: [groups]. The result is w->tally. */
+yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
+yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
+void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
+/* The chief, after all evaluators have evaluated the parameters of `at`: computes the scores, and reports them unless this step
+ * was reported before. */
+yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated);
+yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
+yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays,
+                               const yk_progress_state *p); /* leaves the arrays reordered (checkpoint.h) */
+
+/* observe_setup.c, cluster.c */
+yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
+void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
+
+/* accuracy.c: of a worker on its share of the training data */
+bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
+void yk__accuracy_sample(const yk__trainer *t, yk__worker_state *w, const yk_view *view,
+                         const yk_batch *batch);
+void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
+
+/* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
+uint64_t yk__stagger_steps(const yk__trainer *t);
+/* Whether worker `worker` of this process may take its first step; waits a little if not. */
+bool yk__may_begin(yk__trainer *t, int worker);
+/* After a step. UINT32_MAX: the worker has no examples, at least for now, so the others need not wait for it. */
+void yk__count_first_steps(yk__trainer *t, uint64_t steps);
+
+/* baseline.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
+ * between two steps, while baseline.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */
+void yk__baseline_init(yk__trainer *t);
+void yk__baseline_pause(yk__trainer *t);
+void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
+void yk__sort(double *x, int n); /* ascending */
+
+/* alternate.c */
+yk_status yk__alternate_begin(yk__trainer *t);
+void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
+bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
+yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
+
+#endif

@@ -1,0 +1,65 @@
+/* Setting up and ending a run, in the order of train.c. All ranks of a job call these; the chief does more in some. */
+#ifndef YK_TRAIN_SETUP_H
+#define YK_TRAIN_SETUP_H
+
+#include "train/trainer.h"
+
+/* cluster.c */
+yk_status yk__cluster_start(yk__trainer *t);
+yk_status yk__cluster_ready(yk__trainer *t);                                /* when training begins */
+yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole); /* all parameters, one worker */
+yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
+void yk__cluster_free(yk__trainer *t);
+
+/* data_setup.c */
+yk_status yk__load_data(yk__trainer *t);
+yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
+/* The columns of the model: --features, or those of the data. */
+yk_status yk__columns_of(const yk__trainer *t, size_t *out);
+/* Remaps sparse keys by descending frequency: frequent keys share cache lines, and get copies in asynchronous training. */
+yk_status yk__sort_keys(yk__trainer *t);
+yk_status yk__make_feed(yk__trainer *t);
+
+/* warm_start.c */
+yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__cluster_shape() */
+yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fits */
+yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
+
+/* cluster_data.c, cluster_agree.c */
+enum { YK__LONGEST_COPY = 4 };                            /* a multiple of the lifetime in the plan */
+void yk__set_partition(yk__trainer *t);                   /* which process reads which part of the data */
+void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
+yk_status yk__cluster_shape(yk__trainer *t);
+yk_status yk__cluster_agree(yk__trainer *t);
+
+/* net_setup.c */
+yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
+/* For --standardize channel: measures the channels. */
+yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
+float yk__mean_square(yk_dataset *d);          /* of an input of dense data; 1 for sparse data */
+yk_status yk__set_bias_rates(yk__trainer *t);  /* --bias-lr, --bias-decay */
+yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
+
+/* resume.c */
+yk_status yk__resume(yk__trainer *t);
+
+/* observe_setup.c: connects the trainer to its observer (observe/observe.h) */
+yk_status yk__observe(yk__trainer *t);
+void yk__add_warnings(yk__trainer *t); /* at the end */
+
+/* describe.c */
+void yk__print_plan(const yk__trainer *t);
+yk_status yk__describe(yk__trainer *t);
+yk_status yk__profile_collect(yk__trainer *t);
+
+/* train.c: the workers of a single process, with their own parameters, feed and store */
+yk_status yk__create_workers(yk__trainer *t);
+void yk__free_workers(yk__trainer *t); /* also those that were created only in part */
+
+/* trial.c: after `trained` seconds of training, tries some changes */
+void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out);
+
+/* end_run.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
+yk_status yk__end_run(yk__trainer *t, yk_status st);
+
+#endif

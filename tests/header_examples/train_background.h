@@ -1,0 +1,2 @@
+extern yk_status run(void *context);
+extern void *context;
