@@ -84,7 +84,8 @@ static void create(uint8_t how, bool chief, job *j)
                           .first_timeout = 1e9};
     for (int g = 0; g < table.ngroups; g++) {
         size_t begin;
-        table.group[g].shape = yk_server_piece(&c.group[g], servers - 1, servers, &begin);
+        c.group[g].owners = servers;
+        table.group[g].shape = yk_server_piece(&c.group[g], servers - 1, &begin);
     }
     if (yk_local_create(&table, &j->table))
         abort();

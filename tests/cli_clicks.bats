@@ -13,6 +13,10 @@ fit() { # MODEL OPTION...: trains on generated clicks
     try train --model "$model" --data "$clicks" --quiet --json "$@"
 }
 
+group() { # NUMBER KEY: of a parameter group in the results
+    python3 -c 'import json, sys; print(json.loads(open("out").read().splitlines()[-1])["groups"][int(sys.argv[1])][sys.argv[2]])' "$@"
+}
+
 tensors() { # RUN: the tensors of its last checkpoint, as one hash
     sha256sum <"$(find "$1/checkpoints" -name model.safetensors | sort -V | tail -n 1)"
 }
@@ -105,10 +109,42 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
     [ "$(field mode)" = '"sync"' ]
     holds "$(field test_auc) > 0.72"
+    try train --resume --out run --steps 40 --optimizer keyed=ftrl,dense=sgd
+    expect 2 'has the state of the optimizer keyed=ftrl,dense=momentum, not of keyed=ftrl,dense=sgd'
     fit fm:4 --lr dense=0.1 --out none
     expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
     fit fm:4 --lr wide=0.1 --out none
     expect 2 '--lr wide=0.1: must be one value, or keyed=VALUE,dense=VALUE'
+}
+
+@test "the network is replicated beside servers: the same bits, also if resumed, and less traffic at the server" {
+    local how='--mode sync --workers 2 --batch 8' run
+    # shellcheck disable=SC2086
+    fit "$deep" $how --launch 4 --servers 1 --steps 40 --out servers
+    expect 0
+    # shellcheck disable=SC2086
+    fit "$deep" $how --launch 4 --servers keyed=1,dense=0 --steps 20 --out replicas
+    expect 0
+    fit "$deep" --resume --steps 40 --out replicas
+    expect 0
+    [ "$(group 0 placement) $(group 0 optimizer) $(group 2 placement) $(group 2 optimizer)" = "servers adagrad replicas adam" ]
+    loss=$(field test_loss)
+    # shellcheck disable=SC2086
+    fit "$deep" $how --launch 3 --servers 0 --steps 40 --out none
+    expect 0
+    holds "abs($(field test_loss) - $loss) < 1e-6" # the same dropout
+    # shellcheck disable=SC2086
+    fit "$deep" $how --launch 5 --servers keyed=2,dense=0 --steps 40 --out replicas-2
+    expect 0
+    for run in replicas replicas-2; do
+        [ "$(tensors $run)" = "$(tensors servers)" ]
+    done
+    at_server() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["processes"][0]["traffic"]["push"]["received"])' "$1/summary.json"; }
+    holds "$(at_server replicas-2) < 0.7 * $(at_server servers)"
+    fit "$deep" --servers keyed=1,dense=0 --launch 3 --mode async --out none
+    expect 2 '--servers dense=0 (replicas) needs synchronous training of the network'
+    fit fm:4 --servers keyed=1,dense=0 --launch 3 --mode sync --out none
+    expect 2 '--servers dense=... has no effect: --model fm:4 has no dense parameters'
 }
 
 @test "dense data and three classes are refused" {

@@ -132,3 +132,17 @@ trained() { # TEST_DIR OPTION...
     try report runs/a
     expect 0
 }
+
+@test "runs with different bounds for keyed parameters are different configurations, and can be run again" {
+    for bound in 4 16; do
+        try train --model fm:2 --data 'synth:ctr?features=100&examples=400' --workers 2 --mode async --quiet \
+            --staleness keyed=$bound --lr keyed=0.02 --out runs/$bound
+        expect 0
+    done
+    try report runs --out page.html
+    expect 0
+    grep -q 'stale keyed=4' page.html
+    grep -q 'stale keyed=16' page.html
+    grep -q -e '--staleness keyed=16' page.html
+    grep -q -e '--lr keyed=0.02' page.html
+}

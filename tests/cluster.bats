@@ -214,6 +214,9 @@ equals_serial() { # BATCH OPTION...
     expect 2 "--launch 4, but the job has 1 process"
     by_mpirun -n 1 yoke $one : -n 1 yoke $one --lr 0.2
     expect 2 "rank 1 has different options"
+    fm="train --model fm:2 --data synth:ctr?features=100&examples=100 --out none"
+    by_mpirun -n 1 yoke $fm --lr keyed=0.1 : -n 1 yoke $fm --lr keyed=0.2
+    expect 2 "rank 1 has different options"
     by_mpirun -n 2 yoke $one --servers 1 : -n 1 yoke $one --servers 1 --seed 9
     expect 2 "rank 2 has different options"
     in_time 60 $one --launch 2 --servers 2

@@ -185,11 +185,11 @@ examples_of() { # RANK
 @test "sync: a replica is killed or stopped during an all-reduce through shared memory" {
     for signal in STOP KILL; do
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
-            --deadline 4 --out run
+            --deadline 2 --out run
         wait_for_step_after "gradients are all-reduced through shared memory"
         remember_job
         signal_rank $signal 1
-        finish 10
+        finish 7
         expect 1 "rank 1"
         no_process_is_left
         rm -rf run

@@ -83,9 +83,13 @@ static inline yk_status replica(void *context, int rank)
     yk_local_sgd_config sgd = local_sgd_of(j, c.team);
     sgd.exchange = x;
     sgd.local = local;
-    sgd.heartbeat_timeout = 20.0;
-    const yk_replicas_config config = {
-        .exchange = x, .local = local, .team = c.team, .workers = j->threads, .heartbeat_timeout = 20.0};
+    sgd.heartbeat_timeout = sgd.first_timeout = 20.0;
+    const yk_replicas_config config = {.exchange = x,
+                                       .local = local,
+                                       .team = c.team,
+                                       .workers = j->threads,
+                                       .heartbeat_timeout = 20.0,
+                                       .first_timeout = 20.0};
     if (!st)
         st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
     if (!st)
@@ -119,6 +123,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0,
+                               .heartbeat_every = 1.0,
                                .hooks = {.context = j, .paused = j->paused}};
     memcpy(config.immediate, j->immediate, sizeof j->immediate);
     yk_server *s = NULL;
@@ -128,7 +133,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
     for (int g = 0; g < GROUPS; g++) {
         size_t begin;
         config.group[g] = j->model.group[g];
-        c.group[g].shape = yk_server_piece(&config.group[g], rank, SERVERS, &begin);
+        config.group[g].owners = SERVERS;
+        c.group[g].shape = yk_server_piece(&config.group[g], rank, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
         st = yk_server_scatter(s, rank == 0 ? j->result : NULL);
@@ -156,6 +162,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .heartbeat_every = 1.0};
     for (int g = 0; g < GROUPS; g++) {
         config.group[g] = j->model.group[g];
+        config.group[g].owners = SERVERS;
         config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;
     }
     yk_team *team;

@@ -105,6 +105,14 @@ static bool one_in(yk_rng *rng, uint32_t n)
     return yk_rng_below(rng, n) == 0;
 }
 
+/* Sometimes replicates the network of a job with servers: the last --servers counts. */
+static void draw_placement(schedule *s, yk_rng *rng)
+{
+    const bool one = strstr(s->options, "servers=1"), two = strstr(s->options, "servers=2");
+    if ((one || two) && strstr(s->options, "embed") && one_in(rng, 2))
+        add(s, " servers=keyed=%d,dense=0", two ? 2 : 1);
+}
+
 static void draw_sparse(schedule *s, yk_rng *rng, const char *dir)
 {
     static const char *const model[] = {"logreg", "fm:2",
@@ -276,6 +284,7 @@ void schedule_make(uint64_t seed, const char *data_dir, schedule *out)
         add(out, "bind=none sample-every=1");
         draw_mode(out, &rng, &sync);
         draw_data(out, &rng, data_dir, sync);
+        draw_placement(out, &rng);
         draw_steps(out, &rng);
     } while (!is_valid(out));
     out->bits = out->plan.lockstep;

@@ -267,7 +267,7 @@ static void checkpoints_of_other_runs_are_refused(void **state)
     uint8_t *before = bytes_of(in_directory("run/config.ini"), &n);
     assert_error(train(CLICKS " batch=40 steps=20 out=run", 0, &r), YK_EUSAGE, "already holds a run");
     yk_result_fini(&r);
-    assert_error(train("steps=30 optimizer=adam out=run resume=true", 0, &r), YK_EDATA, "--optimizer");
+    assert_error(train("steps=30 optimizer=adam out=run resume=true", 0, &r), YK_EUSAGE, "--optimizer");
     yk_result_fini(&r);
     assert_error(train("steps=30 data=synth:ctr?features=21000&examples=4000 out=run resume=true", 0, &r),
                  YK_EDATA, "");

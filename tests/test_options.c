@@ -152,15 +152,17 @@ static void servers_are_a_number_or_all(void **state)
     yk_config c;
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "servers", "all"), YK_OK);
-    assert_int_equal(c.servers, YK_ALL);
+    assert_int_equal(c.servers.all, YK_ALL);
     assert_int_equal(yk_config_set(&c, "servers", "2"), YK_OK);
-    assert_int_equal(c.servers, 2);
+    assert_int_equal(c.servers.all, 2);
+    assert_int_equal(yk_config_set(&c, "servers", "keyed=all,dense=0"), YK_OK);
+    assert_true(isnan(c.servers.all) && c.servers.keyed == YK_ALL && c.servers.dense == 0.0);
     assert_int_equal(yk_config_set(&c, "servers", "0"), YK_OK);
     assert_error(yk_config_set(&c, "servers", "some"), YK_EUSAGE,
                  "--servers some: not a whole number, or all");
     assert_error(yk_config_set(&c, "servers", "-1"), YK_EUSAGE, "--servers -1");
     assert_error(yk_config_set(&c, "workers", "all"), YK_EUSAGE, "--workers all: not a whole number");
-    assert_int_equal(c.servers, 0);
+    assert_int_equal(c.servers.all, 0);
     yk_config_fini(&c);
 }
 

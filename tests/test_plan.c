@@ -116,6 +116,37 @@ static void timeouts(void **state)
     assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
 }
 
+/* --servers keyed=K,dense=0: the network is replicated beside dedicated servers. */
+static void placement_of_groups(void **state)
+{
+    (void)state;
+    static const char deep[] =
+        "model=deepfm data=synth:ctr?features=100&examples=100 servers=keyed=2,dense=0 ";
+    char with[256];
+    yk_plan p;
+    assert_int_equal(plan_of(deep, 5, &p), YK_OK);
+    assert_true(p.replicates_dense && p.placement == YK_PLACEMENT_SERVERS && p.servers == 2 &&
+                p.workers == 3);
+    snprintf(with, sizeof with, "%s mode=async staleness=dense=0", deep);
+    assert_int_equal(plan_of(with, 5, &p), YK_OK);
+    assert_true(p.replicates_dense && p.lockstep);
+    snprintf(with, sizeof with, "%s servers=keyed=all,dense=0", deep);
+    assert_int_equal(plan_of(with, 5, &p), YK_OK);
+    assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_SHARDS && p.workers == 5);
+    assert_int_equal(plan_of(deep, 1, &p), YK_OK);
+    assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_LOCAL);
+    static const char *const wrong[][2] = {{"mode=async", "needs synchronous training of the network"},
+                                           {"quorum=2", "without --quorum"},
+                                           {"local-steps=2", "and --local-steps"},
+                                           {"servers=keyed=2,dense=1", "must be keyed=K,dense=0"},
+                                           {"servers=keyed=0,dense=1", "must be keyed=K,dense=0"},
+                                           {"servers=dense=0", "must be keyed=K,dense=0"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(with, sizeof with, "%s %s", deep, wrong[i][0]);
+        assert_error(plan_of(with, 5, &p), YK_EUSAGE, wrong[i][1]);
+    }
+}
+
 static void contradictions(void **state)
 {
     (void)state;
@@ -129,6 +160,14 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "use a bound of 5 or more");
     assert_error(plan_of(DENSE "mode=async local-steps=5 eval-every=4", 3, &p), YK_EUSAGE,
                  "evaluate every 5 steps or more");
+    static const char bounds[] =
+        "model=deepfm data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0 ";
+    char with[256];
+    snprintf(with, sizeof with, "%s servers=0", bounds);
+    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "--staleness with different bounds");
+    snprintf(with, sizeof with, "%s local-steps=4", bounds);
+    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "and no --local-steps");
+    assert_int_equal(plan_of(bounds, 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=async local-steps=5 eval-every=5", 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=sync local-steps=5 eval-every=4", 3, &p), YK_OK);
 }
@@ -222,6 +261,7 @@ int main(void)
                                        cmocka_unit_test(automatic_workers),
                                        cmocka_unit_test(shards),
                                        cmocka_unit_test(timeouts),
+                                       cmocka_unit_test(placement_of_groups),
                                        cmocka_unit_test(contradictions),
                                        cmocka_unit_test(prefetching),
                                        cmocka_unit_test(standard_input),

@@ -10,7 +10,8 @@
  *     group "network"     dense              | w0 w1 w2 ...                              |
  *
  * All keyed groups of a model have the same keys: the columns of the data, plus one for a bias. A model has at most one
- * dense group. Each group has its own optimizer and staleness bound (store/local.h).
+ * dense group. Each group has its own optimizer and staleness bound (store/local.h), and its own placement: the processes
+ * that own a part of it (store/messages.h).
  */
 #ifndef YK_BASE_GROUP_H
 #define YK_BASE_GROUP_H
@@ -26,6 +27,8 @@ typedef struct {
     bool keyed;
     uint32_t width; /* floats per key; dense: 1 */
     uint64_t keys;  /* dense: number of floats */
+    /* In a job with servers: the processes that own a part of it. Those of keyed groups begin at 0. */
+    int first_owner, owners;
 } yk_group;
 
 static inline size_t yk_group_floats(const yk_group *g)

@@ -27,6 +27,7 @@
 #ifndef YK_BASE_ROWS_H
 #define YK_BASE_ROWS_H
 
+#include "base/rng.h"
 #include "base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -145,9 +146,19 @@ typedef struct {
     const uint32_t *pick;
     size_t n;
     size_t ahead;
-    uint64_t noise; /* unique within the run: the random seed of dropout, the same after a resume */
-    bool remapped;  /* by a store: its keys are indices into a table of this batch */
-    uint32_t bias;  /* remapped: the index of the bias */
+    uint64_t
+        noise; /* unique within the run, the same after a resume; remapped: yk_batch_noise() of the batch before */
+    bool remapped; /* by a store: its rows are copies, and its keys are indices into a table of this batch */
+    uint32_t bias; /* remapped: the index of the bias */
 } yk_batch;
+
+/* The random seed of dropout: a function of the batch, so that it is the same after a resume and with every placement. */
+static inline uint64_t yk_batch_noise(const yk_batch *b)
+{
+    uint64_t noise = b->remapped ? b->noise : yk_mix64(b->noise + b->n);
+    for (size_t i = 0; !b->remapped && i < b->n; i++)
+        noise = yk_mix64(noise + b->pick[i]);
+    return noise;
+}
 
 #endif

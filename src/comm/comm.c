@@ -106,6 +106,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
         return yk_fail_memory(sizeof *c, "the processes");
     c->ops = t.ops;
     c->self = t.self;
+    c->stopped_timeout = 8.0; /* until yk_comm_set_timeout() */
     if ((st = start_transport(c, wanted, startup))) {
         free(c);
         return st;
@@ -171,6 +172,11 @@ int yk_comm_sharing(const yk_comm *c)
 {
     return c->sharing ? c->sharing : yk_comm_local_size(c);
 }
+void yk_comm_set_timeout(yk_comm *c, double seconds)
+{
+    c->stopped_timeout = seconds;
+}
+
 void yk_comm_set_sharing(yk_comm *c, int processes)
 {
     c->sharing = processes;
@@ -277,8 +283,6 @@ yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *pee
     return YK_OK;
 }
 
-static const double stopped_seconds = 8.0; /* a process that is stopped for longer counts as lost */
-
 /* Before training begins, the limit is on the time without a heartbeat, not on the duration of the wait. */
 static bool is_overdue(const yk_comm *c, const yk_op *op, double began, double now, double seconds)
 {
@@ -322,7 +326,7 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
     if (st || now - *checked <= 0.5)
         return st;
     *checked = now;
-    return yk__find_dead(c, op, n, now - *began > stopped_seconds, what);
+    return yk__find_dead(c, op, n, now - *began > c->stopped_timeout, what);
 }
 
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what)

@@ -95,8 +95,9 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
 int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
-const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
-const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
+void yk_comm_set_timeout(yk_comm *c, double seconds); /* a process that is stopped for longer is lost */
+const char *yk_comm_library(const yk_comm *c);        /* "Open MPI v4.1.4 ..." */
+const yk_traffic *yk_comm_traffic(const yk_comm *c);  /* [YK_PURPOSES] */
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);

@@ -22,9 +22,10 @@ struct yk_comm {
     void *self; /* the transport's state */
     int rank, size;
     int njoined;
-    int sharing;       /* processes that share the cores of this one; 0: those on its host */
-    yk_threads allows; /* which threads may call the transport */
-    bool processes;    /* each rank is a separate process */
+    double stopped_timeout; /* a process that is stopped for longer is lost */
+    int sharing;            /* processes that share the cores of this one; 0: those on its host */
+    yk_threads allows;      /* which threads may call the transport */
+    bool processes;         /* each rank is a separate process */
     yk_traffic traffic[YK_PURPOSES];
     char library[96];
     yk__address *address; /* [size] */

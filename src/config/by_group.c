@@ -22,51 +22,56 @@ yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size)
     return YK_OK;
 }
 
-static yk_status set_one(const char *text, double min, double max, bool whole, double *out)
+static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
 {
     int64_t n = 0;
+    if (word && strcmp(text, word) == 0) {
+        *out = YK_ALL;
+        return YK_OK;
+    }
     const yk_status st = whole ? yk_number_int(text, min, max, &n) : yk_number_real(text, min, max, out);
     if (!st && whole)
         *out = (double)n;
     return st;
 }
 
-yk_status yk_by_group_set(const char *text, double min, double max, bool whole, yk_by_group *out)
+yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
+                          yk_by_group *out)
 {
     yk_by_group g = YK_BY_GROUP_NONE;
     char keyed[64], dense[64];
     yk_status st;
     if (!strchr(text, '=')) {
-        st = set_one(text, min, max, whole, &g.all);
+        st = set_one(text, min, max, whole, word, &g.all);
     } else {
         if ((st = yk_by_group_word(text, true, keyed, sizeof keyed)) ||
             (st = yk_by_group_word(text, false, dense, sizeof dense)))
             return st;
         if (*keyed)
-            st = set_one(keyed, min, max, whole, &g.keyed);
+            st = set_one(keyed, min, max, whole, word, &g.keyed);
         if (!st && *dense)
-            st = set_one(dense, min, max, whole, &g.dense);
+            st = set_one(dense, min, max, whole, word, &g.dense);
     }
     if (!st)
         *out = g;
     return st;
 }
 
-static void add_number(char *out, size_t size, const char *name, double x)
+static void add_number(char *out, size_t size, const char *name, const char *word, double x)
 {
     const size_t n = strlen(out);
     char text[32];
     yk_number_shortest(x, text, sizeof text);
     if (!isnan(x))
-        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, text);
+        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, word && x == YK_ALL ? word : text);
 }
 
-void yk_by_group_text(const yk_by_group *g, char *out, size_t size)
+void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size)
 {
     *out = '\0';
-    add_number(out, size, "", g->all);
-    add_number(out, size, "keyed=", g->keyed);
-    add_number(out, size, "dense=", g->dense);
+    add_number(out, size, "", word, g->all);
+    add_number(out, size, "keyed=", word, g->keyed);
+    add_number(out, size, "dense=", word, g->dense);
 }
 
 double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise)

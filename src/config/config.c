@@ -17,7 +17,7 @@ void yk_config_init(yk_config *c)
                      .workers = 1,
                      .threads = 1,
                      .batch = 64,
-                     .servers = -1,
+                     .servers = YK_BY_GROUP_NONE,
                      .prefetch = YK_AUTO,
                      .deadline = 8,
                      .lr = YK_BY_GROUP_NONE,
@@ -42,13 +42,12 @@ void yk_config_fini(yk_config *c)
 static yk_status set_number(const yk_option *o, const char *value, void *field)
 {
     const char *word = yk_option_word(o);
-    if (word && strcmp(value, word) == 0) {
-        *(int64_t *)field = YK_ALL;
+    if (o->kind == YK_OPT_INT_OR_AUTO && strcmp(value, word) == 0) {
+        *(int64_t *)field = YK_AUTO;
         return YK_OK;
     }
-    const bool whole = o->kind == YK_OPT_INT_BY_GROUP;
-    const yk_status st = whole || o->kind == YK_OPT_REAL_BY_GROUP
-                             ? yk_by_group_set(value, o->min, o->max, whole, field)
+    const bool whole = o->kind != YK_OPT_REAL_BY_GROUP;
+    const yk_status st = yk_option_is_by_group(o) ? yk_by_group_set(value, o->min, o->max, whole, word, field)
                          : o->kind == YK_OPT_REAL ? yk_number_real(value, o->min, o->max, field)
                                                   : yk_number_int(value, o->min, o->max, field);
     return st ? yk_fail(st, "--%s %s: %s%s%s", o->name, value, yk_error(), word ? ", or " : "",
@@ -219,6 +218,7 @@ const char *yk_config_only_for(const yk_config *c, bool keyed)
 {
     return !isnan(keyed ? c->lr.keyed : c->lr.dense)                           ? "lr"
            : !isnan(keyed ? c->staleness.keyed : c->staleness.dense)           ? "staleness"
+           : !isnan(keyed ? c->servers.keyed : c->servers.dense)               ? "servers"
            : c->optimizer && strstr(c->optimizer, keyed ? "keyed=" : "dense=") ? "optimizer"
                                                                                : NULL;
 }
@@ -240,6 +240,7 @@ static bool same_value(const yk_option *o, const yk_config *a, const yk_config *
     case YK_OPT_REAL:
         return same_real(o, *(const double *)x, *(const double *)y);
     case YK_OPT_INT_BY_GROUP:
+    case YK_OPT_ALL_BY_GROUP:
     case YK_OPT_REAL_BY_GROUP:
         return yk_by_group_same(x, y);
     case YK_OPT_FLAG:
@@ -266,14 +267,15 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
     const char *text = number;
     if (o->kind == YK_OPT_TEXT)
         text = *(char *const *)field ? *(char *const *)field : "";
-    else if (o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_REAL_BY_GROUP)
-        yk_by_group_text(field, number, sizeof number);
+    else if (yk_option_is_by_group(o))
+        yk_by_group_text(field, yk_option_word(o), number, sizeof number);
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->min < 0))
         yk_number_shortest(*(const double *)field, number, sizeof number);
-    else if (yk_option_word(o) && *(const int64_t *)field == YK_ALL)
-        text = yk_option_word(o);
-    else if ((o->kind == YK_OPT_INT || yk_option_word(o)) && (!same_value(o, c, defaults) || o->min >= 1) &&
+    else if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
+        text = "auto";
+    else if ((o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO) &&
+             (!same_value(o, c, defaults) || o->min >= 1) &&
              (double)*(const int64_t *)field >= o->min) /* else it was not given */
         snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
     else if (o->kind == YK_OPT_FLAG && *(const bool *)field)

@@ -38,7 +38,7 @@ typedef struct {
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *bind;                                          /* auto, none, numa; NULL: auto */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
-    int64_t servers; /* -1: chosen by config/plan.h; YK_ALL: every process owns a shard */
+    yk_by_group servers; /* not given: chosen by config/plan.h; YK_ALL: every process owns a shard */
     int64_t quorum, local_steps, restarts; /* 0: all processes, off, none */
     int64_t prefetch;                      /* batches; YK_AUTO: chosen by config/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */

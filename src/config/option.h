@@ -32,15 +32,14 @@
 typedef enum {
     YK_OPT_TEXT,          /* char *; NULL: not given */
     YK_OPT_INT,           /* int64_t */
-    YK_OPT_INT_OR_ALL,    /* the same; YK_ALL: "all" */
     YK_OPT_INT_OR_AUTO,   /* the same; YK_AUTO: "auto" */
     YK_OPT_REAL,          /* double */
     YK_OPT_INT_BY_GROUP,  /* yk_by_group (by_group.h) of whole numbers */
+    YK_OPT_ALL_BY_GROUP,  /* the same; YK_ALL: "all" */
     YK_OPT_REAL_BY_GROUP, /* yk_by_group */
     YK_OPT_FLAG           /* bool */
 } yk_option_kind;
 
-#define YK_ALL  (-2) /* the number for "all" */
 #define YK_AUTO (-2) /* the number for "auto" */
 
 typedef enum {
@@ -71,6 +70,8 @@ const yk_option *yk_option_find(const char *name); /* NULL: there is none */
 yk_status yk_option_require(const char *name, const yk_option **out);
 
 bool yk_option_is_number(const yk_option *o);
+bool yk_option_is_by_group(const yk_option *o);
+size_t yk_option_size(const yk_option *o);      /* of its field in yk_config */
 const char *yk_option_word(const yk_option *o); /* accepted instead of a number; NULL: none */
 
 #endif

@@ -15,7 +15,7 @@ static bool can_prefetch(const yk_plan *p)
     return shards && !p->synchronous && !p->local_steps;
 }
 
-uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
+static uint64_t staleness_of(const yk_config *c, bool keyed)
 {
     const double given = yk_by_group_of(&c->staleness, keyed, -1.0);
     if (given >= 0.0)
@@ -23,11 +23,18 @@ uint64_t yk_plan_staleness(const yk_config *c, bool keyed)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* The strictest bound of a group. All workers take the same steps if one is synchronous. */
-static uint64_t staleness_of(const yk_config *c)
+/* All workers take the same steps if a group is synchronous. An unknown optimizer is an error of yk_config_check(). */
+static void set_groups(const yk_config *c, yk_plan *p)
 {
-    const uint64_t keyed = yk_plan_staleness(c, true), dense = yk_plan_staleness(c, false);
-    return keyed < dense ? keyed : dense;
+    for (int keyed = 0; keyed < 2; keyed++) {
+        yk_optim_kind kind = YK_SGD;
+        (void)yk_config_optimizer(c, keyed, &kind);
+        p->group[keyed] = (yk_group_plan){.optimizer = (int)kind,
+                                          .lr = yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr),
+                                          .staleness = staleness_of(c, keyed)};
+    }
+    const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
+    p->staleness = keyed < dense ? keyed : dense;
 }
 
 /* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the
@@ -47,18 +54,31 @@ static bool is_sparse(const yk_config *c)
     return sparse;
 }
 
-/* By default, synchronous training of dense models and synchronous local SGD use replicas. Otherwise every process owns a
+/* --servers for keyed or dense groups; -1: not given. */
+static int servers_of(const yk_config *c, bool keyed)
+{
+    return (int)yk_by_group_of(&c->servers, keyed, -1);
+}
+
+bool yk_plan_has_servers(const yk_config *c)
+{
+    return servers_of(c, true) > 0;
+}
+
+/* The placement of keyed groups; that of dense ones is the same, or replicas. A model without keyed groups has no `keyed=`.
+ * By default, synchronous training of dense models and synchronous local SGD use replicas. Otherwise every process owns a
  * shard. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
+    const int servers = servers_of(c, true);
     if (p->processes == 1)
         return YK_PLACEMENT_LOCAL;
-    if (c->servers > 0)
+    if (servers > 0)
         return YK_PLACEMENT_SERVERS;
-    if (c->servers == 0)
+    if (servers == 0)
         return YK_PLACEMENT_REPLICAS;
-    return c->servers != YK_ALL && p->lockstep && (p->local_steps || !is_sparse(c)) ? YK_PLACEMENT_REPLICAS
-                                                                                    : YK_PLACEMENT_SHARDS;
+    return servers != YK_ALL && p->lockstep && (p->local_steps || !is_sparse(c)) ? YK_PLACEMENT_REPLICAS
+                                                                                 : YK_PLACEMENT_SHARDS;
 }
 
 /* --workers auto: as many as there are cores for. */
@@ -71,7 +91,8 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
 {
     p->placement = placement_of(c, p);
     const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
-    p->servers = dedicated ? (int)c->servers : 0;
+    p->servers = dedicated ? servers_of(c, true) : 0;
+    p->replicates_dense = dedicated && servers_of(c, false) == 0;
     p->workers_per_process = workers_of(c, cores);
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;
@@ -114,8 +135,7 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
 
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
 {
-    yk_plan p = {.staleness = staleness_of(c),
-                 .quorum = (int)c->quorum,
+    yk_plan p = {.quorum = (int)c->quorum,
                  .local_steps = (uint64_t)c->local_steps,
                  .processes = processes,
                  .threads = (int)c->threads,
@@ -126,6 +146,7 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                                       : 1,
                  .eval_every = (uint64_t)c->eval_every,
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
+    set_groups(c, &p);
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
@@ -137,11 +158,27 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     *out = p;
 }
 
+/* Replicas and local SGD apply the gradients of all groups at the same time. */
+static yk_status check_bounds(const yk_plan *p)
+{
+    if (p->processes == 1 || p->group[0].staleness == p->group[1].staleness ||
+        (p->placement != YK_PLACEMENT_REPLICAS && !p->local_steps))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "--staleness with different bounds for keyed and dense parameters needs --servers all, or "
+                   "--servers 1 or more, and no --local-steps");
+}
+
 static yk_status check(const yk_plan *p)
 {
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
     if (p->processes == 1)
         return YK_OK;
+    if (p->replicates_dense && (!p->lockstep || p->local_steps))
+        return yk_fail(
+            YK_EUSAGE,
+            "--servers dense=0 (replicas) needs synchronous training of the network: --mode sync or "
+            "--staleness dense=0, without --quorum and --local-steps");
     if (p->processes && p->servers >= p->processes)
         return yk_fail(YK_EUSAGE,
                        "--servers %d of %d processes leaves no worker; start at least %d processes",
@@ -215,9 +252,26 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
+/* Dense groups are where keyed groups are, or replicated: shards in lockstep are replicas that divide the updates. */
+static yk_status check_groups(const yk_config *c)
+{
+    const int keyed = servers_of(c, true), dense = servers_of(c, false);
+    if (isnan(c->servers.keyed) && isnan(c->servers.dense))
+        return YK_OK;
+    if (keyed != -1 && dense != -1 && keyed != 0 && (dense == keyed || dense == 0))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "--servers with groups must be keyed=K,dense=0: keyed parameters on K servers, or on all "
+                   "processes (keyed=all), and replicas of the network");
+}
+
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan_describe(c, processes, cores, out);
-    yk_status st = check(out);
+    yk_status st = check_groups(c);
+    if (!st)
+        st = check_bounds(out);
+    if (!st)
+        st = check(out);
     return st ? st : check_stdin(c, out);
 }

@@ -21,7 +21,7 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 /* The same without the checks, to describe a job that could not run. */
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out);
 
-/* The staleness bound of keyed or dense groups. That of the plan is the stricter one. */
-uint64_t yk_plan_staleness(const yk_config *c, bool keyed);
+/* Whether dedicated servers were requested. */
+bool yk_plan_has_servers(const yk_config *c);
 
 #endif

@@ -322,15 +322,6 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 
 /* ---- functions of the model ---- */
 
-/* A function of the batch, so that a resumed run has the same dropout. */
-static uint64_t noise_of(const yk_batch *b)
-{
-    uint64_t noise = yk_mix64(b->noise + b->n);
-    for (size_t i = 0; i < b->n; i++)
-        noise = yk_mix64(noise + b->pick[i]);
-    return noise;
-}
-
 double yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
                            const yk_batch *batch, bool training)
 {
@@ -339,7 +330,7 @@ double yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const
     w->params = params;
     w->p = NULL;
     w->training = training;
-    w->noise = training ? noise_of(batch) : 0;
+    w->noise = training ? yk_batch_noise(batch) : 0;
     yk__net_pass(w);
     return w->loss;
 }
@@ -355,7 +346,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     w->params = v->w;
     w->p = NULL;
     w->training = true;
-    w->noise = noise_of(b);
+    w->noise = yk_batch_noise(b);
     if (b->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__net_pass(w);

@@ -26,11 +26,11 @@ static int hosts_of(const yk_process *p, int n)
 static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
-    yk_evidence e = {.synchronous = plan->staleness == 0,
+    yk_evidence e = {.synchronous = plan->synchronous,
                      .network = o->c.model->ops->profile != NULL,
                      .keyed = o->c.model->group[0].keyed,
                      .streamed = o->c.streamed,
-                     .quorum = o->c.config->quorum > 0,
+                     .quorum = plan->quorum > 0,
                      .workers = plan->workers,
                      .ranks = o->c.ranks,
                      .hosts = hosts_of(p, n),

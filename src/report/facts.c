@@ -184,6 +184,9 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
     f->data = text_of(r, "data", "");
     f->optimizer = text_of(r, "optimizer", "sgd");
     f->staleness = number_of(r, "staleness", NAN);
+    f->staleness_by_group = yk_run_get(r, "staleness");
+    if (f->staleness_by_group && !strchr(f->staleness_by_group, '='))
+        f->staleness_by_group = NULL;
     f->mode = text_of(r, "mode", f->staleness > 0.0 ? "async" : "sync");
     if (f->staleness < 0.0)
         f->staleness = NAN; /* no bound */
@@ -267,7 +270,9 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
 void yk_mode_text(const yk_facts *f, char *out)
 {
     const bool sync = !strcmp(f->mode, "sync") || f->staleness == 0.0;
-    if (!sync && f->staleness > 0.0)
+    if (f->staleness_by_group)
+        snprintf(out, 32, "stale %.25s", f->staleness_by_group);
+    else if (!sync && f->staleness > 0.0)
         snprintf(out, 32, "stale %.0f", f->staleness);
     else
         snprintf(out, 32, "%.31s", sync ? "sync" : f->mode);

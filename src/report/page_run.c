@@ -93,9 +93,9 @@ static bool is_default(const char *name, const char *value)
         return false;
     yk_config_init(&given);
     yk_config_init(&defaults);
-    const size_t size = o->kind == YK_OPT_FLAG ? sizeof(bool) : sizeof(double);
-    const bool same = !yk_config_set(&given, name, value) &&
-                      !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, size);
+    const bool same =
+        !yk_config_set(&given, name, value) &&
+        !memcmp((const char *)&given + o->offset, (const char *)&defaults + o->offset, yk_option_size(o));
     yk_config_fini(&given);
     yk_config_fini(&defaults);
     return same;

@@ -36,7 +36,7 @@ typedef struct {
     /* replicas */
     yk_exchange *exchange;
     yk_local *local;
-    double heartbeat_timeout;
+    double heartbeat_timeout, first_timeout; /* of a round; first: of the first two */
 
     /* shards */
     yk_remote *remote;

@@ -20,7 +20,8 @@ yk_status yk__sgd_replicas_create(yk__sgd *s)
     const size_t ranks = (size_t)yk_exchange_ranks(s->config.exchange);
     s->copy = local;
     s->step = s->config.first_step;
-    s->timer = (yk_round_timer){.heartbeat_timeout = s->config.heartbeat_timeout};
+    s->timer = (yk_round_timer){.heartbeat_timeout = s->config.heartbeat_timeout,
+                                .first_timeout = s->config.first_timeout};
     for (int g = 0; g < yk_local_groups(local); g++)
         s->keyed |= yk_local_group_of(local, g)->keyed;
     if (!s->keyed)

@@ -31,7 +31,15 @@
  * channel. The number of a pull is  count of the channel * channels + channel.  A share describes the examples of one thread in
  * a push.
  *
- * A server owns a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
+ * Each group has its own placement: the processes that own a part of it. Usually all groups are on all servers. Dense groups
+ * can also be replicated beside dedicated servers (--servers keyed=K,dense=0). The processes that train then own them, and are
+ * servers, too:
+ *
+ *     keyed groups   ranks 0 .. K-1    dedicated servers: pull and push the keys of a batch
+ *     dense groups   ranks K .. K+N-1  each adds the gradients of its piece, updates it, and sends it to all others: a
+ *                                      reduce-scatter and an all-gather, which is an all-reduce with an update in the middle
+ *
+ * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
  *
  *     key k:  row = k / K,  server = (k + mix(row)) mod K,  its index there = row           K servers
  *
@@ -159,10 +167,14 @@ static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t server
     return (uint64_t)row * servers + (server + servers - turn) % servers;
 }
 
-/* The number of keys of a keyed group on a server, or of floats of its piece of a dense one, which begins at *begin_out. */
-static inline uint64_t yk__piece(const yk_group *g, int server, int servers, uint64_t *begin_out)
+/* The number of keys of a keyed group on a server, or of floats of its piece of a dense one, which begins at *begin_out. 0: it
+ * does not own a part of the group. */
+static inline uint64_t yk__piece(const yk_group *g, int server, uint64_t *begin_out)
 {
-    const uint64_t k = (uint64_t)servers, i = (uint64_t)server;
+    const uint64_t k = (uint64_t)g->owners, i = (uint64_t)(server - g->first_owner);
+    *begin_out = 0;
+    if (i >= k) /* also if `server` is less than the first owner */
+        return 0;
     *begin_out = g->keyed ? 0 : g->keys * i / k / 16 * 16;
     if (g->keyed)
         return (g->keys + k - 1) / k;
@@ -181,13 +193,12 @@ typedef struct {
     } group[YK_MAX_GROUPS];
 } yk__layout;
 
-static inline yk__layout yk__layout_of(const yk_group *group, int ngroups, const int *arrays, int server,
-                                       int servers)
+static inline yk__layout yk__layout_of(const yk_group *group, int ngroups, const int *arrays, int server)
 {
     yk__layout l = {.ngroups = ngroups};
     for (int g = 0; g < ngroups; g++) {
         uint64_t begin;
-        const uint64_t piece = yk__piece(&group[g], server, servers, &begin);
+        const uint64_t piece = yk__piece(&group[g], server, &begin);
         l.group[g].keyed = group[g].keyed;
         l.group[g].each = group[g].keyed ? group[g].width : (size_t)piece;
         l.group[g].arrays = arrays[g];

@@ -28,7 +28,8 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
         return YK_ESYSTEM;
     r->config = *config;
     for (int g = 0; g < config->ngroups; g++)
-        r->keyed |= config->group[g].keyed;
+        if (config->group[g].keyed)
+            r->key_owners = config->group[g].owners;
     r->server = yk_alloc((size_t)config->servers, sizeof *r->server, "the connections to the servers");
     r->channel = yk_alloc((size_t)config->channels, sizeof *r->channel, "the connections to the servers");
     r->leases = yk_alloc((size_t)config->threads, sizeof *r->leases, "the leases");
@@ -75,9 +76,9 @@ void yk_remote_free(yk_remote *r)
 /* ---- messages from servers ---- */
 
 /* The keys of a request that server k has. */
-static size_t keys_on(const yk__request *a, int k)
+static size_t keys_on(const yk_remote *r, const yk__request *a, int k)
 {
-    return a->keys ? a->keys->begin[k + 1] - a->keys->begin[k] : 0;
+    return a->keys && k < r->key_owners ? a->keys->begin[k + 1] - a->keys->begin[k] : 0;
 }
 
 /* Copies the values of all groups on server k from a message, or into one. */
@@ -87,10 +88,10 @@ static void move(const yk_remote *r, int k, const yk__request *a, float *const *
     for (int g = 0; g < r->config.ngroups; g++) {
         const yk_group *group = &r->config.group[g];
         uint64_t begin;
-        size_t n = (size_t)yk__piece(group, k, r->config.servers, &begin), all = (size_t)group->keys;
-        if (group->keyed) {
+        size_t n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
+        if (group->keyed && n) {
             begin = (uint64_t)a->keys->begin[k] * group->width;
-            n = keys_on(a, k) * group->width;
+            n = keys_on(r, a, k) * group->width;
             all = a->keys->nkeys * (size_t)group->width;
         }
         for (int array = 0; array < r->config.arrays[g]; array++, message += n) {
@@ -110,9 +111,8 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
 {
     const uint32_t channels = (uint32_t)r->config.channels;
     yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
-    const yk__layout layout =
-        yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
-    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(a, k)) : 0;
+    const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
+    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k)) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
@@ -326,11 +326,10 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
                            const yk__request *request, bool known)
 {
     const yk__remote_channel *l = &r->channel[channel];
-    const yk__layout layout =
-        yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k, r->config.servers);
+    const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
     const yk__request *of = p ? l->current : NULL;
-    const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(of, k)) : 0;
-    const size_t npull = request ? keys_on(request, k) : 0, sent = known ? 0 : npull;
+    const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(r, of, k)) : 0;
+    const size_t npull = request ? keys_on(r, request, k) : 0, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
@@ -440,11 +439,12 @@ yk_batch yk_remote_batch(const yk_remote_answer *answer, size_t i)
     const yk__request *a = answer->request;
     if (!a->keys) /* no keyed groups: it was not copied */
         return a->dense;
-    const size_t begin = i ? a->end[i - 1] : 0;
+    const size_t begin = i ? a->batch[i - 1].end : 0;
     return (yk_batch){.rows = a->rows,
                       .pick = a->pick + begin,
-                      .n = a->end[i] - begin,
-                      .ahead = a->end[a->batches - 1] - a->end[i],
+                      .n = a->batch[i].end - begin,
+                      .ahead = a->batch[a->batches - 1].end - a->batch[i].end,
+                      .noise = a->batch[i].noise,
                       .remapped = true,
                       .bias = a->keys->bias};
 }

@@ -27,14 +27,15 @@ static yk__request *open_of(yk_remote *r, yk__remote_channel *l)
     return a;
 }
 
-/* Adds a batch of n rows. */
-static yk_status add_picks(yk__request *a, size_t n)
+/* Adds a batch; its picks follow. */
+static yk_status add_batch(yk__request *a, const yk_batch *b)
 {
-    const size_t before = a->batches ? a->end[a->batches - 1] : 0;
-    if (YK_RESERVE(a->pick, a->pick_cap, before + n + 1, "a batch") ||
-        YK_RESERVE(a->end, a->end_cap, a->batches + 1, "a batch"))
+    const size_t before = a->batches ? a->batch[a->batches - 1].end : 0;
+    if (YK_RESERVE(a->pick, a->pick_cap, before + b->n + 1, "a batch") ||
+        YK_RESERVE(a->batch, a->batch_cap, a->batches + 1, "a batch"))
         return YK_ESYSTEM;
-    a->end[a->batches++] = before + n;
+    a->batch[a->batches].end = before + b->n;
+    a->batch[a->batches++].noise = yk_batch_noise(b);
     return YK_OK;
 }
 
@@ -92,7 +93,7 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a,
     for (size_t i = 0; i < b->n; i++)
         entries += yk_rows_entries(b->rows, b->pick[i]);
     yk_status st = reserve(w, b, entries);
-    if (st || (st = add_picks(a, b->n)) ||
+    if (st || (st = add_batch(a, b)) ||
         (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(&l->keys, entries + 1)))
         return st;
     if (!chunk && r->config.bias_key != UINT32_MAX)
@@ -123,10 +124,10 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a,
 
 static yk_status add_chunk(yk__request *a, const yk_chunk *chunk, const yk_batch *b)
 {
-    yk_status st = add_picks(a, b->n);
+    yk_status st = add_batch(a, b);
     if (st)
         return st;
-    memcpy(a->pick + a->end[a->batches - 1] - b->n, b->pick, b->n * sizeof *a->pick);
+    memcpy(a->pick + a->batch[a->batches - 1].end - b->n, b->pick, b->n * sizeof *a->pick);
     a->keys = chunk;
     a->rows = b->rows;
     return YK_OK;
@@ -140,7 +141,7 @@ static yk_status add_dense(yk__request *a, const yk_batch *b)
         yk_rows_fini(w);
         yk_rows_init(w, b->rows->kind, b->rows->dim);
     }
-    yk_status st = add_picks(a, b->n);
+    yk_status st = add_batch(a, b);
     for (size_t i = 0; !st && i < b->n; i++) {
         a->pick[i] = (uint32_t)i;
         st = yk_rows_append(w, b->rows, b->pick[i], 1);
@@ -157,7 +158,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b
 {
     yk__request *a = open_of(r, l);
     *index_out = a->batches;
-    if (r->keyed)
+    if (r->key_owners)
         return chunk && whole ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b, chunk);
     if (r->config.prefetches)
         return add_dense(a, b);
@@ -170,7 +171,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b
 static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *found)
 {
     const yk_chunk *chunk = l->chunk;
-    const size_t servers = (size_t)r->config.servers;
+    const size_t servers = (size_t)r->key_owners;
     if (YK_RESERVE(found->begin, found->cap, servers + 1 + 2 * (size_t)chunk->nkeys, "the keys of a batch"))
         return YK_ESYSTEM;
     found->row = found->begin + servers + 1;
@@ -198,9 +199,8 @@ static yk_status find_keys(yk_remote *r, yk__remote_channel *l, yk__request *a)
 {
     yk_rows *w = &a->copied;
     const uint32_t *index_of = l->chunk ? l->used_at : l->keys.key;
-    yk_status st = l->chunk
-                       ? keys_of_part(r, l, &a->found)
-                       : yk__chunk_sort(&a->found, &l->keys, NULL, r->config.servers, r->config.bias_key);
+    yk_status st = l->chunk ? keys_of_part(r, l, &a->found)
+                            : yk__chunk_sort(&a->found, &l->keys, NULL, r->key_owners, r->config.bias_key);
     if (st)
         return st;
     a->keys = &a->found;
@@ -225,7 +225,7 @@ static yk_status reserve_values(yk_remote *r, yk__request *a)
     if (floats + 16 <= a->w_cap)
         return YK_OK;
     yk_free(a->w);
-    a->w_cap = r->keyed ? floats + floats / 2 + 16 : floats + 16;
+    a->w_cap = r->key_owners ? floats + floats / 2 + 16 : floats + 16;
     a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch");
     return a->w ? YK_OK : YK_ESYSTEM;
 }
@@ -238,7 +238,7 @@ yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
     a->number = l->requested++ * (uint32_t)r->config.channels + (uint32_t)channel;
     atomic_store(&a->missing, r->config.servers);
     *out = a;
-    yk_status st = a->batches && r->keyed && !a->keys ? find_keys(r, l, a) : YK_OK;
+    yk_status st = a->batches && r->key_owners && !a->keys ? find_keys(r, l, a) : YK_OK;
     return st || !a->batches ? st : reserve_values(r, a);
 }
 
@@ -247,7 +247,7 @@ void yk__request_fini(yk__request *a)
     yk_rows_fini(&a->copied);
     free(a->found.begin);
     free(a->pick);
-    free(a->end);
+    free(a->batch);
     yk_free(a->w);
     yk_free(a->share);
 }

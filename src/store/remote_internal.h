@@ -25,8 +25,11 @@ typedef struct {
     yk_chunk found;       /* the keys of `copied` */
     yk_rows copied;       /* the rows of the batches, unless `keys` is a whole chunk */
     uint32_t *pick;       /* the rows of all batches */
-    size_t *end;          /* [batches] where each ends in `pick` */
-    size_t pick_cap, end_cap;
+    struct {
+        size_t end;     /* in `pick` */
+        uint64_t noise; /* of the batch, as it was added */
+    } * batch;          /* [batches] */
+    size_t pick_cap, batch_cap;
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
     yk__share *share;                /* [threads of the channel] incarnations and cursor of its batches */
@@ -86,7 +89,7 @@ typedef struct {
 
 struct yk_remote {
     yk_remote_config config;
-    bool keyed;
+    int key_owners; /* servers that own keys; 0: no keyed groups */
     yk__connection *server;
     yk__remote_channel *channel;
     yk__leases *leases;  /* [threads] */

@@ -12,7 +12,7 @@ double yk_round_timer_limit(const yk_round_timer *t)
 {
     const double usual = TIMEOUT_FACTOR * t->longest;
     if (t->rounds < 2)
-        return YK_ROUND_TIMEOUT;
+        return t->first_timeout;
     return usual > t->heartbeat_timeout ? usual : t->heartbeat_timeout;
 }
 
@@ -165,7 +165,9 @@ yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
     r->base.ops = &replicas_ops;
     r->config = *config;
     r->base.inner = yk_local_store(config->local);
-    r->timer = (yk_round_timer){.heartbeat_timeout = config->heartbeat_timeout, .ended = yk_now()};
+    r->timer = (yk_round_timer){.heartbeat_timeout = config->heartbeat_timeout,
+                                .first_timeout = config->first_timeout,
+                                .ended = yk_now()};
     r->grad = yk_alloc((size_t)config->workers, sizeof *r->grad, "the gradients");
     yk_status st = r->grad ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && config->workers > 1 && g < yk_local_groups(config->local); g++) {

@@ -49,7 +49,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     int arrays[YK_MAX_GROUPS];
     for (int g = 0; g < config->ngroups; g++)
         arrays[g] = config->local_steps ? yk_delta_arrays(config->table, g) : 1;
-    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me, config->servers);
+    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && config->synchronous && g < config->ngroups; g++)
@@ -223,7 +223,7 @@ static yk_status check_chief(yk_server *s, double now)
         return YK_OK;
     if (!waits || s->over)
         s->control_at = now;
-    if (now - s->control_at > 2.0 * s->config.timeout + 5.0)
+    if (now - s->control_at > yk__server_timeout(s))
         return yk_fail(
             YK_ELOST, "server 0 (rank 0) sent nothing for %.1f s: it has died, is hung, or cannot be reached",
             now - s->control_at);

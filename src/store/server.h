@@ -55,7 +55,7 @@ typedef struct {
 
 typedef struct {
     yk_comm *comm;
-    int servers;
+    int servers;               /* processes that own a part of any group */
     int first_client, clients; /* their ranks: after those of the servers, or the same */
     int threads, channels;     /* of each client (messages.h) */
     int serving_threads;       /* threads that look up and apply parameters; 0 or 1: only the calling one */
@@ -70,7 +70,8 @@ typedef struct {
     bool scaled;                   /* deltas are already scaled (copies.h), and added in full */
     bool survives_loss;            /* of a client */
     double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
-    double first_timeout;      /* the same until its second message */
+    double first_timeout;      /* the same until its second message; of snapshots */
+    double heartbeat_every;    /* seconds between heartbeats to clients that wait */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */
     /* Asynchronous: worker i gets its first examples after i * stagger_steps updates; 0: immediately. */
@@ -111,8 +112,8 @@ yk_status yk_server_end(yk_server *s);
 void yk_server_state_of(const yk_server *s, yk_server_state *out);
 int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* returns how many */
 
-/* The piece of a group that a server owns; that of a dense group begins at *begin_out. */
-yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out);
+/* The piece of a group that a server owns; that of a dense group begins at *begin_out. It may be empty. */
+yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out);
 
 /* From now on, workers with this identity may join. Not in lockstep. */
 yk_status yk_server_open(yk_server *s, uint64_t identity);

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-static const double alive_seconds = 1.0;
-
 uint64_t yk__slowest(const yk_server *s)
 {
     uint64_t min = UINT64_MAX;
@@ -92,7 +90,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
 static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double now)
 {
     bool done;
-    if (!c->active || !(held || yk__awaits_answer(s, c)) || now - c->alive_at < alive_seconds)
+    if (!c->active || !(held || yk__awaits_answer(s, c)) || now - c->alive_at < s->config.heartbeat_every)
         return YK_OK;
     yk_status st = yk_comm_test(s->config.comm, &c->alive_op, &done);
     if (st)

@@ -8,8 +8,8 @@
 static yk_status send_to(yk_server *s, int server, const yk__control *message, const char *what)
 {
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes, 10.0,
-                             what);
+    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
+                             yk__server_timeout(s), what);
 }
 
 yk_status yk__control_alive(yk_server *s)
@@ -65,7 +65,7 @@ yk_status yk__control_handle(yk_server *s, size_t bytes)
     if (bytes < sizeof message->up || bytes > sizeof *message)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
     yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                                     10.0, "a message from server 0");
+                                     yk__server_timeout(s), "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)

@@ -174,7 +174,7 @@ static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
     uint32_t max = 0;
     for (int g = 0; g < s->config.ngroups; g++)
         if (s->config.group[g].keyed)
-            keys = yk__piece(&s->config.group[g], s->me, s->config.servers, &begin);
+            keys = yk__piece(&s->config.group[g], s->me, &begin);
     for (size_t i = 0; i < n; i++)
         max = max > key[i] ? max : key[i];
     return !n || max < keys;

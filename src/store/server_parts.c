@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-yk_group yk_server_piece(const yk_group *g, int server, int servers, size_t *begin_out)
+yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
 {
     uint64_t begin;
     yk_group piece = *g;
-    piece.keys = yk__piece(g, server, servers, &begin);
+    piece.keys = yk__piece(g, server, &begin);
     *begin_out = (size_t)begin;
     return piece;
 }
@@ -56,7 +56,7 @@ static bool array_of(yk_local *t, int number, array *out)
 static size_t piece_of(const yk_server *s, int server, const array *a)
 {
     uint64_t begin;
-    return (size_t)yk__piece(&s->config.group[a->group], server, s->config.servers, &begin) * a->width;
+    return (size_t)yk__piece(&s->config.group[a->group], server, &begin) * a->width;
 }
 
 yk_status yk__snapshot_send(yk_server *s)
@@ -72,23 +72,23 @@ yk_status yk__snapshot_send(yk_server *s)
     for (; !st && array_of(s->config.table, n, &a); n++)
         st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
                           piece_of(s, s->me, &a) * 4, &op[n]);
-    return st ? st : yk_comm_wait(s->config.comm, op, n, 60.0, "a snapshot to be received");
+    return st ? st
+              : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
 
 /* Copies a server's array into the whole array, or back. */
 static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
     const yk_group *g = &s->config.group[whole->group];
-    const int servers = s->config.servers;
     uint64_t begin;
-    const uint64_t n = yk__piece(g, server, servers, &begin);
+    const uint64_t n = yk__piece(g, server, &begin);
     if (!g->keyed && whole->width == 1) {
         memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t key =
-            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)servers) : begin + i;
+            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)g->owners) : begin + i;
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
         if (key >= g->keys)
             continue;
@@ -202,11 +202,11 @@ static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
     for (int k = 1; !st && k < s->config.servers; k++) {
         array a;
         st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, &steps, sizeof steps,
-                               60.0, "a server to receive its parameters");
+                               s->config.first_timeout, "a server to receive its parameters");
         for (int i = 0; !st && array_of(whole, i, &a); i++) {
             const size_t n = piece_of(s, k, &a);
-            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, 60.0,
-                                   "a server to receive its parameters");
+            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n,
+                                   s->config.first_timeout, "a server to receive its parameters");
             at += n;
         }
     }
@@ -217,10 +217,10 @@ static yk_status receive_part(yk_server *s, uint64_t *steps)
 {
     array a;
     yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, steps,
-                                     sizeof *steps, 120.0, "the parameters");
+                                     sizeof *steps, s->config.first_timeout, "the parameters");
     for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
         st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
-                               piece_of(s, s->me, &a) * 4, 120.0, "the parameters");
+                               piece_of(s, s->me, &a) * 4, s->config.first_timeout, "the parameters");
     return st;
 }
 

@@ -271,7 +271,7 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
-    if (r->steps || !examples || r->config.quorum)
+    if (r->steps || !examples || r->plan.quorum)
         return r->steps;
     return r->epochs * (int64_t)ceil((double)examples / yk_sweep_examples_per_step(r));
 }

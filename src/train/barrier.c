@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double barrier_seconds = 2 * YK_ROUND_TIMEOUT;
+/* How long ranks wait for each other: evaluations and checkpoints take longer than steps. */
+static double barrier_timeout(const yk__trainer *t)
+{
+    return 2.0 * t->plan->first_step_timeout;
+}
 
 /* ---- replicas ---- */
 
@@ -33,7 +37,7 @@ static yk_status compare(yk__trainer *t)
     if (!all)
         return YK_ESYSTEM;
     yk_status st =
-        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_seconds, "the parameters' hash");
+        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_timeout(t), "the parameters' hash");
     for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
         if (all[i].step != mine.step || all[i].hash != mine.hash)
             st = yk_fail(YK_ELOST,
@@ -56,7 +60,8 @@ static yk_status gather_tallies(yk__trainer *t)
         yk_comm_pieces all;
         if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             break;
-        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_seconds, "a part of the evaluation");
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_timeout(t),
+                             "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
@@ -77,7 +82,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
     for (size_t i = 0; i < own; i++)
         yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR_SIZE * sizeof *mine, cursors,
-                                  barrier_seconds, "the data cursors");
+                                  barrier_timeout(t), "the data cursors");
     yk_free(mine);
     return st;
 }
@@ -137,7 +142,7 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     }
     if (!st && replica) {
         yk_phase_to(p, YK_PHASE_WORKERS);
-        st = yk_comm_barrier(t->cluster.comm, barrier_seconds, "the end of an evaluation or checkpoint");
+        st = yk_comm_barrier(t->cluster.comm, barrier_timeout(t), "the end of an evaluation or checkpoint");
     }
     atomic_store(&t->barrier_due, false);
     return st;

@@ -24,11 +24,22 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
         snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
+/* All keyed groups have the same optimizer, and a dense group is the last one. */
+static void name_optimizers(const yk_local *store, char *out, size_t size)
+{
+    const int last = yk_local_groups(store) - 1;
+    const char *first_name = yk_local_rule(store, 0)->name, *last_name = yk_local_rule(store, last)->name;
+    if (strcmp(first_name, last_name))
+        snprintf(out, size, "keyed=%s,dense=%s", first_name, last_name);
+    else
+        snprintf(out, size, "%s", first_name);
+}
+
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
 {
     const int groups = yk_local_groups(store);
     out->n = 0;
-    out->optimizer = yk_local_rule(store, 0)->name;
+    name_optimizers(store, out->optimizer, sizeof out->optimizer);
     for (int g = 0; g < groups; g++)
         add_array(out, yk_local_group_of(store, g), g == 0, NULL, yk_local_table(store, g).w, YK_DTYPE_F32);
     for (int g = 0; g < groups; g++) {
@@ -254,12 +265,26 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
     return st;
 }
 
+/* Older files name the optimizer of group 0. */
+static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
+{
+    char is[48];
+    const char *was = yk_safetensors_meta(state, "optimizer");
+    name_optimizers(store, is, sizeof is);
+    if (!was || !strcmp(was, is) || !strcmp(was, yk_local_rule(store, 0)->name))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
+                   was, is, was);
+}
+
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,
                              yk_progress_state *progress)
 {
     files f;
     *progress = (yk_progress_state){0};
     yk_status st = open_files(path, &f);
+    if (!st)
+        st = check_optimizer(path, f.state, store);
     if (!st)
         st = read_arrays(&f, m, NULL, store, keymap, true);
     if (!st)
@@ -291,10 +316,10 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 }
 
 /* Whether the file has the state that the store needs, and no other. A new run has no pending decay. */
-static bool same_state(const yk_safetensors *state, yk_local *store)
+static yk_status check_state(const char *path, const yk_safetensors *state, yk_local *store)
 {
     yk_checkpoint_arrays want;
-    size_t have = 0, wanted = 0;
+    size_t have = 0, wanted = 0, missing = 0;
     yk_checkpoint_arrays_of(store, &want);
     for (size_t i = 0; i < yk_safetensors_count(state); i++) {
         const yk_tensor *t = yk_safetensors_at(state, i);
@@ -304,20 +329,10 @@ static bool same_state(const yk_safetensors *state, yk_local *store)
         const yk_checkpoint_array *a = &want.array[i];
         if (!*a->name || a->decay)
             continue;
-        if (!yk_safetensors_find(state, a->name))
-            return false;
+        missing += !yk_safetensors_find(state, a->name);
         wanted++;
     }
-    return have == wanted;
-}
-
-static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
-{
-    const char *was = yk_safetensors_meta(state, "optimizer"), *is = yk_local_rule(store, 0)->name;
-    if (was && strcmp(was, is)) /* of the first group */
-        return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
-                       was, is, was);
-    return same_state(state, store)
+    return have == wanted && !missing
                ? YK_OK
                : yk_fail(YK_EUSAGE, "%s has the state of other optimizers: use the same --optimizer", path);
 }
@@ -331,7 +346,8 @@ yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local
     yk_model_shape shape;
     yk_status st = open_files(path, &f);
     if (!st && !(st = yk__model_info(path, f.model, &name, &shape)) &&
-        !(st = check_optimizer(path, f.state, store)) && shape.dim != m->shape.dim)
+        !(st = check_optimizer(path, f.state, store)) && !(st = check_state(path, f.state, store)) &&
+        shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     if (!st)
         st = read_arrays(&f, m, old, store, keymap, false);

@@ -57,7 +57,7 @@ typedef struct {
 typedef struct {
     yk_checkpoint_array array[YK_CHECKPOINT_ARRAYS]; /* first the weights of each group */
     size_t n;
-    const char *optimizer;
+    char optimizer[48]; /* as in --optimizer: "adam", or "keyed=adagrad,dense=adam" */
 } yk_checkpoint_arrays;
 
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out); /* of a quiesced store */

@@ -25,7 +25,7 @@ static yk_status check_world(const yk__trainer *t)
             YK_EUSAGE,
             "--launch %lld, but the job has %d process%s; do not combine --launch with mpirun or srun",
             (long long)c->launch, ranks, ranks == 1 ? "" : "es");
-    if (ranks == 1 && (c->servers > 0 || c->quorum > 1))
+    if (ranks == 1 && (yk_plan_has_servers(c) || c->quorum > 1))
         return yk_fail(YK_EUSAGE,
                        "--servers and --quorum need several processes; this job has one: start it with "
                        "--launch N, mpirun or srun");
@@ -130,15 +130,15 @@ static void set_role(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     const yk_plan *p = t->plan;
-    const bool all = p->placement == YK_PLACEMENT_SHARDS;
-    k->servers = all ? k->ranks : p->servers;
+    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->replicates_dense;
+    k->servers = shards ? k->ranks : p->servers;
     k->first_client = p->servers;
     k->clients = k->ranks - p->servers;
-    k->role = all                                     ? YK__SHARD
-              : p->placement == YK_PLACEMENT_REPLICAS ? YK__REPLICA
-              : k->rank < k->servers                  ? YK__SERVER
-                                                      : YK__WORKER;
-    k->driven = all || (k->role == YK__WORKER && p->workers_per_process > 1);
+    k->role = p->placement == YK_PLACEMENT_REPLICAS ? YK__REPLICA
+              : k->rank < p->servers                ? YK__SERVER
+              : shards                              ? YK__SHARD
+                                                    : YK__WORKER;
+    k->driven = k->role == YK__SHARD || (k->role == YK__WORKER && p->workers_per_process > 1);
     k->first_worker = k->role == YK__SERVER ? 0 : (k->rank - k->first_client) * p->workers_per_process;
 }
 
@@ -161,7 +161,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (st)
         return st;
     if (t->caller->single || yk_comm_expected() == 0) {
-        if (c->servers > 0 || c->quorum || c->local_steps || c->prefetch > 0)
+        if (yk_plan_has_servers(c) || c->quorum || c->local_steps || c->prefetch > 0)
             return yk_fail(YK_EUSAGE,
                            "--servers, --quorum, --local-steps and --prefetch need several processes: start "
                            "the job with --launch N, --hosts, mpirun or srun");
@@ -190,6 +190,7 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;
     set_role(t);
+    yk_comm_set_timeout(k->comm, t->plan->heartbeat_timeout);
     t->result->numa_nodes = bind_to_nodes(t);
     k->wait = wait_of(t);
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
@@ -231,6 +232,19 @@ static size_t cut_ranges(const yk_local_group *group, size_t begin, size_t end, 
     return n;
 }
 
+/* The groups of the model, with the processes that own them. */
+static void place_groups(const yk__trainer *t, yk_group *out)
+{
+    const yk__cluster *k = &t->cluster;
+    const bool dedicated = t->plan->servers > 0;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const bool replicated = t->plan->replicates_dense && !t->model->group[g].keyed;
+        out[g] = t->model->group[g];
+        out[g].first_owner = replicated ? k->first_client : 0;
+        out[g].owners = replicated ? k->clients : dedicated ? t->plan->servers : k->ranks;
+    }
+}
+
 enum { MAX_SHARED = 64 << 20 }; /* bytes per rank; larger gradients are sent during the backward pass */
 
 static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
@@ -269,9 +283,9 @@ static yk_status make_client(yk__trainer *t)
                           .wait = k->wait,
                           .phases = t->phases,
                           .leave = k->joined ? t->caller->stop : NULL};
+    place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) {
-        c.group[g] = t->model->group[g];
-        c.arrays[g] = t->plan->local_steps || t->plan->copy_lifetime
+        c.arrays[g] = t->plan->local_steps || t->result->copy_lifetime
                           ? 1 + yk_optim_rule_of(t->group[g].optim.kind)->slots
                           : 1;
     }
@@ -279,9 +293,9 @@ static yk_status make_client(yk__trainer *t)
 }
 
 /* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
-static uint64_t longest_copy(const yk_plan *p)
+static uint64_t longest_copy(const yk__trainer *t)
 {
-    return p->copy_lifetime * (p->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
+    return t->result->copy_lifetime * (t->plan->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
 }
 
 enum { MAX_SERVING_THREADS = 16 };
@@ -292,7 +306,7 @@ static int serving_threads_of(const yk__trainer *t)
     const yk__cluster *k = &t->cluster;
     if (k->role != YK__SERVER)
         return 1;
-    const int servers = yk_comm_ranks_here(k->comm, 0, k->servers),
+    const int servers = yk_comm_ranks_here(k->comm, 0, t->plan->servers),
               clients = yk_comm_ranks_here(k->comm, k->first_client, k->clients),
               busy = clients * t->plan->workers_per_process * t->plan->threads;
     const int given =
@@ -319,12 +333,13 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,
-        .local_steps = t->plan->copy_lifetime ? longest_copy(t->plan) : t->plan->local_steps,
-        .scaled = t->plan->copy_lifetime > 0,
+        .local_steps = t->result->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
+        .scaled = t->result->copy_lifetime > 0,
         .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
+        .heartbeat_every = t->plan->heartbeat_every,
         .stagger_steps = yk__stagger_steps(t),
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
         .wait = k->wait,
@@ -332,11 +347,11 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR ? &k->streams : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     yk_optim_range *range = k->range;
+    place_groups(t, c.group);
     for (int g = 0; !st && g < c.ngroups; g++) {
         size_t begin;
-        c.group[g] = t->model->group[g];
         c.immediate[g] = t->plan->synchronous && t->group[g].staleness > 0;
-        part.group[g].shape = yk_server_piece(&c.group[g], k->rank, k->servers, &begin);
+        part.group[g].shape = yk_server_piece(&c.group[g], k->rank, &begin);
         part.group[g].range = range;
         part.group[g].nranges = cut_ranges(&t->group[g], begin, begin + part.group[g].shape.keys, range);
         range += part.group[g].nranges;
@@ -399,7 +414,7 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .phases = t->phases,
                           .workers = t->plan->workers_per_process,
                           .all_workers = t->plan->workers,
-                          .lifetime = t->plan->copy_lifetime,
+                          .lifetime = t->result->copy_lifetime,
                           .depth = t->plan->depth,
                           .bounded = t->plan->staleness != YK_ASYNC,
                           .copy = *copy};
@@ -419,7 +434,8 @@ static yk_status make_replicas(yk__trainer *t)
                                   .team = t->team,
                                   .phases = t->phases,
                                   .workers = t->plan->workers_per_process,
-                                  .heartbeat_timeout = t->plan->heartbeat_timeout};
+                                  .heartbeat_timeout = t->plan->heartbeat_timeout,
+                                  .first_timeout = t->plan->first_step_timeout};
     return yk_replicas_create(&c, &t->store);
 }
 
@@ -438,6 +454,7 @@ static yk_status make_local_sgd(yk__trainer *t, const yk_local_config *copy)
                                    .exchange = t->cluster.exchange,
                                    .local = t->local,
                                    .heartbeat_timeout = t->plan->heartbeat_timeout,
+                                   .first_timeout = t->plan->first_step_timeout,
                                    .remote = t->cluster.remote,
                                    .copy = *copy};
     return yk_local_sgd_create(&c, &t->store);
@@ -448,7 +465,7 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->plan->copy_lifetime           ? make_copies(t, &copy)
+    return t->result->copy_lifetime         ? make_copies(t, &copy)
            : t->plan->local_steps           ? make_local_sgd(t, &copy)
            : t->cluster.role == YK__REPLICA ? make_replicas(t)
                                             : make_shards(t);

@@ -24,9 +24,9 @@ static uint64_t hash_options(const yk_config *c)
         if (!(o->flags & YK_OPT_MUST_AGREE))
             continue;
         const char *text = o->kind == YK_OPT_TEXT ? *(char *const *)(const void *)field : NULL;
-        uint32_t crc = o->kind == YK_OPT_TEXT   ? (text ? yk_crc32c(text, strlen(text)) : 1)
-                       : o->kind == YK_OPT_FLAG ? yk_crc32c(field, sizeof(bool))
-                                                : yk_crc32c(field, 8);
+        const uint32_t crc = o->kind != YK_OPT_TEXT ? yk_crc32c(field, yk_option_size(o))
+                             : text                 ? yk_crc32c(text, strlen(text))
+                                                    : 1;
         hash = hash * PRIME + crc;
     }
     return hash;

@@ -82,8 +82,7 @@ static uint64_t unit_of(const yk__trainer *t)
     uint64_t unit = p->copy_lifetime * p->batch;
     if (examples < PER_EPOCH * workers * (double)unit)
         return 0;
-    yk_optim_kind kind = YK_SGD;
-    if (yk_config_optimizer(t->config, true, &kind) || p->staleness != YK_ASYNC || kind != YK_SGD)
+    if (p->staleness != YK_ASYNC || p->group[1].optimizer != YK_SGD)
         return unit;
     for (int longer = 2; longer <= YK__LONGEST_COPY; longer *= 2)
         if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
@@ -98,16 +97,16 @@ void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
 {
     t->unit = unit;
     if (unit)
-        t->result->plan.copy_lifetime = (unit + t->plan->batch - 1) / t->plan->batch;
+        t->result->copy_lifetime = (unit + t->plan->batch - 1) / t->plan->batch;
 }
 
 /* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
  * compared with --steps, so that this adds few steps. Leases end at the last step. */
-static void limit_copies(yk_plan *p)
+static void limit_copies(const yk_plan *p, uint64_t *lifetime)
 {
     enum { PARTS = 8 };
     const uint64_t max = p->steps / (PARTS * (uint64_t)(p->workers * p->depth));
-    p->copy_lifetime = yk__min(p->copy_lifetime, max ? max : 1);
+    *lifetime = yk__min(*lifetime, max ? max : 1);
 }
 
 yk_status yk__cluster_shape(yk__trainer *t)
@@ -122,6 +121,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .streams = k->role != YK__SERVER && !t->train.rows,
                   .ordered = k->role != YK__SERVER && !t->train.shuffled},
           *all = NULL, max = {0};
+    t->result->copy_lifetime = t->plan->copy_lifetime;
     if (k->role == YK__SINGLE || k->joined)
         return k->joined && !t->train.rows
                    ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
@@ -159,7 +159,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
                      : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
                                          : YK__LEASE_CURSOR;
     if (k->cursor_kind == YK__STREAM_CURSOR && t->plan->copy_lifetime && t->plan->steps != UINT64_MAX)
-        limit_copies(&t->result->plan);
+        limit_copies(t->plan, &t->result->copy_lifetime);
     if (k->cursor_kind == YK__LEASE_CURSOR && !max.ordered &&
         t->plan->copy_lifetime) /* neighbors are unrelated */
         yk__cluster_set_unit(t, unit_of(t));

@@ -50,17 +50,21 @@ static void print_processes(const yk__trainer *t)
                 t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
-    else if (k->role == YK__SERVER && k->servers == 1)
+    else if (k->role == YK__SERVER && t->plan->servers == 1)
         yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
                 k->ranks, library, k->serving_threads, plural(k->serving_threads), keys, deltas);
     else if (k->role == YK__SERVER)
         yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
                 "train%s%s",
-                k->ranks, library, k->servers, k->servers - 1, k->serving_threads, plural(k->serving_threads),
-                keys, deltas);
+                k->ranks, library, t->plan->servers, t->plan->servers - 1, k->serving_threads,
+                plural(k->serving_threads), keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
+    if (t->plan->replicates_dense)
+        yk_note(
+            "the parameters of the network are replicated: the processes that train add the gradients, and "
+            "each updates a part");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);

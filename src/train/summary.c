@@ -33,6 +33,40 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     yk_json_end(j);
 }
 
+static void add_groups(yk_json *j, const yk_result *r)
+{
+    yk_json_array(j, "groups");
+    for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
+                      {"placement", yk_placement_name[g->placement]},
+                      {"optimizer", yk_optim_rule_of((yk_optim_kind)g->plan.optimizer)->name});
+        yk_json_real(j, "lr", g->plan.lr);
+        yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
+        YK_JSON_INTS(j, {"width", g->shape.width}, {"keys", g->shape.keys});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
+static void add_plan(yk_json *j, const yk_result *r)
+{
+    const yk_plan *p = &r->plan;
+    yk_json_int_or_null(j, "staleness", p->staleness != YK_ASYNC, p->staleness);
+    yk_json_int_or_null(j, "workers", p->workers, p->workers);
+    yk_json_int_or_null(j, "workers_per_process", p->workers, p->workers_per_process);
+    yk_json_text(j, "placement", yk_placement_name[p->placement]);
+    add_groups(j, r);
+    yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
+    YK_JSON_INTS(j, {"lifetime", r->copy_lifetime}, {"in_flight", r->copy_lifetime ? (uint64_t)p->depth : 0});
+    yk_json_end(j);
+    yk_json_int(j, "numa_nodes", r->numa_nodes);
+    yk_json_int(j, "prefetch", p->depth > 0 ? (uint64_t)p->depth - 1 : 0);
+    YK_JSON_INTS(j, {"ranks", p->processes ? p->processes : 1}, {"servers", p->servers},
+                 {"threads", p->threads}, {"threads_used", r->threads_used}, {"batch", p->batch});
+    yk_json_int_or_null(j, "global_batch", p->workers, p->global_batch);
+}
+
 static char *to_json(const yk_config *c, const yk_result *r, bool indent)
 {
     struct rusage usage;
@@ -45,19 +79,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_int(j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", r->plan.synchronous ? "sync" : "async"});
-    yk_json_int_or_null(j, "staleness", r->plan.staleness != YK_ASYNC, r->plan.staleness);
-    yk_json_int_or_null(j, "workers", r->plan.workers, r->plan.workers);
-    yk_json_int_or_null(j, "workers_per_process", r->plan.workers, r->plan.workers_per_process);
-    yk_json_text(j, "placement", yk_placement_name[r->plan.placement]);
-    yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_INTS(j, {"lifetime", r->plan.copy_lifetime},
-                 {"in_flight", r->plan.copy_lifetime ? (uint64_t)r->plan.depth : 0});
-    yk_json_end(j);
-    yk_json_int(j, "numa_nodes", r->numa_nodes);
-    yk_json_int(j, "prefetch", r->plan.depth > 0 ? (uint64_t)r->plan.depth - 1 : 0);
-    YK_JSON_INTS(j, {"ranks", r->plan.processes ? r->plan.processes : 1}, {"servers", r->plan.servers},
-                 {"threads", r->plan.threads}, {"threads_used", r->threads_used}, {"batch", r->plan.batch});
-    yk_json_int_or_null(j, "global_batch", r->plan.workers, r->plan.global_batch);
+    add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
     yk_json_real(j, "lr", r->lr);

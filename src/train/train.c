@@ -14,12 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *out)
+static yk_status optimizer_of(const yk_config *c, const yk_group_plan *p, yk_optim_config *out)
 {
-    yk_optim_kind kind = YK_SGD;
-    yk_status st = yk_config_optimizer(c, keyed, &kind);
-    yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = yk_by_group_of(&c->lr, keyed, o.lr);
+    yk_optim_config o = yk_optim_defaults((yk_optim_kind)p->optimizer);
+    o.lr = p->lr;
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
@@ -30,7 +28,7 @@ static yk_status optimizer_of(const yk_config *c, bool keyed, yk_optim_config *o
                                                           : YK_LR_CONSTANT;
     o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
     *out = o;
-    return st ? st : yk_optim_check(out);
+    return yk_optim_check(out);
 }
 
 /* ---- the run directory ---- */
@@ -91,10 +89,13 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
     for (int g = 0; g < t->model->ngroups; g++) {
         const bool keyed = t->model->group[g].keyed;
         used[keyed] = true;
-        t->group[g] = (yk_local_group){.shape = t->model->group[g],
-                                       .optim = optim[keyed],
-                                       .staleness = yk_plan_staleness(t->config, keyed)};
+        t->group[g] = (yk_local_group){
+            .shape = t->model->group[g], .optim = optim[keyed], .staleness = t->plan->group[keyed].staleness};
         t->group[g].optim.earlier = t->start.earlier;
+        t->result->group[g] = (yk_group_result){
+            .shape = t->model->group[g],
+            .placement = keyed || !t->plan->replicates_dense ? t->plan->placement : YK_PLACEMENT_REPLICAS,
+            .plan = t->plan->group[keyed]};
     }
     for (int keyed = 0; keyed < 2; keyed++) {
         const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
@@ -102,6 +103,7 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
             return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
                            keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
     }
+    t->result->ngroups = t->model->ngroups;
     t->result->lr = t->group[0].optim.lr;
     return YK_OK;
 }
@@ -113,9 +115,10 @@ static yk_status make_model(yk__trainer *t)
     yk_net_options net;
     yk_optim_config optim[2]; /* dense, keyed */
     yk_status st;
-    if ((st = optimizer_of(c, false, &optim[0])) || (st = optimizer_of(c, true, &optim[1])) ||
-        (st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
-        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+    if ((st = optimizer_of(c, &t->plan->group[0], &optim[0])) ||
+        (st = optimizer_of(c, &t->plan->group[1], &optim[1])) || (st = yk__net_options_of(c, &net)) ||
+        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
+        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);

@@ -46,8 +46,18 @@ typedef struct {
     double train_seconds;
 } yk_profile;
 
+/* A parameter group, as it was trained. */
+typedef struct {
+    yk_group shape;
+    yk_placement placement;
+    yk_group_plan plan;
+} yk_group_result;
+
 typedef struct {
     yk_plan plan;
+    int ngroups; /* 0: not known */
+    yk_group_result group[YK_MAX_GROUPS];
+    uint64_t copy_lifetime; /* batches that a worker trains with one copy (base/plan.h); 0: no copies */
     yk_rank_report *report; /* [nreports] the ranks, then workers that joined; NULL: none */
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks */

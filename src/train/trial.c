@@ -82,7 +82,7 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
         u->group[g] = t->group[g];
-        u->group[g].staleness = yk_plan_staleness(&r->config, t->model->group[g].keyed);
+        u->group[g].staleness = u->plan->group[t->model->group[g].keyed].staleness;
     }
 }
 
