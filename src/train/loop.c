@@ -50,7 +50,7 @@ static yk_status next_batch(loop *w, size_t max, yk_batch *out)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
         yk_feed_drop_lease(t->feed, w->number);
-    return yk_feed_next_few(t->feed, w->number, max, out);
+    return yk_feed_next(t->feed, w->number, max, out);
 }
 
 /* Announces as many batches as the store wants. */
