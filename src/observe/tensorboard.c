@@ -61,7 +61,7 @@ static yk_status write_graph(yk_observer *o, yk_events *e)
     if (!g)
         return yk_fail_memory(sizeof *g, "the model's graph");
     const yk_model_shape *s = &o->c.model->shape;
-    const int all = yk_model_describe(o->c.model, o->c.plan->batch, g->line, YK_MAX_LINES);
+    const int all = yk_model_describe(o->c.model, o->c.plan->batch, g->line);
     const int first = all > 0 && strcmp(g->line[0].text, "input") == 0; /* a network lists its input */
     const int n = all - first;
     g->node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};
