@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     const char *model, *data, *mode, *optimizer; /* "": unknown */
-    const char *staleness_by_group; /* "keyed=8,dense=0"; NULL: one bound for all groups */
+    const char *staleness_by_group;              /* "keyed=8,dense=0"; NULL: one bound for all groups */
     double staleness, workers, ranks, servers, threads, batch, global_batch, lr, seed;
     double epochs, steps, examples, seconds; /* done, not requested */
     double steps_per_second, examples_per_second;
