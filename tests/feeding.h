@@ -97,7 +97,7 @@ static inline size_t one_round(rounds *r, example_log *d)
     size_t before = d->n;
     for (int w = 0; w < r->workers; w++) {
         yk_batch b;
-        assert_int_equal(yk_feed_next(r->feed, w, &b), YK_OK);
+        assert_int_equal(yk_feed_next(r->feed, w, 1, &b), YK_OK);
         log_batch(d, &b);
     }
     if (d->n == before) {
@@ -173,7 +173,7 @@ static inline size_t draw_batches(yk_feed *f, int workers, size_t max, uint64_t 
         yk_batch b;
         if (over[w])
             continue;
-        assert_int_equal(yk_feed_next(f, w, &b), YK_OK);
+        assert_int_equal(yk_feed_next(f, w, 1, &b), YK_OK);
         left -= b.n == 0;
         over[w] = b.n == 0;
         made += b.n > 0;
@@ -196,7 +196,7 @@ static inline yk_status take_all(void *context, int me)
     thread_batches *c = context;
     for (;;) {
         yk_batch b;
-        yk_status st = yk_feed_next(c->feed, me, &b);
+        yk_status st = yk_feed_next(c->feed, me, 1, &b);
         if (st || b.n == 0)
             return st;
         c->batches[me]++;

@@ -139,7 +139,7 @@ static void batches_stay_in_their_chunk_and_are_used_once(void **state)
     size_t used = 0;
     for (int me = 0, none = 0; none < 2; me = !me) {
         yk_batch b;
-        assert_int_equal(yk_feed_next(f, me, &b), YK_OK);
+        assert_int_equal(yk_feed_next(f, me, 1, &b), YK_OK);
         none = b.n ? 0 : none + 1;
         if (!b.n)
             continue;

@@ -43,7 +43,7 @@ static void synchronous_equals_serial(void **state)
                 }
 }
 
-/* yk_feed_next_few() returns the batches that yk_feed_next() returns one by one. */
+/* yk_feed_next() returns the same batches, whether one by one or several at a time. */
 static void several_batches_at_once_are_the_same(void **state)
 {
     (void)state;
@@ -69,12 +69,12 @@ static void several_batches_at_once_are_the_same(void **state)
                 yk_batch b;
                 first.n = second.n = 0;
                 do {
-                    assert_int_equal(yk_feed_next(one, w, &b), YK_OK);
+                    assert_int_equal(yk_feed_next(one, w, 1, &b), YK_OK);
                     log_batch(&first, &b);
                 } while (b.n);
                 for (size_t turn = 0; turn == 0 || b.n; turn++) {
                     const size_t max = asked[turn % (sizeof asked / sizeof *asked)];
-                    assert_int_equal(yk_feed_next_few(few, w, max, &b), YK_OK);
+                    assert_int_equal(yk_feed_next(few, w, max, &b), YK_OK);
                     assert_true(b.n <= max * plan.batch);
                     log_batch(&second, &b);
                 }
@@ -100,7 +100,7 @@ static void several_batches_at_once_keep_the_limit(void **state)
         assert_int_equal(yk_feed_create(&d, &plan, &f), YK_OK);
         uint64_t made = 0, idle = 0;
         for (int w = 0; idle < 2; w ^= 1) {
-            assert_int_equal(yk_feed_next_few(f, w, 64, &b), YK_OK);
+            assert_int_equal(yk_feed_next(f, w, 64, &b), YK_OK);
             made += b.n;
             idle = b.n ? 0 : idle + 1;
         }

@@ -246,7 +246,7 @@ static yk_status drain(const char *text, const yk_source_options *o, int workers
     for (int w = 0; w < workers && !st; w++) {
         yk_batch b = {.n = 1};
         while (!st && b.n)
-            st = yk_feed_next(f, w, &b);
+            st = yk_feed_next(f, w, 1, &b);
     }
     yk_feed_free(f);
     return st;

@@ -130,13 +130,14 @@ static void input_returns_lines(void **state)
     yk_input *in;
     const char *line;
     size_t n;
+    uint64_t spanned;
     assert_int_equal(yk_input_open(path, 0, &in), YK_OK);
     for (size_t i = 0; i < 4; i++) {
-        assert_int_equal(yk_input_line(in, &line, &n), YK_OK);
+        assert_int_equal(yk_input_line(in, false, &line, &n, &spanned), YK_OK);
         assert_int_equal(n, strlen(lines[i]));
         assert_memory_equal(line, lines[i], n);
     }
-    assert_int_equal(yk_input_line(in, &line, &n), YK_OK);
+    assert_int_equal(yk_input_line(in, false, &line, &n, &spanned), YK_OK);
     assert_null(line);
     yk_input_free(in);
 
@@ -145,10 +146,10 @@ static void input_returns_lines(void **state)
     put(path, data, TEXT_BYTES);
     assert_int_equal(yk_input_open(path, 0, &in), YK_OK);
     yk_input_expect(in, 1000);
-    assert_int_equal(yk_input_line(in, &line, &n), YK_OK);
+    assert_int_equal(yk_input_line(in, false, &line, &n, &spanned), YK_OK);
     assert_int_equal(n, TEXT_BYTES - 2);
     assert_memory_equal(line, data, n);
-    assert_int_equal(yk_input_line(in, &line, &n), YK_OK);
+    assert_int_equal(yk_input_line(in, false, &line, &n, &spanned), YK_OK);
     assert_int_equal(n, 1);
     yk_input_free(in);
     free(data);

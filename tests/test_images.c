@@ -68,7 +68,7 @@ static void cifar_directory_has_two_splits(void **state)
         assert_int_equal(s->classes, 10);
         assert_int_equal(s->examples, form == 2 ? 0 : 703);
         assert_int_equal(s->nblocks, 4);
-        assert_false(yk_source_has_test_split(s));
+        assert_false(s->has_test);
         yk_source_free(s);
         yk_rows rows;
         assert_int_equal(read_all(as, NULL, 100, &rows, NULL), YK_OK);
@@ -84,7 +84,7 @@ static void cifar_directory_has_two_splits(void **state)
     put_cifar(in_directory("cifar/test_batch.bin"), 5, 0);
     yk_source *s = open_well(spec, YK_SPLIT_TEST);
     assert_int_equal(s->examples, 5);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
     refuse("cifar10:x?size=3", YK_SPLIT_TRAIN, YK_EUSAGE, "unknown option size");
 }
@@ -160,7 +160,7 @@ static void directories_are_classes(void **state)
         assert_int_equal(s->examples, 70);
         assert_int_equal(s->classes, 2);
         assert_int_equal(s->nblocks, 3);
-        assert_false(yk_source_has_test_split(s));
+        assert_false(s->has_test);
         yk_source_free(s);
     }
     yk_rows rows;
@@ -221,7 +221,7 @@ static void directories_have_two_splits(void **state)
     snprintf(spec, sizeof spec, "images:%s", in_directory("two"));
     for (int test = 0; test < 2; test++) {
         yk_source *s = open_well(test ? in_directory("two") : spec, test ? YK_SPLIT_TEST : YK_SPLIT_TRAIN);
-        assert_true(yk_source_has_test_split(s));
+        assert_true(s->has_test);
         assert_int_equal(s->examples, 2);
         assert_int_equal(s->classes, 3); /* c has no training image, but is a class */
         yk_reader *r;

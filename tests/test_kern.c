@@ -458,12 +458,14 @@ static void sparse_rows_times_matrix(void **state)
 /* Bounds: 4e-7 for probabilities, 1e-6 of 1 + loss for the loss of an example. */
 static void assert_softmax(yk_isa isa, const float *logits, size_t classes, size_t ld, const yk_batch *b)
 {
-    static float got[80 * 40 + 1], right[80 * 40];
+    static float got[80 * 40 + 1], right[80 * 40], p[80 * 40], probability[80 * 40];
     memcpy(got, logits, b->n * ld * sizeof *got);
     memcpy(right, logits, b->n * ld * sizeof *right);
     got[b->n * ld] = -77.0f;
-    double loss = MATRIX(isa)->softmax(got, classes, ld, b),
-           expected = yk_matrix_ref.softmax(right, classes, ld, b);
+    double loss = MATRIX(isa)->softmax(got, classes, ld, b, p),
+           expected = yk_matrix_ref.softmax(right, classes, ld, b, probability);
+    for (size_t i = 0; i < b->n * classes; i++)
+        assert_close((double)p[i], (double)probability[i], 4e-7, "softmax", isa, i);
     for (size_t i = 0; i < b->n * ld; i++) {
         assert_close((double)got[i], (double)right[i], 4e-7, "softmax", isa, i);
         assert_true(i % ld < classes || got[i] == 0.0f);
@@ -519,14 +521,14 @@ static void softmax_at_the_extremes(void **state)
         const yk_matrix_ops *both[] = {MATRIX(isa), &yk_matrix_ref};
         for (int k = 0; k < 2; k++) {
             float away[4] = {0.5f, -INFINITY, 0.5f, 0}; /* a class of probability 0 */
-            double loss = both[k]->softmax(away, 3, 4, &one);
+            double loss = both[k]->softmax(away, 3, 4, &one, NULL);
             assert_true(y == 1 ? isinf(loss) && loss > 0 : fabs(loss - log(2)) < 1e-6);
             assert_true(fabsf(away[1] + (y == 1)) < 1e-6f && away[3] == 0.0f);
             for (int bad = 0; bad < 3; bad++)
                 for (int kind = 0; kind < 2; kind++) { /* the other example is not affected */
                     float logits[8] = {1, 2, 3, 0, 1, 2, 3, 0};
                     logits[bad] = kind ? INFINITY : NAN;
-                    assert_true(isnan(both[k]->softmax(logits, 3, 4, &two)));
+                    assert_true(isnan(both[k]->softmax(logits, 3, 4, &two, NULL)));
                     for (int c = 4; c < 8; c++)
                         assert_true(fabsf(logits[c]) < 1.0f);
                 }

@@ -242,7 +242,7 @@ static void idx_directory_has_two_splits(void **state)
         assert_int_equal(s->height, 2);
         assert_int_equal(s->width, 3);
         assert_int_equal(s->channels, 1);
-        assert_false(yk_source_has_test_split(s));
+        assert_false(s->has_test);
         assert_non_null(s->cached);
         assert_memory_equal(s->cached->u8, pixels, sizeof pixels);
         yk_source_free(s);
@@ -259,7 +259,7 @@ static void idx_directory_has_two_splits(void **state)
     put_images(in_directory("idx/t10k-images-idx3-ubyte"), 8, 5, 2, 3, pixels);
     put_labels(in_directory("idx/t10k-labels-idx1-ubyte"), 5);
     assert_int_equal(yk_source_open(spec, YK_SPLIT_TEST, NULL, &s), YK_OK);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     assert_int_equal(s->examples, 5);
     yk_source_free(s);
 }
@@ -325,7 +325,7 @@ static void formats_are_recognized(void **state)
     assert_string_equal(s->ops->name, "criteo");
     yk_source_free(s);
     assert_int_equal(yk_source_open("synth:digits", YK_SPLIT_TRAIN, NULL, &s), YK_OK);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
 
     refuse_open("parquet:x", YK_EUSAGE,
@@ -441,7 +441,7 @@ static void real_mnist_reads(void **state)
         assert_int_equal(s->dim, 784);
         assert_int_equal(s->classes, 10);
         assert_int_equal(s->cached->label[0], test ? 7 : 5);
-        assert_true(yk_source_has_test_split(s));
+        assert_true(s->has_test);
         yk_source_free(s);
     }
 }

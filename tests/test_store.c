@@ -55,7 +55,7 @@ static yk_status synchronous_steps(train_job *k, yk_workspace *work, int me)
     for (uint64_t epoch = 0; !st && epoch < k->how->epochs;) {
         yk_batch b;
         yk_step_result r;
-        if ((st = yk_feed_next(k->feed, me, &b)) || (st = one_step(k, work, me, &b, &r)))
+        if ((st = yk_feed_next(k->feed, me, 1, &b)) || (st = one_step(k, work, me, &b, &r)))
             break;
         if (r.examples == 0)
             yk_feed_epoch(k->feed, me, ++epoch);
@@ -75,7 +75,7 @@ static yk_status train_worker(void *context, int me)
     } else {
         yk_batch b = {0};
         yk_step_result r;
-        while (!(st = yk_feed_next(k->feed, me, &b)) && b.n)
+        while (!(st = yk_feed_next(k->feed, me, 1, &b)) && b.n)
             if ((st = one_step(k, work, me, &b, &r)))
                 break;
         yk_local_finish(k->store, me);

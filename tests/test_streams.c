@@ -61,7 +61,7 @@ static void compute(job *j, int w)
 {
     yk_batch b;
     gradient *g = &j->sent[w][j->nsent[w]];
-    assert_int_equal(yk_feed_next(j->feed, w, &b), YK_OK);
+    assert_int_equal(yk_feed_next(j->feed, w, 1, &b), YK_OK);
     if (!b.n)
         return;
     *g = (gradient){.n = b.n};

@@ -47,42 +47,55 @@ static void read_all(const char *spec, yk_split split, yk_rows *rows)
     yk_source_free(s);
 }
 
+/* Example number `i` alone, in `one`. */
+static void make_one(const yk_source *s, uint64_t i, yk_rows *one)
+{
+    const yk_synth *synth = (const yk_synth *)s;
+    yk_rows_clear(one);
+    assert_int_equal(synth->make(synth, i, one), YK_OK);
+}
+
 /* ---- digits */
+
+enum { PIXELS = 28 * 28 };
 
 /* Recorded with gcc and clang on x86-64: every platform has to give these bytes. */
 static void digits_golden(void **state)
 {
     (void)state;
     uint64_t h = 0;
-    uint8_t pixels[YK_SYNTH_DIGIT_PIXELS];
-    for (uint64_t i = 0; i < 500; i++) {
-        int digit = yk_synth_digit(1, i, pixels);
-        h = yk_mix64(h + hash_bytes(pixels, sizeof pixels) + (uint64_t)digit);
-    }
+    yk_rows rows;
+    read_all("synth:digits?examples=500", YK_SPLIT_TRAIN, &rows);
+    for (size_t i = 0; i < 500; i++)
+        h = yk_mix64(h + hash_bytes(rows.u8 + i * PIXELS, PIXELS) + (uint64_t)rows.label[i]);
     assert_int_equal(h, UINT64_C(0xdc8f8964dfeb8448));
+    yk_rows_fini(&rows);
 }
 
 static void digits_random_access(void **state)
 {
     (void)state;
-    yk_rows rows, again;
+    yk_rows rows, again, one;
     read_all("synth:digits?examples=2500&seed=9", YK_SPLIT_TRAIN, &rows);
     assert_int_equal(rows.n, 2500);
-    uint8_t pixels[YK_SYNTH_DIGIT_PIXELS];
+    yk_source *s = open_well("synth:digits?seed=9", YK_SPLIT_TRAIN);
+    yk_rows_init(&one, s->kind, s->dim);
     for (uint64_t i = 2500; i-- > 0;) {
-        assert_int_equal(yk_synth_digit(9, i, pixels), rows.label[i]);
-        assert_memory_equal(pixels, rows.u8 + i * YK_SYNTH_DIGIT_PIXELS, YK_SYNTH_DIGIT_PIXELS);
+        make_one(s, i, &one);
+        assert_int_equal(one.label[0], rows.label[i]);
+        assert_memory_equal(one.u8, rows.u8 + i * PIXELS, PIXELS);
     }
+    yk_rows_fini(&one);
+    yk_source_free(s);
     read_all("synth:digits?examples=2500&seed=9", YK_SPLIT_TEST, &again);
     assert_int_equal(again.n, 2500);
     size_t same = 0;
     for (size_t i = 0; i < 2500; i++)
-        same += !memcmp(rows.u8 + i * YK_SYNTH_DIGIT_PIXELS, again.u8 + i * YK_SYNTH_DIGIT_PIXELS,
-                        YK_SYNTH_DIGIT_PIXELS);
+        same += !memcmp(rows.u8 + i * PIXELS, again.u8 + i * PIXELS, PIXELS);
     assert_int_equal(same, 0); /* the test split has other examples */
     yk_rows_fini(&again);
     read_all("synth:digits?examples=20&seed=10", YK_SPLIT_TRAIN, &again);
-    assert_true(memcmp(rows.u8, again.u8, 20 * YK_SYNTH_DIGIT_PIXELS) != 0);
+    assert_true(memcmp(rows.u8, again.u8, 20 * PIXELS) != 0);
     yk_rows_fini(&again);
     yk_rows_fini(&rows);
 }
@@ -96,7 +109,7 @@ static void digits_shape(void **state)
     assert_int_equal(s->dim, 784);
     assert_int_equal(s->classes, 10);
     assert_int_equal(s->height * 100 + s->width * 10 + s->channels, 28 * 110 + 1);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
     s = open_well("synth:digits", YK_SPLIT_TEST);
     assert_int_equal(s->examples, 10000);
@@ -118,19 +131,19 @@ static void digits_are_learnable(void **state)
     yk_rows rows;
     read_all("synth:digits?examples=5000", YK_SPLIT_TRAIN, &rows);
     size_t count[10] = {0};
-    static double mean[10][YK_SYNTH_DIGIT_PIXELS];
+    static double mean[10][PIXELS];
     memset(mean, 0, sizeof mean);
     double ink = 0.0;
     for (size_t i = 0; i < N; i++) {
         count[rows.label[i]]++;
-        for (size_t k = 0; k < YK_SYNTH_DIGIT_PIXELS; k++) {
-            ink += rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k] > 127;
-            mean[rows.label[i]][k] += rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k];
+        for (size_t k = 0; k < PIXELS; k++) {
+            ink += rows.u8[i * PIXELS + k] > 127;
+            mean[rows.label[i]][k] += rows.u8[i * PIXELS + k];
         }
     }
     for (int c = 0; c < 10; c++)
         assert_in_range(count[c], 420, 580);
-    ink /= (double)N * YK_SYNTH_DIGIT_PIXELS;
+    ink /= (double)N * PIXELS;
     assert_true(ink > 0.05 && ink < 0.25);
     /* the nearest mean is a weak classifier: far better than chance, but not perfect, which would be too easy */
     size_t right = 0;
@@ -139,8 +152,8 @@ static void digits_are_learnable(void **state)
         double min = INFINITY;
         for (int c = 0; c < 10; c++) {
             double d = 0.0;
-            for (size_t k = 0; k < YK_SYNTH_DIGIT_PIXELS; k++) {
-                double e = rows.u8[i * YK_SYNTH_DIGIT_PIXELS + k] - mean[c][k] / (double)count[c];
+            for (size_t k = 0; k < PIXELS; k++) {
+                double e = rows.u8[i * PIXELS + k] - mean[c][k] / (double)count[c];
                 d += e * e;
             }
             if (d < min) {
@@ -180,19 +193,18 @@ static void clicks_golden(void **state)
 static void clicks_random_access(void **state)
 {
     (void)state;
-    yk_rows rows;
+    yk_rows rows, one;
     read_all("synth:ctr?examples=9000&features=5000&nnz=7&seed=4&positives=0.4", YK_SPLIT_TRAIN, &rows);
-    yk_synth_ctr_shape shape = {.features = 5000, .nnz = 7, .positives = 0.4, .seed = 4};
-    yk_synth_ctr *c = yk_synth_ctr_create(&shape);
-    assert_non_null(c);
+    yk_source *s = open_well("synth:ctr?features=5000&nnz=7&seed=4&positives=0.4", YK_SPLIT_TRAIN);
+    yk_rows_init(&one, s->kind, 0);
     for (uint64_t i = 9000; i-- > 0;) {
-        uint32_t index[7];
-        float p;
-        assert_int_equal(yk_synth_ctr_draw(c, i, index, &p), rows.label[i]);
-        assert_memory_equal(index, rows.index + 7 * i, sizeof index);
-        assert_true(p == rows.truth[i]);
+        make_one(s, i, &one);
+        assert_int_equal(one.label[0], rows.label[i]);
+        assert_memory_equal(one.index, rows.index + 7 * i, 7 * sizeof *one.index);
+        assert_true(one.truth[0] == rows.truth[i]);
     }
-    yk_free(c);
+    yk_rows_fini(&one);
+    yk_source_free(s);
     yk_rows_fini(&rows);
 }
 

@@ -33,26 +33,25 @@ static void images_golden(void **state)
 {
     (void)state;
     static const struct {
-        yk_synth_images_shape shape;
+        const char *spec;
         uint64_t hash;
     } cases[] = {
-        {{.size = 32, .channels = 3, .classes = 10, .seed = 1}, UINT64_C(0xa0f4dc2866bb60e)},
-        {{.size = 45, .channels = 1, .classes = 3, .seed = 2}, UINT64_C(0x94703d34a1ce8f04)},
-        {{.size = 225, .channels = 3, .classes = 100, .seed = 3}, UINT64_C(0x189ef1edd4aa02a3)},
+        {"synth:images?size=32&channels=3&classes=10&seed=1", UINT64_C(0xa0f4dc2866bb60e)},
+        {"synth:images?size=45&channels=1&classes=3&seed=2", UINT64_C(0x94703d34a1ce8f04)},
+        {"synth:images?size=225&channels=3&classes=100&seed=3", UINT64_C(0x189ef1edd4aa02a3)},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        size_t dim = cases[k].shape.size * cases[k].shape.size * cases[k].shape.channels;
-        uint8_t *pixels = malloc(dim); /* allocated exactly: nothing may be written beyond it */
-        yk_synth_images *p = yk_synth_images_create(&cases[k].shape);
-        assert_true(p && pixels);
+        yk_source *s = open_well(cases[k].spec, YK_SPLIT_TRAIN);
         uint64_t h = 0;
         for (uint64_t i = 0; i < 50; i++) {
-            int class = yk_synth_images_draw(p, i, pixels);
-            assert_in_range(class, 0, cases[k].shape.classes - 1);
-            h = yk_mix64(h + hash_bytes(pixels, dim) + (uint64_t) class);
+            yk_rows one; /* its first row is allocated exactly: nothing may be written beyond it */
+            yk_rows_init(&one, s->kind, s->dim);
+            assert_int_equal(((const yk_synth *)s)->make((const yk_synth *)s, i, &one), YK_OK);
+            assert_in_range(one.label[0], 0, s->classes - 1);
+            h = yk_mix64(h + hash_bytes(one.u8, s->dim) + (uint64_t)one.label[0]);
+            yk_rows_fini(&one);
         }
-        yk_free(p);
-        free(pixels);
+        yk_source_free(s);
         assert_int_equal(h, cases[k].hash);
     }
 }
@@ -64,29 +63,30 @@ static void images_as_a_source(void **state)
     check_shape(s, 32, 3);
     assert_int_equal(s->classes, 10);
     assert_int_equal(s->examples, 50000);
-    assert_true(yk_source_has_test_split(s));
+    assert_true(s->has_test);
     yk_source_free(s);
     s = open_well("synth:images?size=224&classes=1000&channels=1&examples=7&test=5", YK_SPLIT_TEST);
     check_shape(s, 224, 1);
     assert_int_equal(s->classes, 1000);
     assert_int_equal(s->examples, 5);
     yk_source_free(s);
-    yk_rows rows;
+    yk_rows rows, one;
     assert_int_equal(read_all("synth:images?examples=3000&seed=4&size=20", NULL, 99, &rows, NULL), YK_OK);
     assert_int_equal(rows.n, 3000);
-    yk_synth_images *p =
-        yk_synth_images_create(&(yk_synth_images_shape){.size = 20, .channels = 3, .classes = 10, .seed = 4});
-    assert_non_null(p);
+    s = open_well("synth:images?seed=4&size=20", YK_SPLIT_TRAIN);
+    yk_rows_init(&one, s->kind, s->dim);
     size_t count[10] = {0};
     for (size_t i = 3000; i-- > 0;) {
-        uint8_t pixels[1200];
-        assert_int_equal(yk_synth_images_draw(p, i, pixels), rows.label[i]);
-        assert_memory_equal(pixels, rows.u8 + i * 1200, 1200);
+        yk_rows_clear(&one);
+        assert_int_equal(((const yk_synth *)s)->make((const yk_synth *)s, i, &one), YK_OK);
+        assert_int_equal(one.label[0], rows.label[i]);
+        assert_memory_equal(one.u8, rows.u8 + i * 1200, 1200);
         count[rows.label[i]]++;
     }
     for (int c = 0; c < 10; c++)
         assert_in_range(count[c], 230, 370);
-    yk_free(p);
+    yk_rows_fini(&one);
+    yk_source_free(s);
     yk_rows_fini(&rows);
     refuse("synth:images?size=8", "size=8: must be between 16");
     refuse("synth:images?channels=2", "channels=2");

@@ -225,7 +225,9 @@ static void stragglers_are_not_explained_by_competition(void **state)
     t.measured[0].phases.last = 10;
     t.measured[1].phases.last = 990;
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
-    t.measured[1].delayed = 0.4; /* unless they use its core */
+    t.measured[1].delayed = 0.4; /* they use its core, but with a core it would still be 20 times slower */
+    assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
+    t.measured[1].delayed = 0.97; /* they use its core, and that is why it is slow */
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.2);
     t.measured[1].delayed = 0.0;
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: other programs may be the cause */
@@ -538,6 +540,12 @@ static void one_is_stopped(void **state)
     assert_int_equal(v->kind, YK_VERDICT_STRAGGLER);
     assert_words(v->text, "rank 1 (h1) had no core for 95 % of the time");
     assert_words(v->advice, "taskset");
+    give(&t, 1, YK_PHASE_SENDING, 0.99); /* it waits for rank 2 and polls: it loses nothing without a core */
+    give(&t, 2, YK_PHASE_SENDING, 0.0);
+    v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_STRAGGLER);
+    assert_words(v->text, "rank 2 (h2) takes");
+    give_all(&t, YK_PHASE_SENDING, 0.8);
     t.e.seconds = 0.2; /* too short for the scheduler to move it to an idle core */
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
     t.e.seconds = 10.0;

@@ -62,6 +62,15 @@ def _is_sparse(X):
     return getattr(X, "format", None) == "csr"
 
 
+def _products(X, coef):
+    """X @ coef.T. The score of a row depends on nothing else: a BLAS library adds the terms of a row in an order that depends on
+    its position in the matrix. einsum does not, but only while the columns fit into its buffer, np.getbufsize()."""
+    if _is_sparse(X):
+        return X @ coef.T
+    columns = 4096
+    return sum(np.einsum("ij,kj->ik", X[:, i:i + columns], coef[:, i:i + columns]) for i in range(0, X.shape[1], columns))
+
+
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
@@ -228,9 +237,7 @@ class _Linear(_Classifier):
     def decision_function(self, X):
         """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
         check_is_fitted(self)
-        # In double precision, because the rounding of products of floats depends on the alignment of the arrays.
-        scores = self._check(X, reset=False) @ self.coef_.T.astype(np.float64) + self.intercept_
-        scores = scores.astype(np.float32)
+        scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
         if scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]

@@ -134,6 +134,11 @@ static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)
     return (size_t)(rows->start[r + 1] - rows->start[r]);
 }
 
+static inline float yk_rows_value(const yk_rows *rows, uint64_t e)
+{
+    return rows->value ? rows->value[e] : 1.0f;
+}
+
 /* Some rows of a block: pick[0..n) are their numbers; pick[n .. n + ahead) will probably be used next, for prefetching. All
  * borrowed. */
 typedef struct {

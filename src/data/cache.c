@@ -1,24 +1,20 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
 #include "data/formats.h"
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     yk_source base;
     yk_rows rows;
-    char *path;
 } cache;
 
 static void cache_free(yk_source *source)
 {
     yk_rows_fini(&((cache *)source)->rows);
-    free(((cache *)source)->path);
 }
 
 static yk_status cache_verify(const yk_source *source)
 {
-    return yk_cache_verify(((const cache *)source)->path);
+    return yk_cache_verify(source->parsed.where);
 }
 
 /* --features may add columns, but not remove any. */
@@ -40,8 +36,8 @@ static yk_status count_fields(cache *s, uint32_t given)
 {
     const uint32_t found = yk_rows_count_fields(&s->rows);
     if (given && found > given)
-        return yk_fail(YK_EDATA, "%s: field %u is not below the %u fields: the file is damaged", s->path,
-                       found - 1, given);
+        return yk_fail(YK_EDATA, "%s: field %u is not below the %u fields: the file is damaged",
+                       s->base.parsed.where, found - 1, given);
     s->base.fields = given ? given : found;
     return YK_OK;
 }
@@ -51,17 +47,12 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     (void)split;
     cache *s = (cache *)source;
     yk_cache_shape shape;
-    if (!(s->path = strdup(spec->where)))
-        return yk_fail_memory(strlen(spec->where), "a path");
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
     if (st)
         return st;
-    source->kind = shape.kind;
-    source->examples = shape.n;
-    source->nblocks = (s->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK;
+    yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;
     source->files = 1;
-    source->dim = (size_t)shape.dim;
     source->classes = shape.classes;
     source->height = shape.height;
     source->width = shape.width;

@@ -113,9 +113,14 @@ static uint64_t hash_row(const yk_rows *r, size_t i)
     return hash_features(r, i, 0x2545f4914f6cdd1du ^ (uint64_t)(uint32_t)r->label[i]);
 }
 
+typedef struct {
+    uint64_t hash;
+    bool seen; /* in the training set */
+} tested_row;
+
 static int by_hash(const void *a, const void *b)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    const uint64_t x = ((const tested_row *)a)->hash, y = ((const tested_row *)b)->hash;
     return (x > y) - (x < y);
 }
 
@@ -124,29 +129,23 @@ static int by_hash(const void *a, const void *b)
 static yk_status find_overlap(const yk_rows *train, const yk_rows *test, yk_data_check *c)
 {
     const size_t skip = test->n > TESTED ? test->n / TESTED : 1, step = stride_of(train, hashed_bytes / 4);
-    uint64_t *hash = yk_alloc(TESTED + 1, sizeof *hash, "a check of the test set");
-    bool *seen = yk_alloc(TESTED + 1, sizeof *seen, "a check of the test set");
+    tested_row *row = yk_alloc(TESTED, sizeof *row, "a check of the test set");
     size_t n = 0, equal = 0, found = 0, looked = 0;
-    if (!hash || !seen) {
-        yk_free(hash);
-        yk_free(seen);
+    if (!row)
         return YK_ESYSTEM;
-    }
     for (size_t i = 0; i < test->n && n < TESTED; i += skip)
-        hash[n++] = hash_row(test, i);
-    qsort(hash, n, sizeof *hash, by_hash);
+        row[n++].hash = hash_row(test, i);
+    qsort(row, n, sizeof *row, by_hash);
     for (size_t i = 1; i < n; i++)
-        equal += hash[i] == hash[i - 1];
+        equal += row[i].hash == row[i - 1].hash;
     for (size_t i = 0; i < train->n; i += step, looked++) {
-        const uint64_t h = hash_row(train, i);
-        const uint64_t *at = bsearch(&h, hash, n, sizeof *hash, by_hash);
-        if (at && !seen[at - hash]) {
-            seen[at - hash] = true;
-            found++;
-        }
+        const tested_row h = {hash_row(train, i), false};
+        tested_row *at = bsearch(&h, row, n, sizeof *row, by_hash);
+        found += at && !at->seen;
+        if (at)
+            at->seen = true;
     }
-    yk_free(hash);
-    yk_free(seen);
+    yk_free(row);
     if (n && looked && equal * 20 <= n && found > equal * 4)
         c->overlap = fmin((double)found / (double)n * (double)train->n / (double)looked, 1.0);
     return YK_OK;

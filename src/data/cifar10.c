@@ -95,23 +95,20 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
         if (at >= r->base.block->end)
             break;
         st = yk_input_peek(r->base.in, RECORD, &p, &have);
+        if (!st && have == 0 && at > 0)
+            break;
         if (st || have < RECORD) {
-            if (!st && have == 0 && at > 0)
-                break;
             st = broken(r, st, at, have);
             break;
         }
+        uint8_t *pixels;
         if (p[0] >= CLASSES) {
             st = yk_source_bad(reader->source, r->base.block->path, at / RECORD + 1, at,
                                "the label %u is not a class from 0 to 9", p[0]);
-        } else {
-            uint8_t *pixels;
-            if ((st = yk_rows_dense_u8(rows, &pixels)))
-                break;
+        } else if (!(st = yk_rows_dense_u8(rows, &pixels))) {
             memcpy(pixels, p + 1, PIXELS);
-            if ((st = yk_rows_commit(rows, 0, p[0])))
-                break;
-            got++;
+            st = yk_rows_commit(rows, 0, p[0]);
+            got += !st;
         }
         yk_input_skip(r->base.in, RECORD);
     }

@@ -17,7 +17,6 @@
 #include "base/rng.h"
 #include "base/rows.h"
 #include "data/exact.h"
-#include "data/hashed.h"
 #include "data/text.h"
 #include <math.h>
 #include <string.h>
@@ -28,16 +27,14 @@
 #define DIGITS     18   /* of an integer, at most: fits in 64 bits */
 #define BUCKETS    1720 /* ln(10^18)^2 = 1717.8 */
 #define SMALL      4096 /* integers below this have a lookup table */
-#define BYTES(b)   ((b) * (uint64_t)0x0101010101010101)
 
 typedef struct {
     yk_text_source text;
     uint64_t features;
-    bool fields;                 /* rows carry the column as field number */
-    bool values;                 /* integers are values, not buckets */
-    uint64_t column[FIELDS];     /* salts of the hash, one per column */
-    uint64_t min[BUCKETS];       /* min[k]: the smallest v with ln(v)^2 >= k */
-    uint16_t begin[64 * 16 + 1]; /* by the leading one and the next four bits: the first possible bucket */
+    bool fields;             /* rows carry the column as field number */
+    bool values;             /* integers are values, not buckets */
+    uint64_t column[FIELDS]; /* salts of the hash, one per column */
+    uint64_t min[BUCKETS];   /* min[k]: the smallest v with ln(v)^2 >= k */
     uint16_t small[SMALL];
     float log_of[SMALL]; /* of small integers, with `values` */
 } criteo;
@@ -52,21 +49,15 @@ typedef struct {
 
 /* ---- integers to buckets */
 
-static size_t leading_bits(uint64_t v)
-{
-    unsigned top = 63 - (unsigned)__builtin_clzll(v);
-    uint64_t next = top >= 4 ? v >> (top - 4) : v << (4 - top);
-    return top * 16 + (next & 15);
-}
-
 /* What is hashed for an integer: itself up to 2, above that 16 + its bucket. */
 static uint64_t find_code(const criteo *s, int64_t v)
 {
     if (v <= 2)
         return (uint64_t)v;
-    size_t k = s->begin[leading_bits((uint64_t)v)];
-    while (k + 1 < BUCKETS && s->min[k + 1] <= (uint64_t)v)
-        k++;
+    const double root = log((double)v); /* each libm rounds differently, so the bucket may be one off */
+    size_t k = (size_t)(root * root);
+    k += s->min[k + 1] <= (uint64_t)v;
+    k -= s->min[k] > (uint64_t)v;
     return 16 + k;
 }
 
@@ -76,15 +67,6 @@ static void make_buckets(criteo *s)
         double bound = yk__exact_exp(sqrt((double)k));
         uint64_t v = (uint64_t)bound;
         s->min[k] = v + ((double)v < bound);
-    }
-    uint16_t k = 0;
-    for (unsigned top = 0; top < 63; top++) {
-        for (unsigned next = 0; next < 16; next++) {
-            uint64_t v = top >= 4 ? (uint64_t)(16 + next) << (top - 4) : (uint64_t)(16 + next) >> (4 - top);
-            while (k + 1 < BUCKETS && s->min[k + 1] <= v)
-                k++;
-            s->begin[top * 16 + next] = k;
-        }
     }
     for (int64_t v = 0; v < SMALL; v++)
         s->small[v] = (uint16_t)find_code(s, v);
@@ -116,15 +98,13 @@ static inline const char *parse_integer(const char *p, int64_t *out)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
-    x ^= BYTES('0');
-    uint64_t ends = (x | (x + BYTES(0x80 - 10))) & BYTES(0x80); /* not digits; exact up to the first */
+    x ^= YK__BYTES('0');
+    uint64_t ends =
+        (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits; exact up to the first */
     unsigned bits = ends ? (unsigned)__builtin_ctzll(ends) - 7 : 0;
     if (bits == 0)
-        return parse_long_integer(p, out); /* eight or more digits, a sign, or not a number */
-    x <<= 64 - bits;                       /* shifts in leading zeros: the digits end at the last byte */
-    x = x * 10 + (x >> 8);                 /* pairs, in bytes 0, 2, 4, 6 */
-    uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
-    *out = (int64_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+        return parse_long_integer(p, out);    /* eight or more digits, a sign, or not a number */
+    *out = yk__text_number(x << (64 - bits)); /* leading zeros are shifted in */
     return p + bits / 8;
 }
 
@@ -133,15 +113,15 @@ static bool parse_hex8(const char *p, uint64_t *out)
 {
     uint64_t x;
     memcpy(&x, p, sizeof x);
-    if (x & BYTES(0x80))
+    if (x & YK__BYTES(0x80))
         return false;
-    uint64_t y = x | BYTES(0x20);
-    uint64_t number = (x + BYTES(0x80 - '0')) & ~(x + BYTES(0x80 - '9' - 1));
-    uint64_t letter = (y + BYTES(0x80 - 'a')) & ~(y + BYTES(0x80 - 'f' - 1));
-    letter &= BYTES(0x80);
-    if (((number | letter) & BYTES(0x80)) != BYTES(0x80))
+    uint64_t y = x | YK__BYTES(0x20);
+    uint64_t number = (x + YK__BYTES(0x80 - '0')) & ~(x + YK__BYTES(0x80 - '9' - 1));
+    uint64_t letter = (y + YK__BYTES(0x80 - 'a')) & ~(y + YK__BYTES(0x80 - 'f' - 1));
+    letter &= YK__BYTES(0x80);
+    if (((number | letter) & YK__BYTES(0x80)) != YK__BYTES(0x80))
         return false;
-    *out = (x & BYTES(0x0f)) + (letter >> 7) * 9;
+    *out = (x & YK__BYTES(0x0f)) + (letter >> 7) * 9;
     return true;
 }
 

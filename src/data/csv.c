@@ -4,19 +4,17 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/rows.h"
-#include "data/hashed.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOG_SMALL = 4096, MAX_LABEL = 1000000 };
+enum { MAX_LABEL = 1000000 };
 
 /* ---- fields */
 
-yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, char **buffer, size_t *cap,
-                               const char **text_out, size_t *n_out, const char **next_out)
+yk__csv_result yk__csv_unquote(yk__csv_field *f, const char **p, const char *end, char delimiter)
 {
-    const char *const first = p + 1, *q = first;
+    const char *const first = *p + 1, *q = first;
     size_t doubled = 0;
     for (;; q += 2, doubled++) {
         if (!(q = memchr(q, '"', (size_t)(end - q))))
@@ -24,20 +22,20 @@ yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, c
         if (q + 1 == end || q[1] != '"')
             break;
     }
-    *next_out = q + 1;
     if (q + 1 != end && q[1] != delimiter)
         return YK__CSV_AFTER_QUOTE;
-    *text_out = first;
-    *n_out = (size_t)(q - first) - doubled;
+    *p = q + 1;
+    f->text = first;
+    f->n = (size_t)(q - first) - doubled;
     if (!doubled)
         return YK__CSV_FIELD;
-    if (YK_RESERVE(*buffer, *cap, *n_out + 8, "a quoted field"))
+    if (YK_RESERVE(f->buffer, f->cap, f->n + 8, "a quoted field"))
         return YK__CSV_NO_MEMORY;
-    char *to = *buffer;
+    char *to = f->buffer;
     for (const char *from = first; from != q; from += 1 + (*from == '"'))
         *to++ = *from;
     memset(to, 0, 8);
-    *text_out = *buffer;
+    f->text = f->buffer;
     return YK__CSV_FIELD;
 }
 
@@ -77,16 +75,6 @@ const char *yk__csv_name(const yk__csv *s, size_t column, char text_out[80])
     return text_out;
 }
 
-/* A field for a message: at most 40 bytes, unprintable bytes as '?'. */
-static const char *show(const char *text, size_t n, char out[48])
-{
-    size_t i = 0;
-    for (; i < n && i < 40; i++)
-        out[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
-    strcpy(out + i, n > 40 ? "..." : "");
-    return out;
-}
-
 __attribute__((cold)) static yk_status bad_quote(yk_text_reader *r, const char *at, size_t column,
                                                  yk__csv_result why)
 {
@@ -117,28 +105,25 @@ __attribute__((cold)) static yk_status bad_count(yk_text_reader *r, size_t count
 
 static size_t count_columns(yk_text_reader *r, const char *line, const char *end)
 {
-    yk__csv_reader *csv = (yk__csv_reader *)r;
     const char delimiter = ((const yk__csv *)r->base.base.source)->delimiter;
-    const char *text;
-    size_t length, n = 1;
+    size_t n = 1;
     for (const char *p = line;; p++, n++)
-        if (yk__csv_field(p, end, delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &length, &p) ||
-            p == end)
+        if (yk__csv_read(&((yk__csv_reader *)r)->field, &p, end, delimiter) || p == end)
             return n;
 }
 
-static yk_status bad_label(yk_text_reader *r, const char *at, const char *text, size_t n, const char *name)
+static yk_status bad_label(yk_text_reader *r, const char *at, const yk__csv_field *f, const char *name)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     char token[48];
     double v;
-    show(text, n, token);
+    yk__text_show(f->text, f->n, token);
     if (s->classes.n)
         return yk__text_bad(r, at, "%s: the label '%s' is not in classes=", name, token);
-    if (!n)
+    if (!f->n)
         return yk__text_bad(
             r, at, "%s: the label is missing; label=NAME or label=NUMBER chooses another column", name);
-    if (!yk__csv_number(text, n, &v))
+    if (!yk__csv_number(f->text, f->n, &v))
         return yk__text_bad(r, at,
                             "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or "
                             "choose another column with label=",
@@ -164,24 +149,24 @@ __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *
                                                  const char *at, size_t column)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
-    yk__csv_reader *csv = (yk__csv_reader *)r;
+    yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const size_t count = count_columns(r, line, end);
-    const char *text;
-    size_t n;
+    const char *p = at;
     char name[80], token[48];
     if (count != s->ncolumns)
         return bad_count(r, count);
-    if (yk__csv_field(at, end, s->delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &n, &end))
+    if (yk__csv_read(f, &p, end, s->delimiter))
         return YK_ESYSTEM;
     yk__csv_name(s, column, name);
     if (s->column[column].role == YK__CSV_LABEL)
-        return bad_label(r, at, text, n, name);
-    if (is_decimal(text, n))
-        return yk__text_bad(r, at, "%s: %s is too large for a 32-bit float", name, show(text, n, token));
+        return bad_label(r, at, f, name);
+    yk__text_show(f->text, f->n, token);
+    if (is_decimal(f->text, f->n))
+        return yk__text_bad(r, at, "%s: %s is too large for a 32-bit float", name, token);
     return yk__text_bad(r, at,
                         "%s: '%s' is not a number; if the column is not numeric, add it to categorical= or "
                         "ignore=; if this means a missing value, add it to missing=",
-                        name, show(text, n, token));
+                        name, token);
 }
 
 /* ---- a row */
@@ -244,9 +229,9 @@ static inline void put_category(const yk__csv *s, const yk__csv_column *c, uint6
             put(w, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), 1.0f, c->field);
         return;
     }
-    const size_t slot = yk__csv_values_slot(&s->values, hash);
-    if (s->values.hash[slot])
-        put(w, s->values.index[slot], 1.0f, c->field);
+    const struct yk__csv_value *value = yk__csv_value_at(&s->values, hash);
+    if (value->hash)
+        put(w, value->index, 1.0f, c->field);
 }
 
 /* Any field, even a quoted one. Returns what follows it; NULL: it is bad, with the status of the line in r->status. */
@@ -254,13 +239,13 @@ static const char *parse_field(yk_text_reader *r, const char *line, const char *
                                row *w)
 {
     yk__csv *s = (yk__csv *)r->base.base.source;
-    yk__csv_reader *csv = (yk__csv_reader *)r;
+    yk__csv_field *f = &((yk__csv_reader *)r)->field;
     const yk__csv_column *c = &s->column[i];
-    const char *text, *next;
-    size_t n;
+    const char *next = p;
     double v;
-    yk__csv_result result =
-        yk__csv_field(p, end, s->delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &n, &next);
+    const yk__csv_result result = yk__csv_read(f, &next, end, s->delimiter);
+    const char *const text = f->text;
+    const size_t n = f->n;
     if (result)
         return r->status = bad_quote(r, p, i, result), NULL;
     if (c->role == YK__CSV_LABEL) {
@@ -302,7 +287,7 @@ static inline const char *hash_category(const char *p, const char *end, uint64_t
 static yk_status parse_fields(yk_text_reader *r, const char *line, const char *end, row *out, bool *ok_out)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
-    const uint64_t pattern = YK__CSV_BYTES(s->delimiter);
+    const uint64_t pattern = YK__BYTES(s->delimiter);
     const bool hashed = s->encode == YK__CSV_HASH && !out->field && !s->missing.n;
     const bool whole = s->scale != YK__CSV_STANDARD && !s->missing.n;
     row w = *out;
@@ -326,7 +311,7 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
         if (c->role == YK__CSV_NUMERIC && whole && n < 8 && p + n <= end) {
             if (n == 0) {
                 continue;
-            } else if (yk__csv_digits(x, n, &v) && (s->scale == YK__CSV_AS_IS || v < LOG_SMALL)) {
+            } else if (yk__csv_digits(x, n, &v) && (s->scale == YK__CSV_AS_IS || v < YK__CSV_LOGS)) {
                 p += n;
                 if (v)
                     put(&w, c->slot, s->scale == YK__CSV_AS_IS ? (float)v : s->log_of[v], c->field);
@@ -347,28 +332,26 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
 static yk_status check_header(yk_text_reader *r, const char *line, const char *end)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
-    yk__csv_reader *csv = (yk__csv_reader *)r;
-    const char *p = line - 1, *text;
-    size_t n;
+    yk__csv_field *f = &((yk__csv_reader *)r)->field;
+    const char *p = line - 1;
     char name[80], token[48];
     for (size_t i = 0; i < s->ncolumns; i++) {
         if (p == end)
             return bad_count(r, count_columns(r, line, end));
         const char *at = ++p;
-        if (yk__csv_header(p, end, s->delimiter, &csv->unquoted, &csv->unquoted_cap, &text, &n, &p))
+        if (yk__csv_read_name(f, &p, end, s->delimiter))
             return bad_quote(r, at, i, YK__CSV_NO_QUOTE);
-        if (strlen(s->column[i].name) != n || memcmp(s->column[i].name, text, n))
+        if (strlen(s->column[i].name) != f->n || memcmp(s->column[i].name, f->text, f->n))
             return yk_fail(
                 YK_EDATA,
                 "%s: the header has '%s' where the first file has %s; all files need the same columns, "
                 "or header=0 if they have no header",
-                yk_input_path(r->base.in), show(text, n, token), yk__csv_name(s, i, name));
+                yk_input_path(r->base.in), yk__text_show(f->text, f->n, token), yk__csv_name(s, i, name));
     }
     return p == end ? YK_OK : bad_count(r, count_columns(r, line, end));
 }
 
-static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
-                            bool *added_out)
+yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     if (r->offset == 0) {
@@ -401,20 +384,6 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
 
 /* ---- the source */
 
-static yk_status csv_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
-{
-    yk__csv *s = (yk__csv *)source;
-    s->text.parse = parse_line;
-    yk_status st = yk__csv_open(source, spec, split, o);
-    if (st || s->scale != YK__CSV_LOG)
-        return st;
-    if (!(s->log_of = malloc(LOG_SMALL * sizeof *s->log_of)))
-        return yk_fail_memory(LOG_SMALL * sizeof *s->log_of, "logarithms");
-    for (int i = 0; i < LOG_SMALL; i++)
-        s->log_of[i] = (float)log1p((double)i);
-    return YK_OK;
-}
-
 static void csv_free(yk_source *source)
 {
     yk__csv *s = (yk__csv *)source;
@@ -422,10 +391,9 @@ static void csv_free(yk_source *source)
         free(s->column[i].name);
     free(s->column);
     free(source->column);
-    free(s->log_of);
-    yk__words_fini(&s->classes);
-    yk__words_fini(&s->missing);
-    yk__csv_values_fini(&s->values);
+    yk__names_fini(&s->classes);
+    yk__names_fini(&s->missing);
+    free(s->values.slot);
     yk__file_free(source);
 }
 
@@ -441,7 +409,7 @@ static yk_status csv_reader_open(yk_reader *reader)
 static void csv_reader_close(yk_reader *reader)
 {
     yk__csv_reader *r = (yk__csv_reader *)reader;
-    free(r->unquoted);
+    free(r->field.buffer);
     free(r->hash);
     yk__file_reader_close(reader);
 }
@@ -454,7 +422,7 @@ const yk_source_ops yk__csv_source = {
     .is_text = true,
     .source_size = sizeof(yk__csv),
     .reader_size = sizeof(yk__csv_reader),
-    .open = csv_open,
+    .open = yk__csv_open,
     .free = csv_free,
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,

@@ -31,7 +31,7 @@
     "header delimiter label numeric categorical ignore encode classes missing scale fit multiline bits "     \
     "features fields"
 
-enum { YK__CSV_MAX_COLUMNS = 65535 };
+enum { YK__CSV_MAX_COLUMNS = 65535, YK__CSV_LOGS = 4096 };
 
 typedef enum { YK__CSV_NUMERIC, YK__CSV_CATEGORY, YK__CSV_LABEL, YK__CSV_IGNORED } yk__csv_role;
 typedef enum { YK__CSV_HASH, YK__CSV_ONEHOT, YK__CSV_DENSE } yk__csv_encoding;
@@ -47,18 +47,22 @@ typedef struct {
     float mean, factor;
 } yk__csv_column;
 
-/* Words that are separated by commas. */
-typedef struct {
-    size_t n, cap;
-    char **word; /* owned */
-} yk__words;
-
-/* Indices of categories by their hash: open addressing, 0 is a free slot. */
+/* Indices of categories by their hash: open addressing. */
 typedef struct {
     size_t n, slots;
-    uint64_t *hash;
-    uint32_t *index;
+    struct yk__csv_value {
+        uint64_t hash; /* 0: a free slot */
+        uint32_t index;
+    } * slot; /* [slots] */
 } yk__csv_values;
+
+/* A field of a line. */
+typedef struct {
+    const char *text; /* [n], without quotes; the 8 bytes after it are readable */
+    size_t n;
+    char *buffer; /* of a text with doubled quotes; owned */
+    size_t cap;
+} yk__csv_field;
 
 typedef struct {
     yk_text_source text;
@@ -70,39 +74,36 @@ typedef struct {
     yk__csv_column *column;
     size_t numeric, categories; /* columns of each kind */
     uint64_t features;
-    yk__words classes; /* names of classes; none: labels are numbers */
+    yk__names classes; /* names of classes; none: labels are numbers */
     uint32_t nclasses; /* 0: not given */
-    yk__words missing;
+    yk__names missing;
     atomic_uint labels_seen;
-    yk__csv_values values; /* onehot and dense */
-    float *log_of;         /* YK__CSV_LOG: logarithms of small integers */
+    yk__csv_values values;      /* onehot and dense */
+    float log_of[YK__CSV_LOGS]; /* YK__CSV_LOG: logarithms of small integers */
 } yk__csv;
 
 typedef struct {
     yk_text_reader text;
-    char *unquoted; /* a field with doubled quotes */
-    size_t unquoted_cap;
+    yk__csv_field field;
     uint64_t *hash; /* [categories] */
 } yk__csv_reader;
 
 yk_status yk__csv_open(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
 yk_status yk__csv_fit(yk__csv *s, const char *where); /* where: files; NULL: those of the source */
+yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
 
 /* ---- fields */
 
 typedef enum { YK__CSV_FIELD, YK__CSV_NO_QUOTE, YK__CSV_AFTER_QUOTE, YK__CSV_NO_MEMORY } yk__csv_result;
 
-/* A field that begins with a quote at `p`. *next_out: the delimiter or the end of the line. */
-yk__csv_result yk__csv_unquote(const char *p, const char *end, char delimiter, char **buffer, size_t *cap,
-                               const char **text_out, size_t *n_out, const char **next_out);
-
-#define YK__CSV_BYTES(b) ((uint64_t)(uint8_t)(b) * (uint64_t)0x0101010101010101)
+/* A field that begins with a quote; otherwise as yk__csv_read(). */
+yk__csv_result yk__csv_unquote(yk__csv_field *f, const char **p, const char *end, char delimiter);
 
 /* Finds a byte in a word: the lowest set bit marks its first occurrence. */
 static inline uint64_t yk__csv_find(uint64_t x, uint64_t pattern)
 {
     x ^= pattern;
-    return (x - YK__CSV_BYTES(1)) & ~x & YK__CSV_BYTES(0x80);
+    return (x - YK__BYTES(1)) & ~x & YK__BYTES(0x80);
 }
 
 /* Bytes up to the delimiter or the end of the line; the 8 bytes after the end must be readable. */
@@ -112,7 +113,7 @@ static inline size_t yk__csv_length(const char *p, const char *end, char delimit
     for (;; q += 8) {
         uint64_t x;
         memcpy(&x, q, sizeof x);
-        x = yk__csv_find(x, YK__CSV_BYTES(delimiter));
+        x = yk__csv_find(x, YK__BYTES(delimiter));
         if (x || end - q <= 8) {
             q += x ? __builtin_ctzll(x) >> 3 : 8;
             return (size_t)((q < end ? q : end) - p);
@@ -120,16 +121,14 @@ static inline size_t yk__csv_length(const char *p, const char *end, char delimit
     }
 }
 
-/* The field at `p`, with quotes removed. *next_out: the delimiter or the end of the line. */
-static inline yk__csv_result yk__csv_field(const char *p, const char *end, char delimiter, char **buffer,
-                                           size_t *cap, const char **text_out, size_t *n_out,
-                                           const char **next_out)
+/* Reads the field at *p, and moves *p to the delimiter after it or to the end of the line. *p stays if the quotes are wrong. */
+static inline yk__csv_result yk__csv_read(yk__csv_field *f, const char **p, const char *end, char delimiter)
 {
-    if (__builtin_expect(*p == '"' && p != end, 0))
-        return yk__csv_unquote(p, end, delimiter, buffer, cap, text_out, n_out, next_out);
-    *text_out = p;
-    *n_out = yk__csv_length(p, end, delimiter);
-    *next_out = p + *n_out;
+    if (__builtin_expect(**p == '"' && *p != end, 0))
+        return yk__csv_unquote(f, p, end, delimiter);
+    f->text = *p;
+    f->n = yk__csv_length(*p, end, delimiter);
+    *p += f->n;
     return YK__CSV_FIELD;
 }
 
@@ -143,14 +142,13 @@ static inline void yk__csv_trim(const char **text, size_t *n)
 }
 
 /* The name of a column in a header: like a field, but without blanks around it, unless they are quoted. */
-static inline yk__csv_result yk__csv_header(const char *p, const char *end, char delimiter, char **buffer,
-                                            size_t *cap, const char **text_out, size_t *n_out,
-                                            const char **next_out)
+static inline yk__csv_result yk__csv_read_name(yk__csv_field *f, const char **p, const char *end,
+                                               char delimiter)
 {
-    const bool quoted = p != end && *p == '"';
-    const yk__csv_result result = yk__csv_field(p, end, delimiter, buffer, cap, text_out, n_out, next_out);
+    const bool quoted = *p != end && **p == '"';
+    const yk__csv_result result = yk__csv_read(f, p, end, delimiter);
     if (!result && !quoted)
-        yk__csv_trim(text_out, n_out);
+        yk__csv_trim(&f->text, &f->n);
     return result;
 }
 
@@ -183,12 +181,10 @@ static inline uint64_t yk__csv_hash(uint64_t salt, const char *text, size_t n)
 /* A whole number of 1 to 8 digits, in the first n bytes of x. */
 static inline bool yk__csv_digits(uint64_t x, size_t n, uint32_t *out)
 {
-    x = (x ^ YK__CSV_BYTES('0')) << (64 - 8 * n); /* leading zeros are shifted in */
-    if ((x | (x + YK__CSV_BYTES(0x76))) & YK__CSV_BYTES(0x80))
+    x = (x ^ YK__BYTES('0')) << (64 - 8 * n); /* leading zeros are shifted in */
+    if ((x | (x + YK__BYTES(0x76))) & YK__BYTES(0x80))
         return false;
-    x = x * 10 + (x >> 8); /* pairs of digits, in bytes 0, 2, 4, 6 */
-    const uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
-    *out = (uint32_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+    *out = yk__text_number(x);
     return true;
 }
 
@@ -211,22 +207,19 @@ static inline const char *yk__csv_skip_bom(const char *line, size_t *length)
 
 /* ---- words */
 
-yk_status yk__words_split(const char *list, bool trim, yk__words *out); /* trim: blanks around words */
-void yk__words_fini(yk__words *w);
-size_t yk__words_find(const yk__words *w, const char *text, size_t n); /* w->n: not found */
+/* Words that are separated by commas. trim: without blanks around them. */
+yk_status yk__words_split(const char *list, bool trim, yk__names *out);
+size_t yk__words_find(const yk__names *w, const char *text, size_t n); /* w->n: not found */
 
 /* ---- values */
 
-yk_status yk__csv_values_add(yk__csv_values *v, uint64_t hash, uint32_t index, bool *new_out);
-void yk__csv_values_fini(yk__csv_values *v);
-
 /* The slot of a hash, or the free slot where it would be. */
-static inline size_t yk__csv_values_slot(const yk__csv_values *v, uint64_t hash)
+static inline struct yk__csv_value *yk__csv_value_at(const yk__csv_values *v, uint64_t hash)
 {
     size_t i = (size_t)(hash >> 32) & (v->slots - 1);
-    while (v->hash[i] && v->hash[i] != hash)
+    while (v->slot[i].hash && v->slot[i].hash != hash)
         i = (i + 1) & (v->slots - 1);
-    return i;
+    return &v->slot[i];
 }
 
 #endif

@@ -15,60 +15,44 @@ enum { MAX_VALUES = 1 << 24 };
 static yk_status grow_values(yk__csv_values *v)
 {
     yk__csv_values larger = {.n = v->n, .slots = v->slots ? 2 * v->slots : 1024};
-    larger.hash = calloc(larger.slots, sizeof *larger.hash);
-    larger.index = calloc(larger.slots, sizeof *larger.index);
-    if (!larger.hash || !larger.index) {
-        yk__csv_values_fini(&larger);
-        return yk_fail_memory(larger.slots * 12, "values of categorical columns");
-    }
+    larger.slot = calloc(larger.slots, sizeof *larger.slot);
+    if (!larger.slot)
+        return yk_fail_memory(larger.slots * sizeof *larger.slot, "values of categorical columns");
     for (size_t i = 0; i < v->slots; i++)
-        if (v->hash[i]) {
-            const size_t slot = yk__csv_values_slot(&larger, v->hash[i]);
-            larger.hash[slot] = v->hash[i];
-            larger.index[slot] = v->index[i];
-        }
-    yk__csv_values_fini(v);
+        if (v->slot[i].hash)
+            *yk__csv_value_at(&larger, v->slot[i].hash) = v->slot[i];
+    free(v->slot);
     *v = larger;
     return YK_OK;
 }
 
-yk_status yk__csv_values_add(yk__csv_values *v, uint64_t hash, uint32_t index, bool *new_out)
+static yk_status add_value(yk__csv_values *v, uint64_t hash, bool *new_out)
 {
-    *new_out = false;
     if (2 * v->n >= v->slots && grow_values(v))
         return YK_ESYSTEM;
-    const size_t slot = yk__csv_values_slot(v, hash);
-    if (v->hash[slot])
-        return YK_OK;
-    v->hash[slot] = hash;
-    v->index[slot] = index;
-    v->n++;
-    *new_out = true;
+    struct yk__csv_value *slot = yk__csv_value_at(v, hash);
+    *new_out = !slot->hash;
+    if (*new_out)
+        *slot = (struct yk__csv_value){hash, (uint32_t)v->n++};
     return YK_OK;
-}
-
-void yk__csv_values_fini(yk__csv_values *v)
-{
-    free(v->hash);
-    free(v->index);
-    *v = (yk__csv_values){0};
 }
 
 /* ---- the pass */
 
 typedef struct {
+    double number;   /* of the current line; NaN: missing */
+    uint64_t hash;   /* of the current line; 0: missing */
+    double mean, m2; /* Welford's sums */
+    uint64_t count;
+} statistics;
+
+typedef struct {
     yk__csv *s;
-    char *buffer;
-    size_t cap;
+    yk__csv_field field;
     uint64_t rows;
-    /* [ncolumns] */
-    char fault[160];   /* in the first bad line; "": none */
-    double *number;    /* of the current line; NaN: missing */
-    uint64_t *hash;    /* of the current line; 0: missing */
-    double *mean, *m2; /* Welford's sums */
-    uint64_t *count;
-    /* [values] in the order in which they were found */
-    uint32_t *column_of;
+    char fault[160];     /* in the first bad line; "": none */
+    statistics *column;  /* [ncolumns] */
+    uint32_t *column_of; /* [values] in the order in which they were found */
     size_t column_cap;
 } fitting;
 
@@ -86,22 +70,24 @@ static bool bad_line(fitting *f, uint64_t number, size_t column, const char *rea
 static bool read_fields(fitting *f, uint64_t number, const char *line, const char *end)
 {
     const yk__csv *s = f->s;
-    const char *text, *p = line - 1;
-    size_t n;
+    const char *p = line - 1;
     for (size_t i = 0; i < s->ncolumns; i++) {
         if (p == end)
             return bad_line(f, number, i, "missing");
         p++;
-        const yk__csv_result quotes = yk__csv_field(p, end, s->delimiter, &f->buffer, &f->cap, &text, &n, &p);
+        const yk__csv_result quotes = yk__csv_read(&f->field, &p, end, s->delimiter);
         if (quotes)
             return bad_line(f, number, i,
                             quotes == YK__CSV_NO_QUOTE ? "the quote is not closed"
                                                        : "text after the closing quote");
         const yk__csv_role role = s->column[i].role;
+        const char *text = f->field.text;
+        const size_t n = f->field.n;
         const bool missing = yk__csv_missing(s, text, n, role == YK__CSV_NUMERIC);
-        f->hash[i] = role == YK__CSV_CATEGORY && !missing ? yk__csv_hash(s->column[i].salt, text, n) : 0;
-        f->number[i] = (double)NAN;
-        if (role == YK__CSV_NUMERIC && !missing && !yk__csv_number(text, n, &f->number[i]))
+        statistics *c = &f->column[i];
+        c->hash = role == YK__CSV_CATEGORY && !missing ? yk__csv_hash(s->column[i].salt, text, n) : 0;
+        c->number = (double)NAN;
+        if (role == YK__CSV_NUMERIC && !missing && !yk__csv_number(text, n, &c->number))
             return bad_line(f, number, i, "not a number");
     }
     return p == end || bad_line(f, number, s->ncolumns - 1, "followed by more columns");
@@ -112,16 +98,16 @@ static yk_status add_line(fitting *f)
     yk__csv *s = f->s;
     yk_status st = YK_OK;
     for (size_t i = 0; i < s->ncolumns && !st; i++) {
-        if (!isnan(f->number[i])) {
-            const double d = f->number[i] - f->mean[i];
-            f->mean[i] += d / (double)++f->count[i];
-            f->m2[i] += d * (f->number[i] - f->mean[i]);
+        statistics *c = &f->column[i];
+        if (!isnan(c->number)) {
+            const double d = c->number - c->mean;
+            c->mean += d / (double)++c->count;
+            c->m2 += d * (c->number - c->mean);
         }
-        if (!f->hash[i] || s->encode == YK__CSV_HASH)
+        if (!c->hash || s->encode == YK__CSV_HASH)
             continue;
         bool is_new;
-        st = yk__csv_values_add(&s->values, f->hash[i], (uint32_t)s->values.n, &is_new);
-        if (st || !is_new)
+        if ((st = add_value(&s->values, c->hash, &is_new)) || !is_new)
             continue;
         if (s->values.n > MAX_VALUES)
             return yk_fail(YK_EDATA,
@@ -144,9 +130,7 @@ static yk_status read_file(fitting *f, const char *path)
         return st;
     uint64_t lines = 1, number = 1;
     for (bool first = true;; first = false, number += lines) {
-        if ((st = f->s->text.quoted ? yk_input_record(in, &line, &length, &lines)
-                                    : yk_input_line(in, &line, &length)) ||
-            !line)
+        if ((st = yk_input_line(in, f->s->text.quoted, &line, &length, &lines)) || !line)
             break;
         if (first)
             line = yk__csv_skip_bom(line, &length);
@@ -180,8 +164,8 @@ static yk_status number_values(fitting *f)
     for (size_t k = 0; k < n; k++)
         index[k] = next[f->column_of[k]]++;
     for (size_t slot = 0; slot < s->values.slots; slot++)
-        if (s->values.hash[slot])
-            s->values.index[slot] = index[s->values.index[slot]];
+        if (s->values.slot[slot].hash)
+            s->values.slot[slot].index = index[s->values.slot[slot].index];
     free(next);
     free(index);
     return YK_OK;
@@ -190,22 +174,18 @@ static yk_status number_values(fitting *f)
 static void set_scales(fitting *f)
 {
     for (size_t i = 0; i < f->s->ncolumns; i++) {
-        const double deviation = f->count[i] ? sqrt(f->m2[i] / (double)f->count[i]) : 0.0;
-        f->s->column[i].mean = (float)f->mean[i];
+        const statistics *c = &f->column[i];
+        const double deviation = c->count ? sqrt(c->m2 / (double)c->count) : 0.0;
+        f->s->column[i].mean = (float)c->mean;
         f->s->column[i].factor = deviation > 0.0 ? (float)(1.0 / deviation) : 1.0f;
     }
 }
 
 static yk_status fit(fitting *f, const yk_files *files)
 {
-    const size_t n = f->s->ncolumns;
-    f->number = calloc(n, sizeof *f->number);
-    f->hash = calloc(n, sizeof *f->hash);
-    f->mean = calloc(n, sizeof *f->mean);
-    f->m2 = calloc(n, sizeof *f->m2);
-    f->count = calloc(n, sizeof *f->count);
-    if (!f->number || !f->hash || !f->mean || !f->m2 || !f->count)
-        return yk_fail_memory(5 * n * sizeof *f->mean, "statistics of columns");
+    f->column = calloc(f->s->ncolumns, sizeof *f->column);
+    if (!f->column)
+        return yk_fail_memory(f->s->ncolumns * sizeof *f->column, "statistics of columns");
     yk_status st = YK_OK;
     for (size_t i = 0; i < files->n && !st; i++)
         st = read_file(f, files->path[i]);
@@ -232,12 +212,8 @@ yk_status yk__csv_fit(yk__csv *s, const char *where)
     if (!st)
         st = fit(&f, where ? &others : &s->text.base.files);
     yk_files_fini(&others);
-    free(f.buffer);
-    free(f.number);
-    free(f.hash);
-    free(f.mean);
-    free(f.m2);
-    free(f.count);
+    free(f.field.buffer);
+    free(f.column);
     free(f.column_of);
     return st;
 }

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/rng.h"
-#include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum { SAMPLE_BYTES = 64 << 10, MAX_SAMPLE = 64 << 20, SAMPLE_LINES = 1000 };
 
 /* ---- words */
 
-yk_status yk__words_split(const char *list, bool trim, yk__words *out)
+yk_status yk__words_split(const char *list, bool trim, yk__names *out)
 {
     yk_status st = YK_OK;
     for (const char *p = list; p && !st; p = *p ? p + 1 : NULL) {
@@ -22,25 +22,15 @@ yk_status yk__words_split(const char *list, bool trim, yk__words *out)
         p += n;
         if (trim)
             yk__csv_trim(&word, &n);
-        st = YK_RESERVE(out->word, out->cap, out->n + 1, "words");
-        if (!st && !(out->word[out->n++] = strndup(word, n)))
-            st = yk_fail_memory(n, "a word");
+        st = yk__names_add(out, word, n);
     }
     return st;
 }
 
-void yk__words_fini(yk__words *w)
-{
-    for (size_t i = 0; i < w->n; i++)
-        free(w->word[i]);
-    free(w->word);
-    *w = (yk__words){0};
-}
-
-size_t yk__words_find(const yk__words *w, const char *text, size_t n)
+size_t yk__words_find(const yk__names *w, const char *text, size_t n)
 {
     size_t i = 0;
-    while (i < w->n && (strlen(w->word[i]) != n || memcmp(w->word[i], text, n) != 0))
+    while (i < w->n && (strlen(w->name[i]) != n || memcmp(w->name[i], text, n) != 0))
         i++;
     return i;
 }
@@ -51,8 +41,7 @@ size_t yk__words_find(const yk__words *w, const char *text, size_t n)
 typedef struct {
     yk_input *in;
     const char *p, *end; /* what is left */
-    char *buffer;        /* of an unquoted field */
-    size_t cap;
+    yk__csv_field field;
 } sample;
 
 /* The next record: up to a line break that is not quoted. false: there is no complete one. */
@@ -116,18 +105,15 @@ static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, c
         char c;
     } named[] = {{"tab", '\t'}, {"comma", ','}, {"semicolon", ';'}, {"pipe", '|'}, {"space", ' '}};
     const char *given = yk_spec_text(spec, "delimiter", NULL);
-    s->delimiter = given && strlen(given) == 1 ? *given : find_delimiter(line, end);
-    if (!given || strlen(given) == 1)
-        return s->delimiter == '"' ? yk_fail(YK_EUSAGE, "%s: delimiter: must not be a quote", spec->text)
-                                   : YK_OK;
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
-        if (!strcmp(named[i].word, given)) {
+    s->delimiter = !given ? find_delimiter(line, end) : strlen(given) == 1 ? *given : 0;
+    for (size_t i = 0; given && i < sizeof named / sizeof *named; i++)
+        if (!strcmp(named[i].word, given))
             s->delimiter = named[i].c;
-            return YK_OK;
-        }
-    return yk_fail(YK_EUSAGE,
-                   "%s: delimiter=%s: must be one character, or tab, comma, semicolon, pipe or space",
-                   spec->text, given);
+    if (!s->delimiter)
+        return yk_fail(YK_EUSAGE,
+                       "%s: delimiter=%s: must be one character, or tab, comma, semicolon, pipe or space",
+                       spec->text, given);
+    return s->delimiter == '"' ? yk_fail(YK_EUSAGE, "%s: delimiter: must not be a quote", spec->text) : YK_OK;
 }
 
 /* ---- columns */
@@ -135,22 +121,21 @@ static yk_status choose_delimiter(yk__csv *s, yk_spec *spec, const char *line, c
 /* The fields of the first line become the names. */
 static yk_status add_columns(yk__csv *s, sample *t, const char *line, const char *end)
 {
-    size_t cap = 0, n;
-    const char *text;
+    size_t cap = 0;
     for (const char *p = line;; p++) {
         if (s->ncolumns == YK__CSV_MAX_COLUMNS)
             return yk_fail(YK_EDATA, "%s: more than %d columns", s->text.base.files.path[0],
                            YK__CSV_MAX_COLUMNS);
-        if (yk__csv_header(p, end, s->delimiter, &t->buffer, &t->cap, &text, &n, &p))
+        if (yk__csv_read_name(&t->field, &p, end, s->delimiter))
             return yk_fail(YK_EDATA, "%s: line 1: bad quotes in column %zu%s", s->text.base.files.path[0],
                            s->ncolumns + 1,
                            s->text.quoted ? "" : "; if fields contain line breaks, add multiline=1");
         if (YK_RESERVE(s->column, cap, s->ncolumns + 1, "columns"))
             return YK_ESYSTEM;
         yk__csv_column *c = &s->column[s->ncolumns++];
-        *c = (yk__csv_column){.name = strndup(text, n)};
+        *c = (yk__csv_column){.name = strndup(t->field.text, t->field.n)};
         if (!c->name)
-            return yk_fail_memory(n, "a column's name");
+            return yk_fail_memory(t->field.n, "a column's name");
         if (p == end)
             return YK_OK;
     }
@@ -231,11 +216,11 @@ static yk_status find_columns(const yk__csv *s, const yk_spec *spec, const char 
 
 static yk_status choose_columns(yk__csv *s, const yk_spec *spec, const char *key, yk__csv_role role)
 {
-    yk__words words = {0};
+    yk__names words = {0};
     yk_status st = yk__words_split(yk_spec_text(spec, key, NULL), true, &words);
     for (size_t w = 0; w < words.n && !st; w++) {
         size_t first, end;
-        st = find_columns(s, spec, key, words.word[w], &first, &end);
+        st = find_columns(s, spec, key, words.name[w], &first, &end);
         for (size_t i = first; !st && i < end; i++) {
             char name[80];
             if (s->column[i].chosen)
@@ -245,7 +230,7 @@ static yk_status choose_columns(yk__csv *s, const yk_spec *spec, const char *key
             s->column[i].chosen = true;
         }
     }
-    yk__words_fini(&words);
+    yk__names_fini(&words);
     return st;
 }
 
@@ -291,15 +276,15 @@ static yk_status choose_roles(yk__csv *s, const yk_spec *spec)
 static void count_numbers(const yk__csv *s, sample *t, const char *line, const char *end, size_t *numbers,
                           size_t *others)
 {
-    const char *text, *p = line - 1;
-    size_t n;
+    const yk__csv_field *f = &t->field;
+    const char *p = line - 1;
     double v;
     for (size_t i = 0; i < s->ncolumns && p != end; i++) {
-        if (p++, yk__csv_field(p, end, s->delimiter, &t->buffer, &t->cap, &text, &n, &p))
+        if (p++, yk__csv_read(&t->field, &p, end, s->delimiter))
             return;
-        if (n && yk__csv_number(text, n, &v))
+        if (yk__csv_number(f->text, f->n, &v))
             numbers[i]++;
-        else if (!yk__csv_missing(s, text, n, true))
+        else if (!yk__csv_missing(s, f->text, f->n, true))
             others[i]++;
     }
 }
@@ -421,8 +406,8 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
     else if (!st && !(st = yk__words_split(classes, true, &s->classes)))
         s->nclasses = (uint32_t)s->classes.n;
     for (size_t i = 0; i < s->classes.n && !st; i++)
-        if (yk__words_find(&s->classes, s->classes.word[i], strlen(s->classes.word[i])) != i)
-            return yk_fail(YK_EUSAGE, "%s: classes: '%s' is listed twice", spec->text, s->classes.word[i]);
+        if (yk__words_find(&s->classes, s->classes.name[i], strlen(s->classes.name[i])) != i)
+            return yk_fail(YK_EUSAGE, "%s: classes: '%s' is listed twice", spec->text, s->classes.name[i]);
     if (!st && classes && s->nclasses < 2 && !spec->status)
         return yk_fail(YK_EUSAGE, "%s: classes=%s: must be a number or at least two names", spec->text,
                        classes);
@@ -460,12 +445,13 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     yk__csv *s = (yk__csv *)source;
     sample t = {0};
     yk_status st;
+    s->text.parse = yk__csv_parse;
     if ((st = read_options(s, spec, o)) || (st = yk__text_open(&s->text, spec->where)))
         return st;
     if (!(st = read_columns(s, spec, &t)))
         st = number_columns(s);
     yk_input_free(t.in);
-    free(t.buffer);
+    free(t.field.buffer);
     if (st)
         return st;
     s->dense = s->categories == 0 || s->encode == YK__CSV_DENSE;
@@ -475,5 +461,7 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     source->fields = s->fields ? (uint32_t)(s->numeric + s->categories) : 1;
     source->dim = s->categories == 0 ? s->numeric : (size_t)s->features;
     source->hashed_into = s->categories && s->encode == YK__CSV_HASH ? s->features : 0;
+    for (int i = 0; s->scale == YK__CSV_LOG && i < YK__CSV_LOGS; i++)
+        s->log_of[i] = (float)log1p((double)i);
     return fit(s, spec, split);
 }

@@ -38,25 +38,20 @@ typedef struct {
     uint64_t examples;
 } loader;
 
-static void count_labels(loader *l, const yk_rows *rows)
-{
-    for (size_t i = 0; i < rows->n; i++)
-        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
-}
-
-static void count_fields(loader *l, const yk_rows *rows)
+static void count_rows(loader *l, const yk_rows *rows)
 {
     const uint32_t fields = l->source->fields ? l->source->fields : yk_rows_count_fields(rows);
+    for (size_t i = 0; i < rows->n; i++)
+        l->max_label = rows->label[i] > l->max_label ? rows->label[i] : l->max_label;
     l->fields = fields > l->fields ? fields : l->fields;
+    l->dim = rows->dim > l->dim ? rows->dim : l->dim;
+    l->examples += rows->n;
 }
 
 /* Counts the rows of a block, and appends them. The lock is held. */
 static yk_status append(loader *l, const yk_rows *part)
 {
-    count_labels(l, part);
-    count_fields(l, part);
-    l->dim = part->dim > l->dim ? part->dim : l->dim;
-    l->examples += part->n;
+    count_rows(l, part);
     return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
 }
 
@@ -142,12 +137,9 @@ static bool is_partitioned(const yk_source *s, yk_split split)
 static yk_status gather_parts(loader *l)
 {
     yk_status st = partition.gather(partition.context, l->rows);
-    l->dim = l->rows->dim;
-    l->examples = l->rows->n;
-    if (!st) {
-        count_labels(l, l->rows);
-        count_fields(l, l->rows);
-    }
+    l->examples = 0;
+    if (!st)
+        count_rows(l, l->rows);
     return st;
 }
 
@@ -210,6 +202,15 @@ yk_status yk_dataset_open(const char *spec, yk_split split, const yk_source_opti
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 
+/* What has to be counted in a first pass over a stream, and the option that avoids it; NULL: nothing. */
+static const char *find_unknown(const yk_dataset *d, const char **option_out)
+{
+    *option_out = !d->dim ? "--features N" : !d->fields ? "?nfields=N" : "?classes=N";
+    if (!d->dim || !d->fields)
+        return !d->dim ? "features" : "fields";
+    return !d->classes && d->kind != YK_ROWS_SPARSE ? "classes" : NULL;
+}
+
 yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out)
 {
     yk_dataset *d = out;
@@ -221,6 +222,7 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     d->classes = s->classes;
     d->fields = s->fields;
     d->examples = s->examples;
+    const char *option, *unknown = find_unknown(d, &option);
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(partition.here > 1 ? partition.here : 1);
     bool streamed =
@@ -242,24 +244,15 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
-    } else if (s->once && (!d->dim || !d->fields || (!d->classes && s->kind != YK_ROWS_SPARSE))) {
+    } else if (unknown && s->once) {
         st = yk_fail(
             YK_EUSAGE,
-            "%s: standard input can be read only once, and the number of %s is not known in advance: add %s, "
-            "or --stream never to load it into memory",
-            spec,
-            !d->dim     ? "features"
-            : d->fields ? "classes"
-                        : "fields",
-            !d->dim     ? "--features N or --hash-bits B"
-            : d->fields ? "?classes=N"
-                        : "?nfields=N");
-    } else if (!d->dim || !d->fields) {
-        yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec,
-                d->dim ? "fields" : "features", d->dim ? "?nfields=N" : "--features N");
-        st = load(d, split, NULL);
-    } else if (!d->classes && s->kind != YK_ROWS_SPARSE) {
-        yk_note("%s: reading all data once to find the number of classes; ?classes=N avoids this pass", spec);
+            "%s: standard input can be read only once, and the number of %s is not known in advance: add "
+            "%s%s, or --stream never to load it into memory",
+            spec, unknown, option, d->dim ? "" : " or --hash-bits B");
+    } else if (unknown) {
+        yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec, unknown,
+                option);
         st = load(d, split, NULL);
     }
     if (d->classes < 2)

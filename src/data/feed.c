@@ -42,7 +42,7 @@ static size_t granted(yk_feed *f, int me, size_t want)
     return want < *left ? want : (size_t)*left;
 }
 
-yk_status yk_feed_next_few(yk_feed *f, int me, size_t max, yk_batch *out)
+yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
 {
     if (f->plan.synchronous || f->plan.steps == UINT64_MAX)
         return f->ops->next(f, me, max, out);
@@ -62,19 +62,14 @@ void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit)
 size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n)
 {
     const uint64_t unit = n ? cursor[0] >> YK__CURSOR_UNIT_SHIFT : 0;
-    if (f->ops->unit_restore && n)
-        f->ops->unit_restore(f, unit);
+    for (int i = 0; n && i < f->plan.workers; i++)
+        yk_feed_unit_set(f, i, unit);
     return (size_t)unit;
 }
 
 size_t yk_feed_unit(const yk_feed *f)
 {
     return f->unit;
-}
-
-yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out)
-{
-    return yk_feed_next_few(f, me, 1, out);
 }
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
@@ -84,8 +79,7 @@ void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 
 void yk_feed_drop_lease(yk_feed *f, int me)
 {
-    if (f->ops->drop_lease)
-        f->ops->drop_lease(f, me);
+    f->ops->drop_lease(f, me);
 }
 
 void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])

@@ -5,7 +5,7 @@
  *     yk_feed *f;
  *     yk_batch batch;
  *     st = yk_feed_create(&dataset, &plan, &f);
- *     while (!(st = yk_feed_next(f, worker, &batch)) && batch.n)     // in the thread of each worker
+ *     while (!(st = yk_feed_next(f, worker, 1, &batch)) && batch.n)  // in the thread of each worker
  *         train_on(&batch);
  *     yk_feed_epoch(f, worker, 1);                                   // synchronous: starts the next epoch
  *     yk_feed_free(f);
@@ -66,12 +66,10 @@ typedef struct yk_feed yk_feed;
 yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
-/* The next batch of a worker. batch.n is 0 at the end of its epoch (synchronous) or of training (asynchronous). */
-yk_status yk_feed_next(yk_feed *f, int me, yk_batch *out);
-
-/* Returns up to `max` batches (at least 1) as one, for a caller that uses them one after another: fewer at the end of an
- * epoch, a lease or a window, and none where next() would return none. */
-yk_status yk_feed_next_few(yk_feed *f, int me, size_t max, yk_batch *out);
+/* The next batch of a worker, or up to `max` (at least 1) batches as one, for a caller that uses them one after another: fewer
+ * at the end of an epoch, a lease or a window. batch.n is 0 at the end of its epoch (synchronous) or of training
+ * (asynchronous). */
+yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out);
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);
 

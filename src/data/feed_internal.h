@@ -14,10 +14,9 @@ typedef struct {
     void (*cursor_save)(const yk_feed *f, uint64_t *out);
     yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
     void (*free)(yk_feed *f);
+    void (*drop_lease)(yk_feed *f, int me);
     void (*cursor_of)(const yk_feed *f, int me, uint64_t out[5]); /* optional */
     int (*stream)(const yk_feed *f, int me);                      /* optional */
-    void (*drop_lease)(yk_feed *f, int me);                       /* optional */
-    void (*unit_restore)(yk_feed *f, uint64_t unit);              /* optional */
     void (*unit_set)(yk_feed *f, int me, uint64_t unit);          /* optional */
 } yk__feed_ops;
 

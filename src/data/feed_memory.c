@@ -231,14 +231,6 @@ static void unit_set(yk_feed *feed, int me, uint64_t unit)
     f->worker[me].perm.n = 0; /* set_epoch() computes it again */
 }
 
-static void unit_restore(yk_feed *feed, uint64_t unit)
-{
-    memory_feed *f = (memory_feed *)feed;
-    feed->unit = unit ? (size_t)unit : default_unit(f);
-    for (int i = 0; i < feed->plan.workers; i++)
-        f->worker[i].perm.n = 0; /* set_epoch() computes it again */
-}
-
 static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
@@ -262,7 +254,7 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
         }
         return YK_OK;
     }
-    unit_restore(feed, unit);
+    yk_feed_unit_restore(feed, cursor, n);
     bool used_up = cursor[2] == f->n; /* a synchronous cursor can be at the end of an epoch */
     f->next_epoch = cursor[1] + used_up;
     f->next_at = used_up ? 0 : cursor[2];
@@ -302,7 +294,6 @@ static const yk__feed_ops ops = {.next = next,
                                  .cursor_restore = cursor_restore,
                                  .free = free_feed,
                                  .drop_lease = drop_lease,
-                                 .unit_restore = unit_restore,
                                  .unit_set = unit_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)

@@ -305,17 +305,14 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
     }
     f->division.earlier_epoch = epoch;
     f->division.earlier_workers = workers;
-    if (!f->division
-             .by_block) { /* every worker reads all blocks: a block is used up if all workers have used it up */
+    if (!f->division.by_block) { /* every worker reads all blocks: one is used up if all have used it up */
         f->division.earlier_workers = 1;
         f->division.earlier[0] = min;
     }
-    for (int i = 0; i < f->feed.plan.workers; i++) {
+    for (int i = 0; i < f->feed.plan.workers; i++)
         set_cursor(&f->worker[i], (const uint64_t[EACH]){epoch});
-    }
     yk_note("the checkpoint was written with a different number of workers or another --shuffle-mb: blocks "
-            "that were "
-            "used up are skipped, and examples that were in the shuffle buffer are used again");
+            "that were used up are skipped, and examples that were in the shuffle buffer are used again");
     return YK_OK;
 }
 
@@ -329,10 +326,8 @@ static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor is damaged: it has %zu numbers", n);
     if (n != cursor_size(feed) || saved[1] != f->window_bytes)
         return restore_blocks(f, saved + HEAD, (n - HEAD) / EACH);
-    for (int i = 0; i < feed->plan.workers; i++) {
-        const uint64_t *each = saved + HEAD + EACH * i;
-        set_cursor(&f->worker[i], each);
-    }
+    for (int i = 0; i < feed->plan.workers; i++)
+        set_cursor(&f->worker[i], saved + HEAD + EACH * i);
     return YK_OK;
 }
 

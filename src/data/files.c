@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,14 @@ static yk_status fail_list(const char *path)
                    "%s: cannot list the directory: %s", path, strerror(errno));
 }
 
+yk_status yk__names_add(yk__names *names, const char *name, size_t n)
+{
+    yk_status st = YK_RESERVE(names->name, names->cap, names->n + 1, "names");
+    if (!st && !(names->name[names->n++] = strndup(name, n)))
+        st = yk_fail_memory(n, "a name");
+    return st;
+}
+
 yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out)
 {
@@ -46,9 +55,7 @@ yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(cons
     while (!st && out->n < max && (errno = 0, e = readdir(d))) {
         if (e->d_name[0] == '.' || (wanted && !wanted(e->d_name)) || !is_of_type(d, e, directories))
             continue;
-        st = YK_RESERVE(out->name, out->cap, out->n + 1, "file names");
-        if (!st && !(out->name[out->n++] = strdup(e->d_name)))
-            st = yk_fail_memory(strlen(e->d_name), "a file's name");
+        st = yk__names_add(out, e->d_name, strlen(e->d_name));
     }
     if (!st && out->n < max && errno)
         st = fail_list(path);
@@ -66,6 +73,17 @@ void yk__names_fini(yk__names *names)
         free(names->name[i]);
     free(names->name);
     *names = (yk__names){0};
+}
+
+bool yk__has_ending(const char *name, const char *const *endings)
+{
+    const size_t n = strlen(name);
+    for (; *endings; endings++) {
+        const size_t m = strlen(*endings);
+        if (n > m && !strcasecmp(name + n - m, *endings))
+            return true;
+    }
+    return false;
 }
 
 char *yk__path_join(const char *directory, const char *name)
@@ -139,12 +157,11 @@ static int is_unreadable(const char *path, int error)
     return error != ENOENT && error != ENOTDIR;
 }
 
-/* Files that match a pattern. *found_out: any matches, maybe directories. */
-static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
+/* Files that match a pattern. */
+static yk_status find_by_glob(const char *pattern, yk_files *f)
 {
     glob_t g;
     struct stat s;
-    *found_out = false;
     if (!strpbrk(pattern, "*?[{") && stat(pattern, &s) && errno != ENOENT)
         return yk_fail(YK_EDATA, "%s: cannot read: %s", pattern, strerror(errno));
     int rc = glob(pattern, GLOB_NOSORT | GLOB_BRACE, is_unreadable, &g);
@@ -154,13 +171,11 @@ static yk_status find_by_glob(const char *pattern, yk_files *f, bool *found_out)
         return yk_fail(YK_EDATA, "%s: cannot list the directory: %s", pattern, strerror(errno));
     if (rc)
         return YK_OK;
-    *found_out = true;
     const size_t before = f->n;
     yk_status st = YK_OK;
-    for (size_t i = 0; i < g.gl_pathc && !st; i++) {
+    for (size_t i = 0; i < g.gl_pathc && !st; i++)
         if (!yk__is_directory(g.gl_pathv[i]))
             st = add_path(f, strdup(g.gl_pathv[i]));
-    }
     globfree(&g);
     if (!st && f->n == before)
         st = yk_fail(YK_EDATA, "%s: the pattern matches directories only", pattern);
@@ -208,15 +223,14 @@ static const char *find_comma(const char *p)
     return *p ? p : NULL;
 }
 
-/* Adds the files of one name or pattern, sorted. *found_out: there are any. */
-static yk_status find_one(const char *pattern, yk_files *f, bool *found_out)
+/* Adds the files of one name or pattern, sorted; none if there are none. */
+static yk_status find_one(const char *pattern, yk_files *f)
 {
     struct stat s;
     const size_t before = f->n;
     yk_status st;
-    *found_out = true;
     if (stat(pattern, &s))
-        st = find_by_glob(pattern, f, found_out);
+        st = find_by_glob(pattern, f);
     else if (S_ISDIR(s.st_mode))
         st = find_in_directory(pattern, f);
     else
@@ -239,12 +253,12 @@ static yk_status find_several(const char *list, yk_files *f)
     for (const char *p = list, *comma; p && !st; p = comma ? comma + 1 : NULL) {
         comma = find_comma(p);
         char *pattern = comma ? strndup(p, (size_t)(comma - p)) : strdup(p);
-        bool found;
+        const size_t before = f->n;
         if (!pattern)
             return yk_fail_memory(strlen(p), "a file's name");
         if (!*pattern)
             st = yk_fail(YK_EUSAGE, "%s: a name is missing before or after a comma", list);
-        else if (!(st = find_one(pattern, f, &found)) && !found)
+        else if (!(st = find_one(pattern, f)) && f->n == before)
             st = fail_none(pattern);
         free(pattern);
     }
@@ -296,9 +310,8 @@ yk_status yk_files_find(const char *pattern, yk_files *out)
     if (!*pattern)
         return yk_fail(YK_EUSAGE,
                        "the data spec has no file: write format:FILE, format:DIRECTORY or format:'PATTERN*'");
-    bool found;
-    yk_status st = find_one(pattern, out, &found);
-    if (!st && !found)
+    yk_status st = find_one(pattern, out);
+    if (!st && !out->n)
         st = find_comma(pattern) ? find_several(pattern, out) : fail_none(pattern);
     if (!st && !(st = measure(out, 0)))
         st = drop_repeated(out);

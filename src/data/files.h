@@ -72,8 +72,11 @@ typedef struct {
  * all) accepts; at most `max`, sorted. */
 yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(const char *name), size_t max,
                          yk__names *out);
+yk_status yk__names_add(yk__names *names, const char *name, size_t n);
 void yk__names_fini(yk__names *names);
 
+/* Whether the name ends in one of the endings and has more before it, in any case. The list ends with NULL. */
+bool yk__has_ending(const char *name, const char *const *endings);
 char *yk__path_join(const char *directory, const char *name); /* the caller frees it; NULL: out of memory */
 bool yk__is_directory(const char *path);
 

@@ -27,6 +27,9 @@ uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 
+/* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number. */
+size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
+
 /* ---- readers.c: sources of files in blocks */
 
 typedef struct {
@@ -47,16 +50,20 @@ yk_status yk__file_reader_open(yk_reader *r);
 void yk__file_reader_close(yk_reader *r);
 yk_status yk__file_reader_check(const yk_reader *r); /* YK_EDATA: the file has changed */
 
-/* ---- readers.c: sources that have all rows in memory (yk_source.cached). A reader copies its block: all rows if there is
- * only one block, else YK__CACHED_BLOCK rows. */
-
-enum { YK__CACHED_BLOCK = 4096 };
+/* ---- readers.c: sources that have all rows in memory. A reader copies a block of them. */
 
 typedef struct {
     yk_reader base;
     size_t at; /* rows of the block that were returned */
 } yk__cached_reader;
 
+/* Sets kind, examples, columns and the number of blocks. */
+void yk__cached_open(yk_source *s, const yk_rows *rows);
+
+/* The next rows of the block, at most `max`: returns their number. */
+size_t yk__cached_part(yk_reader *reader, size_t max, size_t *first_out);
+
+/* `next` of a source with yk_source.cached. */
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);
 
 /* Whether the directory has the idx files of the split. */
@@ -64,5 +71,8 @@ bool yk__has_idx(const char *directory, yk_split split);
 
 /* Whether the directory has CIFAR-10's binary files of either split. */
 bool yk__has_cifar10(const char *directory);
+
+/* Whether a subdirectory of the directory, or of its train/, contains an image. Stops at the first one. */
+bool yk__has_image_folders(const char *directory);
 
 #endif

@@ -1,9 +1,6 @@
-#include "data/hashed.h"
-
-#include "base/rows.h"
+/* Sorted indices of hashed values, for csv and criteo. */
+#include "data/text.h"
 #include <stdlib.h>
-
-#define BYTES(b) ((b) * (uint64_t)0x0101010101010101)
 
 static size_t drop_equal(uint32_t *index, size_t n)
 {
@@ -41,8 +38,8 @@ size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32
         at.count[hash[i] >> 58]++;
     uint64_t sum = 0;
     for (int w = 0; w < 8; w++) {
-        uint64_t upto = at.word[w] * BYTES(1); /* byte k: the sum of bytes 0 .. k */
-        at.word[w] = (upto << 8) + sum * BYTES(1);
+        uint64_t upto = at.word[w] * YK__BYTES(1); /* byte k: the sum of bytes 0 .. k */
+        at.word[w] = (upto << 8) + sum * YK__BYTES(1);
         sum += upto >> 56;
     }
     for (size_t i = 0; i < n; i++)

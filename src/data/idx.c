@@ -1,7 +1,7 @@
 /* `idx:DIRECTORY` and `idx:IMAGES?labels=LABELS`: images with labels, the format of MNIST and Fashion-MNIST.
  *
- * Opening loads everything (47 MB for MNIST's training split; pixels stay bytes). All rows are one block, and
- * yk_source.cached has them without a copy.
+ * Opening loads everything (47 MB for MNIST's training split; pixels stay bytes). yk_source.cached has all rows without a
+ * copy.
  */
 #include "format/idx.h"
 #include "data/formats.h"
@@ -102,12 +102,10 @@ static yk_status load_labels(idx_source *s, const char *path, const char *images
         return st;
     size_t n = s->images.dim[0];
     if (labels.type != YK_IDX_U8 || labels.ndims != 1)
-        st = yk_fail(YK_EDATA,
-                     "%s: at byte 2: labels must be bytes (type 08) in 1 dimension, not type %02x in %u",
-                     path, labels.type, labels.ndims);
+        st = yk_fail_at(path, 2, "labels must be bytes (type 08) in 1 dimension, not type %02x in %u",
+                        labels.type, labels.ndims);
     else if (labels.dim[0] != n)
-        st = yk_fail(YK_EDATA, "%s: at byte 4: %zu labels for the %zu images of %s", path, labels.dim[0], n,
-                     images_path);
+        st = yk_fail_at(path, 4, "%zu labels for the %zu images of %s", labels.dim[0], n, images_path);
     else if (!(s->rows.label = malloc(n * sizeof *s->rows.label)))
         st = yk_fail_memory(n * sizeof *s->rows.label, "labels");
     for (size_t i = 0; i < n && !st; i++) {
@@ -163,14 +161,12 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     count_file(&s->base, images_path);
     count_file(&s->base, labels_path);
     if (im->ndims < 2 || im->ndims > 3)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte 3: images must have 3 dimensions (number, height, width) or 2, not %u",
-                       images_path, im->ndims);
+        return yk_fail_at(images_path, 3,
+                          "images must have 3 dimensions (number, height, width) or 2, not %u", im->ndims);
     if (im->dim[0] == 0 || im->stride == 0)
-        return yk_fail(YK_EDATA, "%s: at byte 4: has no images (%zu of %zu elements)", images_path,
-                       im->dim[0], im->stride);
+        return yk_fail_at(images_path, 4, "has no images (%zu of %zu elements)", im->dim[0], im->stride);
     if (im->dim[0] > UINT32_MAX / 2)
-        return yk_fail(YK_EDATA, "%s: at byte 4: too many images: %zu", images_path, im->dim[0]);
+        return yk_fail_at(images_path, 4, "too many images: %zu", im->dim[0]);
     yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
     if ((st = load_labels(s, labels_path, images_path)))
         return st;
@@ -207,11 +203,8 @@ static yk_status idx_open(yk_source *source, yk_spec *spec, yk_split split, cons
     free(labels);
     if (st)
         return st;
-    source->kind = s->rows.kind;
-    source->nblocks = 1;
+    yk__cached_open(source, &s->rows);
     source->bytes = yk_rows_bytes(&s->rows);
-    source->examples = s->rows.n;
-    source->dim = s->rows.dim;
     source->has_test = directory && yk__has_idx(spec->where, YK_SPLIT_TEST);
     source->cached = &s->rows;
     return YK_OK;

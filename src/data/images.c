@@ -1,4 +1,12 @@
-/* `images:DIRECTORY`: JPEG and PNG images in class directories (image_folder.h), scaled to one size (image_options.h).
+/* `images:DIRECTORY`: JPEG and PNG images in class directories (the layout of PyTorch's ImageFolder), scaled to one size
+ * (image_options.h).
+ *
+ *     DIRECTORY/cat/1.jpg  DIRECTORY/cat/2.png  DIRECTORY/dog/x.JPEG          a data set without splits
+ *     DIRECTORY/train/cat/1.jpg ...  DIRECTORY/test/dog/x.JPEG                with splits; val/ is the same as test/
+ *
+ * Classes are numbered in the byte order of the directory names; with splits, those of the training split apply to both.
+ * Images are files whose names end in .jpg, .jpeg or .png, in any case; all others and hidden files are ignored. The list
+ * takes about 30 bytes per file.
  *
  * The files are listed class by class, and a stream is shuffled only within windows. So blocks take the files in a fixed
  * random order: every block is a sample of all classes. A reader opens and decodes one file at a time, in the thread that
@@ -7,11 +15,11 @@
 #include "base/mem.h"
 #include "base/perm.h"
 #include "data/formats.h"
-#include "data/image_folder.h"
 #include "data/image_options.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,8 +30,24 @@
 #define MAX_FILE    ((uint64_t)512 << 20)
 
 typedef struct {
+    size_t name; /* where it begins in `names` */
+    uint32_t class;
+} listed_file;
+
+/* The images of a split. */
+typedef struct {
+    char *root;        /* including the directory of the split */
+    yk__names classes; /* of all splits */
+    size_t files;
+    listed_file *file; /* [files] */
+    char *names;
+    bool has_test;
+    size_t file_cap, names_size, names_cap;
+} image_folder;
+
+typedef struct {
     yk_source base;
-    yk_image_folder directories;
+    image_folder folder;
     yk_perm order;
     yk_image_form form;
 } image_source;
@@ -37,50 +61,159 @@ typedef struct {
     size_t cap;
 } image_reader;
 
-static yk_status read_all(int fd, const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
+/* ---- which files */
+
+static bool is_image(const char *name)
 {
-    struct stat s;
-    size_t n = 0;
-    if (fstat(fd, &s))
-        return yk_fail(YK_EDATA, "%s", strerror(errno));
-    if ((uint64_t)s.st_size > MAX_FILE)
-        return yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
-    if (YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path))
-        return YK_ESYSTEM;
-    while (n < (size_t)s.st_size) {
-        ssize_t got = read(fd, *bytes + n, (size_t)s.st_size - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return yk_fail(YK_EDATA, "%s", strerror(errno));
-        if (got == 0)
-            break;
-        n += (size_t)got;
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
+    return yk__has_ending(name, endings);
+}
+
+static bool has_directory(const char *directory, const char *name)
+{
+    char *path = yk__path_join(directory, name);
+    bool there = path && yk__is_directory(path);
+    free(path);
+    return there;
+}
+
+static bool images_below(const char *directory)
+{
+    enum { MAX_TRIED = 20 }; /* some class directories may be empty */
+    yk__names classes, one;
+    bool found = false;
+    if (yk__names_list(directory, true, NULL, MAX_TRIED, &classes))
+        return false;
+    for (size_t i = 0; i < classes.n && !found; i++) {
+        char *path = yk__path_join(directory, classes.name[i]);
+        if (path && !yk__names_list(path, false, is_image, 1, &one)) {
+            found = one.n > 0;
+            yk__names_fini(&one);
+        }
+        free(path);
     }
-    *n_out = n;
+    yk__names_fini(&classes);
+    return found;
+}
+
+bool yk__has_image_folders(const char *directory)
+{
+    char *train = yk__path_join(directory, "train");
+    const bool found = images_below(directory) || (train && images_below(train));
+    free(train);
+    return found;
+}
+
+static yk_status add_file(image_folder *f, uint32_t class, const char *name)
+{
+    size_t n = strlen(name) + 1;
+    if (YK_RESERVE(f->file, f->file_cap, f->files + 1, "the list of images") ||
+        YK_RESERVE(f->names, f->names_cap, f->names_size + n, "the names of images"))
+        return YK_ESYSTEM;
+    memcpy(f->names + f->names_size, name, n);
+    f->file[f->files++] = (listed_file){f->names_size, class};
+    f->names_size += n;
     return YK_OK;
 }
+
+static yk_status add_class(image_folder *f, uint32_t class)
+{
+    char *path = yk__path_join(f->root, f->classes.name[class]);
+    yk__names images;
+    yk_status st = path ? yk__names_list(path, false, is_image, SIZE_MAX, &images) : YK_ESYSTEM;
+    free(path);
+    if (st)
+        return st;
+    for (size_t i = 0; i < images.n && !st; i++)
+        st = add_file(f, class, images.name[i]);
+    yk__names_fini(&images);
+    return st;
+}
+
+/* Finds the directory of the split, and the directory whose subdirectories are the classes. */
+static yk_status find_split(image_folder *f, const char *directory, yk_split split, char **classes_out)
+{
+    bool splits = has_directory(directory, "train");
+    const char *test = has_directory(directory, "test")  ? "test"
+                       : has_directory(directory, "val") ? "val"
+                                                         : NULL;
+    f->has_test = splits && test;
+    if (split == YK_SPLIT_TEST && splits && !test)
+        return yk_fail(YK_EDATA, "%s: has train/, but neither test/ nor val/", directory);
+    f->root =
+        !splits ? strdup(directory) : yk__path_join(directory, split == YK_SPLIT_TRAIN ? "train" : test);
+    *classes_out = !splits ? strdup(directory) : yk__path_join(directory, "train");
+    return f->root && *classes_out ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
+}
+
+static yk_status list_images(image_folder *f, const char *directory, yk_split split)
+{
+    char *classes_in = NULL;
+    yk__names *classes = &f->classes, directories = {0};
+    yk_status st = find_split(f, directory, split, &classes_in);
+    if (!st)
+        st = yk__names_list(classes_in, true, NULL, SIZE_MAX, classes);
+    free(classes_in);
+    if (!st)
+        st = yk__names_list(f->root, true, NULL, SIZE_MAX, &directories);
+    for (size_t i = 0, class = 0; i < directories.n && !st; i++) {
+        while (class < classes->n && strcmp(classes->name[class], directories.name[i]) < 0)
+            class ++;
+        st = class < classes->n && !strcmp(classes->name[class], directories.name[i])
+                 ? add_class(f, (uint32_t) class)
+                 : yk_fail(YK_EDATA, "%s/%s: the training set has no class with this name", f->root,
+                           directories.name[i]);
+    }
+    yk__names_fini(&directories);
+    if (!st && f->files == 0)
+        st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
+    if (!st && classes->n > INT32_MAX / 2)
+        st = yk_fail(YK_EDATA, "%s: too many classes: %zu directories", f->root, classes->n);
+    return st;
+}
+
+/* Truncates the path if `size` is too small. */
+static void path_of(const image_folder *f, size_t file, char *path, size_t size)
+{
+    snprintf(path, size, "%s/%s/%s", f->root, f->classes.name[f->file[file].class],
+             f->names + f->file[file].name);
+}
+
+/* ---- reading */
 
 /* Reads a whole file. YK_EDATA: yk_error() is the reason, without the path. */
 static yk_status load_file(const char *path, uint8_t **bytes, size_t *cap, size_t *n_out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat s;
+    yk_status st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return yk_fail(errno == EMFILE || errno == ENFILE || errno == ENOMEM ? YK_ESYSTEM : YK_EDATA,
                        "cannot read: %s", strerror(errno));
-    yk_status st = read_all(fd, path, bytes, cap, n_out);
+    if (fstat(fd, &s))
+        st = yk_fail(YK_EDATA, "%s", strerror(errno));
+    else if ((uint64_t)s.st_size > MAX_FILE)
+        st = yk_fail(YK_EDATA, "the file is too large: %llu bytes", (unsigned long long)s.st_size);
+    else
+        st = YK_RESERVE(*bytes, *cap, (size_t)s.st_size + 1, path);
+    *n_out = 0;
+    for (ssize_t got = 1; !st && got && *n_out < (size_t)s.st_size;) {
+        got = read(fd, *bytes + *n_out, (size_t)s.st_size - *n_out);
+        if (got > 0)
+            *n_out += (size_t)got;
+        else if (got < 0 && errno != EINTR)
+            st = yk_fail(YK_EDATA, "%s", strerror(errno));
+    }
     close(fd);
     return st;
 }
-
-/* ---- reading */
 
 static yk_status image_reader_open(yk_reader *reader)
 {
     const image_source *s = (const image_source *)reader->source;
     image_reader *r = (image_reader *)reader;
     r->at = (uint64_t)reader->block * BLOCK_FILES;
-    r->end = s->directories.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->directories.files;
+    r->end = s->folder.files - r->at > BLOCK_FILES ? r->at + BLOCK_FILES : s->folder.files;
     return yk_image_decoder_create(&r->decoder);
 }
 
@@ -90,10 +223,10 @@ static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *ad
     image_source *s = (image_source *)r->base.source;
     char path[PATH_MAX];
     size_t n, offset = 0;
-    yk_image_folder_path(&s->directories, file, path, sizeof path);
+    path_of(&s->folder, file, path, sizeof path);
     yk_status st = load_file(path, &r->bytes, &r->cap, &n);
     if (!st) {
-        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->directories.file[file].class, rows);
+        st = yk__image_add(r->decoder, r->bytes, n, &s->form, (int32_t)s->folder.file[file].class, rows);
         offset = yk_image_offset(r->decoder);
     }
     *added_out = !st;
@@ -121,7 +254,7 @@ static yk_status image_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
 static void image_file(const yk_reader *reader, size_t i, char *path, size_t size)
 {
     const image_reader *r = (const image_reader *)reader;
-    yk_image_folder_path(&((const image_source *)reader->source)->directories, r->file[i], path, size);
+    path_of(&((const image_source *)reader->source)->folder, r->file[i], path, size);
 }
 
 static void image_reader_close(yk_reader *reader)
@@ -133,7 +266,11 @@ static void image_reader_close(yk_reader *reader)
 
 static void image_free(yk_source *source)
 {
-    yk_image_folder_fini(&((image_source *)source)->directories);
+    image_folder *f = &((image_source *)source)->folder;
+    yk__names_fini(&f->classes);
+    free(f->root);
+    free(f->file);
+    free(f->names);
 }
 
 /* ---- opening */
@@ -145,8 +282,8 @@ static yk_status find_size(image_source *s)
     size_t cap = 0, n;
     char path[PATH_MAX];
     yk_status st = YK_EDATA;
-    for (size_t i = 0; i < s->directories.files && st == YK_EDATA; i++) {
-        yk_image_folder_path(&s->directories, i, path, sizeof path);
+    for (size_t i = 0; i < s->folder.files && st == YK_EDATA; i++) {
+        path_of(&s->folder, i, path, sizeof path);
         if (!(st = load_file(path, &bytes, &cap, &n)))
             st = yk__image_form_like(bytes, n, &s->form);
     }
@@ -162,17 +299,17 @@ static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, co
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = yk_image_folder_list(spec->where, split, &s->directories);
+        st = list_images(&s->folder, spec->where, split);
     if (!st && !s->form.height)
         st = find_size(s);
     if (st)
         return st;
-    s->order = yk_perm_make(s->directories.files, ORDER_SEED);
+    s->order = yk_perm_make(s->folder.files, ORDER_SEED);
     yk__image_set_shape(source, &s->form);
-    source->examples = s->directories.files;
-    source->nblocks = (s->directories.files + BLOCK_FILES - 1) / BLOCK_FILES;
-    source->classes = (uint32_t)s->directories.classes;
-    source->has_test = s->directories.has_test;
+    source->examples = s->folder.files;
+    source->nblocks = (s->folder.files + BLOCK_FILES - 1) / BLOCK_FILES;
+    source->classes = (uint32_t)s->folder.classes.n;
+    source->has_test = s->folder.has_test;
     return YK_OK;
 }
 

@@ -265,7 +265,7 @@ static yk_status begin(pass *w, const yk_source *s)
     i->height = s->height;
     i->width = s->width;
     i->channels = s->channels;
-    i->has_test = yk_source_has_test_split(s);
+    i->has_test = s->has_test;
     i->min = INFINITY;
     i->max = -INFINITY;
     i->ones = s->kind != YK_ROWS_U8;

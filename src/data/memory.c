@@ -156,38 +156,34 @@ static yk_status scan_rows(const yk_rows *rows, scan *out)
     return st;
 }
 
-static yk_status check_sparse(yk_memory_data *m)
+/* Checks row by row if a scan found something wrong, for the message. `first`: the number of the first row. */
+static yk_status check_found(yk_rows *rows, size_t first, const scan *found)
 {
-    yk_rows *rows = &m->rows;
-    scan found = {0};
     yk_status st = YK_OK;
-    const bool good = starts_are_valid(rows);
-    if (good && (st = scan_rows(rows, &found)))
-        return st;
-    if (!good || found.bad || (rows->start[rows->n] && found.largest >= rows->dim))
+    if (found->bad || (rows->start[rows->n] && found->largest >= rows->dim))
         for (size_t r = 0; !st && r < rows->n; r++)
-            st = check_row(rows, r, r);
-    else
-        m->ascending = !found.falls;
-    if (!found.other)
+            st = check_row(rows, r, first + r);
+    if (!found->other)
         rows->value = NULL; /* all are 1 */
     return st;
+}
+
+static yk_status check_sparse(yk_memory_data *m)
+{
+    scan found = {.bad = !starts_are_valid(&m->rows)};
+    yk_status st = found.bad ? YK_OK : scan_rows(&m->rows, &found);
+    m->ascending = !found.falls;
+    return st ? st : check_found(&m->rows, 0, &found);
 }
 
 yk_status yk_memory_check_block(yk_rows *rows, size_t first)
 {
     enum { BLOCK = 4096 }; /* entries in the L1 cache */
     const size_t n = (size_t)rows->start[rows->n];
-    yk_status st = YK_OK;
     scan found = {0};
     for (size_t e = 0; e < n; e += BLOCK)
         scan_entries(rows, e, n - e < BLOCK ? n : e + BLOCK, &found);
-    if (found.bad || (n && found.largest >= rows->dim))
-        for (size_t r = 0; !st && r < rows->n; r++)
-            st = check_row(rows, r, first + r);
-    if (!found.other)
-        rows->value = NULL; /* all are 1 */
-    return st;
+    return check_found(rows, first, &found);
 }
 
 static yk_status check_dense(const yk_rows *rows)
@@ -274,16 +270,12 @@ static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
 
 static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
-    yk__cached_reader *r = (yk__cached_reader *)reader;
     const yk_memory_data *m = &((const memory_source *)reader->source)->data;
-    const size_t first = reader->block * YK__CACHED_BLOCK + r->at, left = m->rows.n - first,
-                 block = YK__CACHED_BLOCK - r->at;
-    size_t n = max < left ? max : left;
-    n = n < block ? n : block;
+    size_t first;
+    const size_t n = yk__cached_part(reader, max, &first);
     yk_status st = m->ascending ? yk_rows_append(rows, &m->rows, first, n) : YK_OK;
     for (size_t i = 0; !st && !m->ascending && i < n; i++)
         st = append_sorted(&m->rows, first + i, rows);
-    r->at += n;
     *got_out = n;
     return st;
 }
@@ -297,23 +289,15 @@ static const yk_source_ops memory_ops = {.name = "memory",
 yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk_source **out)
 {
     memory_source *s = calloc(1, sizeof *s);
-    char *name = strdup("memory");
-    if (!s || !name) {
-        free(s);
-        free(name);
+    if (!s)
         return yk_fail_memory(sizeof *s, "a data source");
-    }
     s->data = *from;
     yk_memory_data *m = &s->data;
     if (fields == YK_FIELDS_NONE)
         m->rows.field = NULL;
     const bool in_place = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
     s->base = (yk_source){.ops = &memory_ops,
-                          .spec = name,
-                          .kind = m->rows.kind,
-                          .nblocks = (m->rows.n + YK__CACHED_BLOCK - 1) / YK__CACHED_BLOCK,
-                          .examples = m->rows.n,
-                          .dim = m->rows.dim,
+                          .spec = memory_ops.name,
                           .classes = m->classes,
                           .fields = yk_rows_count_fields(&m->rows),
                           .channels = m->channels,
@@ -323,6 +307,7 @@ yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk
                           .read_only = in_place,
                           .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
                           .caller = !in_place && m->ascending ? &m->rows : NULL};
+    yk__cached_open(&s->base, &m->rows);
     *out = &s->base;
     return YK_OK;
 }

@@ -37,19 +37,30 @@ void yk__file_reader_close(yk_reader *reader)
     yk_input_free(((yk__file_reader *)reader)->in);
 }
 
-yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+enum { CACHED_BLOCK = 4096 };
+
+void yk__cached_open(yk_source *s, const yk_rows *rows)
+{
+    s->kind = rows->kind;
+    s->examples = rows->n;
+    s->dim = rows->dim;
+    s->nblocks = (rows->n + CACHED_BLOCK - 1) / CACHED_BLOCK;
+}
+
+size_t yk__cached_part(yk_reader *reader, size_t max, size_t *first_out)
 {
     yk__cached_reader *r = (yk__cached_reader *)reader;
-    const yk_rows *all = reader->source->cached;
-    const size_t begin = reader->block * YK__CACHED_BLOCK + r->at;
-    size_t n = all->n - begin;
-    if (reader->source->nblocks > 1 && n > YK__CACHED_BLOCK - r->at)
-        n = YK__CACHED_BLOCK - r->at;
+    *first_out = reader->block * CACHED_BLOCK + r->at;
+    const size_t left = (size_t)reader->source->examples - *first_out, block = CACHED_BLOCK - r->at;
+    size_t n = left < block ? left : block;
     n = n < max ? n : max;
-    yk_status st = yk_rows_append(rows, all, begin, n);
-    if (st)
-        return st;
     r->at += n;
-    *got_out = n;
-    return YK_OK;
+    return n;
+}
+
+yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+{
+    size_t first;
+    *got_out = yk__cached_part(reader, max, &first);
+    return yk_rows_append(rows, reader->source->cached, first, *got_out);
 }

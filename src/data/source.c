@@ -5,7 +5,6 @@
 #include "base/rng.h"
 #include "data/files.h"
 #include "data/formats.h"
-#include "data/image_folder.h"
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"
@@ -87,21 +86,9 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
     return name;
 }
 
-/* Any text may be CSV: the name of the file decides. */
-static bool is_named_csv(const char *path)
-{
-    static const char *const endings[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz"};
-    const size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && !strcmp(path + n - m, endings[i]))
-            return true;
-    }
-    return false;
-}
-
 static yk_status detect_file(const char *path, const char **name_out)
 {
+    static const char *const csv[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", NULL};
     yk_input *in;
     const uint8_t *p;
     size_t have;
@@ -111,8 +98,8 @@ static yk_status detect_file(const char *path, const char **name_out)
     if (!(st = yk_input_peek(in, SNIFF_BYTES, &p, &have))) {
         char known[256];
         *name_out = detect_bytes(p, have);
-        if (!*name_out && is_named_csv(path))
-            *name_out = "csv";
+        if (!*name_out && yk__has_ending(path, csv))
+            *name_out = "csv"; /* any text may be CSV: the name decides */
         if (have == 0)
             st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));
         else if (!*name_out)
@@ -143,6 +130,7 @@ static yk_status detect(const char *where, const char **name_out)
     return st;
 }
 
+/* Takes the spec if it opens a source. */
 static yk_status open_format(yk_spec *spec, const char *name, yk_split split, const yk_source_options *o,
                              yk_source **out)
 {
@@ -161,15 +149,14 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");
     s->ops = formats[i];
-    s->has_test = formats[i]->has_test;
     s->fields = 1;
     s->skip_bad = o->skip_bad;
-    s->spec = strdup(spec->text);
-    yk_status st = s->spec ? YK_OK : yk_fail_memory(strlen(spec->text), "a data spec");
-    if (!st && s->ops->options)
-        st = yk_spec_check(spec, s->ops->options);
+    s->parsed = *spec; /* taken */
+    s->spec = s->parsed.text;
+    *spec = (yk_spec){0};
+    yk_status st = s->ops->options ? yk_spec_check(&s->parsed, s->ops->options) : YK_OK;
     if (!st)
-        st = s->ops->open(s, spec, split, o);
+        st = s->ops->open(s, &s->parsed, split, o);
     if (st)
         yk_source_free(s);
     else
@@ -205,7 +192,7 @@ void yk_source_free(yk_source *s)
         return;
     if (s->ops->free)
         s->ops->free(s);
-    free(s->spec);
+    yk_spec_fini(&s->parsed);
     tdestroy(s->bad_seen, free_noop);
     free(s);
 }
@@ -276,11 +263,6 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
         return false;
     r->source->ops->file(r, i, path, size);
     return true;
-}
-
-bool yk_source_has_test_split(const yk_source *s)
-{
-    return s->has_test;
 }
 
 yk_status yk_source_same_columns(const yk_source *train, const yk_source *test)

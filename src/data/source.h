@@ -58,7 +58,6 @@ typedef struct {
     const char *name, *usage;        /* "tfrecord", "tfrecord:FILES" */
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
-    bool has_test;                   /* every data set of this format has a test split */
     bool is_text;                    /* can be read from standard input */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
@@ -74,7 +73,8 @@ typedef struct {
 
 struct yk_source {
     const yk_source_ops *ops;
-    char *spec; /* as given; owned by yk_source_open() and yk_source_free() */
+    const char *spec; /* as given */
+    yk_spec parsed;   /* owned, with `spec` and the texts of options; empty without a spec */
     yk_rows_kind kind;
     size_t nblocks;
     uint64_t bytes;             /* to read; 0 for generated data */
@@ -91,8 +91,8 @@ struct yk_source {
     bool read_only;        /* the cached rows belong to the caller and must not be modified */
     bool mixed;            /* cached sparse rows are in random order, judging by their labels */
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
-    bool has_test;         /* the data set has a test split */
-    bool once;             /* standard input: it can be read once, and its size is not known */
+    bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
+    bool once;     /* standard input: it can be read once, and its size is not known */
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */
@@ -119,9 +119,6 @@ yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 /* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have
  * one file per example. */
 bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
-
-/* Whether the data set has a test split (idx, cifar10, images, synth), so that --test is not needed. */
-bool yk_source_has_test_split(const yk_source *s);
 
 /* YK_EDATA: the columns of both sources have names, and those of `test` differ or are in a different order. */
 yk_status yk_source_same_columns(const yk_source *train, const yk_source *test);

@@ -18,6 +18,7 @@ yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t 
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
     s->base.examples = split == YK_SPLIT_TEST ? test : examples;
+    s->base.has_test = true;
     s->base.nblocks = (size_t)((s->base.examples + s->block - 1) / s->block);
     return spec->status;
 }
@@ -71,7 +72,6 @@ static yk_status synth_open(yk_source *source, yk_spec *spec, yk_split split, co
 const yk_source_ops yk__synth_source = {
     .name = "synth",
     .usage = "synth:digits, synth:ctr, synth:images",
-    .has_test = true,
     .source_size = sizeof(yk_synth),
     .reader_size = sizeof(synth_reader),
     .open = synth_open,

@@ -13,15 +13,12 @@
  * everywhere it may use integers and + - * / sqrt of IEEE floats (the build disables fused multiply-add), but no other
  * function of libm.
  *
- * The generators below can also be used directly. Any thread may draw examples.
- *
  * Example:
- *     const yk_synth_ctr_shape shape = {.features = 1000, .nnz = 39, .positives = 0.25, .seed = 1};
- *     yk_synth_ctr *ctr = yk_synth_ctr_create(&shape);          // NULL: out of memory
- *     uint32_t index[39];
- *     float probability;
- *     bool click = yk_synth_ctr_draw(ctr, 0, index, &probability);
- *     yk_free(ctr);
+ *     yk_source *s;
+ *     st = yk_source_open("synth:ctr?features=1000", YK_SPLIT_TRAIN, NULL, &s);
+ *     const yk_synth *synth = (const yk_synth *)s;
+ *     st = synth->make(synth, 17, &rows);                       // appends example number 17
+ *     yk_source_free(s);
  */
 #ifndef YK_DATA_SYNTH_H
 #define YK_DATA_SYNTH_H
@@ -45,50 +42,5 @@ yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t 
 yk_status yk__synth_digits(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
 yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
 yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o);
-
-/* ---- digits */
-
-#define YK_SYNTH_DIGIT_SIDE   28
-#define YK_SYNTH_DIGIT_PIXELS (YK_SYNTH_DIGIT_SIDE * YK_SYNTH_DIGIT_SIDE)
-
-/* Draws a digit, row by row; 0 is background, 255 is ink. Returns which digit it is. */
-int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_DIGIT_PIXELS]);
-
-/* ---- clicks */
-
-typedef struct {
-    uint64_t features; /* nnz .. 2^32 - 1 */
-    uint32_t nnz;
-    double positives; /* fraction of examples with label 1 */
-    /* Standard deviation of the pairwise part of the logits, relative to the linear part. */
-    double interactions;
-    uint64_t seed;
-} yk_synth_ctr_shape;
-
-typedef struct yk_synth_ctr yk_synth_ctr;
-
-yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape);
-
-/* index_out: [nnz], ascending; p_out: the probability of a click. Returns whether it is a click. */
-bool yk_synth_ctr_draw(const yk_synth_ctr *c, uint64_t stream, uint32_t *index_out, float *p_out);
-
-/* ---- images */
-
-#define YK_SYNTH_IMAGE_SIDE_MIN 16
-#define YK_SYNTH_IMAGE_SIDE_MAX 512
-
-typedef struct {
-    uint32_t size;     /* height and width */
-    uint32_t channels; /* 1 or 3 */
-    uint32_t classes;  /* 2 .. 10000 */
-    uint64_t seed;
-} yk_synth_images_shape;
-
-typedef struct yk_synth_images yk_synth_images;
-
-yk_synth_images *yk_synth_images_create(const yk_synth_images_shape *shape);
-
-/* pixels_out: [channels][size][size]. Returns the class. */
-int yk_synth_images_draw(const yk_synth_images *images, uint64_t stream, uint8_t *pixels_out);
 
 #endif

@@ -16,7 +16,7 @@
  * Every column has a planted weight: a hash of its number, about normal. Rare categories have smaller weights, because
  * nothing could learn them. The label is 1 with probability sigmoid(bias + gain * sum of weights). Gain and bias are
  * calibrated on a sample when the source is opened, so that the logits have the same spread, and the labels the requested
- * fraction of positives, for every seed and shape.
+ * fraction of positives, for every seed and given.
  *
  * With `interactions=S`, every column also has a planted vector of RANK numbers, and the logits get the products of all pairs
  * of vectors in a row: a factorization machine (Rendle 2010). Within a field the vectors have mean zero, so that a linear model
@@ -56,13 +56,22 @@ typedef struct {
     double mean[RANK];       /* of the vectors, subtracted from each; 0 until it is known */
 } field;
 
-struct yk_synth_ctr {
+typedef struct {
+    uint64_t features; /* nnz .. 2^32 - 1 */
+    uint32_t nnz;
+    double positives; /* fraction of examples with label 1 */
+    double
+        interactions; /* standard deviation of the pairwise part of the logits, relative to the linear part */
+    uint64_t seed;
+} shape;
+
+typedef struct {
     uint64_t weight_key, vector_key, draw_key;
     double gain, pair_gain, bias;
     uint32_t nnz;
     bool pairs; /* rows have interactions */
     field f[];
-};
+} generator;
 
 static double sigmoid(double z)
 {
@@ -88,26 +97,26 @@ static double geometric_sum(double ratio, uint32_t nnz)
 }
 
 /* Sizes that add up to `features`: geometric from SMALLEST where they fit, otherwise nearly equal. */
-static void choose_sizes(const yk_synth_ctr_shape *shape, uint32_t *size)
+static void choose_sizes(const shape *given, uint32_t *size)
 {
-    double total = (double)shape->features, low = 1.0, high = total;
-    uint32_t n = shape->nnz;
+    double total = (double)given->features, low = 1.0, high = total;
+    uint32_t n = given->nnz;
     uint64_t sum = 0;
     double term = SMALLEST;
     if (geometric_sum(1.0, n) >= total || n == 1) {
         high = 1.0;
-        term = (double)(shape->features / n);
+        term = (double)(given->features / n);
     }
     for (int i = 0; i < 100 && high > 1.0; i++) {
         double mid = (low + high) / 2.0;
         *(geometric_sum(mid, n) < total ? &low : &high) = mid;
     }
     for (uint32_t i = 0; i < n; i++, term *= low) {
-        uint64_t left = shape->features - sum - (n - 1 - i); /* each remaining field needs at least one */
+        uint64_t left = given->features - sum - (n - 1 - i); /* each remaining field needs at least one */
         size[i] = (uint32_t)(term < (double)left ? (uint64_t)term : left);
         sum += size[i];
     }
-    size[n - 1] += (uint32_t)(shape->features - sum);
+    size[n - 1] += (uint32_t)(given->features - sum);
 }
 
 static uint32_t common_divisor(uint32_t a, uint32_t b)
@@ -197,7 +206,7 @@ static category draw_category(const field *f, yk_rng *r)
 }
 
 /* The vector of a category. It shrinks with the square of the weights: a vector has more numbers to learn than a weight. */
-static void vector_of(const yk_synth_ctr *c, const field *f, category k, double out[RANK])
+static void vector_of(const generator *c, const field *f, category k, double out[RANK])
 {
     const double scale = (double)f->weight[k.octave] * (double)f->weight[k.octave];
     for (uint64_t i = 0; i < RANK; i++)
@@ -210,7 +219,7 @@ typedef struct {
     double linear, pairs;
 } score;
 
-static score draw_row(const yk_synth_ctr *c, yk_rng *r, uint32_t *index)
+static score draw_row(const generator *c, yk_rng *r, uint32_t *index)
 {
     int64_t weight = 0;
     double sum[RANK] = {0.0}, squares = 0.0, pairs = 0.0, v[RANK];
@@ -232,12 +241,13 @@ static score draw_row(const yk_synth_ctr *c, yk_rng *r, uint32_t *index)
     return (score){(double)weight, (pairs - squares) / 2.0};
 }
 
-static double logit_of(const yk_synth_ctr *c, score s)
+static double logit_of(const generator *c, score s)
 {
     return s.linear * c->gain + s.pairs * c->pair_gain;
 }
 
-bool yk_synth_ctr_draw(const yk_synth_ctr *c, uint64_t stream, uint32_t *index_out, float *p_out)
+/* index_out: [nnz], ascending; p_out: the probability of a click. Returns whether it is a click. */
+static bool draw_click(const generator *c, uint64_t stream, uint32_t *index_out, float *p_out)
 {
     yk_rng r = yk_rng_seed(c->draw_key, stream);
     double p = sigmoid(logit_of(c, draw_row(c, &r, index_out)) + c->bias);
@@ -248,7 +258,7 @@ bool yk_synth_ctr_draw(const yk_synth_ctr *c, uint64_t stream, uint32_t *index_o
 /* ---- calibration on a sample */
 
 /* Finds the mean vector of field `i`. */
-static void center_vectors(yk_synth_ctr *c, uint32_t i)
+static void center_vectors(generator *c, uint32_t i)
 {
     field *f = &c->f[i];
     yk_rng r = yk_rng_seed(c->draw_key, SAMPLE_AT + SAMPLE + i);
@@ -272,7 +282,7 @@ static double spread_of(const double *x)
 }
 
 /* Sets the gains and the bias so that a sample has the right spread of logits and the right fraction of positives. */
-static yk_status calibrate(yk_synth_ctr *c, const yk_synth_ctr_shape *shape)
+static yk_status calibrate(generator *c, const shape *given)
 {
     double *linear = yk_alloc(SAMPLE, sizeof *linear, "a sample"),
            *pairs = yk_alloc(SAMPLE, sizeof *pairs, "a sample");
@@ -292,13 +302,13 @@ static yk_status calibrate(yk_synth_ctr *c, const yk_synth_ctr_shape *shape)
     }
     const double spread = spread_of(linear), pair_spread = spread_of(pairs);
     c->gain = spread > 0.0 ? LOGIT_SPREAD / spread : 0.0;
-    c->pair_gain = pair_spread > 0.0 ? shape->interactions * LOGIT_SPREAD / pair_spread : 0.0;
+    c->pair_gain = pair_spread > 0.0 ? given->interactions * LOGIT_SPREAD / pair_spread : 0.0;
     double low = -40.0 - mean * c->gain, high = 40.0 - mean * c->gain;
     for (int k = 0; k < 40; k++) {
         double mid = (low + high) / 2.0, share = 0.0;
         for (int i = 0; i < SAMPLE; i++)
             share += sigmoid(logit_of(c, (score){linear[i], pairs[i]}) + mid);
-        *(share < shape->positives * SAMPLE ? &low : &high) = mid;
+        *(share < given->positives * SAMPLE ? &low : &high) = mid;
     }
     c->bias = (low + high) / 2.0;
 free_all:
@@ -308,28 +318,28 @@ free_all:
     return st;
 }
 
-yk_synth_ctr *yk_synth_ctr_create(const yk_synth_ctr_shape *shape)
+static generator *create(const shape *given)
 {
-    yk_synth_ctr *c = yk_alloc(1, sizeof *c + shape->nnz * sizeof *c->f, "generated fields");
-    uint32_t *size = yk_alloc(shape->nnz, sizeof *size, "generated fields");
+    generator *c = yk_alloc(1, sizeof *c + given->nnz * sizeof *c->f, "generated fields");
+    uint32_t *size = yk_alloc(given->nnz, sizeof *size, "generated fields");
     if (!c || !size)
         goto fail;
-    c->nnz = shape->nnz;
-    c->weight_key = yk_mix64(shape->seed + 0x5bf03635u);
-    c->vector_key = yk_mix64(shape->seed + 0x7061697273u);
-    c->draw_key = shape->seed;
-    c->pairs = shape->interactions > 0.0;
-    choose_sizes(shape, size);
+    c->nnz = given->nnz;
+    c->weight_key = yk_mix64(given->seed + 0x5bf03635u);
+    c->vector_key = yk_mix64(given->seed + 0x7061697273u);
+    c->draw_key = given->seed;
+    c->pairs = given->interactions > 0.0;
+    choose_sizes(given, size);
     /* The layout of the columns depends on the shape, not on the seed. */
-    yk_perm order = yk_perm_make(shape->nnz, 0x636c69636bu);
-    yk_rng r = yk_rng_seed(0x636c69636bu, shape->nnz);
+    yk_perm order = yk_perm_make(given->nnz, 0x636c69636bu);
+    yk_rng r = yk_rng_seed(0x636c69636bu, given->nnz);
     uint32_t first = 0;
-    for (uint32_t i = 0; i < shape->nnz; i++) {
+    for (uint32_t i = 0; i < given->nnz; i++) {
         uint32_t categories = size[yk_perm_at(&order, i)];
         make_field(&c->f[i], first, categories, &r);
         first += categories;
     }
-    if (calibrate(c, shape))
+    if (calibrate(c, given))
         goto fail;
     yk_free(size);
     return c;
@@ -341,7 +351,7 @@ fail:
 
 static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
-    const yk_synth_ctr *c = s->state;
+    const generator *c = s->state;
     uint32_t *index;
     float *value, p;
     uint16_t *of = NULL; /* field numbers */
@@ -350,7 +360,7 @@ static yk_status make_click(const yk_synth *s, uint64_t number, yk_rows *rows)
         return st;
     for (uint32_t i = 0; of && i < c->nnz; i++)
         of[i] = (uint16_t)i;
-    bool click = yk_synth_ctr_draw(c, s->stream + number, index, &p);
+    bool click = draw_click(c, s->stream + number, index, &p);
     return yk_rows_commit_truth(rows, c->nnz, click, p);
 }
 
@@ -358,7 +368,7 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
 {
     s->block = 4096;
     yk_status st = yk__synth_common(s, spec, split, 1000000, 100000);
-    const yk_synth_ctr_shape shape = {
+    const shape given = {
         .nnz = (uint32_t)yk_spec_u64(spec, "nnz", 39, 1, 4096),
         .features = yk_spec_u64(spec, "features", o->features ? o->features : 33762578, 1, UINT32_MAX),
         .positives = yk_spec_real(spec, "positives", 0.25, 0.001, 0.999),
@@ -367,14 +377,14 @@ yk_status yk__synth_ctr(yk_synth *s, yk_spec *spec, yk_split split, const yk_sou
     const bool fields = yk__spec_fields(spec, o);
     if (st || (st = spec->status))
         return st;
-    if (shape.features < shape.nnz)
+    if (given.features < given.nnz)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s too few for nnz=%u: each field needs at least one",
-                       spec->text, (unsigned long long)shape.features, shape.features == 1 ? " is" : "s are",
-                       shape.nnz);
+                       spec->text, (unsigned long long)given.features, given.features == 1 ? " is" : "s are",
+                       given.nnz);
     s->make = make_click;
     s->base.kind = YK_ROWS_SPARSE;
-    s->base.dim = (size_t)shape.features;
+    s->base.dim = (size_t)given.features;
     s->base.classes = 2;
-    s->base.fields = fields ? shape.nnz : 1;
-    return (s->state = yk_synth_ctr_create(&shape)) ? YK_OK : YK_ESYSTEM;
+    s->base.fields = fields ? given.nnz : 1;
+    return (s->state = create(&given)) ? YK_OK : YK_ESYSTEM;
 }

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIDE   28
+#define PIXELS (SIDE * SIDE)
+
 /* ---- skeletons, in a box of 100 x 100, y pointing down. A stroke of two points is a line; a longer one is a Catmull-Rom
  * spline through its points, from the first to the last. */
 #define MAX_POINTS  14
@@ -81,9 +84,8 @@ _Static_assert(NSKELETONS == 10 * STYLES, "three skeletons for each digit");
 
 /* ---- drawing. The canvas has a margin, so that the inner loop needs no clipping. */
 #define MARGIN 4
-#define STRIDE                                                                                               \
-    (YK_SYNTH_DIGIT_SIDE + 2 * MARGIN + 4) /* the inner loop draws 4 pixels at a time and may overrun */
-#define ROWS (YK_SYNTH_DIGIT_SIDE + 2 * MARGIN)
+#define STRIDE (SIDE + 2 * MARGIN + 4) /* the inner loop draws 4 pixels at a time and may overrun */
+#define ROWS   (SIDE + 2 * MARGIN)
 
 typedef struct {
     float gain; /* ink is (outer^2 - distance^2) * gain, held in 0..1 */
@@ -107,7 +109,7 @@ static pen pen_make(double radius, double soft, double ink)
 /* Ink depends on the distance of a pixel's center from the line; where lines overlap, the darker one is used. */
 static void draw_line(float canvas[ROWS][STRIDE], const pen *p, float x0, float y0, float x1, float y1)
 {
-    const float low = -MARGIN, high = YK_SYNTH_DIGIT_SIDE + MARGIN - 1;
+    const float low = -MARGIN, high = SIDE + MARGIN - 1;
     x0 = clampf(x0, low, high);
     x1 = clampf(x1, low, high);
     y0 = clampf(y0, low, high);
@@ -180,9 +182,9 @@ static void draw_stroke(float canvas[ROWS][STRIDE], const pen *p, float at[][2],
     }
 }
 
-/* At most one random number per declarator or statement: C does not define the order in which arguments and initializers are
- * evaluated, and compilers differ. */
-int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_DIGIT_PIXELS])
+/* Draws a digit, row by row; 0 is background, 255 is ink. Returns which digit it is. At most one random number per declarator
+ * or statement: C does not define the order in which arguments and initializers are evaluated, and compilers differ. */
+static int draw_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[PIXELS])
 {
     yk_rng r = yk_rng_seed(seed, stream);
     const uint32_t style = yk_rng_below(&r, NSKELETONS);
@@ -196,7 +198,7 @@ int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_D
     double cosine = (1.0 - half * half) / (1.0 + half * half), sine = 2.0 * half / (1.0 + half * half);
     double xx = cosine * width, xy = (-sine - cosine * shear) * height;
     double yx = sine * width, yy = (cosine - sine * shear) * height;
-    double mid = (YK_SYNTH_DIGIT_SIDE - 1) / 2.0;
+    double mid = (SIDE - 1) / 2.0;
     double mx = mid + SHIFT * normal(&r), my = mid + SHIFT * normal(&r);
 
     double radius = between(&r, 0.7, 1.9), soft = between(&r, 0.5, 0.9), ink = between(&r, 0.65, 1.0);
@@ -215,7 +217,7 @@ int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_D
     /* clutter: short stray strokes anywhere */
     for (uint32_t i = yk_rng_below(&r, CLUTTER + 1); i > 0; i--) {
         double thick = between(&r, 0.5, 1.1), pale = between(&r, 0.3, 0.8);
-        double x = between(&r, 0.0, YK_SYNTH_DIGIT_SIDE - 1), y = between(&r, 0.0, YK_SYNTH_DIGIT_SIDE - 1);
+        double x = between(&r, 0.0, SIDE - 1), y = between(&r, 0.0, SIDE - 1);
         double dx = 2.2 * normal(&r), dy = 2.2 * normal(&r);
         pen stray = pen_make(thick, 0.6, pale);
         draw_line(canvas, &stray, (float)x, (float)y, (float)(x + dx), (float)(y + dy));
@@ -223,15 +225,15 @@ int yk_synth_digit(uint64_t seed, uint64_t stream, uint8_t pixels_out[YK_SYNTH_D
 
     /* noise: eight pixels from each random number */
     uint32_t noise = yk_rng_below(&r, NOISE + 1);
-    for (int y = 0; y < YK_SYNTH_DIGIT_SIDE; y++) {
+    for (int y = 0; y < SIDE; y++) {
         const float *row = &canvas[y + MARGIN][MARGIN];
-        uint8_t *to = pixels_out + y * YK_SYNTH_DIGIT_SIDE;
+        uint8_t *to = pixels_out + y * SIDE;
         uint8_t grain[32];
         for (int k = 0; k < 32; k += 8) {
             uint64_t draw = yk_rng_u64(&r);
             memcpy(grain + k, &draw, sizeof draw);
         }
-        for (int x = 0; x < YK_SYNTH_DIGIT_SIDE; x++) {
+        for (int x = 0; x < SIDE; x++) {
             int v = (int)(row[x] * 255.0f + 0.5f);
             int g = (int)((grain[x] * noise) >> 8);
             v = v > 127 ? v - g : v + g; /* reduces contrast, and stays within 0 .. 255 */
@@ -247,7 +249,7 @@ static yk_status make_digit(const yk_synth *s, uint64_t number, yk_rows *rows)
     yk_status st = yk_rows_dense_u8(rows, &pixels);
     if (st)
         return st;
-    int digit = yk_synth_digit(s->seed, s->stream + number, pixels);
+    int digit = draw_digit(s->seed, s->stream + number, pixels);
     return yk_rows_commit(rows, 0, digit);
 }
 
@@ -257,9 +259,9 @@ yk_status yk__synth_digits(yk_synth *s, yk_spec *spec, yk_split split, const yk_
     s->block = 1024;
     s->make = make_digit;
     s->base.kind = YK_ROWS_U8;
-    s->base.dim = YK_SYNTH_DIGIT_PIXELS;
+    s->base.dim = PIXELS;
     s->base.classes = 10;
-    s->base.height = s->base.width = YK_SYNTH_DIGIT_SIDE;
+    s->base.height = s->base.width = SIDE;
     s->base.channels = 1;
     return yk__synth_common(s, spec, split, 60000, 10000);
 }

@@ -34,8 +34,7 @@
 typedef int16_t i16x8 __attribute__((vector_size(16)));
 typedef uint8_t u8x8 __attribute__((vector_size(8)));
 
-struct yk_synth_images {
-    yk_synth_images_shape shape;
+typedef struct {
     uint32_t tile, margin, stride; /* stride: of an outline's row */
     /* [classes * KINDS + BACKGROUNDS][channels][tile][2 * tile]: rows are stored twice, so that reading can start at any
      * column */
@@ -43,7 +42,7 @@ struct yk_synth_images {
     size_t pattern_bytes;
     uint8_t *outlines; /* [OUTLINES][size + 2 margin][stride], 0 .. 127 */
     size_t outline_bytes;
-};
+} generator;
 
 /* ---- patterns and outlines, drawn once */
 
@@ -98,9 +97,9 @@ static int blob(const int straight[4], const int between[4], int x, int y)
     return (outer * outer - d2) * 127 / (outer * outer - inner * inner);
 }
 
-static void draw_outline(yk_rng *r, const yk_synth_images *p, uint8_t *out)
+static void draw_outline(yk_rng *r, const generator *p, int size, uint8_t *out)
 {
-    int radius[8], size = (int)p->shape.size, margin = (int)p->margin;
+    int radius[8], margin = (int)p->margin;
     for (int i = 0; i < 8; i++)
         radius[i] = RADIUS + (int)yk_rng_below(r, RADIUS_RANGE);
     for (int y = 0; y < size + 2 * margin; y++)
@@ -111,36 +110,36 @@ static void draw_outline(yk_rng *r, const yk_synth_images *p, uint8_t *out)
         }
 }
 
-yk_synth_images *yk_synth_images_create(const yk_synth_images_shape *shape)
+static generator *create(const yk_synth *s)
 {
-    yk_synth_images head = {.shape = *shape};
-    head.tile = shape->size < MAX_TILE ? shape->size : MAX_TILE;
-    head.margin = shape->size / JITTER;
-    head.stride = shape->size + 2 * head.margin + 8;
-    size_t patterns = (size_t)shape->classes * KINDS + BACKGROUNDS;
+    const size_t size = s->base.height, channels = s->base.channels,
+                 objects = (size_t)s->base.classes * KINDS;
+    generator head = {.tile = size < MAX_TILE ? (uint32_t)size : MAX_TILE, .margin = (uint32_t)size / JITTER};
+    head.stride = (uint32_t)size + 2 * head.margin + 8;
+    size_t patterns = objects + BACKGROUNDS;
     size_t plane = (size_t)head.tile * 2 * head.tile;
-    head.pattern_bytes = shape->channels * plane;
-    head.outline_bytes = (size_t)head.stride * (shape->size + 2 * head.margin);
+    head.pattern_bytes = channels * plane;
+    head.outline_bytes = head.stride * (size + 2 * head.margin);
     size_t header = YK_ROUND_UP(sizeof head, YK_ALIGN);
     size_t bytes = header + patterns * head.pattern_bytes + OUTLINES * head.outline_bytes + 16;
     uint8_t *block = yk_alloc(bytes, 1, "image patterns");
     if (!block)
         return NULL;
-    yk_synth_images *p = (yk_synth_images *)block;
+    generator *p = (generator *)block;
     *p = head;
     p->patterns = block + header;
     p->outlines = p->patterns + patterns * p->pattern_bytes;
-    uint64_t seed = yk_mix64(shape->seed ^ 0x706963747572u); /* differs from the streams of examples */
+    uint64_t seed = yk_mix64(s->seed ^ 0x706963747572u); /* differs from the streams of examples */
     for (size_t i = 0; i < patterns; i++) {
         yk_rng r = yk_rng_seed(seed, i);
-        bool object = i < (size_t)shape->classes * KINDS;
-        for (uint32_t c = 0; c < shape->channels; c++)
+        bool object = i < objects;
+        for (size_t c = 0; c < channels; c++)
             draw_plane(&r, p->tile, object ? 0 : GROUND, object ? 255 : 255 - GROUND,
                        p->patterns + i * p->pattern_bytes + c * plane);
     }
     for (size_t i = 0; i < OUTLINES; i++) {
         yk_rng r = yk_rng_seed(seed, UINT64_MAX - i);
-        draw_outline(&r, p, p->outlines + i * p->outline_bytes);
+        draw_outline(&r, p, (int)size, p->outlines + i * p->outline_bytes);
     }
     return p;
 }
@@ -195,11 +194,16 @@ static void mix_row(yk_rng *r, const tone *t, uint32_t size, uint32_t tile, cons
 }
 
 /* One random number per declarator: C does not define the order of evaluation within an expression. */
-int yk_synth_images_draw(const yk_synth_images *p, uint64_t stream, uint8_t *pixels_out)
+static yk_status make_image(const yk_synth *s, uint64_t number, yk_rows *rows)
 {
-    yk_rng r = yk_rng_seed(p->shape.seed, stream);
-    uint32_t size = p->shape.size, tile = p->tile, margin = p->margin;
-    uint32_t class = yk_rng_below(&r, p->shape.classes), kind = yk_rng_below(&r, KINDS);
+    const generator *p = s->state;
+    const uint32_t size = (uint32_t)s->base.height, tile = p->tile, margin = p->margin;
+    uint8_t *pixels;
+    yk_status st = yk_rows_dense_u8(rows, &pixels);
+    if (st)
+        return st;
+    yk_rng r = yk_rng_seed(s->seed, s->stream + number);
+    uint32_t class = yk_rng_below(&r, s->base.classes), kind = yk_rng_below(&r, KINDS);
     uint32_t back = yk_rng_below(&r, BACKGROUNDS);
     uint32_t dx = yk_rng_below(&r, 2 * margin + 1), dy = yk_rng_below(&r, 2 * margin + 1);
     uint32_t gx = yk_rng_below(&r, tile), gy = yk_rng_below(&r, tile);
@@ -207,46 +211,31 @@ int yk_synth_images_draw(const yk_synth_images *p, uint64_t stream, uint8_t *pix
     int bright = (int)yk_rng_below(&r, 2 * BRIGHT + 1) - BRIGHT;
     int noise = (int)yk_rng_below(&r, NOISE + 1);
     tone t = {all(contrast), all(128 - 128 * contrast / 64 + bright), all(noise)};
-    size_t number = (size_t) class * KINDS + kind, plane = (size_t)tile * 2 * tile;
-    const uint8_t *object = p->patterns + number * p->pattern_bytes;
-    const uint8_t *ground = p->patterns + ((size_t)p->shape.classes * KINDS + back) * p->pattern_bytes;
-    const uint8_t *outline = p->outlines + number % OUTLINES * p->outline_bytes;
-    for (uint32_t c = 0; c < p->shape.channels; c++, object += plane, ground += plane)
+    size_t which = (size_t) class * KINDS + kind, plane = (size_t)tile * 2 * tile;
+    const uint8_t *object = p->patterns + which * p->pattern_bytes;
+    const uint8_t *ground = p->patterns + ((size_t)s->base.classes * KINDS + back) * p->pattern_bytes;
+    const uint8_t *outline = p->outlines + which % OUTLINES * p->outline_bytes;
+    for (size_t c = 0; c < s->base.channels; c++, object += plane, ground += plane)
         for (uint32_t y = 0; y < size; y++)
             mix_row(&r, &t, size, tile, object + (size_t)((y + dy) % tile) * 2 * tile + dx % tile,
                     ground + (size_t)((y + gy) % tile) * 2 * tile + gx,
-                    outline + (size_t)(y + dy) * p->stride + dx, pixels_out + ((size_t)c * size + y) * size);
-    return (int)class;
-}
-
-static yk_status make_image(const yk_synth *s, uint64_t number, yk_rows *rows)
-{
-    uint8_t *pixels;
-    yk_status st = yk_rows_dense_u8(rows, &pixels);
-    if (st)
-        return st;
-    int class = yk_synth_images_draw(s->state, s->stream + number, pixels);
-    return yk_rows_commit(rows, 0, class);
+                    outline + (size_t)(y + dy) * p->stride + dx, pixels + (c * size + y) * size);
+    return yk_rows_commit(rows, 0, (int32_t) class);
 }
 
 yk_status yk__synth_images(yk_synth *s, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)o;
     yk_source *b = &s->base;
-    yk_synth_images_shape shape = {
-        .size = (uint32_t)yk_spec_u64(spec, "size", 32, YK_SYNTH_IMAGE_SIDE_MIN, YK_SYNTH_IMAGE_SIDE_MAX),
-        .classes = (uint32_t)yk_spec_u64(spec, "classes", 10, 2, 10000),
-        .channels = yk_spec_choice(spec, "channels", "1 3", 1) ? 3 : 1};
     b->kind = YK_ROWS_U8;
-    b->classes = shape.classes;
-    b->height = b->width = shape.size;
-    b->channels = shape.channels;
-    b->dim = (size_t)shape.size * shape.size * shape.channels;
+    b->height = b->width = (size_t)yk_spec_u64(spec, "size", 32, 16, 512);
+    b->classes = (uint32_t)yk_spec_u64(spec, "classes", 10, 2, 10000);
+    b->channels = yk_spec_choice(spec, "channels", "1 3", 1) ? 3 : 1;
+    b->dim = b->height * b->width * b->channels;
     s->block = b->dim < (1u << 20) / 64 ? (1u << 20) / b->dim : 64; /* about a megabyte */
     s->make = make_image;
     yk_status st = yk__synth_common(s, spec, split, 50000, 10000);
     if (st)
         return st;
-    shape.seed = s->seed;
-    return (s->state = yk_synth_images_create(&shape)) ? YK_OK : YK_ESYSTEM;
+    return (s->state = create(s)) ? YK_OK : YK_ESYSTEM;
 }

@@ -9,6 +9,7 @@ yk_status yk__text_reader_open(yk_reader *reader)
     yk_text_reader *r = (yk_text_reader *)reader;
     const yk_file_block *b = &((const yk__file_source *)reader->source)->files.block[reader->block];
     size_t length;
+    uint64_t lines;
     r->base.block = b;
     r->end = b->end;
     r->before = b->begin ? UINT64_MAX : 0;
@@ -17,7 +18,7 @@ yk_status yk__text_reader_open(yk_reader *reader)
     if (st || (st = yk__file_reader_check(reader)))
         return st;
     yk_input_expect(r->base.in, b->end);
-    return b->begin ? yk_input_line(r->base.in, &r->line, &length) : YK_OK;
+    return b->begin ? yk_input_line(r->base.in, false, &r->line, &length, &lines) : YK_OK;
 }
 
 /* Lines before `end`. A block in the middle of a file has no line numbers until one is needed for a message. */
@@ -84,9 +85,8 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
     while (got < max && (r->offset = yk_input_offset(r->base.in)) < r->end) {
         size_t length;
         bool added = false;
-        uint64_t lines = 1;
-        yk_status st = s->quoted ? yk_input_record(r->base.in, &r->line, &length, &lines)
-                                 : yk_input_line(r->base.in, &r->line, &length);
+        uint64_t lines;
+        yk_status st = yk_input_line(r->base.in, s->quoted, &r->line, &length, &lines);
         if (st && (st = input_failed(r, st)))
             return st;
         if (!r->line)
@@ -123,14 +123,19 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label)
     return !((all & MINUS) && (all & (ZERO | MANY)));
 }
 
-const char *yk__text_token(const char *at, char token_out[48])
+const char *yk__text_show(const char *text, size_t n, char out[48])
+{
+    size_t i = 0;
+    for (; i < n && i < 40; i++)
+        out[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
+    strcpy(out + i, n > 40 ? "..." : "");
+    return out;
+}
+
+const char *yk__text_token(const char *at, char out[48])
 {
     size_t n = 0;
-    for (; n < 40 && (unsigned char)at[n] > ' '; n++)
-        token_out[n] = at[n] < 127 && at[n] > ' ' ? at[n] : '?';
-    if (n == 40 && (unsigned char)at[n] > ' ')
-        memcpy(token_out + n, "...", 4);
-    else
-        token_out[n] = 0;
-    return token_out;
+    while (n <= 40 && (unsigned char)at[n] > ' ')
+        n++;
+    return yk__text_show(at, n, out);
 }

@@ -57,7 +57,20 @@ bool yk__labels_agree(atomic_uint *seen, int32_t label);
 yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* The token at `at`, for messages: up to white space, at most 40 bytes, unprintable bytes as '?'. */
-const char *yk__text_token(const char *at, char token_out[48]) __attribute__((cold));
+/* Text for messages: at most 40 bytes, unprintable bytes as '?'. A token ends at white space. */
+const char *yk__text_show(const char *text, size_t n, char out[48]) __attribute__((cold));
+const char *yk__text_token(const char *at, char out[48]) __attribute__((cold));
+
+/* ---- eight characters at once, in a word */
+
+#define YK__BYTES(b) ((uint64_t)(uint8_t)(b) * (uint64_t)0x0101010101010101)
+
+/* The number of the eight digits 0 to 9 in x, the first of which is in the lowest byte. */
+static inline uint32_t yk__text_number(uint64_t x)
+{
+    x = x * 10 + (x >> 8); /* pairs, in bytes 0, 2, 4, 6 */
+    const uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
+    return (uint32_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+}
 
 #endif

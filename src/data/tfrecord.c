@@ -12,14 +12,11 @@
 #include "data/formats.h"
 #include "data/tfrecord_images.h"
 #include "format/example.h"
-#include <stdlib.h>
-#include <string.h>
 
 typedef struct {
     yk__file_source base;
     yk_key_space keys;
     yk_example_names names;
-    char *name[5]; /* owned: label, index, value, field, image */
     yk__tfr_images images;
 } tfr_source;
 
@@ -68,24 +65,21 @@ static yk_status broken_input(tfr_reader *r, yk_status st)
 /* At the end of the block: reports damage up to the next record, which the reader of the next block skips. */
 static yk_status check_block_end(tfr_reader *r)
 {
-    yk_tfr rec = {.kind = YK_TFR_BAD_DATA};
-    yk_status st = YK_OK;
     r->ended = true;
-    while (!st && rec.kind == YK_TFR_BAD_DATA) { /* its length is correct, so the next record is known */
+    for (;;) {
         bool here;
-        yk_status broken = yk_tfr_is_record(r->base.in, &here);
-        if (!broken && here)
+        yk_tfr rec;
+        yk_status st = yk_tfr_is_record(r->base.in, &here);
+        if (!st && here)
             return YK_OK;
-        if (!broken)
-            broken = yk_tfr_next(r->base.in, &rec);
-        if (broken)
-            return broken_input(r, broken);
+        if (st || (st = yk_tfr_next(r->base.in, &rec)))
+            return broken_input(r, st);
         if (rec.kind == YK_TFR_END)
             return YK_OK;
         r->records++;
-        st = bad_record(r, rec.offset, rec.reason);
+        if ((st = bad_record(r, rec.offset, rec.reason)) || rec.kind != YK_TFR_BAD_DATA)
+            return st; /* after bad data the next record is known, because the length is correct */
     }
-    return st;
 }
 
 /* The end of the file, or a damaged frame. */
@@ -168,35 +162,23 @@ static void tfr_reader_close(yk_reader *reader)
     yk__file_reader_close(reader);
 }
 
-static void tfr_free(yk_source *source)
-{
-    tfr_source *s = (tfr_source *)source;
-    for (size_t i = 0; i < sizeof s->name / sizeof *s->name; i++)
-        free(s->name[i]);
-    yk__file_free(source);
-}
-
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
 static yk_status name_features(tfr_source *s, const yk_spec *spec, const yk_source_options *o)
 {
     static const char *const keys[] = {"label", "index", "value", "field", "image"};
+    const char *name[5];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *given = yk_spec_text(spec, keys[i], NULL);
-        if (given && !*given)
+        name[i] = yk_spec_text(spec, keys[i], NULL);
+        if (name[i] && !*name[i])
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
-        if (given && !(s->name[i] = strdup(given)))
-            return yk_fail_memory(strlen(given), "the name of a feature");
     }
-    s->names = (yk_example_names){.label = s->name[0],
-                                  .index = s->name[1],
-                                  .value = s->name[2],
-                                  .field = s->name[3] ? s->name[3] : "field",
-                                  .field_needed = s->name[3] != NULL};
-    if (o->fields == YK_FIELDS_NONE)
-        s->names.field = NULL;
-    s->names.field_needed = s->names.field_needed && s->names.field;
-    s->images.label_name = s->name[0];
-    s->images.image_name = s->name[4];
+    s->names = (yk_example_names){.label = name[0], .index = name[1], .value = name[2]};
+    if (o->fields != YK_FIELDS_NONE) {
+        s->names.field = name[3] ? name[3] : "field";
+        s->names.field_needed = name[3];
+    }
+    s->images.label_name = name[0];
+    s->images.image_name = name[4];
     return YK_OK;
 }
 
@@ -230,7 +212,7 @@ const yk_source_ops yk__tfrecord_source = {
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,
-    .free = tfr_free,
+    .free = yk__file_free,
     .reader_open = tfr_reader_open,
     .reader_close = tfr_reader_close,
     .reader_check = yk__file_reader_check,

@@ -98,27 +98,26 @@ static yk_status probe(const yk_files *files, yk__tfr_images *out, bool *found_o
                               : YK_OK;
 }
 
-static bool has_any(const yk_spec *spec)
+static bool has_any(const yk_spec *spec, const char *const *keys)
 {
-    static const char *const keys[] = {"size", "fit", "channels", "base", "classes", "image"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (yk_spec_text(spec, keys[i], NULL))
-            return true;
-    return false;
+    while (*keys && !yk_spec_text(spec, *keys, NULL))
+        keys++;
+    return *keys;
 }
 
 yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_images *out)
 {
     enum { FORM_IMAGE, FORM_SPARSE, FORM_AUTO };
+    static const char *const of_sparse[] = {"features", "index", "value", "field", NULL};
+    static const char *const of_images[] = {"size", "fit", "channels", "base", "classes", "image", NULL};
     *out = (yk__tfr_images){.label_name = out->label_name, .image_name = out->image_name};
     const int form = yk_spec_choice(spec, "form", "image sparse", FORM_AUTO);
-    bool sparse = form == FORM_SPARSE || yk_spec_text(spec, "features", NULL) ||
-                  yk_spec_text(spec, "index", NULL) || yk_spec_text(spec, "value", NULL) ||
-                  yk_spec_text(spec, "field", NULL),
-         found = true;
+    const bool sparse = form == FORM_SPARSE || has_any(spec, of_sparse),
+               images = form == FORM_IMAGE || has_any(spec, of_images);
+    bool found = true;
     if (spec->status)
         return spec->status;
-    if (sparse && (has_any(spec) || form == FORM_IMAGE))
+    if (sparse && images)
         return yk_fail(YK_EUSAGE, "%s: options of images and of sparse records cannot be combined",
                        spec->text);
     if (sparse)
@@ -128,10 +127,9 @@ yk_status yk__tfr_images_open(yk_spec *spec, const yk_files *files, yk__tfr_imag
     yk_status st = yk__image_options(spec, &out->form);
     if (st)
         return st;
-    bool chosen = form == FORM_IMAGE || has_any(spec);
-    if ((!chosen || !out->form.height) && (st = probe(files, out, &found)))
+    if ((!images || !out->form.height) && (st = probe(files, out, &found)))
         return st;
-    if (!found && chosen)
+    if (!found && images)
         return yk_fail(
             YK_EDATA,
             "%s: none of the first %d records has a valid image in 'image/encoded', so the size is "

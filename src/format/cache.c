@@ -69,52 +69,46 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
 
 /* ---- checking */
 
-static yk_status bad(const char *path, size_t offset, const char *reason)
-{
-    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
-}
-
 /* Checks every field of the header: it must be exactly what the writer would write. */
 static yk_status check_header(const char *path, const yk_cache_header *h, uint64_t file_size,
                               yk_cache_shape *s)
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
-        return bad(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
+        return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
     if (h->version < 1 || h->version > 3)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte 8: version %u of the cache, but only versions 1 to 3 can be read; "
-                       "convert the data again",
-                       path, h->version);
+        return yk_fail_at(path, offsetof(yk_cache_header, version),
+                          "version %u of the cache, but only versions 1 to 3 can be read; convert the data "
+                          "again",
+                          h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
-        return bad(path, offsetof(yk_cache_header, crc), "the header is damaged: its checksum is wrong");
+        return yk_fail_at(path, offsetof(yk_cache_header, crc),
+                          "the header is damaged: its checksum is wrong");
     if (h->file_size != file_size)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte %llu: the file has %llu bytes, but its header says %llu: it was "
-                       "truncated or extended",
-                       path, (unsigned long long)(file_size < h->file_size ? file_size : h->file_size),
-                       (unsigned long long)file_size, (unsigned long long)h->file_size);
+        return yk_fail_at(path, file_size < h->file_size ? file_size : h->file_size,
+                          "the file has %llu bytes, but its header says %llu: it was truncated or extended",
+                          (unsigned long long)file_size, (unsigned long long)h->file_size);
     if (h->kind > YK_ROWS_SPARSE)
-        return bad(path, offsetof(yk_cache_header, kind), "unknown kind of rows");
+        return yk_fail_at(path, offsetof(yk_cache_header, kind), "unknown kind of rows");
     if (h->n == 0 || h->dim == 0)
-        return bad(path, offsetof(yk_cache_header, n), "no examples");
+        return yk_fail_at(path, offsetof(yk_cache_header, n), "no examples");
     if (h->classes == 0 || h->classes > INT32_MAX)
-        return bad(path, offsetof(yk_cache_header, classes), "invalid number of classes");
+        return yk_fail_at(path, offsetof(yk_cache_header, classes), "invalid number of classes");
     uint64_t max = h->kind == YK_ROWS_SPARSE ? (uint64_t)UINT32_MAX + 1 : MAX_SIZE, product;
     if (h->dim > max)
-        return bad(path, offsetof(yk_cache_header, dim), "too many columns");
+        return yk_fail_at(path, offsetof(yk_cache_header, dim), "too many columns");
     if (h->kind != YK_ROWS_SPARSE &&
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
-        return bad(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
+        return yk_fail_at(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
     if ((h->version == 3) != (h->fields != 0) || h->fields > UINT16_MAX + 1)
-        return bad(path, offsetof(yk_cache_header, fields), "invalid number of fields");
+        return yk_fail_at(path, offsetof(yk_cache_header, fields), "invalid number of fields");
     if (!isfinite(h->scale))
-        return bad(path, offsetof(yk_cache_header, scale), "the scale is not finite");
+        return yk_fail_at(path, offsetof(yk_cache_header, scale), "the scale is not finite");
     /* the product of two 32-bit numbers fits in 64 bits; the third is checked by division */
     uint64_t plane = (uint64_t)h->height * h->width;
     if ((h->height || h->width || h->channels) &&
         (!plane || !h->channels || h->dim % plane || h->dim / plane != h->channels))
-        return bad(path, offsetof(yk_cache_header, height),
-                   "height, width and channels do not fit the columns");
+        return yk_fail_at(path, offsetof(yk_cache_header, height),
+                          "height, width and channels do not fit the columns");
     *s = (yk_cache_shape){.kind = (yk_rows_kind)h->kind,
                           .n = h->n,
                           .dim = h->dim,
@@ -135,10 +129,10 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
         if (yk__cache_array(h, i)->offset != yk__cache_array(&want, i)->offset ||
             yk__cache_array(h, i)->size != yk__cache_array(&want, i)->size)
-            return yk_fail(YK_EDATA, "%s: at byte %zu: wrong offset or size of the %s array", path,
-                           yk__cache_entry(i), array_name[i]);
+            return yk_fail_at(path, yk__cache_entry(i), "wrong offset or size of the %s array",
+                              array_name[i]);
     if (want.file_size != file_size)
-        return bad(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
+        return yk_fail_at(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
     return YK_OK;
 }
 
@@ -149,25 +143,23 @@ static yk_status check_rows(const char *path, const yk_cache_header *h, const yk
     for (size_t i = 0; i < rows->n; i++)
         largest = (uint32_t)rows->label[i] > largest ? (uint32_t)rows->label[i] : largest;
     if (largest >= h->classes)
-        return yk_fail(YK_EDATA, "%s: at byte %llu: a label is not below the %u classes: the file is damaged",
-                       path, (unsigned long long)h->array[YK_CACHE_LABEL].offset, h->classes);
+        return yk_fail_at(path, h->array[YK_CACHE_LABEL].offset,
+                          "a label is not below the %u classes: the file is damaged", h->classes);
     if (rows->kind != YK_ROWS_SPARSE)
         return YK_OK;
     bool descends = rows->start[0] != 0 || rows->start[rows->n] != h->entries;
     for (size_t i = 0; i < rows->n; i++)
         descends |= rows->start[i] > rows->start[i + 1];
     if (descends)
-        return yk_fail(
-            YK_EDATA,
-            "%s: at byte %llu: the starts of rows do not ascend from 0 to %llu: the file is damaged", path,
-            (unsigned long long)h->array[YK_CACHE_START].offset, (unsigned long long)h->entries);
+        return yk_fail_at(path, h->array[YK_CACHE_START].offset,
+                          "the starts of rows do not ascend from 0 to %llu: the file is damaged",
+                          (unsigned long long)h->entries);
     largest = 0;
     for (size_t i = 0; i < h->entries; i++)
         largest = rows->index[i] > largest ? rows->index[i] : largest;
     if (largest >= rows->dim && h->entries)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte %llu: index %u is not below the %zu columns: the file is damaged", path,
-                       (unsigned long long)h->array[YK_CACHE_INDEX].offset, largest, rows->dim);
+        return yk_fail_at(path, h->array[YK_CACHE_INDEX].offset,
+                          "index %u is not below the %zu columns: the file is damaged", largest, rows->dim);
     return YK_OK;
 }
 
@@ -197,7 +189,7 @@ yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
         return st;
     const yk_cache_header *h = map;
     if (size < YK_CACHE_HEADER)
-        st = bad(path, size, "the file ends within its header (256 bytes)");
+        st = yk_fail_at(path, size, "the file ends within its header (256 bytes)");
     if (st || (st = check_header(path, h, size, shape)))
         goto unmap;
     madvise(map, size, MADV_WILLNEED);
@@ -223,9 +215,8 @@ static yk_status check_floats(const char *path, const yk_cache_header *h, int ar
 {
     for (uint64_t i = 0; v && i < n; i++)
         if (!isfinite(v[i]))
-            return yk_fail(YK_EDATA, "%s: at byte %llu: %s %llu is not finite", path,
-                           (unsigned long long)(h->array[array].offset + i * sizeof *v), array_name[array],
-                           (unsigned long long)i);
+            return yk_fail_at(path, h->array[array].offset + i * sizeof *v, "%s %llu is not finite",
+                              array_name[array], (unsigned long long)i);
     return YK_OK;
 }
 
@@ -241,8 +232,8 @@ yk_status yk_cache_verify(const char *path)
         const yk_cache_array *array = yk__cache_array(h, i);
         const char *at = (const char *)rows.map + array->offset;
         if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
-            st = yk_fail(YK_EDATA, "%s: at byte %llu: the %s array is damaged: its checksum is wrong", path,
-                         (unsigned long long)array->offset, array_name[i]);
+            st = yk_fail_at(path, array->offset, "the %s array is damaged: its checksum is wrong",
+                            array_name[i]);
     }
     for (size_t r = 0; r < rows.n && shape.kind == YK_ROWS_SPARSE && !st; r++)
         for (uint64_t i = rows.start[r] + 1; i < rows.start[r + 1] && !st; i++)

@@ -46,27 +46,22 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     if (!stat(path, &old) && !S_ISREG(old.st_mode)) /* a rename would replace the device or the pipe */
         return yk_fail(YK_EUSAGE, "%s: a cache must be a regular file; choose another path", path);
     yk_cache_writer *w = calloc(1, sizeof *w);
-    if (!w)
-        return yk_fail_memory(sizeof *w, "writing a cache");
+    if (!w || !(w->path = strdup(path))) {
+        free(w);
+        return yk_fail_memory(sizeof *w + strlen(path), "writing a cache");
+    }
     w->header = header;
     w->shape = *shape;
-    w->path = strdup(path);
-    if (!w->path) {
-        st = yk_fail_memory(strlen(path), "writing a cache");
-        goto free_writer;
-    }
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
         w->array[i].crc = ~0u;
     w->fd = yk_file_temp(AT_FDCWD, path, &w->temp);
     if (w->fd < 0) {
         st = yk_fail_path(path, "cannot create", errno);
-        goto free_writer;
+        writer_free(w);
+        return st;
     }
     *out = w;
     return YK_OK;
-free_writer:
-    writer_free(w);
-    return st;
 }
 
 static yk_status write_at(yk_cache_writer *w, const void *data, size_t size, uint64_t at)

@@ -49,20 +49,16 @@ static void put_double(yk_events *e, unsigned number, double value)
     put(e, &value, sizeof value);
 }
 
-static void put_string(yk_events *e, unsigned number, const char *text)
+static void put_bytes(yk_events *e, unsigned number, const void *data, size_t size)
 {
     put_field(e, number, YK__LEN);
-    put_varint(e, strlen(text));
-    put(e, text, strlen(text));
+    put_varint(e, size);
+    put(e, data, size);
 }
 
-static void put_doubles(yk_events *e, unsigned number, const double *value, size_t n)
+static void put_string(yk_events *e, unsigned number, const char *text)
 {
-    if (!n)
-        return;
-    put_field(e, number, YK__LEN);
-    put_varint(e, n * sizeof *value);
-    put(e, value, n * sizeof *value);
+    put_bytes(e, number, text, strlen(text));
 }
 
 /* A nested message: its length is stored before it, but is known only after it. */
@@ -136,8 +132,10 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
     put_double(e, 3, h->num);
     put_double(e, 4, h->sum);
     put_double(e, 5, h->sum_squares);
-    put_doubles(e, 6, h->limit, h->n);
-    put_doubles(e, 7, h->count, h->n);
+    if (h->n) {
+        put_bytes(e, 6, h->limit, h->n * sizeof *h->limit);
+        put_bytes(e, 7, h->count, h->n * sizeof *h->count);
+    }
     return event_send(e);
 }
 

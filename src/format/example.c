@@ -138,17 +138,16 @@ static inline int name_of(const text names[OTHER], text t)
     return OTHER;
 }
 
-/* A map entry: the name may come after the value. */
+/* A map entry: the name may come after the value. name_out: starts as empty; NULL: not wanted. */
 static bool walk_entry(sink *s, const uint8_t *p, size_t n, text *name_out)
 {
     const uint8_t *end = p + n;
     text span;
-    *name_out = (text){p, 0};
     while (p < end) {
         uint64_t tag;
         if (!(p = yk__wire_field(p, end, &tag, &span.p, &span.n)))
             return false;
-        if (tag == YK__TAG(1, YK__LEN))
+        if (tag == YK__TAG(1, YK__LEN) && name_out)
             *name_out = span;
         else if (tag == YK__TAG(2, YK__LEN) && !walk_feature(s, span.p, span.n))
             return false;
@@ -191,7 +190,7 @@ typedef struct {
 } slot;
 
 typedef struct {
-    text name[OTHER];
+    text name[OTHER]; /* strings: they end with a zero byte */
     slot slot[OTHER];
 } layout;
 
@@ -227,7 +226,7 @@ static bool match_entry(void *context, const uint8_t *p, size_t n)
     layout *l = context;
     slot *slots = l->slot, found = {.canonical = true, .entry = p, .entry_n = n};
     int name;
-    text word;
+    text word = {0};
     if (!canonical_entry(l, p, n, &found, &name)) {
         sink s = {0};
         if (!walk_entry(&s, p, n, &word))
@@ -241,7 +240,7 @@ static bool match_entry(void *context, const uint8_t *p, size_t n)
     }
     /* The values of a canonical entry are checked when they are stored. Those of an entry that is replaced are checked now. */
     sink check = {0};
-    if (slots[name].canonical && !walk_entry(&check, slots[name].entry, slots[name].entry_n, &word))
+    if (slots[name].canonical && !walk_entry(&check, slots[name].entry, slots[name].entry_n, NULL))
         return false;
     slots[name] = found;
     return true;
@@ -251,14 +250,13 @@ static bool match_entry(void *context, const uint8_t *p, size_t n)
 
 static yk_status missing(const layout *l, int name)
 {
-    return yk_fail(YK_EDATA, "the feature '%.*s' is missing; add ?%s=NAME if it has another name",
-                   (int)l->name[name].n, (const char *)l->name[name].p, default_names[name]);
+    return yk_fail(YK_EDATA, "the feature '%s' is missing; add ?%s=NAME if it has another name",
+                   (const char *)l->name[name].p, default_names[name]);
 }
 
 static yk_status wrong_kind(const layout *l, int name, const char *kind)
 {
-    return yk_fail(YK_EDATA, "the feature '%.*s' is not a list of %s", (int)l->name[name].n,
-                   (const char *)l->name[name].p, kind);
+    return yk_fail(YK_EDATA, "the feature '%s' is not a list of %s", (const char *)l->name[name].p, kind);
 }
 
 static yk_status read_label(const layout *l, int32_t *out)
@@ -275,8 +273,8 @@ static yk_status read_label(const layout *l, int32_t *out)
             return malformed();
     }
     if (got.count != 1)
-        return yk_fail(YK_EDATA, "the feature '%.*s' has %zu values, not one", (int)l->name[LABEL].n,
-                       (const char *)l->name[LABEL].p, got.count);
+        return yk_fail(YK_EDATA, "the feature '%s' has %zu values, not one", (const char *)l->name[LABEL].p,
+                       got.count);
     if (got.last < -1 || got.last > 65535)
         return yk_fail(YK_EDATA, "the label %lld is neither -1 nor a class number from 0 to 65535",
                        (long long)got.last);
@@ -296,10 +294,11 @@ static size_t count_of(const slot *s)
     return count;
 }
 
-static yk_status count_mismatch(size_t indices, size_t values)
+/* what: "value" or "field" */
+static yk_status count_mismatch(size_t indices, size_t count, const char *what)
 {
-    return yk_fail(YK_EDATA, "%zu %s but %zu value%s", indices, indices == 1 ? "index" : "indices", values,
-                   values == 1 ? "" : "s");
+    return yk_fail(YK_EDATA, "%zu %s but %zu %s%s", indices, indices == 1 ? "index" : "indices", count, what,
+                   count == 1 ? "" : "s");
 }
 
 static yk_status outside(int64_t index, uint64_t features)
@@ -327,20 +326,19 @@ static yk_status read_index(const slot *s, yk_key_space keys, uint32_t *out, siz
         switch (keys.hash ? yk__varints_decode(s->p, s->n, true, limit, out, max, &count)
                           : yk__varints_decode(s->p, s->n, false, limit, out, max, &count)) {
         case YK__VARINTS_OK:
-            return count == max ? YK_OK : count_mismatch(count, max);
+            return count == max ? YK_OK : count_mismatch(count, max, "value");
         case YK__VARINTS_MALFORMED:
             return malformed();
         case YK__VARINTS_TOO_MANY:
-            return count_mismatch(count_of(s), max);
+            return count_mismatch(count_of(s), max, "value");
         case YK__VARINTS_OUTSIDE:
             break;
         }
     } else if (s->count != max) {
-        return count_mismatch(s->count, max);
+        return count_mismatch(s->count, max, "value");
     }
     sink got = {.limit = keys.hash ? 0 : limit, .hash = keys.hash ? limit : 0, .index = out, .cap = max};
-    text name;
-    walk_entry(&got, s->entry, s->entry_n, &name);
+    walk_entry(&got, s->entry, s->entry_n, NULL);
     return got.outside ? outside(got.first_outside, features) : YK_OK;
 }
 
@@ -351,8 +349,7 @@ static yk_status read_value(const slot *s, float *out, size_t n)
             memcpy(out, s->p, s->n);
     } else {
         sink got = {.value = out, .cap = n};
-        text name;
-        walk_entry(&got, s->entry, s->entry_n, &name);
+        walk_entry(&got, s->entry, s->entry_n, NULL);
     }
     uint32_t bits, not_finite = 0;
     for (size_t i = 0; i < n; i++) {
@@ -376,14 +373,12 @@ static yk_status read_field(const layout *l, uint32_t limit, uint16_t *out, size
     if (s->kind != INTS)
         return wrong_kind(l, FIELD, "int64");
     if (count != n)
-        return yk_fail(YK_EDATA, "%zu %s but %zu field%s", n, n == 1 ? "index" : "indices", count,
-                       count == 1 ? "" : "s");
+        return count_mismatch(n, count, "field");
     uint32_t *wide = malloc(n * sizeof *wide + 1);
     if (!wide)
         return yk_fail_memory(n * sizeof *wide, "fields");
     sink got = {.limit = limit, .index = wide, .cap = n};
-    text name;
-    const bool ok = walk_entry(&got, s->entry, s->entry_n, &name) && got.count == n;
+    const bool ok = walk_entry(&got, s->entry, s->entry_n, NULL) && got.count == n;
     for (size_t i = 0; ok && i < n; i++)
         out[i] = (uint16_t)wide[i];
     free(wide);
@@ -455,7 +450,7 @@ static bool find_entry(void *context, const uint8_t *p, size_t n)
 {
     const wanted *w = context;
     sink s = {0};
-    text name;
+    text name = {0};
     if (!walk_entry(&s, p, n, &name))
         return false;
     for (size_t i = 0; i < w->n; i++) {

@@ -20,71 +20,6 @@ static size_t load_be32(const uint8_t *p)
     return (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
 }
 
-/* libdeflate does not report where the damage is. Decompresses the file again with zlib, which does. */
-static yk_status explain_damage(const char *path)
-{
-    yk_input *in;
-    yk_status st = yk_input_open(path, 0, &in);
-    if (st)
-        return st;
-    const uint8_t *p;
-    size_t have;
-    while (!(st = yk_input_peek(in, 1, &p, &have)) && have)
-        yk_input_skip(in, have);
-    yk_input_free(in);
-    return st ? st : yk_fail(YK_EDATA, "%s: the gzip file is damaged", path);
-}
-
-/* Decompresses all members of a gzip file. Its last four bytes are the size of the last member, usually the only one; if that
- * is not enough, the buffer is doubled. */
-static yk_status inflate_members(struct libdeflate_decompressor *d, const char *path, const uint8_t *in,
-                                 size_t n, uint8_t **out, size_t *size_out)
-{
-    size_t max = n > SIZE_MAX / 4 / MAX_DEFLATE ? SIZE_MAX / 4 : n * MAX_DEFLATE;
-    uint32_t last;
-    memcpy(&last, in + n - 4, sizeof last);
-    size_t cap = last < max ? last : max, made = 0, at = 0;
-    uint8_t *to = yk_alloc(cap + 1, 1, "an idx file");
-    if (!to)
-        return YK_ESYSTEM;
-    while (at < n) {
-        size_t used, got;
-        if (at && in[at] == 0) { /* padding */
-            at++;
-            continue;
-        }
-        enum libdeflate_result r =
-            libdeflate_gzip_decompress_ex(d, in + at, n - at, to + made, cap - made, &used, &got);
-        if (r == LIBDEFLATE_INSUFFICIENT_SPACE && cap < max) {
-            size_t more = cap < max / 2 ? 2 * cap + 4096 : max;
-            uint8_t *grown = yk_alloc(more + 1, 1, "an idx file");
-            if (!grown) {
-                yk_free(to);
-                return YK_ESYSTEM;
-            }
-            memcpy(grown, to, made);
-            yk_free(to);
-            to = grown;
-            cap = more;
-            continue;
-        }
-        if (r != LIBDEFLATE_SUCCESS) {
-            yk_free(to);
-            return explain_damage(path);
-        }
-        at += used;
-        made += got;
-    }
-    *out = to;
-    *size_out = made;
-    return YK_OK;
-}
-
-static yk_status bad(const char *path, size_t offset, const char *reason)
-{
-    return yk_fail(YK_EDATA, "%s: at byte %zu: %s", path, offset, reason);
-}
-
 /* Before the whole file is decompressed, which takes up to a thousand times its size. */
 static yk_status check_magic(const char *path)
 {
@@ -96,22 +31,57 @@ static yk_status check_magic(const char *path)
         return st;
     st = yk_input_peek(in, 4, &p, &have);
     if (!st && have && !yk_idx_magic(p, have))
-        st = bad(path, 0, "wrong magic number: not an idx file");
+        st = yk_fail_at(path, 0, "wrong magic number: not an idx file");
+    yk_input_free(in);
+    return st;
+}
+
+/* With libdeflate, which is several times as fast as zlib. It needs to know the size, which is in the last four bytes of a gzip
+ * file with one member. NULL: not such a file, or damaged. */
+static uint8_t *inflate_fast(const uint8_t *in, size_t n, size_t *size_out)
+{
+    uint32_t size;
+    memcpy(&size, in + n - sizeof size, sizeof size);
+    if (n < 18 || size / MAX_DEFLATE > n)
+        return NULL;
+    size_t used;
+    uint8_t *to = yk_alloc((size_t)size + 1, 1, "an idx file");
+    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+    const bool ok =
+        to && d && libdeflate_gzip_decompress_ex(d, in, n, to, size, &used, size_out) == LIBDEFLATE_SUCCESS &&
+        used == n;
+    libdeflate_free_decompressor(d);
+    if (ok)
+        return to;
+    yk_free(to);
+    return NULL;
+}
+
+/* With zlib: any gzip file. It reports where the damage is. */
+static yk_status inflate_any(const char *path, uint8_t **out, size_t *size_out)
+{
+    yk_input *in;
+    const uint8_t *p;
+    yk_status st = yk_input_open(path, 0, &in);
+    if (st)
+        return st;
+    if (!(st = yk_input_peek(in, SIZE_MAX, &p, size_out))) {
+        if ((*out = yk_alloc(*size_out + 1, 1, "an idx file")))
+            memcpy(*out, p, *size_out);
+        else
+            st = YK_ESYSTEM;
+    }
     yk_input_free(in);
     return st;
 }
 
 static yk_status inflate_file(const char *path, const uint8_t *in, size_t n, uint8_t **out, size_t *size_out)
 {
-    const yk_status checked = check_magic(path);
-    if (checked)
-        return checked;
-    struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
-    if (!d)
-        return yk_fail_memory(0, "a decompressor");
-    yk_status st = n < 18 ? explain_damage(path) : inflate_members(d, path, in, n, out, size_out);
-    libdeflate_free_decompressor(d);
-    return st;
+    const yk_status st = check_magic(path);
+    if (st)
+        return st;
+    *out = inflate_fast(in, n, size_out);
+    return *out ? YK_OK : inflate_any(path, out, size_out);
 }
 
 static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
@@ -119,20 +89,17 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     if (n == 0)
         return yk_fail(YK_EDATA, "%s: is empty", path); /* once decompressed */
     if (!yk_idx_magic(p, n))
-        return bad(path, 0, "wrong magic number: not an idx file");
+        return yk_fail_at(path, 0, "wrong magic number: not an idx file");
     out->type = p[2];
     out->ndims = p[3];
     if (out->type != YK_IDX_U8 && out->type != YK_IDX_F32)
-        return yk_fail(
-            YK_EDATA,
-            "%s: at byte 2: unsupported element type %02x; only bytes (08) and floats (0d) can be read", path,
-            out->type);
+        return yk_fail_at(
+            path, 2, "unsupported element type %02x; only bytes (08) and floats (0d) can be read", out->type);
     if (out->ndims > 4)
-        return yk_fail(YK_EDATA, "%s: at byte 3: %u dimensions, but at most 4 are supported", path,
-                       out->ndims);
+        return yk_fail_at(path, 3, "%u dimensions, but at most 4 are supported", out->ndims);
     out->header = 4 + 4 * (size_t)out->ndims;
     if (n < out->header)
-        return bad(path, n, "truncated: the file ends within its header");
+        return yk_fail_at(path, n, "truncated: the file ends within its header");
     out->stride = 1;
     bool too_large = false;
     for (unsigned i = 0; i < out->ndims; i++) {
@@ -144,14 +111,13 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
     too_large |= __builtin_mul_overflow(out->dim[0], out->stride, &bytes);
     too_large |= __builtin_mul_overflow(bytes, element, &bytes);
     if (too_large)
-        return bad(path, 4, "the dimensions are too large for a file");
+        return yk_fail_at(path, 4, "the dimensions are too large for a file");
     if (bytes > n - out->header)
-        return yk_fail(YK_EDATA,
-                       "%s: at byte %zu: truncated: %zu bytes of elements expected, but only %zu found", path,
-                       n, bytes, n - out->header);
+        return yk_fail_at(path, n, "truncated: %zu bytes of elements expected, but only %zu found", bytes,
+                          n - out->header);
     if (bytes < n - out->header)
-        return yk_fail(YK_EDATA, "%s: at byte %zu: %zu byte%s more than the header says", path,
-                       out->header + bytes, n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
+        return yk_fail_at(path, out->header + bytes, "%zu byte%s more than the header says",
+                          n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
     if (out->type == YK_IDX_U8)
         out->u8 = p + out->header;
     else
@@ -178,7 +144,7 @@ yk_status yk_idx_load(const char *path, yk_idx *out)
     if (st)
         return st;
     uint8_t *p = map;
-    if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
+    if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b) {
         size_t size = 0;
         st = inflate_file(path, map, n, &p, &size);
         munmap(map, n);

@@ -1,5 +1,3 @@
-#include "format/image.h"
-
 #include "format/image_internal.h"
 #include "format/resample.h"
 #include <stdlib.h>
@@ -14,18 +12,6 @@ struct yk_image_decoder {
     const yk_image_form *form;
     uint8_t *planes;
 };
-
-static const uint8_t png_magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-
-static bool jpeg_magic(const uint8_t *p, size_t n)
-{
-    return n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff;
-}
-
-bool yk_image_magic(const uint8_t *p, size_t n)
-{
-    return jpeg_magic(p, n) || (n >= sizeof png_magic && !memcmp(p, png_magic, sizeof png_magic));
-}
 
 yk_status yk_image_decoder_create(yk_image_decoder **out)
 {
@@ -65,7 +51,7 @@ static size_t scaled(size_t from, size_t to, size_t per, size_t max)
     return n < max ? n : max;
 }
 
-static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
+static yk_frame frame_of(const yk_image_form *p, const yk_image_form *form)
 {
     size_t w = form->width, h = form->height;
     yk_frame f = {.width = p->width,
@@ -96,7 +82,7 @@ static yk_frame frame_of(const yk_image_shape *p, const yk_image_form *form)
 }
 
 /* How much a JPEG can be shrunk while it is decoded, without being enlarged afterwards. */
-static unsigned shrink_of(const yk_image_shape *p, const yk_image_form *form)
+static unsigned shrink_of(const yk_image_form *p, const yk_image_form *form)
 {
     yk_frame f = frame_of(p, form);
     unsigned shrink = 8;
@@ -106,7 +92,7 @@ static unsigned shrink_of(const yk_image_shape *p, const yk_image_form *form)
     return shrink;
 }
 
-static yk_status check_shape(const yk_image_shape *p, const yk_image_form *form)
+static yk_status check_shape(const yk_image_form *p, const yk_image_form *form)
 {
     if (p->width == 0 || p->height == 0)
         return yk_fail(YK_EDATA, "the image is empty (%zu x %zu pixels)", p->height, p->width);
@@ -126,28 +112,27 @@ static yk_status check_shape(const yk_image_shape *p, const yk_image_form *form)
 
 /* ---- decoding */
 
-static yk_status on_shape(void *context, const yk_image_shape *shape)
+yk_status yk__image_begin(yk_image_decoder *d, const yk_image_form *shape)
 {
-    yk_image_decoder *d = context;
     yk_frame f = frame_of(shape, d->form);
     return yk_resampler_begin(&d->resampler, &f, d->planes);
 }
 
-static void on_row(void *context, const uint8_t *row)
+void yk__image_row(yk_image_decoder *d, const uint8_t *row)
 {
-    yk_resampler_row(&((yk_image_decoder *)context)->resampler, row);
+    yk_resampler_row(&d->resampler, row);
 }
 
 /* Reads the header; after YK_OK a PNG must be closed. */
 static yk_status open_image(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
-                            yk_image_shape *out)
+                            yk_image_form *out)
 {
-    if (!yk_image_magic(p, n)) {
-        d->is_png = true; /* nothing was read */
-        d->png.offset = 0;
+    static const uint8_t jpeg[] = {0xff, 0xd8, 0xff}, png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    d->is_png = n < sizeof jpeg || memcmp(p, jpeg, sizeof jpeg);
+    if (d->is_png && (n < sizeof png || memcmp(p, png, sizeof png))) {
+        d->png.offset = 0; /* nothing was read */
         return yk_fail(YK_EDATA, n ? "neither a JPEG nor a PNG image" : "an empty image");
     }
-    d->is_png = !jpeg_magic(p, n);
     yk_status st = d->is_png ? yk_png_open(&d->png, p, n, out) : yk_jpeg_open(d->jpeg, p, n, out);
     if (!st)
         st = check_shape(out, form);
@@ -158,29 +143,24 @@ static yk_status open_image(yk_image_decoder *d, const uint8_t *p, size_t n, con
 
 yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_image_form *out)
 {
-    yk_image_shape shape;
-    yk_status st = open_image(d, p, n, NULL, &shape);
-    if (st)
-        return st;
-    if (d->is_png)
+    yk_status st = open_image(d, p, n, NULL, out);
+    if (!st && d->is_png)
         yk_png_close(&d->png);
-    *out = (yk_image_form){shape.height, shape.width, shape.channels, YK_FIT_EXACT};
-    return YK_OK;
+    return st;
 }
 
 yk_status yk_image_decode(yk_image_decoder *d, const uint8_t *p, size_t n, const yk_image_form *form,
                           uint8_t *planes)
 {
-    yk_image_shape shape;
+    yk_image_form shape;
     yk_status st = open_image(d, p, n, form, &shape);
     if (st)
         return st;
     d->form = form;
     d->planes = planes;
-    const yk_image_sink sink = {on_shape, on_row, d};
     if (!d->is_png)
-        return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, &sink);
-    st = yk_png_decode(&d->png, &sink);
+        return yk_jpeg_decode(d->jpeg, shrink_of(&shape, form), form->channels == 1, d);
+    st = yk_png_decode(&d->png, d);
     yk_png_close(&d->png);
     return st;
 }

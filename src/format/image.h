@@ -45,9 +45,6 @@ typedef struct yk_image_decoder yk_image_decoder;
 yk_status yk_image_decoder_create(yk_image_decoder **out);
 void yk_image_decoder_free(yk_image_decoder *d); /* NULL is fine */
 
-/* Whether the bytes start like a JPEG or PNG file; 8 bytes are enough. */
-bool yk_image_magic(const uint8_t *p, size_t n);
-
 /* The shape of an image, from its header; fit is EXACT. */
 yk_status yk_image_measure(yk_image_decoder *d, const uint8_t *p, size_t n, yk_image_form *out);
 

@@ -4,9 +4,9 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
-#include "format/standard_input.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +52,16 @@ static yk_status report(const yk_input *in)
 {
     return yk_fail(in->failed, "%s: at byte %llu: %s", in->path, (unsigned long long)(in->offset + in->have),
                    in->reason);
+}
+
+yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
+{
+    char reason[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof reason, format, args);
+    va_end(args);
+    return yk_fail(YK_EDATA, "%s: at byte %llu: %s", path, (unsigned long long)offset, reason);
 }
 
 static yk_status fail_path(const char *path, int error)
@@ -109,23 +119,69 @@ static coding detect(const uint8_t *p, size_t n)
 
 static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_path(path, errno);
     struct stat s;
-    if (fstat(fd, &s)) {
-        yk_status st = fail_path(path, errno);
-        close(fd);
-        return st;
-    }
-    if (S_ISDIR(s.st_mode)) {
-        close(fd);
-        return yk_fail(YK_EDATA, "%s: is a directory, not a file", path);
-    }
-    *fd_out = fd;
-    *size_out = S_ISREG(s.st_mode) ? (uint64_t)s.st_size : UINT64_MAX;
+    yk_status st = YK_OK;
+    *fd_out = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd_out < 0 || fstat(*fd_out, &s))
+        st = fail_path(path, errno);
+    else if (S_ISDIR(s.st_mode))
+        st = yk_fail(YK_EDATA, "%s: is a directory, not a file", path);
+    else
+        *size_out = S_ISREG(s.st_mode) ? (uint64_t)s.st_size : UINT64_MAX;
+    if (st && *fd_out >= 0)
+        close(*fd_out);
+    return st;
+}
+
+/* ---- standard input. This state is global to the process, like standard input itself. An input that was only peeked at is kept
+ * for the next reader, because detecting the format and reading the data use two readers. */
+
+static struct {
+    pthread_mutex_t lock;
+    yk_input *unread;
+    bool used;
+    dev_t device; /* of the file that was used: the caller may replace it */
+    ino_t inode;
+} standard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static yk_status duplicate_stdin(int *fd_out)
+{
+    struct stat s;
+    if (fstat(STDIN_FILENO, &s))
+        return yk_fail(YK_EDATA, "standard input: cannot read: %s", strerror(errno));
+    if (standard.used && standard.device == s.st_dev && standard.inode == s.st_ino)
+        return yk_fail(YK_EUSAGE, "standard input can be read only once; save the data in a file");
+    if ((*fd_out = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) < 0)
+        return yk_fail(YK_ESYSTEM, "standard input: cannot read: %s", strerror(errno));
+    standard.used = true;
+    standard.device = s.st_dev;
+    standard.inode = s.st_ino;
     return YK_OK;
 }
+
+/* *unread_out: an input to continue with; NULL: read from *fd_out, a duplicate. */
+static yk_status open_stdin(int *fd_out, yk_input **unread_out)
+{
+    pthread_mutex_lock(&standard.lock);
+    *unread_out = standard.unread;
+    standard.unread = NULL;
+    const yk_status st = *unread_out ? YK_OK : duplicate_stdin(fd_out);
+    pthread_mutex_unlock(&standard.lock);
+    return st;
+}
+
+/* False: another one is already kept. */
+static bool keep_stdin(yk_input *in)
+{
+    pthread_mutex_lock(&standard.lock);
+    const bool keep = !standard.unread;
+    if (keep)
+        standard.unread = in;
+    pthread_mutex_unlock(&standard.lock);
+    return keep;
+}
+
+/* ---- opening */
 
 /* Reads the first bytes of the file, detects its coding, and starts the decompressor. */
 static yk_status detect_coding(yk_input *in)
@@ -151,12 +207,8 @@ static yk_status detect_coding(yk_input *in)
     memcpy(in->raw, in->buffer, n);
     in->z.next_in = in->raw;
     in->z.avail_in = (uInt)n;
-    if (inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) != Z_OK) {
-        free(in->raw);
-        in->raw = NULL;
-        return yk_fail_memory(RAW_BYTES, "inflating a compressed file");
-    }
-    return YK_OK;
+    const bool ok = inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) == Z_OK;
+    return ok ? YK_OK : yk_fail_memory(RAW_BYTES, "inflating a compressed file");
 }
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
@@ -165,7 +217,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     uint64_t size = UINT64_MAX;
     yk_input *in = NULL;
     const bool is_standard = !strcmp(path, YK_STDIN);
-    yk_status st = is_standard ? yk__stdin_open(&fd, &in) : open_file(path, &fd, &size);
+    yk_status st = is_standard ? open_stdin(&fd, &in) : open_file(path, &fd, &size);
     if (st || in) {
         *out = in;
         return st;
@@ -204,7 +256,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
 
 void yk_input_free(yk_input *in)
 {
-    if (!in || (in->standard && !in->offset && !in->failed && yk__stdin_keep(in)))
+    if (!in || (in->standard && !in->offset && !in->failed && keep_stdin(in)))
         return;
     if (in->raw)
         inflateEnd(&in->z);
@@ -369,19 +421,19 @@ static const uint8_t *find_newline(const yk_input *in, bool quoted, size_t *seen
         return memchr(line + *seen, '\n', in->have - *seen);
     for (size_t i = *seen; i < in->have; i++) {
         *open ^= line[i] == '"';
-        *lines += line[i] == '\n';
         if (line[i] == '\n' && !*open)
             return line + i;
+        *lines += line[i] == '\n';
     }
     return NULL;
 }
 
-static yk_status next_line(yk_input *in, bool quoted, const char **line_out, size_t *length_out,
-                           uint64_t *lines_out)
+yk_status yk_input_line(yk_input *in, bool quoted, const char **line_out, size_t *length_out,
+                        uint64_t *lines_out)
 {
     size_t seen = 0;
     bool open = false;
-    *lines_out = 0;
+    *lines_out = 1;
     for (;;) {
         const uint8_t *newline = find_newline(in, quoted, &seen, &open, lines_out);
         const uint8_t *line = in->buffer + in->at;
@@ -389,7 +441,6 @@ static yk_status next_line(yk_input *in, bool quoted, const char **line_out, siz
         if (newline || (in->ended && length)) {
             yk_input_skip(in, length + (newline != NULL));
             *line_out = (const char *)line;
-            *lines_out += !newline;
             *length_out = length && line[length - 1] == '\r' ? length - 1 : length;
             return YK_OK;
         }
@@ -407,17 +458,6 @@ static yk_status next_line(yk_input *in, bool quoted, const char **line_out, siz
         if (st)
             return st;
     }
-}
-
-yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out)
-{
-    uint64_t lines;
-    return next_line(in, false, line_out, length_out, &lines);
-}
-
-yk_status yk_input_record(yk_input *in, const char **line_out, size_t *length_out, uint64_t *lines_out)
-{
-    return next_line(in, true, line_out, length_out, lines_out);
 }
 
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
@@ -441,17 +481,11 @@ yk_status yk_map_file(const char *path, void **map_out, size_t *size_out)
 
 yk_status yk_input_compressed(const char *path, bool *compressed_out)
 {
-    int fd = -1;
-    uint64_t size = 0;
-    yk_status st = open_file(path, &fd, &size);
+    yk_input *in;
+    yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    uint8_t head[PIECE_BYTES];
-    ssize_t got = read_some(fd, head, sizeof head);
-    if (got < 0)
-        st = fail_path(path, errno);
-    else
-        *compressed_out = detect(head, (size_t)got) != PLAIN;
-    close(fd);
-    return st;
+    *compressed_out = in->coding != PLAIN;
+    yk_input_free(in);
+    return YK_OK;
 }

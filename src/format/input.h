@@ -46,12 +46,15 @@ void yk_input_expect(yk_input *in, uint64_t end);
 /* Why the last call failed, without the path; "": nothing failed. Borrowed. */
 const char *yk_input_reason(const yk_input *in);
 
-/* The next line, without newline or CR LF; *line_out is NULL at the end of the file. The line is valid until the next call,
- * and at least 8 bytes after it are readable. */
-yk_status yk_input_line(yk_input *in, const char **line_out, size_t *length_out);
+/* The next line, without newline or CR LF; *line_out is NULL at the end of the file. quoted: line breaks between double quotes
+ * are part of the line, as in CSV; *lines_out is the number of lines that it spans. The line is valid until the next call, and
+ * at least 8 bytes after it are readable. */
+yk_status yk_input_line(yk_input *in, bool quoted, const char **line_out, size_t *length_out,
+                        uint64_t *lines_out);
 
-/* The same for a CSV record: line breaks between double quotes are part of it. *lines_out: the number of lines it spans. */
-yk_status yk_input_record(yk_input *in, const char **line_out, size_t *length_out, uint64_t *lines_out);
+/* YK_EDATA: "PATH: at byte OFFSET: ..." */
+yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
 
 /* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);

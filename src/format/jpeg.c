@@ -125,7 +125,7 @@ size_t yk_jpeg_offset(const yk_jpeg *j)
     return j->offset;
 }
 
-yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *out)
+yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_form *out)
 {
     j->bytes = p;
     j->size = n;
@@ -137,7 +137,8 @@ yk_status yk_jpeg_open(yk_jpeg *j, const uint8_t *p, size_t n, yk_image_shape *o
     jpeg_mem_src(&j->z, p, n);
     jpeg_read_header(&j->z, TRUE);
     j->offset = n - j->z.src->bytes_in_buffer;
-    *out = (yk_image_shape){j->z.image_width, j->z.image_height, j->z.num_components == 1 ? 1 : 3};
+    *out =
+        (yk_image_form){j->z.image_height, j->z.image_width, j->z.num_components == 1 ? 1 : 3, YK_FIT_EXACT};
     return YK_OK;
 }
 
@@ -176,7 +177,7 @@ static void cmyk_to_rgb(uint8_t *row, size_t width, bool inverted)
     }
 }
 
-yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_sink *sink)
+yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, yk_image_decoder *d)
 {
     struct jpeg_decompress_struct *z = &j->z;
     if (!choose_colors(j, gray)) {
@@ -192,10 +193,11 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_
     z->dct_method = JDCT_ISLOW; /* the only method with the same results on all platforms */
     jpeg_start_decompress(z);
     bool cmyk = z->out_color_space == JCS_CMYK;
-    yk_image_shape shape = {z->output_width, z->output_height, z->output_components == 1 ? 1 : 3};
+    yk_image_form shape = {z->output_height, z->output_width, z->output_components == 1 ? 1 : 3,
+                           YK_FIT_EXACT};
     size_t need = (size_t)z->output_width * (size_t)z->output_components + OFF_ALIGNMENT;
     yk_status st = YK_RESERVE(j->row, j->row_cap, need, "a row of an image");
-    if (st || (st = sink->begin(sink->context, &shape))) {
+    if (st || (st = yk__image_begin(d, &shape))) {
         jpeg_abort_decompress(z);
         return st;
     }
@@ -204,7 +206,7 @@ yk_status yk_jpeg_decode(yk_jpeg *j, unsigned shrink, bool gray, const yk_image_
         jpeg_read_scanlines(z, rows, 1);
         if (cmyk)
             cmyk_to_rgb(rows[0], z->output_width, z->saw_Adobe_marker);
-        sink->row(sink->context, rows[0]);
+        yk__image_row(d, rows[0]);
     }
     j->offset = j->size - z->src->bytes_in_buffer;
     jpeg_abort_decompress(z); /* ignores what follows the last row */

@@ -2,7 +2,6 @@
 #include "format/image_internal.h"
 
 #include "base/mem.h"
-#include "format/image.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +30,7 @@ static void read_bytes(png_structp read, png_bytep to, size_t n)
     png->offset += n;
 }
 
-yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_shape *out)
+yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_form *out)
 {
     png->bytes = p;
     png->size = n;
@@ -50,12 +49,13 @@ yk_status yk_png_open(yk_png *png, const uint8_t *p, size_t n, yk_image_shape *o
                              (png_alloc_size_t)1 << 20); /* limits texts and profiles, which are not used */
     png_read_info(read, info);
     int color = png_get_color_type(read, info);
-    *out = (yk_image_shape){png_get_image_width(read, info), png_get_image_height(read, info),
-                            color == PNG_COLOR_TYPE_GRAY || color == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3};
+    *out = (yk_image_form){png_get_image_height(read, info), png_get_image_width(read, info),
+                           color == PNG_COLOR_TYPE_GRAY || color == PNG_COLOR_TYPE_GRAY_ALPHA ? 1 : 3,
+                           YK_FIT_EXACT};
     return YK_OK;
 }
 
-yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
+yk_status yk_png_decode(yk_png *png, yk_image_decoder *d)
 {
     png_structp read = png->read;
     png_infop info = png->info;
@@ -69,8 +69,8 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
         png_set_filler(read, 0xff, PNG_FILLER_AFTER);
     int passes = png_set_interlace_handling(read);
     png_read_update_info(read, info);
-    yk_image_shape shape = {png_get_image_width(read, info), png_get_image_height(read, info),
-                            lanes == 4 ? 3 : 1};
+    yk_image_form shape = {png_get_image_height(read, info), png_get_image_width(read, info),
+                           lanes == 4 ? 3 : 1, YK_FIT_EXACT};
     size_t stride = png_get_rowbytes(read, info);
     if (stride != shape.width * lanes)
         return yk_fail(YK_EDATA, "unsupported PNG layout: %d channels, %zu bytes per row",
@@ -78,23 +78,17 @@ yk_status yk_png_decode(yk_png *png, const yk_image_sink *sink)
     size_t rows = passes > 1 ? shape.height : 1;
     if (YK_RESERVE(png->rows, png->rows_cap, rows * stride, "the rows of a PNG"))
         return YK_ESYSTEM;
-    yk_status st = sink->begin(sink->context, &shape);
+    yk_status st = yk__image_begin(d, &shape);
     if (st)
         return st;
-    if (passes == 1) {
-        for (size_t y = 0; y < shape.height; y++) {
-            png_read_row(read, png->rows, NULL);
-            sink->row(sink->context, png->rows);
-        }
-        return YK_OK;
-    }
-    /* Each pass sets more pixels of the same rows. */
     memset(png->rows, 0, rows * stride);
-    for (int pass = 0; pass < passes; pass++)
-        for (size_t y = 0; y < shape.height; y++)
-            png_read_row(read, png->rows + y * stride, NULL);
-    for (size_t y = 0; y < shape.height; y++)
-        sink->row(sink->context, png->rows + y * stride);
+    for (int pass = 0; pass < passes; pass++) /* each pass sets more pixels of the same rows */
+        for (size_t y = 0; y < shape.height; y++) {
+            uint8_t *row = png->rows + (passes > 1 ? y * stride : 0);
+            png_read_row(read, row, NULL);
+            if (pass == passes - 1)
+                yk__image_row(d, row);
+        }
     return YK_OK;
 }
 

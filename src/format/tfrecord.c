@@ -1,27 +1,14 @@
 #include "format/tfrecord.h"
 
 #include "format/crc.h"
+#include "format/wire.h"
 #include <stdio.h>
 #include <string.h>
 
-static uint32_t load32(const uint8_t *p)
-{
-    uint32_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-static uint64_t load64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 bool yk_tfr_header(const uint8_t *p, uint64_t *length_out)
 {
-    *length_out = load64(p);
-    return *length_out <= YK_TFR_MAX && load32(p + 8) == yk_crc32c_masked(p, 8);
+    *length_out = yk__load64(p);
+    return *length_out <= YK_TFR_MAX && yk__load32(p + 8) == yk_crc32c_masked(p, 8);
 }
 
 static void truncated(yk_tfr *rec, uint64_t needs, size_t have)
@@ -35,13 +22,13 @@ static void truncated(yk_tfr *rec, uint64_t needs, size_t have)
 static void bad_length(yk_tfr *rec, const uint8_t *p)
 {
     rec->kind = YK_TFR_BAD_LENGTH;
-    if (load32(p + 8) != yk_crc32c_masked(p, 8))
+    if (yk__load32(p + 8) != yk_crc32c_masked(p, 8))
         snprintf(rec->reason, sizeof rec->reason,
                  "the checksum of the record's length is wrong (%08x in the file, %08x computed)",
-                 load32(p + 8), yk_crc32c_masked(p, 8));
+                 yk__load32(p + 8), yk_crc32c_masked(p, 8));
     else
         snprintf(rec->reason, sizeof rec->reason, "a record of %llu bytes is longer than 2 GiB",
-                 (unsigned long long)load64(p));
+                 (unsigned long long)yk__load64(p));
 }
 
 yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
@@ -74,7 +61,7 @@ yk_status yk_tfr_next(yk_input *in, yk_tfr *rec)
     }
     rec->data = p + YK_TFR_HEADER;
     rec->size = (size_t)length;
-    uint32_t stored = load32(rec->data + length), computed = yk_crc32c_masked(rec->data, rec->size);
+    uint32_t stored = yk__load32(rec->data + length), computed = yk_crc32c_masked(rec->data, rec->size);
     rec->kind = YK_TFR_RECORD;
     if (stored != computed) {
         rec->kind = YK_TFR_BAD_DATA;
@@ -99,7 +86,7 @@ yk_status yk_tfr_is_record(yk_input *in, bool *here_out)
         return st;
     const size_t whole = (size_t)length + YK_TFR_FRAME;
     if (!(st = yk_input_peek(in, whole, &p, &have)) && have >= whole)
-        *here_out = load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length);
+        *here_out = yk__load32(p + whole - 4) == yk_crc32c_masked(p + YK_TFR_HEADER, (size_t)length);
     return st;
 }
 

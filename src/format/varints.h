@@ -10,13 +10,6 @@
 #include "format/wire.h"
 #include <string.h>
 
-static inline uint64_t yk__load64(const uint8_t *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 static inline uint64_t yk__varint_ends(const uint8_t *p, size_t n)
 {
     uint64_t bits = 0;

@@ -19,10 +19,25 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { YK__VARINT = 0, YK__FIXED64 = 1, YK__LEN = 2, YK__FIXED32 = 5 }; /* wire types */
 
 #define YK__TAG(field, wire) ((field) << 3 | (wire))
+
+static inline uint32_t yk__load32(const uint8_t *p)
+{
+    uint32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline uint64_t yk__load64(const uint8_t *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
 
 static inline const uint8_t *yk__wire_varint(const uint8_t *p, const uint8_t *end, uint64_t *out)
 {

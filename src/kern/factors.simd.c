@@ -112,16 +112,12 @@ INLINE void interact_rows(const yk_view *v, uint32_t width, const yk_batch *b, f
 
 static YK_RACY void interact(const yk_view *v, uint32_t width, const yk_batch *b, float *sum, float *z)
 {
-    switch (width) {
-    case 8:
+    if (width == 8)
         interact_rows(v, 8, b, sum, z);
-        return;
-    case 16:
+    else if (width == 16)
         interact_rows(v, 16, b, sum, z);
-        return;
-    default:
+    else
         interact_rows(v, width, b, sum, z);
-    }
 }
 
 INLINE void interact_grad_rows(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
@@ -146,16 +142,12 @@ INLINE void interact_grad_rows(const yk_view *v, uint32_t width, const yk_batch 
 static YK_RACY void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, const float *sum,
                                   const float *err, const uint32_t *slot, float *grad)
 {
-    switch (width) {
-    case 8:
+    if (width == 8)
         interact_grad_rows(v, 8, b, sum, err, slot, grad);
-        return;
-    case 16:
+    else if (width == 16)
         interact_grad_rows(v, 16, b, sum, err, slot, grad);
-        return;
-    default:
+    else
         interact_grad_rows(v, width, b, sum, err, slot, grad);
-    }
 }
 
 /* ---- embeddings ---- */
@@ -184,16 +176,12 @@ INLINE void embed_rows(const yk_view *v, uint32_t width, const yk_batch *b, size
 
 static YK_RACY void embed(const yk_view *v, uint32_t width, const yk_batch *b, size_t fields, float *out)
 {
-    switch (width) {
-    case 8:
+    if (width == 8)
         embed_rows(v, 8, b, fields, out);
-        return;
-    case 16:
+    else if (width == 16)
         embed_rows(v, 16, b, fields, out);
-        return;
-    default:
+    else
         embed_rows(v, width, b, fields, out);
-    }
 }
 
 INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, size_t fields, const float *d,
@@ -211,16 +199,12 @@ INLINE void embed_grad_rows(uint32_t width, const yk_batch *b, size_t fields, co
 static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const float *d, const uint32_t *slot,
                        float *grad)
 {
-    switch (width) {
-    case 8:
+    if (width == 8)
         embed_grad_rows(8, b, fields, d, slot, grad);
-        return;
-    case 16:
+    else if (width == 16)
         embed_grad_rows(16, b, fields, d, slot, grad);
-        return;
-    default:
+    else
         embed_grad_rows(width, b, fields, d, slot, grad);
-    }
 }
 
 const yk_factors_ops YK_ISA_NAME(yk_factors) = {interact, interact_grad, embed, embed_grad};

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static double value_at(const yk_rows *rows, uint64_t e)
-{
-    return rows->value ? (double)rows->value[e] : 1.0;
-}
-
 static void interact(const yk_view *v, uint32_t width, const yk_batch *b, float *sum, float *z)
 {
     const yk_rows *rows = b->rows;
@@ -16,7 +11,8 @@ static void interact(const yk_view *v, uint32_t width, const yk_batch *b, float 
         for (uint32_t j = 0; j < width; j++) {
             double s = 0.0, squares = 0.0;
             for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++) {
-                const double x = value_at(rows, e) * (double)yk_view_wide(v, rows->index[e], width)[j];
+                const double x =
+                    (double)yk_rows_value(rows, e) * (double)yk_view_wide(v, rows->index[e], width)[j];
                 s += x;
                 squares += x * x;
             }
@@ -33,7 +29,7 @@ static void interact_grad(const yk_view *v, uint32_t width, const yk_batch *b, c
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++)
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++, slot++) {
-            const double x = value_at(rows, e);
+            const double x = (double)yk_rows_value(rows, e);
             for (uint32_t j = 0; j < width; j++)
                 grad[(size_t)*slot * width + j] +=
                     (float)((double)err[i] * x *
@@ -50,7 +46,8 @@ static void embed(const yk_view *v, uint32_t width, const yk_batch *b, size_t fi
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++) {
             float *to = out + (i * fields + (rows->field ? rows->field[e] : 0)) * width;
             for (uint32_t j = 0; j < width; j++)
-                to[j] += (float)(value_at(rows, e) * (double)yk_view_wide(v, rows->index[e], width)[j]);
+                to[j] += (float)((double)yk_rows_value(rows, e) *
+                                 (double)yk_view_wide(v, rows->index[e], width)[j]);
         }
 }
 
@@ -62,7 +59,7 @@ static void embed_grad(uint32_t width, const yk_batch *b, size_t fields, const f
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++, slot++)
             for (uint32_t j = 0; j < width; j++)
                 grad[(size_t)*slot * width + j] +=
-                    (float)(value_at(rows, e) *
+                    (float)((double)yk_rows_value(rows, e) *
                             (double)d[(i * fields + (rows->field ? rows->field[e] : 0)) * width + j]);
 }
 

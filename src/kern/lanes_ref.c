@@ -31,6 +31,12 @@ static void dropout(float *x, size_t n, float rate, uint64_t noise, uint64_t fir
     }
 }
 
+/* Index of a value in a plane. */
+static size_t at(size_t row, size_t y, size_t x, size_t lane)
+{
+    return y * row + x * YK_LANES + lane;
+}
+
 static void max_pool(const yk_pool *p)
 {
     for (size_t y = 0; y < p->out_height; y++)
@@ -39,10 +45,10 @@ static void max_pool(const yk_pool *p)
                 float max = -HUGE_VALF;
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++) {
-                        float v = p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l];
+                        float v = p->x[at(p->x_row, y * p->stride + a, x * p->stride + b, l)];
                         max = v > max || isnan(v) ? v : max; /* NaN stays NaN */
                     }
-                p->out[y * p->y_row + x * YK_LANES + l] = max;
+                p->out[at(p->y_row, y, x, l)] = max;
             }
 }
 
@@ -60,14 +66,11 @@ static void max_pool_back(const yk_pool *p)
     for (size_t y = 0; y < p->out_height; y++)
         for (size_t x = 0; x < p->out_width; x++)
             for (size_t l = 0; l < YK_LANES; l++) {
-                float max = p->y[y * p->y_row + x * YK_LANES + l],
-                      grad = p->dy[y * p->dy_row + x * YK_LANES + l];
+                float max = p->y[at(p->y_row, y, x, l)], grad = p->dy[at(p->dy_row, y, x, l)];
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
-                        if (p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l] ==
-                            max) {
-                            p->out[(y * p->stride + a) * p->dx_row + (x * p->stride + b) * YK_LANES + l] +=
-                                grad;
+                        if (p->x[at(p->x_row, y * p->stride + a, x * p->stride + b, l)] == max) {
+                            p->out[at(p->dx_row, y * p->stride + a, x * p->stride + b, l)] += grad;
                             grad = 0.0f;
                         }
             }
@@ -82,8 +85,8 @@ static void average_pool(const yk_pool *p)
                 float sum = 0.0f;
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
-                        sum += p->x[(y * p->stride + a) * p->x_row + (x * p->stride + b) * YK_LANES + l];
-                p->out[y * p->y_row + x * YK_LANES + l] = sum * scale;
+                        sum += p->x[at(p->x_row, y * p->stride + a, x * p->stride + b, l)];
+                p->out[at(p->y_row, y, x, l)] = sum * scale;
             }
 }
 
@@ -96,8 +99,8 @@ static void average_pool_back(const yk_pool *p)
             for (size_t l = 0; l < YK_LANES; l++)
                 for (size_t a = 0; a < p->size; a++)
                     for (size_t b = 0; b < p->size; b++)
-                        p->out[(y * p->stride + a) * p->dx_row + (x * p->stride + b) * YK_LANES + l] +=
-                            p->dy[y * p->dy_row + x * YK_LANES + l] * scale;
+                        p->out[at(p->dx_row, y * p->stride + a, x * p->stride + b, l)] +=
+                            p->dy[at(p->dy_row, y, x, l)] * scale;
 }
 
 /* The channels in the window of channel c. */

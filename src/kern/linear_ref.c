@@ -3,18 +3,13 @@
 
 #include <math.h>
 
-static double value_at(const yk_rows *rows, uint64_t e)
-{
-    return rows->value ? rows->value[e] : 1.0;
-}
-
 static void margins(const yk_view *v, const yk_batch *b, float *z)
 {
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++) {
         double sum = 0.0;
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++)
-            sum += value_at(rows, e) * (double)v->w[yk_view_at(v, rows->index[e])];
+            sum += (double)yk_rows_value(rows, e) * (double)v->w[yk_view_at(v, rows->index[e])];
         z[i] = (float)sum;
     }
 }
@@ -37,7 +32,7 @@ static void add_rows(const yk_view *v, const yk_batch *b, const float *coef)
     const yk_rows *rows = b->rows;
     for (size_t i = 0; i < b->n; i++)
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++)
-            v->w[yk_view_at(v, rows->index[e])] += (float)(coef[i] * value_at(rows, e));
+            v->w[yk_view_at(v, rows->index[e])] += (float)(coef[i] * (double)yk_rows_value(rows, e));
 }
 
 static double logistic(const float *z, const yk_batch *b, float *err)

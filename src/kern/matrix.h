@@ -5,7 +5,7 @@
  * Example:
  *     const yk_matrix_ops *ops = yk_matrix();
  *     ops->rows_matrix(W, bias, ld, &batch, logits);
- *     double loss = ops->softmax(logits, classes, ld, &batch);   // logits become their gradient
+ *     double loss = ops->softmax(logits, classes, ld, &batch, NULL);   // logits become their gradient
  *     ops->add_outer(G, ld, &batch, logits);
  *
  * Functions allocate nothing and may be called by any thread. matrix_ref.c has the reference implementation.
@@ -30,8 +30,8 @@ typedef struct {
     void (*add_outer)(float *G, size_t ld, const yk_batch *b, const float *delta);
 
     /* In place: logits[i][c] becomes softmax(logits[i])[c] - (c == label), the padding 0. Returns the sum of the
-     * cross-entropies. */
-    double (*softmax)(float *logits, size_t classes, size_t ld, const yk_batch *b);
+     * cross-entropies. p, if not NULL, receives the probabilities, [n][classes]. */
+    double (*softmax)(float *logits, size_t classes, size_t ld, const yk_batch *b, float *p);
 } yk_matrix_ops;
 
 YK_ISA_FAMILY(yk_matrix_ops, yk_matrix) /* yk_matrix(): the fastest for this processor */

@@ -265,7 +265,7 @@ static void add_outer(float *G, size_t ld, const yk_batch *b, const float *delta
     }
 }
 
-static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *b)
+static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *b, float *p)
 {
     double total = 0.0;
     for (size_t i = 0; i < b->n; i++) {
@@ -288,6 +288,8 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
         float by = 1.0f / sum;
         for (size_t c = 0; c < ld; c++)
             row[c] *= by;
+        if (p)
+            memcpy(p + i * classes, row, classes * sizeof *p);
         row[y] -= 1.0f;
     }
     return total;

@@ -3,11 +3,6 @@
 
 #include <math.h>
 
-static double value_at(const yk_rows *rows, uint64_t e)
-{
-    return rows->value ? rows->value[e] : 1.0;
-}
-
 static void pack(const yk_batch *b, yk_rows *packed)
 {
     const yk_rows *rows = b->rows;
@@ -35,7 +30,7 @@ static void rows_matrix(const float *W, const float *bias, size_t ld, const yk_b
         for (size_t c = 0; c < ld; c++) {
             double sum = (double)bias[c];
             for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++)
-                sum += value_at(rows, e) * (double)W[rows->index[e] * ld + c];
+                sum += (double)yk_rows_value(rows, e) * (double)W[rows->index[e] * ld + c];
             logits[i * ld + c] = (float)sum;
         }
 }
@@ -46,10 +41,11 @@ static void add_outer(float *G, size_t ld, const yk_batch *b, const float *delta
     for (size_t i = 0; i < b->n; i++)
         for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e++)
             for (size_t c = 0; c < ld; c++)
-                G[rows->index[e] * ld + c] += (float)(value_at(rows, e) * (double)delta[i * ld + c]);
+                G[rows->index[e] * ld + c] +=
+                    (float)((double)yk_rows_value(rows, e) * (double)delta[i * ld + c]);
 }
 
-static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *b)
+static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *b, float *p)
 {
     double loss = 0.0;
     for (size_t i = 0; i < b->n; i++) {
@@ -61,8 +57,12 @@ static double softmax(float *logits, size_t classes, size_t ld, const yk_batch *
         for (size_t c = 0; c < classes; c++)
             sum += exp((double)row[c] - max);
         loss += log(sum) + max - (double)row[y];
-        for (size_t c = 0; c < ld; c++)
-            row[c] = c < classes ? (float)(exp((double)row[c] - max) / sum - ((int)c == y)) : 0.0f;
+        for (size_t c = 0; c < ld; c++) {
+            const double probability = c < classes ? exp((double)row[c] - max) / sum : 0.0;
+            if (p && c < classes)
+                p[i * classes + c] = (float)probability;
+            row[c] = (float)(probability - ((int)c == y));
+        }
     }
     return loss;
 }

@@ -122,7 +122,7 @@ static void init(const yk_model *model, int group, float *params, uint64_t seed)
 
 /* ---- workspace ---- */
 
-typedef struct {
+struct yk_workspace {
     const yk__branches *m;
     const yk_linear_ops *linear;
     const yk_factors_ops *factors;
@@ -135,22 +135,16 @@ typedef struct {
     yk_merger keys;                  /* of the batch, with the gradient of linear */
     yk_merger pairs[YK__MAX_TABLES]; /* gradients; their keys are those of `keys` */
     size_t value_cap[YK__MAX_TABLES];
-    float *rows; /* [16][fields * width] the input of the network, or its gradient, of a block */
-    yk_workspace *net;
+    float *rows;       /* [16][fields * width] the input of the network, or its gradient, of a block */
+    yk_workspace *net; /* that of the network */
     yk__branch_hooks hooks;
     /* the current pass */
     const yk_view *view;
     const yk_batch *batch;
-} work;
+};
 
-static work *work_of(yk_workspace *w)
+static void workspace_free(yk_workspace *w)
 {
-    return (work *)(void *)w;
-}
-
-static void workspace_free(yk_workspace *workspace)
-{
-    work *w = work_of(workspace);
     yk_free(w->z);
     yk_free(w->err);
     yk_free(w->entry);
@@ -166,14 +160,70 @@ static void workspace_free(yk_workspace *workspace)
     yk_free(w);
 }
 
-static void load(void *context, const yk__pass *ctx, size_t first);
-static double network_loss(void *context, const yk__pass *ctx, size_t first);
-static void input_gradient(void *context, const yk__pass *ctx, size_t first);
+/* ---- the network ---- */
+
+/* Up to 16 examples of the batch, from `first` on. The examples after them are its `ahead`. */
+static yk_batch block_of(const yk_workspace *w, size_t first)
+{
+    yk_batch b = *w->batch;
+    b.pick += first;
+    b.n = w->batch->n - first < YK_LANES ? w->batch->n - first : YK_LANES;
+    b.ahead += w->batch->n - first - b.n;
+    return b;
+}
+
+static void load(void *context, const yk__pass *ctx, size_t first)
+{
+    const yk_workspace *w = context;
+    const yk__branches *m = w->m;
+    const yk__vectors *t = &m->table[m->embed];
+    const size_t values = m->fields * t->width;
+    for (size_t i = 0; i < ctx->blocks; i++) {
+        const yk_batch b = block_of(w, first + i * YK_LANES);
+        const float *row[YK_LANES] = {NULL};
+        w->factors->embed(&w->view[t->group], t->width, &b, m->fields, w->rows);
+        for (size_t k = 0; k < b.n; k++)
+            row[k] = w->rows + k * values;
+        w->lanes->interleave_f32(row, 0, values, ctx->x[0] + i * values * YK_LANES);
+    }
+}
+
+static double network_loss(void *context, const yk__pass *ctx, size_t first)
+{
+    const yk_workspace *w = context;
+    const int last = w->m->net->nedges - 1;
+    const size_t left = w->batch->n - first, max = ctx->blocks * YK_LANES, n = left < max ? left : max;
+    const yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
+    float *d = ctx->dx[last];
+    for (size_t i = 0; i < n; i++)
+        w->z[first + i] += ctx->x[last][i];
+    const double loss = w->linear->logistic(w->z + first, &b, w->err + first);
+    memcpy(d, w->err + first, n * sizeof *d);
+    memset(d + n, 0, (max - n) * sizeof *d);
+    return loss;
+}
+
+static void input_gradient(void *context, const yk__pass *ctx, size_t first)
+{
+    const yk_workspace *w = context;
+    const yk__branches *m = w->m;
+    const uint32_t width = m->table[m->embed].width;
+    const size_t values = m->fields * width;
+    for (size_t i = 0; i < ctx->blocks; i++) {
+        const yk_batch b = block_of(w, first + i * YK_LANES);
+        const float *d = ctx->dx[0] + i * values * YK_LANES;
+        for (size_t k = 0; k < b.n; k++)
+            for (size_t j = 0; j < values; j++)
+                w->rows[k * values + j] = d[j * YK_LANES + k];
+        w->factors->embed_grad(width, &b, m->fields, w->rows, w->slot + w->entry[first + i * YK_LANES],
+                               w->pairs[m->embed].value);
+    }
+}
 
 static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_workspace **out)
 {
     const yk__branches *m = (const yk__branches *)model;
-    work *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
+    yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
     if (!w)
         return YK_ESYSTEM;
     w->m = m;
@@ -197,84 +247,19 @@ static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_wo
         !(w->rows = yk_alloc(YK_LANES * m->net->model.shape.dim, sizeof(float), "the input of a network")))
         st = YK_ESYSTEM;
     if (st)
-        workspace_free((yk_workspace *)(void *)w);
+        workspace_free(w);
     else
-        *out = (yk_workspace *)(void *)w;
+        *out = w;
     return st;
-}
-
-/* ---- the network ---- */
-
-/* Up to 16 examples of the batch, from `first` on. The examples after them are its `ahead`. */
-static yk_batch block_of(const work *w, size_t first)
-{
-    yk_batch b = *w->batch;
-    b.pick += first;
-    b.n = w->batch->n - first < YK_LANES ? w->batch->n - first : YK_LANES;
-    b.ahead += w->batch->n - first - b.n;
-    return b;
-}
-
-static void load(void *context, const yk__pass *ctx, size_t first)
-{
-    const work *w = context;
-    const yk__branches *m = w->m;
-    const yk__vectors *t = &m->table[m->embed];
-    const size_t values = m->fields * t->width;
-    for (size_t i = 0; i < ctx->blocks; i++) {
-        const yk_batch b = block_of(w, first + i * YK_LANES);
-        const float *row[YK_LANES] = {NULL};
-        w->factors->embed(&w->view[t->group], t->width, &b, m->fields, w->rows);
-        for (size_t k = 0; k < b.n; k++)
-            row[k] = w->rows + k * values;
-        w->lanes->interleave_f32(row, 0, values, ctx->x[0] + i * values * YK_LANES);
-    }
-}
-
-static double network_loss(void *context, const yk__pass *ctx, size_t first)
-{
-    const work *w = context;
-    const int last = w->m->net->nedges - 1;
-    const size_t left = w->batch->n - first, max = ctx->blocks * YK_LANES, n = left < max ? left : max;
-    const yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
-    float *d = ctx->dx[last];
-    for (size_t i = 0; i < n; i++)
-        w->z[first + i] += ctx->x[last][i];
-    const double loss = w->linear->logistic(w->z + first, &b, w->err + first);
-    memcpy(d, w->err + first, n * sizeof *d);
-    memset(d + n, 0, (max - n) * sizeof *d);
-    return loss;
-}
-
-static void input_gradient(void *context, const yk__pass *ctx, size_t first)
-{
-    const work *w = context;
-    const yk__branches *m = w->m;
-    const uint32_t width = m->table[m->embed].width;
-    const size_t values = m->fields * width;
-    for (size_t i = 0; i < ctx->blocks; i++) {
-        const yk_batch b = block_of(w, first + i * YK_LANES);
-        const float *d = ctx->dx[0] + i * values * YK_LANES;
-        for (size_t k = 0; k < b.n; k++)
-            for (size_t j = 0; j < values; j++)
-                w->rows[k * values + j] = d[j * YK_LANES + k];
-        w->factors->embed_grad(width, &b, m->fields, w->rows, w->slot + w->entry[first + i * YK_LANES],
-                               w->pairs[m->embed].value);
-    }
 }
 
 /* ---- passes ---- */
 
-static uint32_t bias_of(const yk_model *m, const yk_batch *b)
-{
-    return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
-}
-
 /* z and err of the batch; with `training`, also the gradient of the network and its input. Returns the loss. */
-static YK_RACY double forward(work *w, const yk_view *v, const yk_batch *b, bool training)
+static YK_RACY double forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training)
 {
     const yk__branches *m = w->m;
-    const uint32_t bias = bias_of(&m->model, b);
+    const uint32_t bias = yk_model_bias(&m->model, b);
     w->view = v;
     w->batch = b;
     if (m->linear)
@@ -291,7 +276,7 @@ static YK_RACY double forward(work *w, const yk_view *v, const yk_batch *b, bool
 }
 
 /* Finds the keys of the batch, and clears their gradients. */
-static yk_status find_keys(work *w, const yk_batch *b)
+static yk_status find_keys(yk_workspace *w, const yk_batch *b)
 {
     enum { LINE = 16 }; /* keys in a cache line */
     const yk_rows *rows = b->rows;
@@ -319,7 +304,7 @@ static yk_status find_keys(work *w, const yk_batch *b)
 }
 
 /* The gradient of linear. */
-static void add_linear(work *w, const yk_batch *b, uint32_t bias)
+static void add_linear(yk_workspace *w, const yk_batch *b, uint32_t bias)
 {
     const yk_rows *rows = b->rows;
     float *to = w->keys.value, all = 0.0f;
@@ -337,12 +322,10 @@ static void add_linear(work *w, const yk_batch *b, uint32_t bias)
     }
 }
 
-static void grad(const yk_model *model, yk_workspace *workspace, const yk_view *v, const yk_batch *b,
-                 yk_grad *out)
+static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
-    work *w = work_of(workspace);
     const yk__branches *m = w->m;
-    const uint32_t bias = bias_of(model, b);
+    const uint32_t bias = yk_model_bias(model, b);
     *out = (yk_grad){.examples = b->n};
     if (m->ntables && (out->status = find_keys(w, b)))
         return;
@@ -365,10 +348,9 @@ static void grad(const yk_model *model, yk_workspace *workspace, const yk_view *
         out->group[m->net_group].dense = yk__net_branch_gradient(w->net);
 }
 
-static void predict(const yk_model *model, yk_workspace *workspace, const yk_view *v, const yk_batch *b,
-                    float *p, double *loss)
+static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
+                    double *loss)
 {
-    work *w = work_of(workspace);
     (void)model;
     const double sum = forward(w, v, b, false);
     if (loss)
@@ -381,24 +363,22 @@ static void predict(const yk_model *model, yk_workspace *workspace, const yk_vie
 
 static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
 {
-    yk_model_on_ready(&work_of(w)->m->net->model, work_of(w)->net, hook, context);
+    yk_net_ops.on_ready(w->net, hook, context);
 }
 
-static int profile_lines(const yk_workspace *workspace, yk_profile_line *out, int max)
+static int profile_lines(const yk_workspace *w, yk_profile_line *out)
 {
-    const work *w = (const work *)(const void *)workspace;
-    return yk_net_ops.profile(w->net, out, max);
+    return yk_net_ops.profile(w->net, out);
 }
 
-static void passes(const yk_workspace *workspace, double *forward_out, double *backward_out)
+static void passes(const yk_workspace *w, double *forward_out, double *backward_out)
 {
-    const work *w = (const work *)(const void *)workspace;
     yk_net_ops.passes(w->net, forward_out, backward_out);
 }
 
 static void timeline(yk_workspace *w, struct yk_trace_track *track)
 {
-    yk_net_ops.timeline(work_of(w)->net, track);
+    yk_net_ops.timeline(w->net, track);
 }
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",

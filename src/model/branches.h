@@ -53,7 +53,7 @@ typedef struct {
 yk_status yk__branches_parse(const char *text, const yk_model_shape *shape, yk__branches *out);
 
 /* branches_describe.c: --dry-run, and the model as PyTorch source. */
-int yk__branches_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
+int yk__branches_describe(const yk_model *m, size_t max_batch, yk_layer_line *out);
 void yk__branches_torch(const yk_model *m, FILE *to);
 
 #endif

@@ -18,28 +18,26 @@ static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const c
 }
 
 /* The parameters of a shared table are counted once. */
-int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line *out, int max)
+int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line *out)
 {
     const yk__branches *m = (const yk__branches *)model;
     const size_t dim = model->shape.dim;
     bool counted[YK__MAX_TABLES] = {false};
     int n = 0;
-    if (max < 1)
-        return 0;
     out[n++] = line_of(m->fields, 0, 0, "input: %zu key%s, %zu field%s", dim, dim == 1 ? "" : "s", m->fields,
                        m->fields == 1 ? "" : "s");
-    if (m->linear && n < max)
+    if (m->linear)
         out[n++] = line_of(1, dim + (model->bias_key != UINT32_MAX), max_batch * sizeof(float), "linear");
-    for (int i = 0; i < m->nfm && n < max; i++) {
+    for (int i = 0; i < m->nfm; i++) {
         const yk__vectors *t = &m->table[m->fm[i]];
         out[n++] = line_of(1, counted[m->fm[i]] ? 0 : dim * t->width, max_batch * t->width * sizeof(float),
                            "fm %u name=%s", t->width, t->name);
         counted[m->fm[i]] = true;
     }
-    if (m->net && n + m->net->nlayers + 1 <= max) {
+    if (m->net) {
         const yk__vectors *t = &m->table[m->embed];
         yk_layer_line *embed = &out[n];
-        n += yk_net_ops.describe(&m->net->model, max_batch, embed, max - n);
+        n += yk_net_ops.describe(&m->net->model, max_batch, embed);
         const size_t bytes = embed->bytes;
         *embed = line_of(m->fields * t->width, counted[m->embed] ? 0 : dim * t->width, bytes,
                          "embed %u name=%s", t->width, t->name);
@@ -51,9 +49,9 @@ static void torch_network(const yk__branches *m, FILE *to)
 {
     fprintf(to, "        self.network = nn.Sequential(\n");
     for (int i = 0; i < m->net->nlayers; i++) {
-        char module[160];
-        m->net->layer[i].ops->torch(&m->net->layer[i], module, sizeof module);
-        fprintf(to, "            nn.%s,\n", module);
+        fprintf(to, "            nn.");
+        m->net->layer[i].ops->torch(&m->net->layer[i], to);
+        fprintf(to, ",\n");
     }
     fprintf(to, "        )\n");
 }

@@ -21,27 +21,28 @@ static const struct {
 
 #define BLANKS " \t\n"
 
+/* Whether the first n characters of the text are this word. */
+static bool is_word(const char *text, size_t n, const char *word)
+{
+    return strlen(word) == n && strncmp(text, word, n) == 0;
+}
+
 /* The preset of "fm" or "fm:8"; -1: the text is not a preset. */
 static int preset_of(const char *text)
 {
     const size_t length = strcspn(text, ":");
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-        if (strlen(presets[i].name) == length && strncmp(text, presets[i].name, length) == 0)
+        if (is_word(text, length, presets[i].name))
             return (int)i;
     return -1;
 }
 
 bool yk_model_is_branches(const char *text)
 {
-    static const char *const first[] = {"linear", "fm", "embed"};
-    if (preset_of(text) >= 0)
-        return true;
-    text += strspn(text, BLANKS "(");
-    const size_t length = strcspn(text, BLANKS ",+()");
-    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-        if (strlen(first[i]) == length && strncmp(text, first[i], length) == 0)
-            return true;
-    return false;
+    const char *first = text + strspn(text, BLANKS "(");
+    const size_t n = strcspn(first, BLANKS ",+()");
+    return preset_of(text) >= 0 || is_word(first, n, "linear") || is_word(first, n, "fm") ||
+           is_word(first, n, "embed");
 }
 
 static yk_status expand(const char *text, char **out)
@@ -71,14 +72,6 @@ static span trimmed(const char *list, span s)
     while (s.end > s.begin && strchr(BLANKS, list[s.end - 1]))
         s.end--;
     return s;
-}
-
-/* The end of the word that begins at `at`. */
-static size_t word_end(const char *list, size_t at, size_t end)
-{
-    while (at < end && !strchr(BLANKS, list[at]))
-        at++;
-    return at;
 }
 
 /* The table of a layer: `name`, or a new one with the name of the layer. */
@@ -113,13 +106,11 @@ static yk_status find_table(yk__branches *m, size_t at, const char *kind, const 
 /* A name of a table becomes a part of the names of tensors. */
 static bool is_name(const char *text, size_t n)
 {
-    static const char *const taken[] = {"linear", "network"};
-    bool ok = n > 0 && n < sizeof((yk__vectors *)0)->name;
+    bool ok = n > 0 && n < sizeof((yk__vectors *)0)->name && !is_word(text, n, "linear") &&
+              !is_word(text, n, "network");
     for (size_t i = 0; ok && i < n; i++)
         ok = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z') || text[i] == '_' ||
              (i && text[i] >= '0' && text[i] <= '9');
-    for (size_t i = 0; ok && i < sizeof taken / sizeof *taken; i++)
-        ok = strlen(taken[i]) != n || strncmp(text, taken[i], n);
     return ok;
 }
 
@@ -131,7 +122,7 @@ static yk_status parse_table(yk__branches *m, span s, const char *kind, int *tab
     char text[32], why[160];
     size_t n = 0, width;
     for (span rest = s; n < WORDS && rest.begin < rest.end; n++) {
-        word[n] = (span){rest.begin, word_end(m->list, rest.begin, rest.end)};
+        word[n] = (span){rest.begin, rest.begin + strcspn(m->list + rest.begin, BLANKS ",+()")};
         rest = trimmed(m->list, (span){word[n].end, rest.end});
     }
     snprintf(text, sizeof text, "%.*s", (int)(word[1].end - word[1].begin), m->list + word[1].begin);
@@ -174,14 +165,14 @@ static yk_status parse_branch(yk__branches *m, span s, const yk_model_shape *sha
     const char *comma = memchr(m->list + s.begin, ',', s.end - s.begin);
     const size_t first_end = comma ? (size_t)(comma - m->list) : s.end;
     const span first = trimmed(m->list, (span){s.begin, first_end});
-    const size_t length = word_end(m->list, first.begin, first.end) - first.begin;
+    const size_t length = strcspn(m->list + first.begin, BLANKS ",+()");
     const char *word = m->list + first.begin;
     char why[200];
     if (length == 0)
         return yk__list_error(m->list, s.begin,
                               "empty branch: there must be a layer before and after each '+'");
-    const bool linear = length == 6 && !strncmp(word, "linear", 6),
-               fm = length == 2 && !strncmp(word, "fm", 2), embed = length == 5 && !strncmp(word, "embed", 5);
+    const bool linear = is_word(word, length, "linear"), fm = is_word(word, length, "fm"),
+               embed = is_word(word, length, "embed");
     if (!linear && !fm && !embed) {
         snprintf(why, sizeof why, "unknown layer \"%.*s\"; a branch begins with linear, fm or embed",
                  (int)(length < 60 ? length : 60), word);
@@ -240,9 +231,9 @@ yk_status yk__branches_parse(const char *text, const yk_model_shape *shape, yk__
     yk_status st = expand(text, &out->list);
     for (size_t at = 0, next = 0; !st; at = next + 1) {
         span s = {0};
-        if ((st = cut_branch(out->list, at, &s, &next)) || (st = parse_branch(out, s, shape)))
-            break;
-        if (!out->list[next])
+        if (!(st = cut_branch(out->list, at, &s, &next)))
+            st = parse_branch(out, s, shape);
+        if (!st && !out->list[next])
             break;
     }
     return st;

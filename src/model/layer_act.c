@@ -3,7 +3,6 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
-#include <stdio.h>
 #include <string.h>
 
 static const char *no_args(yk__layer *l, int n, char **arg)
@@ -12,22 +11,33 @@ static const char *no_args(yk__layer *l, int n, char **arg)
     return n ? "this layer has no arguments" : NULL;
 }
 
-/* Changes a row of n values in place. y: the output of the layer, for backward; first: index of the first value in the
- * chunk. */
-typedef void (*row_function)(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
-                             uint64_t first);
+/* Changes a row of n values in place: of y forward, of dx backward. y: the output of the layer; first: index of the first value in
+ * the chunk. A hash of its index decides whether a value is dropped, so that backward drops the same values without a stored
+ * mask. */
+static void change_row(const yk__layer *l, const yk__pass *ctx, bool back, const float *y, float *row,
+                       size_t n, uint64_t first)
+{
+    if (l->ops->elementwise == YK__DROPOUT)
+        ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->stream), first);
+    else if (back)
+        ctx->lanes->activate_back(l->ops->activation, y, row, n);
+    else
+        ctx->lanes->activate(l->ops->activation, row, n);
+}
 
-/* Calls `work`, if any, with each row of this thread: of y forward, of dx backward. If the layer does not work in place, copies x
- * or dy there first. Does not touch the border. */
-static void each_row(const yk__layer *l, const yk__pass *ctx, bool back, row_function work)
+/* Changes each row of this thread. If the layer does not work in place, copies x or dy there first. Does not touch the
+ * border. */
+static void each_row(const yk__layer *l, const yk__pass *ctx, bool back)
 {
     const yk__edge *e = &l->in_edge;
     const yk__strides *to = back ? &l->dx : &l->y, *from = back ? &l->dy : &l->x;
     const float *source = back ? ctx->dx[l->out] : ctx->x[l->in];
     float *target = back ? ctx->dx[l->in] : ctx->x[l->out];
     const size_t rows = e->channels * e->height, n = e->width * YK_LANES;
+    const bool change =
+        l->ops->elementwise == YK__ACTIVATION || (l->ops->elementwise == YK__DROPOUT && ctx->training);
     size_t begin, end;
-    if (!work && l->in == l->out)
+    if (!change && l->in == l->out)
         return;
     yk__thread_range(ctx, ctx->blocks * rows, 1, &begin, &end);
     for (size_t i = begin; i < end; i++) {
@@ -36,34 +46,20 @@ static void each_row(const yk__layer *l, const yk__pass *ctx, bool back, row_fun
         float *row = target + block * to->block + yk__offset(to, c, line, 0);
         if (l->in != l->out)
             memcpy(row, source + block * from->block + yk__offset(from, c, line, 0), n * sizeof *row);
-        if (work)
-            work(l, ctx, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row, n,
-                 (ctx->in_chunk * rows + i) * n);
+        if (change)
+            change_row(l, ctx, back, ctx->x[l->out] + block * l->y.block + yk__offset(&l->y, c, line, 0), row,
+                       n, (ctx->in_chunk * rows + i) * n);
     }
-}
-
-static void activate_row(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
-                         uint64_t first)
-{
-    (void)y, (void)first;
-    ctx->lanes->activate(l->ops->activation, row, n);
-}
-
-static void activate_row_back(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
-                              uint64_t first)
-{
-    (void)first;
-    ctx->lanes->activate_back(l->ops->activation, y, row, n);
 }
 
 static void forward(const yk__layer *l, const yk__pass *ctx)
 {
-    each_row(l, ctx, false, activate_row);
+    each_row(l, ctx, false);
 }
 
 static void backward(const yk__layer *l, const yk__pass *ctx)
 {
-    each_row(l, ctx, true, activate_row_back);
+    each_row(l, ctx, true);
 }
 
 static const char *parse_dropout(yk__layer *l, int n, char **arg)
@@ -74,49 +70,21 @@ static const char *parse_dropout(yk__layer *l, int n, char **arg)
     return NULL;
 }
 
-/* A hash of its index decides whether a value is dropped, so that backward drops the same values without a stored mask. */
-static void drop_row(const yk__layer *l, const yk__pass *ctx, const float *y, float *row, size_t n,
-                     uint64_t first)
-{
-    (void)y;
-    ctx->lanes->dropout(row, n, l->rate, yk_mix64(ctx->noise + (uint64_t)l->stream), first);
-}
-
-static void drop(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, false, ctx->training ? drop_row : NULL);
-}
-
-static void drop_back(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, true, drop_row);
-}
-
-static void flatten(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, false, NULL);
-}
-
-static void flatten_back(const yk__layer *l, const yk__pass *ctx)
-{
-    each_row(l, ctx, true, NULL);
-}
-
-static void torch(const yk__layer *l, char *out, size_t size)
+static void torch(const yk__layer *l, FILE *to)
 {
     static const char *const module[] = {[YK_RELU] = "ReLU", [YK_TANH] = "Tanh", [YK_SIGMOID] = "Sigmoid"};
-    snprintf(out, size, "%s()", module[l->ops->activation]);
+    fprintf(to, "%s()", module[l->ops->activation]);
 }
 
-static void torch_dropout(const yk__layer *l, char *out, size_t size)
+static void torch_dropout(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "Dropout(%.7g)", (double)l->rate);
+    fprintf(to, "Dropout(%.7g)", (double)l->rate);
 }
 
-static void torch_flatten(const yk__layer *l, char *out, size_t size)
+static void torch_flatten(const yk__layer *l, FILE *to)
 {
     (void)l;
-    snprintf(out, size, "Flatten()");
+    fprintf(to, "Flatten()");
 }
 
 /* Where relu outputs 0 the gradient is 0, so that overwriting the value loses nothing. tanh preserves the sign, which is what
@@ -128,7 +96,7 @@ const yk__layer_ops yk__relu_ops = {.name = "relu",
                                     .forward = forward,
                                     .backward = backward,
                                     .backward_reads = YK__SIGNS,
-                                    .elementwise = true,
+                                    .elementwise = YK__ACTIVATION,
                                     .preserves = YK__ALL_VALUES,
                                     .activation = YK_RELU};
 const yk__layer_ops yk__tanh_ops = {.name = "tanh",
@@ -138,7 +106,7 @@ const yk__layer_ops yk__tanh_ops = {.name = "tanh",
                                     .forward = forward,
                                     .backward = backward,
                                     .backward_reads = YK__ALL_VALUES,
-                                    .elementwise = true,
+                                    .elementwise = YK__ACTIVATION,
                                     .preserves = YK__SIGNS,
                                     .activation = YK_TANH};
 const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
@@ -148,22 +116,22 @@ const yk__layer_ops yk__sigmoid_ops = {.name = "sigmoid",
                                        .forward = forward,
                                        .backward = backward,
                                        .backward_reads = YK__ALL_VALUES,
-                                       .elementwise = true,
+                                       .elementwise = YK__ACTIVATION,
                                        .activation = YK_SIGMOID};
 const yk__layer_ops yk__dropout_ops = {.name = "dropout",
                                        .torch = torch_dropout,
                                        .parse = parse_dropout,
                                        .shape = yk__same_shape,
-                                       .forward = drop,
-                                       .backward = drop_back,
-                                       .elementwise = true,
+                                       .forward = forward,
+                                       .backward = backward,
+                                       .elementwise = YK__DROPOUT,
                                        .preserves = YK__SIGNS};
 const yk__layer_ops yk__flatten_ops = {.name = "flatten",
                                        .torch = torch_flatten,
                                        .parse = no_args,
                                        .shape = yk__same_shape,
-                                       .forward = flatten,
-                                       .backward = flatten_back,
-                                       .elementwise = true,
+                                       .forward = forward,
+                                       .backward = backward,
+                                       .elementwise = YK__COPY,
                                        .preserves = YK__ALL_VALUES,
                                        .flat_output = true};

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "model/conv_groups.h"
 #include "model/layer_args.h"
-#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -257,15 +256,14 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
         input_gradient(l, ctx);
 }
 
-static void torch(const yk__layer *l, char *out, size_t size)
+static void torch(const yk__layer *l, FILE *to)
 {
-    int n = snprintf(out, size, "Conv2d(%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h,
-                     l->kernel_w);
+    fprintf(to, "Conv2d(%zu, %zu, (%zu, %zu)", l->in_edge.channels, l->count, l->kernel_h, l->kernel_w);
     if (l->stride != 1)
-        n += snprintf(out + n, size - (size_t)n, ", stride=%zu", l->stride);
+        fprintf(to, ", stride=%zu", l->stride);
     if (l->pad)
-        n += snprintf(out + n, size - (size_t)n, ", padding=%zu", l->pad);
-    snprintf(out + n, size - (size_t)n, ")");
+        fprintf(to, ", padding=%zu", l->pad);
+    fprintf(to, ")");
 }
 
 const yk__layer_ops yk__conv_ops = {.name = "conv",

@@ -13,7 +13,6 @@
 
 #include "base/mem.h"
 #include "model/layer_args.h"
-#include <stdio.h>
 #include <string.h>
 
 enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
@@ -21,13 +20,13 @@ enum { LARGE = 1 << 18 }; /* weights; more do not fit into a cache */
 typedef struct {
     size_t inputs, padded;            /* padded: rounded up to whole vectors */
     int32_t *memory;                  /* owned; holds the tables: */
-    int32_t *in_k, *dx_k, *w_k;       /* [inputs] of x; of dx; 0, 1, 2 ... */
+    int32_t *in_k, *dx_k;             /* [inputs] of x; of dx */
     int32_t *out_k, *wo_k;            /* [outputs] of dy; o * inputs */
     int32_t *x_p, *y_p, *dx_p, *dy_p; /* [blocks] */
-    int32_t *n_dy, *n_xt;             /* [images]; n_dy: of dy by layers, of dyt by blocks */
-    int32_t *dyt_p;                   /* [blocks] */
-    int32_t *v_p;                     /* [padded / 16] */
+    int32_t *n_xt;                    /* [images] */
     int32_t *dyt_k;                   /* [outputs] */
+    int32_t *count;                   /* 0, 1, 2 ...: of w, and of images in dyt */
+    int32_t *vector;                  /* 0, 16, 32 ...: of w, xt, dxt, and of blocks in dyt */
     size_t images;                    /* of a chunk or wave */
     float *xt;                        /* [images][padded]; also dxt */
     float *dyt;                       /* [outputs][images] */
@@ -69,25 +68,27 @@ static void free_layer(yk__layer *l)
 /* Allocates all tables in one block. */
 static yk_status make_tables(tables *t, size_t outputs, size_t blocks)
 {
-    const size_t n = t->inputs, vectors = t->padded / YK_LANES;
-    t->memory = yk_alloc(3 * n + 3 * outputs + 5 * blocks + 2 * t->images + vectors, sizeof *t->memory,
-                         "a layer's tables");
+    const size_t n = t->inputs, longest = n > t->images ? n : t->images;
+    t->memory = yk_alloc(2 * n + 3 * outputs + 4 * blocks + t->images + longest + longest / YK_LANES + 1,
+                         sizeof *t->memory, "a layer's tables");
     if (!t->memory)
         return YK_ESYSTEM;
     t->in_k = t->memory;
     t->dx_k = t->in_k + n;
-    t->w_k = t->dx_k + n;
-    t->out_k = t->w_k + n;
+    t->out_k = t->dx_k + n;
     t->wo_k = t->out_k + outputs;
     t->dyt_k = t->wo_k + outputs;
     t->x_p = t->dyt_k + outputs;
     t->y_p = t->x_p + blocks;
     t->dx_p = t->y_p + blocks;
     t->dy_p = t->dx_p + blocks;
-    t->dyt_p = t->dy_p + blocks;
-    t->n_dy = t->dyt_p + blocks;
-    t->n_xt = t->n_dy + t->images;
-    t->v_p = t->n_xt + t->images;
+    t->n_xt = t->dy_p + blocks;
+    t->count = t->n_xt + t->images;
+    t->vector = t->count + longest;
+    for (size_t i = 0; i < longest; i++)
+        t->count[i] = (int32_t)i;
+    for (size_t v = 0; v <= longest / YK_LANES; v++)
+        t->vector[v] = (int32_t)(v * YK_LANES);
     return YK_OK;
 }
 
@@ -99,7 +100,6 @@ static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
         const int64_t y = (int64_t)(i % plane / in->width), x = (int64_t)(i % in->width);
         t->in_k[i] = yk__offset(&l->x, i / plane, y, x);
         t->dx_k[i] = yk__offset(&l->dx, i / plane, y, x);
-        t->w_k[i] = (int32_t)i;
     }
     for (size_t o = 0; o < l->count; o++) {
         t->out_k[o] = yk__offset(&l->dy, o, 0, 0);
@@ -111,14 +111,9 @@ static void fill_tables(const yk__layer *l, tables *t, size_t blocks)
         t->y_p[b] = (int32_t)(b * l->y.block + l->y.origin);
         t->dx_p[b] = (int32_t)(b * l->dx.block);
         t->dy_p[b] = (int32_t)(b * l->dy.block);
-        t->dyt_p[b] = (int32_t)(b * YK_LANES);
     }
-    for (size_t i = 0; i < t->images; i++) {
-        t->n_dy[i] = (int32_t)(l->wave ? i : i / YK_LANES * l->dy.block + l->dy.origin + i % YK_LANES);
+    for (size_t i = 0; i < t->images; i++)
         t->n_xt[i] = (int32_t)(i * t->padded);
-    }
-    for (size_t v = 0; v < t->padded / YK_LANES; v++)
-        t->v_p[v] = (int32_t)(v * YK_LANES);
 }
 
 static yk_status prepare(yk__layer *l, size_t max_blocks)
@@ -150,7 +145,7 @@ static void forward(const yk__layer *l, const yk__pass *ctx)
     yk_block_mul w = {.k = t->inputs,
                       .a = ctx->params + l->weights_offset,
                       .a_m = (int64_t)t->inputs,
-                      .a_k = t->w_k,
+                      .a_k = t->count,
                       .b = ctx->x[l->in],
                       .b_p = t->x_p,
                       .b_k = t->in_k,
@@ -190,62 +185,74 @@ static void transpose(const yk__layer *l, const yk__pass *ctx)
     yk__thread_range(ctx, t->inputs, YK_LANES, &begin, &end);
     if (l->no_input_gradient || !l->wave) /* otherwise xt is written after dxt */
         transpose_x(l, ctx, begin, end);
-    if (l->no_input_gradient && !l->wave)
-        return;
     yk__thread_range(ctx, l->count, 1, &begin, &end);
     for (size_t o = begin; o < end; o++)
         for (size_t b = 0; b < ctx->blocks; b++)
-            memcpy(t->dyt + t->dyt_k[o] + t->dyt_p[b] + ctx->in_wave * YK_LANES,
+            memcpy(t->dyt + t->dyt_k[o] + (ctx->in_wave + b) * YK_LANES,
                    ctx->dx[l->out] + t->dy_p[b] + t->out_k[o], YK_LANES * sizeof(float));
 }
 
-/* The gradient of the last inputs, which do not fill a vector, for outputs begin .. end: w computes it into `tail`. */
-static void add_tail(const yk__layer *l, const yk__pass *ctx, const yk_block_mul *w, size_t begin, size_t end)
+/* dw of `blocks` blocks from block `first`, for the inputs of whole vectors. */
+static yk_block_mul gradient_of(const yk__layer *l, const yk__pass *ctx, size_t first, size_t blocks)
+{
+    const tables *t = l->tables;
+    return (yk_block_mul){.k = blocks * YK_LANES,
+                          .a = t->dyt + first * YK_LANES,
+                          .a_m = (int64_t)t->images,
+                          .a_k = t->count,
+                          .b = xt_of(t, first),
+                          .b_p = t->vector,
+                          .b_k = t->n_xt,
+                          .c = ctx->grad + l->weights_offset,
+                          .c_m = (int64_t)t->inputs,
+                          .c_p = t->vector,
+                          .add = !ctx->first_chunk};
+}
+
+/* The gradient of the last inputs, which do not fill a vector, for outputs begin .. end. w: that of whole vectors. */
+static void add_tail(const yk__layer *l, const yk__pass *ctx, yk_block_mul w, size_t begin, size_t end)
 {
     const tables *t = l->tables;
     const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
-    ctx->block->mul(w, begin, end, 0, 1);
+    const bool add = w.add;
+    w.b_p += whole;
+    w.c = t->tail;
+    w.c_m = YK_LANES;
+    w.add = false;
+    ctx->block->mul(&w, begin, end, 0, 1);
     for (size_t o = begin; o < end; o++)
         for (size_t i = 0; i < rest; i++) {
             float *g = ctx->grad + l->weights_offset + o * t->inputs + whole * YK_LANES + i;
-            *g = ctx->first_chunk ? t->tail[o * YK_LANES + i] : *g + t->tail[o * YK_LANES + i];
+            *g = add ? *g + t->tail[o * YK_LANES + i] : t->tail[o * YK_LANES + i];
         }
+}
+
+/* The last inputs, and the biases, for outputs begin .. end: sums of chunks. */
+static void finish_rows(const yk__layer *l, const yk__pass *ctx, size_t begin, size_t end)
+{
+    const tables *t = l->tables;
+    if (ctx->first_chunk)
+        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
+    for (size_t b = 0; b < ctx->blocks && begin < end; b += l->chunk) {
+        const size_t blocks = ctx->blocks - b < l->chunk ? ctx->blocks - b : l->chunk;
+        yk_block_mul w = gradient_of(l, ctx, b, blocks);
+        w.add |= b > 0;
+        if (t->inputs % YK_LANES)
+            add_tail(l, ctx, w, begin, end);
+        const yk_block_outer y = {.p = blocks, .y = w.a, .y_m = w.a_m, .y_p = t->vector};
+        ctx->block->sum(&y, begin, end, ctx->grad + l->biases_offset);
+    }
 }
 
 static void weight_gradient(const yk__layer *l, const yk__pass *ctx)
 {
-    const tables *t = l->tables;
-    const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
-    yk_block_mul w = {.k = ctx->blocks * YK_LANES,
-                      .a = ctx->dx[l->out],
-                      .a_m = (int64_t)l->dy.channel,
-                      .a_k = t->n_dy,
-                      .b = t->xt,
-                      .b_p = t->v_p,
-                      .b_k = t->n_xt,
-                      .c = ctx->grad + l->weights_offset,
-                      .c_m = (int64_t)t->inputs,
-                      .c_p = t->v_p,
-                      .add = !ctx->first_chunk};
+    const yk_block_mul w = gradient_of(l, ctx, 0, ctx->blocks);
     size_t begin, end;
     yk__thread_range(ctx, l->count, 6, &begin, &end);
     if (begin >= end)
         return;
-    ctx->block->mul(&w, begin, end, 0, whole);
-    if (rest) {
-        static const int32_t here[1] = {0};
-        w.b_p = t->v_p + whole;
-        w.c = t->tail;
-        w.c_m = YK_LANES;
-        w.c_p = here;
-        w.add = false;
-        add_tail(l, ctx, &w, begin, end);
-    }
-    if (ctx->first_chunk)
-        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
-    const yk_block_outer y = {
-        .p = ctx->blocks, .y = ctx->dx[l->out] + l->dy.origin, .y_m = (int64_t)l->dy.channel, .y_p = t->dy_p};
-    ctx->block->sum(&y, begin, end, ctx->grad + l->biases_offset);
+    ctx->block->mul(&w, begin, end, 0, l->fan_in / YK_LANES);
+    finish_rows(l, ctx, begin, end);
 }
 
 /* dxt, and from it dx, for the inputs of this thread. */
@@ -257,11 +264,11 @@ static void input_gradient(const yk__layer *l, const yk__pass *ctx)
                             .a_m = 1,
                             .a_k = t->dyt_k,
                             .b = ctx->params + l->weights_offset,
-                            .b_p = t->v_p,
+                            .b_p = t->vector,
                             .b_k = t->wo_k,
                             .c = xt_of(t, ctx->in_wave),
                             .c_m = (int64_t)t->padded,
-                            .c_p = t->v_p,
+                            .c_p = t->vector,
                             .uncached = l->weights > LARGE};
     size_t begin, end;
     yk__thread_range(ctx, t->inputs / YK_LANES, 4, &begin, &end);
@@ -298,26 +305,13 @@ static void last_input_gradient(const yk__layer *l, const yk__pass *ctx)
         transpose_x(l, ctx, t->inputs / YK_LANES * YK_LANES, t->inputs);
 }
 
-/* ---- by blocks ---- */
-
-/* Whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum adds the images of the wave in order, as it does
- * chunk by chunk. */
+/* By blocks: whole vectors of inputs, in tiles of 6 outputs by 4 vectors. Each sum adds the images of the wave in order, as it
+ * does chunk by chunk. */
 static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
 {
     enum { OUTPUTS = 6, VECTORS = 4 };
-    const tables *t = l->tables;
-    const yk_block_mul w = {.k = ctx->blocks * YK_LANES,
-                            .a = t->dyt,
-                            .a_m = (int64_t)t->images,
-                            .a_k = t->n_dy,
-                            .b = t->xt,
-                            .b_p = t->v_p,
-                            .b_k = t->n_xt,
-                            .c = ctx->grad + l->weights_offset,
-                            .c_m = (int64_t)t->inputs,
-                            .c_p = t->v_p,
-                            .add = !ctx->first_chunk};
-    const size_t whole = t->inputs / YK_LANES, rows = (l->count + OUTPUTS - 1) / OUTPUTS,
+    const yk_block_mul w = gradient_of(l, ctx, 0, ctx->blocks);
+    const size_t whole = l->fan_in / YK_LANES, rows = (l->count + OUTPUTS - 1) / OUTPUTS,
                  columns = (whole + VECTORS - 1) / VECTORS;
     size_t begin, end;
     yk__thread_range(ctx, rows * columns, 1, &begin, &end);
@@ -330,37 +324,12 @@ static void finish_vectors(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
-/* The other inputs, and the biases: sums of chunks. */
 static void finish(const yk__layer *l, const yk__pass *ctx)
 {
-    static const int32_t here[1] = {0};
-    const tables *t = l->tables;
-    const size_t whole = t->inputs / YK_LANES, rest = t->inputs % YK_LANES;
     size_t begin, end;
     finish_vectors(l, ctx);
     yk__thread_range(ctx, l->count, 6, &begin, &end);
-    if (ctx->first_chunk)
-        memset(ctx->grad + l->biases_offset + begin, 0, (end - begin) * sizeof *ctx->grad);
-    yk__pass chunk = *ctx;
-    for (size_t b = 0; b < ctx->blocks && begin < end; b += l->chunk) {
-        chunk.blocks = ctx->blocks - b < l->chunk ? ctx->blocks - b : l->chunk;
-        chunk.first_chunk = ctx->first_chunk && b == 0;
-        const yk_block_mul w = {.k = chunk.blocks * YK_LANES,
-                                .a = t->dyt + b * YK_LANES,
-                                .a_m = (int64_t)t->images,
-                                .a_k = t->n_dy,
-                                .b = xt_of(t, b),
-                                .b_p = t->v_p + whole,
-                                .b_k = t->n_xt,
-                                .c = t->tail,
-                                .c_m = YK_LANES,
-                                .c_p = here};
-        if (rest)
-            add_tail(l, &chunk, &w, begin, end);
-        const yk_block_outer y = {
-            .p = chunk.blocks, .y = t->dyt + b * YK_LANES, .y_m = (int64_t)t->images, .y_p = t->dyt_p};
-        ctx->block->sum(&y, begin, end, ctx->grad + l->biases_offset);
-    }
+    finish_rows(l, ctx, begin, end);
 }
 
 enum { TRANSPOSE, WEIGHTS, WEIGHT_PARTS };
@@ -377,9 +346,9 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
     }
 }
 
-static void torch(const yk__layer *l, char *out, size_t size)
+static void torch(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "Linear(%zu, %zu)", l->fan_in, l->count);
+    fprintf(to, "Linear(%zu, %zu)", l->fan_in, l->count);
 }
 
 const yk__layer_ops yk__dense_ops = {.name = "dense",

@@ -3,7 +3,6 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
-#include <stdio.h>
 
 static const char *parse(yk__layer *l, int n, char **arg)
 {
@@ -52,10 +51,10 @@ static void backward(const yk__layer *l, const yk__pass *ctx)
     normalize(l, ctx, true, ctx->lanes->normalize_back);
 }
 
-static void torch(const yk__layer *l, char *out, size_t size)
+static void torch(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "LocalResponseNorm(%zu, alpha=%.7g, beta=%.7g, k=%.7g)", l->count, (double)l->alpha,
-             (double)l->beta, (double)l->bias);
+    fprintf(to, "LocalResponseNorm(%zu, alpha=%.7g, beta=%.7g, k=%.7g)", l->count, (double)l->alpha,
+            (double)l->beta, (double)l->bias);
 }
 
 const yk__layer_ops yk__lrn_ops = {.name = "lrn",

@@ -2,7 +2,6 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
-#include <stdio.h>
 #include <string.h>
 
 static const char *parse(yk__layer *l, int n, char **arg)
@@ -74,14 +73,14 @@ static void average_backward(const yk__layer *l, const yk__pass *ctx)
     pool(l, ctx, true, ctx->lanes->average_pool_back);
 }
 
-static void max_torch(const yk__layer *l, char *out, size_t size)
+static void max_torch(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "MaxPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
+    fprintf(to, "MaxPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
 }
 
-static void average_torch(const yk__layer *l, char *out, size_t size)
+static void average_torch(const yk__layer *l, FILE *to)
 {
-    snprintf(out, size, "AvgPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
+    fprintf(to, "AvgPool2d(%zu, stride=%zu)", l->kernel_h, l->stride);
 }
 
 const yk__layer_ops yk__maxpool_ops = {.name = "maxpool",

@@ -71,18 +71,11 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
         st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (!st && !m->sparse && !(w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")))
         st = YK_ESYSTEM;
-    if (st) {
+    if (st)
         workspace_free(w);
-        return st;
-    }
-    *out = w;
-    return YK_OK;
-}
-
-/* Key of the bias; UINT32_MAX: none. */
-static uint32_t bias_of(const yk_model *m, const yk_batch *b)
-{
-    return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
+    else
+        *out = w;
+    return st;
 }
 
 /* w->z */
@@ -91,7 +84,7 @@ static YK_RACY void margins(const yk_model *m, yk_workspace *w, const yk_view *v
     w->rows = yk__packed_batch(&w->packed, b);
     w->kern->margins(v, &w->rows, w->z);
     if (m->bias_key != UINT32_MAX) {
-        float bias = v->w[yk_view_at(v, bias_of(m, b))];
+        float bias = v->w[yk_view_at(v, yk_model_bias(m, b))];
         for (size_t i = 0; i < b->n; i++)
             w->z[i] += bias;
     }
@@ -103,8 +96,10 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     const double loss = w->kern->logistic(w->z, &w->rows, w->err);
     *out = (yk_grad){.examples = b->n, .loss = loss};
     if (m->sparse) {
-        out->group[0] = (yk_group_grad){
-            .rows = w->rows, .err = w->err, .bias = m->bias_key != UINT32_MAX, .bias_key = bias_of(m, b)};
+        out->group[0] = (yk_group_grad){.rows = w->rows,
+                                        .err = w->err,
+                                        .bias = m->bias_key != UINT32_MAX,
+                                        .bias_key = yk_model_bias(m, b)};
         return;
     }
     memset(w->grad, 0, m->nparams * sizeof *w->grad);

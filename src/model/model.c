@@ -1,7 +1,6 @@
 #include "model/model.h"
 
 #include "base/mem.h"
-#include "model/burst.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -93,10 +92,8 @@ yk_status yk_workspace_create(const yk_model *m, size_t max_batch, yk_workspace 
 }
 
 /* A linear model has one layer. */
-static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
+static int describe_linear(const yk_model *m, size_t max_batch, yk_layer_line *out)
 {
-    if (max < 1)
-        return 0;
     *out = (yk_layer_line){.rank = 1, .shape = {m->outputs}, .bytes = max_batch * m->outputs * sizeof(float)};
     snprintf(out->text, sizeof out->text, "%s", m->ops->name);
     for (int t = 0; t < m->ntensors; t++)
@@ -126,10 +123,9 @@ void yk_model_torch(const yk_model *m, FILE *to)
             w->shape[0], m->ntensors > 1 ? "" : ", bias=False");
 }
 
-int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES])
 {
-    return m->ops->describe ? m->ops->describe(m, max_batch, out, max)
-                            : describe_linear(m, max_batch, out, max);
+    return m->ops->describe ? m->ops->describe(m, max_batch, out) : describe_linear(m, max_batch, out);
 }
 
 void yk_workspace_free(const yk_model *m, yk_workspace *w)
@@ -141,10 +137,4 @@ void yk_workspace_free(const yk_model *m, yk_workspace *w)
 bool yk_model_can_burst(const yk_model *m)
 {
     return m->ops->burst && m->sparse;
-}
-
-void yk_model_burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
-                    float *loss)
-{
-    m->ops->burst(m, w, v, b, lr, loss);
 }

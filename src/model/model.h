@@ -60,7 +60,7 @@ typedef struct {
     char earlier[32]; /* its name in files of yoke 0.1.0; "": the same */
 } yk_model_tensor;
 
-enum { YK_MAX_LINES = 72, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES };
+enum { YK_MAX_LINES = 80, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES }; /* more than layers */
 
 /* Description of a layer. */
 typedef struct {
@@ -112,11 +112,11 @@ typedef struct {
     void (*on_ready)(yk_workspace *w, yk_ready_hook *hook, void *context);
 
     /* Optional (NULL: derived from the tensors): its layers, for batches of `max_batch`; returns the number of lines. */
-    int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
+    int (*describe)(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
     /* Optional (NULL): with shape.net.profile, the time of each layer in grad(). peak: the highest FLOP/s that one thread
      * reaches in matrix products. */
-    int (*profile)(const yk_workspace *w, yk_profile_line *out, int max);
+    int (*profile)(const yk_workspace *w, yk_profile_line out[static YK_MAX_PROFILE_LINES]);
     double (*peak)(void);
 
     /* Optional (NULL): seconds of the two passes, sampled in some of the steps: only their ratio is meaningful. */
@@ -128,7 +128,9 @@ typedef struct {
     /* Optional (NULL: derived from the tensors): writes the layers as PyTorch modules. */
     void (*torch)(const yk_model *m, FILE *to);
 
-    /* Optional (NULL): many steps of one example each; sparse models only. See model/burst.h. */
+    /* Optional (NULL): a burst, for sparse data: b->n steps of plain sgd with one example each, in order, exactly as separate
+     * steps would be; loss[i] is the loss of row i before its step. With a batch size of 1 a step takes about 150 ns, and
+     * separate calls for the batch, the weights, the gradient and the clock would double that (store/burst.h). */
     void (*burst)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
                   float *loss);
 } yk_model_ops;
@@ -156,6 +158,13 @@ bool yk_model_is_branches(const char *name);
 void yk_model_free(yk_model *m);                      /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 means 1 */
 uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */
+bool yk_model_can_burst(const yk_model *m);
+
+/* The key of the bias in a batch; UINT32_MAX: none. */
+static inline uint32_t yk_model_bias(const yk_model *m, const yk_batch *b)
+{
+    return m->bias_key != UINT32_MAX && b->remapped ? b->bias : m->bias_key;
+}
 
 /* Offset of a group in an array of all groups, in floats; for group == ngroups, the length of that array. */
 size_t yk_model_group_offset(const yk_model *m, int group);
@@ -170,7 +179,7 @@ void yk_workspace_free(const yk_model *m, yk_workspace *w); /* NULL is fine */
 void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, void *context);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. */
 void yk_model_torch(const yk_model *m, FILE *to);
-int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max);
+int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
 extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops, yk_branches_ops, yk_branches_net_ops;
 

@@ -100,20 +100,25 @@ static yk_status check_options(const yk__net *net)
     return YK_OK;
 }
 
-static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+static yk__net *new_net(const yk_model_shape *shape, size_t outputs)
 {
     yk__net *net = yk_alloc(1, sizeof *net, "the network");
+    if (net)
+        net->model =
+            (yk_model){.ops = &yk_net_ops, .shape = *shape, .outputs = outputs, .bias_key = UINT32_MAX};
+    return net;
+}
+
+static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    yk__net *net = new_net(shape, shape->classes);
     if (!net)
         return YK_ESYSTEM;
-    net->model.ops = &yk_net_ops;
-    net->model.shape = *shape;
     yk_model_shape *s = &net->model.shape;
     if (!s->channels) { /* not images: one row of values */
         s->channels = s->height = 1;
         s->width = s->dim;
     }
-    net->model.outputs = shape->classes;
-    net->model.bias_key = UINT32_MAX;
     yk_status st = yk__net_parse(text, s, net);
     if (!st && (s->dim == 0 || s->channels * s->height * s->width != s->dim))
         st = yk_fail(YK_EDATA, "rows of %zu columns are not images of %zu x %zu x %zu", s->dim, s->channels,
@@ -125,24 +130,19 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
         st = add_tensors(net);
     if (!st && net->model.nparams == 0)
         st = yk_fail(YK_EUSAGE, "the network has no parameters: add a conv or dense layer");
-    if (st) {
+    if (st)
         free_net(&net->model);
-        return st;
-    }
-    *out = &net->model;
-    return YK_OK;
+    else
+        *out = &net->model;
+    return st;
 }
 
 yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                          yk__net **out)
 {
-    yk__net *net = yk_alloc(1, sizeof *net, "the network");
+    yk__net *net = new_net(shape, 1);
     if (!net)
         return YK_ESYSTEM;
-    net->model.ops = &yk_net_ops;
-    net->model.shape = *shape;
-    net->model.outputs = 1;
-    net->model.bias_key = UINT32_MAX;
     net->is_branch = true;
     yk_status st = yk__net_parse_branch(list, begin, end, shape, net);
     if (!st)
@@ -240,8 +240,6 @@ static size_t lay_out_workspace(yk_workspace *w, char *memory)
             group->x[e] = reserve(memory, &used, d->chunk * x * sizeof(float));
             group->dx[e] = reserve(memory, &used, d->chunk * dx * sizeof(float));
         }
-        if (net->model.shape.net.standardize == YK_STANDARDIZE_IMAGE)
-            group->image_stats = reserve(memory, &used, d->chunk * YK_LANES * sizeof *group->image_stats);
     }
     for (int i = 0; i < net->nlayers; i++) {
         yk__layer *l = &w->layer[i];
@@ -279,6 +277,15 @@ static void plan_backward(yk_workspace *w)
     }
 }
 
+static yk_status start_threads(yk_workspace *w)
+{
+    yk_status st = YK_OK;
+    for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
+        if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
+            yk_team_disable_timeout(w->group[g].team);
+    return st ? st : yk_thread_pool_create(w->threads, &w->pool);
+}
+
 static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
 {
     yk_workspace *w = yk_alloc(1, sizeof *w, "the workspace of a worker");
@@ -305,13 +312,12 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
         if (w->layer[i].ops->prepare)
             st = w->layer[i].ops->prepare(&w->layer[i], w->division.chunk);
     if (!st && w->threads > 1)
-        st = yk__start_threads(w);
-    if (st) {
+        st = start_threads(w);
+    if (st)
         workspace_free(w);
-        return st;
-    }
-    *out = w;
-    return YK_OK;
+    else
+        *out = w;
+    return st;
 }
 
 /* ---- functions of the model ---- */
@@ -360,11 +366,11 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
         *loss += w->loss;
 }
 
-static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out, int max)
+static int describe(const yk_model *m, size_t max_batch, yk_layer_line *out)
 {
     const yk__net *net = (const yk__net *)m;
     const yk__division d = yk__divide(net, max_batch);
-    return yk__net_describe(net, d.chunk * (size_t)d.groups, out, max);
+    return yk__net_describe(net, d.chunk * (size_t)d.groups, out);
 }
 
 static int threads(const yk_model *m, size_t max_batch)
@@ -379,9 +385,9 @@ static void on_ready(yk_workspace *w, yk_ready_hook *hook, void *context)
     w->ready_context = context;
 }
 
-static int profile_lines(const yk_workspace *w, yk_profile_line *out, int max)
+static int profile_lines(const yk_workspace *w, yk_profile_line *out)
 {
-    return w->profile ? yk__profile_lines(w->profile, w->net, out, max) : 0;
+    return w->profile ? yk__profile_lines(w->profile, w->net, out) : 0;
 }
 
 static void passes(const yk_workspace *w, double *forward_out, double *backward_out)

@@ -73,6 +73,8 @@ typedef struct yk__pass yk__pass;
 /* What the backward pass of a layer reads of its output; what an in-place layer preserves of the values that it overwrites. */
 typedef enum { YK__NO_VALUES, YK__SIGNS, YK__ALL_VALUES } yk__values;
 
+typedef enum { YK__NOT_ELEMENTWISE, YK__ACTIVATION, YK__DROPOUT, YK__COPY } yk__elementwise;
+
 /* A kind of layer: its functions, and the traits that other code checks. Other code never compares pointers to ops. */
 typedef struct {
     const char *name;
@@ -96,14 +98,15 @@ typedef struct {
     void (*free)(yk__layer *l); /* may be NULL */
 
     /* The PyTorch module: "Conv2d(1, 6, (5, 5), padding=2)". */
-    void (*torch)(const yk__layer *l, char *out, size_t size);
+    void (*torch)(const yk__layer *l, FILE *to);
 
     /* backward is called once per part, with a barrier after each: first weight_parts parts for the gradient of the weights,
      * then one for the gradient of the input, unless no_input_gradient. ctx->part is the number of the part. */
     int weight_parts;
 
     yk__values backward_reads; /* of its own output */
-    bool elementwise;          /* may work in place, unless the previous layer reads more than `preserves` */
+    yk__elementwise
+        elementwise; /* may work in place, unless the previous layer reads more than `preserves` */
     yk__values preserves;
     bool equal_borders;       /* input and output must have the same border */
     bool output_border;       /* the output may have a border */
@@ -207,10 +210,8 @@ extern const yk__layer_ops yk__conv_ops, yk__dense_ops, yk__maxpool_ops, yk__avg
 /* net_torch.c */
 void yk__net_torch(const yk_model *m, FILE *to);
 
-/* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented.
- * image_stats: [16 * blocks] workspace for the mean and the reciprocal deviation of each image. */
-void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
-                     float (*image_stats)[2]);
+/* net_input.c: copies images first .. first + 16 * blocks - 1 of the batch to edge 0, standardized and augmented. */
+void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise);
 
 /* net_describe.c: the time of each layer and pass, measured by thread 0 of a worker. Slots: the input, the layers forward, the
  * loss, the layers backward. */
@@ -240,11 +241,11 @@ static inline int yk__slot_backward(const yk__net *net, int layer)
 /* Adds the time since `since` to a slot and, unless `blocks` is 0, one call with that many blocks. Returns the current time. */
 uint64_t yk__profile_add(yk__profile *p, int slot, uint64_t since, size_t blocks);
 void yk__profile_trace(yk__profile *p, const yk__net *net, struct yk_trace_track *track);
-int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max);
+int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out);
 double yk__net_peak(void);
 
-/* Fills out[0 .. max) and returns the number of lines. */
-int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max);
+/* Returns the number of lines. */
+int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out);
 
 /* net_init.c: initial weights, as specified by model.shape.net. */
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);

@@ -31,13 +31,11 @@ static yk_layer_line line_of(const yk__edge *e, const char *text, size_t bytes)
     return line;
 }
 
-int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out, int max)
+int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out)
 {
     int n = 0;
-    if (max < 1)
-        return 0;
     out[n++] = line_of(&net->edge[0], "input", yk__edge_bytes(&net->edge[0], blocks));
-    for (int i = 0; i < net->nlayers && n < max; i++, n++) {
+    for (int i = 0; i < net->nlayers; i++, n++) {
         const yk__layer *l = &net->layer[i];
         out[n] = line_of(&l->out_edge, l->text, l->in == l->out ? 0 : yk__edge_bytes(&l->out_edge, blocks));
         out[n].params = l->weights + l->biases;
@@ -106,12 +104,10 @@ static void fill(const yk__profile *p, int slot, const char *text, const char *p
     snprintf(out->text, sizeof out->text, "%s", text);
 }
 
-int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out, int max)
+int yk__profile_lines(const yk__profile *p, const yk__net *net, yk_profile_line *out)
 {
     const yk__edge *first = &net->edge[0], *last = &net->edge[net->nedges - 1];
     int n = 0;
-    if (max < 2 + 2 * net->nlayers)
-        return 0;
     fill(p, 0, net->is_branch ? "embed" : "input", "forward", first, 0.0, 5.0 * (double)yk__edge_size(first),
          0.0, &out[n++]);
     fill(p, yk__slot_loss(net), loss_of(net), "forward", last, 0.0, 8.0 * (double)yk__edge_size(last), 0.0,

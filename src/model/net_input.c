@@ -1,8 +1,7 @@
 /* Copies images to the input of a network, augmented and standardized (net_options.h).
  *
  * The augmentation of image i of a batch is a hash of the noise of the batch and i, so that it depends neither on the number of
- * threads nor on whether the run was resumed. The mean and deviation of each image are measured first, where needed; then the
- * threads share the rows of the input.
+ * threads nor on whether the run was resumed. The threads share the rows of the input.
  */
 #include "model/net.h"
 
@@ -107,18 +106,19 @@ typedef struct {
     float mean[YK_LANES], scale[YK_LANES]; /* with standardize image */
 } images;
 
-static void find_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
-                        const float (*image_stats)[2], images *out)
+static void find_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise, images *out)
 {
+    const yk_net_options *o = &ctx->net->model.shape.net;
     const yk_rows *rows = batch->rows;
     *out = (images){.n = batch->n - first < YK_LANES ? batch->n - first : YK_LANES};
     for (size_t lane = 0; lane < out->n; lane++) {
         out->row[lane] = batch->pick[first + lane];
         out->u8[lane] = rows->u8 ? rows->u8 + out->row[lane] * rows->dim : NULL;
         out->f32[lane] = rows->f32 ? rows->f32 + out->row[lane] * rows->dim : NULL;
-        out->augment[lane] = augmentation_of(&ctx->net->model.shape.net, ctx, noise, first + lane);
-        out->mean[lane] = image_stats ? image_stats[lane][0] : 0.0f;
-        out->scale[lane] = image_stats ? image_stats[lane][1] : 1.0f;
+        out->augment[lane] = augmentation_of(o, ctx, noise, first + lane);
+        if (o->standardize == YK_STANDARDIZE_IMAGE)
+            measure(&ctx->net->edge[0], rows, out->row[lane], &out->augment[lane], &out->mean[lane],
+                    &out->scale[lane]);
     }
 }
 
@@ -152,30 +152,18 @@ static void load_line(const yk__pass *ctx, const yk_batch *batch, const images *
             to[x * YK_LANES + lane] = (to[x * YK_LANES + lane] - mean[lane]) * scale[lane];
 }
 
-void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise,
-                     float (*image_stats)[2])
+void yk__load_images(const yk__pass *ctx, const yk_batch *batch, size_t first, uint64_t noise)
 {
-    const yk_net_options *o = &ctx->net->model.shape.net;
     const yk__edge *e = &ctx->net->edge[0];
     const yk__strides s = yk__strides_of(e, e->border);
     const size_t lines = e->channels * e->height;
-    const bool each = o->standardize == YK_STANDARDIZE_IMAGE;
     size_t begin, end;
-    if (each) {
-        yk__thread_range(ctx, ctx->blocks * YK_LANES, 1, &begin, &end);
-        for (size_t i = begin; i < end && first + i < batch->n; i++) {
-            const augmentation a = augmentation_of(o, ctx, noise, first + i);
-            measure(e, batch->rows, batch->pick[first + i], &a, &image_stats[i][0], &image_stats[i][1]);
-        }
-        yk__pass_barrier(ctx);
-    }
     yk__thread_range(ctx, ctx->blocks * lines, 1, &begin, &end);
     images p;
     for (size_t i = begin; i < end; i++) {
         const size_t block = i / lines, ch = i % lines / e->height, y = i % e->height;
         if (i == begin || i % lines == 0)
-            find_images(ctx, batch, first + block * YK_LANES, noise,
-                        each ? image_stats + block * YK_LANES : NULL, &p);
+            find_images(ctx, batch, first + block * YK_LANES, noise, &p);
         load_line(ctx, batch, &p, ch, y, ctx->x[0] + block * s.block + yk__offset(&s, ch, (int64_t)y, 0));
     }
 }

@@ -16,14 +16,9 @@ enum { TIME_EVERY = 8 }; /* passes */
 
 /* ---- stages ---- */
 
-static yk__net_group *group_of(const yk_workspace *w, int me)
-{
-    return &w->group[me / w->division.size];
-}
-
 static yk__pass context_of(yk_workspace *w, int me)
 {
-    yk__net_group *g = group_of(w, me);
+    yk__net_group *g = &w->group[me / w->division.size];
     return (yk__pass){.net = w->net,
                       .block = yk_block(),
                       .lanes = yk_lanes(),
@@ -58,7 +53,7 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
     }
 }
 
-static void do_stage(yk_workspace *w, int me, yk__pass *ctx, size_t at, int stage)
+static void do_stage(yk_workspace *w, yk__pass *ctx, size_t at, int stage)
 {
     const int layers = w->net->nlayers, back = stage - layers - 2;
     const yk__branch_hooks *hooks = w->hooks;
@@ -67,7 +62,7 @@ static void do_stage(yk_workspace *w, int me, yk__pass *ctx, size_t at, int stag
     else if (stage == layers + 1 && hooks)
         w->loss += hooks->loss(hooks->context, ctx, at * YK_LANES);
     else if (stage == 0)
-        yk__load_images(ctx, w->batch, at * YK_LANES, w->noise, group_of(w, me)->image_stats);
+        yk__load_images(ctx, w->batch, at * YK_LANES, w->noise);
     else if (stage <= layers)
         w->layer[stage - 1].ops->forward(&w->layer[stage - 1], ctx);
     else if (stage == layers + 1)
@@ -127,7 +122,7 @@ static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t
         ctx->blocks = end - b < d->chunk - ctx->in_chunk ? end - b : d->chunk - ctx->in_chunk;
         ctx->noise = yk_mix64(w->noise + at + b - ctx->in_chunk);
         for (int stage = 0; stage < stages; stage++) {
-            do_stage(w, me, ctx, at + b, stage);
+            do_stage(w, ctx, at + b, stage);
             yk__pass_barrier(ctx);
             if (me == 0) /* its profile stands for all groups: scales its `end` blocks to n */
                 after_stage(w, stage, n * (b + ctx->blocks) / end - n * b / end, last_chunk, c);
@@ -156,8 +151,10 @@ static void finish_layers(yk_workspace *w, int me, const yk__pass *ctx, size_t n
     }
 }
 
-static void pass(yk_workspace *w, int me)
+static void pass(void *workspace, int me, int all)
 {
+    (void)all;
+    yk_workspace *w = workspace;
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const yk__division *d = &w->division;
     yk_team *team = yk_thread_pool_team(w->pool);
@@ -194,25 +191,10 @@ static void all_ready(yk_workspace *w)
     }
 }
 
-static void pass_part(void *workspace, int me, int all)
-{
-    (void)all;
-    pass(workspace, me);
-}
-
 void yk__net_pass(yk_workspace *w)
 {
     w->loss = 0.0;
-    yk_thread_pool_run(w->pool, pass_part, w);
+    yk_thread_pool_run(w->pool, pass, w);
     if (w->division.by_blocks && w->training && w->batch->n)
         all_ready(w);
-}
-
-yk_status yk__start_threads(yk_workspace *w)
-{
-    yk_status st = YK_OK;
-    for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
-        if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
-            yk_team_disable_timeout(w->group[g].team);
-    return st ? st : yk_thread_pool_create(w->threads, &w->pool);
 }

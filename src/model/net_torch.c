@@ -1,26 +1,16 @@
 /* Writes a model as Python source for PyTorch. Module names match the names of the tensors in model.safetensors. */
 #include "model/net.h"
 
-/* Dense layers accept images, nn.Linear does not: whether layer i needs a Flatten before it that is not in the list. */
-static bool needs_flatten(const yk__net *net, int i, bool flat)
+/* Dense layers accept images, nn.Linear does not: the layer that needs a Flatten before it that is not in the list; -1: none.
+ * `flat`: whether the input is flat. */
+static int needs_flatten(const yk__net *net, bool flat)
 {
-    return !flat && net->layer[i].ops->weight_rank == 2;
-}
-
-/* Whether the values are flat after layer i. */
-static bool is_flat(const yk__net *net, int i, bool before)
-{
-    return before || net->layer[i].ops->flat_output || net->layer[i].ops->weight_rank == 2;
-}
-
-static bool needs_any_flatten(const yk__net *net, bool flat)
-{
-    bool any = false;
-    for (int i = 0; i < net->nlayers; i++) {
-        any |= needs_flatten(net, i, flat);
-        flat = is_flat(net, i, flat);
+    for (int i = 0; i < net->nlayers && !flat; i++) {
+        if (net->layer[i].ops->weight_rank == 2)
+            return i;
+        flat = net->layer[i].ops->flat_output;
     }
-    return any;
+    return -1;
 }
 
 /* A comment about the input; `image`: NULL for rows of numbers. */
@@ -44,22 +34,22 @@ void yk__net_torch(const yk_model *m, FILE *to)
 {
     const yk__net *net = (const yk__net *)m;
     const bool rows = m->shape.height * m->shape.width * m->shape.channels == 0;
-    bool flat = rows || net->edge[0].height == 1;
-    const bool named = needs_any_flatten(net, flat);
+    const bool flat = rows || net->edge[0].height == 1;
+    const int flatten = needs_flatten(net, flat);
+    const bool named = flatten >= 0; /* an additional module must not change the numbers of the others */
     fprintf(to, named ? "from collections import OrderedDict\n\nfrom torch import nn\n\n"
                       : "from torch import nn\n\n");
     print_input(m, flat ? NULL : &net->edge[0], to);
     fprintf(to, named ? "model = nn.Sequential(OrderedDict([\n" : "model = nn.Sequential(\n");
     for (int i = 0; i < net->nlayers; i++) {
-        char module[160];
-        if (needs_flatten(net, i, flat))
+        if (i == flatten)
             fprintf(to, "    (\"flatten%d\", nn.Flatten()),\n", i);
-        flat = is_flat(net, i, flat);
-        net->layer[i].ops->torch(&net->layer[i], module, sizeof module);
         if (named)
-            fprintf(to, "    (\"%d\", nn.%s),\n", i, module);
+            fprintf(to, "    (\"%d\", nn.", i);
         else
-            fprintf(to, "    nn.%s,\n", module);
+            fprintf(to, "    nn.");
+        net->layer[i].ops->torch(&net->layer[i], to);
+        fprintf(to, named ? "),\n" : ",\n");
     }
     fprintf(to, named ? "]))\n" : ")\n");
 }

@@ -19,8 +19,7 @@ typedef struct {
 /* Threads that process the same blocks; by layers, all threads. */
 typedef struct {
     float *x[YK__MAX_LAYERS + 1], *dx[YK__MAX_LAYERS + 1];
-    float (*image_stats)[2]; /* [16 * chunk] for yk__load_images(); NULL: not needed */
-    yk_team *team;           /* owned; NULL: one thread */
+    yk_team *team; /* owned; NULL: one thread */
 } yk__net_group;
 
 struct yk_workspace {
@@ -52,7 +51,6 @@ struct yk_workspace {
 };
 
 yk__division yk__divide(const yk__net *net, size_t max_batch);
-yk_status yk__start_threads(yk_workspace *w);
 void yk__net_pass(yk_workspace *w); /* over w->batch */
 
 #endif

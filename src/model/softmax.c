@@ -12,7 +12,6 @@
 #include "kern/matrix.h"
 #include "kern/pixels.h"
 #include "model/packed.h"
-#include <math.h>
 #include <string.h>
 
 static size_t leading_dimension(const yk_model *m)
@@ -110,12 +109,13 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
         st = allocate_for_pixels(m, w, max_batch);
-    if (st || !w->logits || !w->grad) {
+    if (!w->logits || !w->grad)
+        st = YK_ESYSTEM;
+    if (st)
         workspace_free(w);
-        return YK_ESYSTEM;
-    }
-    *out = w;
-    return YK_OK;
+    else
+        *out = w;
+    return st;
 }
 
 /* grad() of a large batch of images. */
@@ -150,7 +150,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     }
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows);
+    double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows, NULL);
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
     w->kern->add_outer(w->grad + ld, ld, &rows, w->logits);
     for (size_t i = 0; i < b->n; i++)
@@ -162,27 +162,12 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
-    const size_t ld = leading_dimension(m), classes = m->shape.classes;
+    const size_t ld = leading_dimension(m);
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    for (size_t i = 0; i < b->n; i++)
-        memcpy(p + i * classes, w->logits + i * ld, classes * sizeof *p);
-    const double sum = w->kern->softmax(w->logits, classes, ld, &rows);
+    const double sum = w->kern->softmax(w->logits, m->shape.classes, ld, &rows, p);
     if (loss)
         *loss += sum;
-    for (size_t i = 0; i < b->n; i++) {
-        float *row = p + i * classes, *delta = w->logits + i * ld;
-        const size_t y = (size_t)b->rows->label[b->pick[i]];
-        size_t best = y == 0;
-        for (size_t c = 0; c < classes; c++)
-            best = c != y && delta[c] > delta[best] ? c : best;
-        /* The kernel subtracted 1 from the probability of the label, which loses the digits of a small one. */
-        float of_label = delta[y] + 1.0f;
-        if (of_label < 0.5f)
-            of_label = delta[best] * expf(row[y] - row[best]);
-        memcpy(row, delta, classes * sizeof *row);
-        row[y] = of_label;
-    }
 }
 
 const yk_model_ops yk_softmax_ops = {.name = "softmax",

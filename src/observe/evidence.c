@@ -6,13 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool same_host(const yk_process *a, const yk_process *b)
+{
+    return strcmp(a->usage.host, b->usage.host) == 0;
+}
+
 static int hosts_of(const yk_process *p, int n)
 {
     int hosts = 0;
     for (int i = 0; i < n; i++) {
         bool first = true;
         for (int k = 0; k < i; k++)
-            first &= strcmp(p[k].usage.host, p[i].usage.host) != 0;
+            first &= !same_host(&p[k], &p[i]);
         hosts += first;
     }
     return hosts;
@@ -59,7 +64,7 @@ void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out)
 {
     *out = p[i].usage;
     for (int k = 0; k < n; k++) {
-        if (k == i || strcmp(p[k].usage.host, p[i].usage.host))
+        if (k == i || !same_host(&p[k], &p[i]))
             continue;
         const double part =
             p[i].usage.seconds > 0.0 ? fmin(p[k].usage.seconds / p[i].usage.seconds, 1.0) : 0.0;
@@ -79,10 +84,8 @@ static double bytes_per_step(const yk_process *p)
 static double link_rate_of(const yk_process *p, int n, int i)
 {
     double rate = 0.0;
-    if (strcmp(p[i].usage.host, p[0].usage.host) == 0)
-        return 0.0;
-    for (int k = 0; k < n; k++)
-        if (strcmp(p[k].usage.host, p[i].usage.host) == 0)
+    for (int k = 0; k < n && !same_host(&p[i], &p[0]); k++)
+        if (same_host(&p[k], &p[i]))
             rate = fmax(rate, p[k].link_rate);
     return rate;
 }
@@ -144,7 +147,7 @@ static void find_busiest(const yk_observer *o, const yk_process *p, int n, yk_us
         *out = u;
         *threads_out = 0;
         for (int k = 0; k < n; k++)
-            if (!p[k].lost && strcmp(p[k].usage.host, u.host) == 0)
+            if (!p[k].lost && same_host(&p[k], &p[i]))
                 *threads_out += threads_of(o, &p[k]);
     }
 }
@@ -165,47 +168,32 @@ static void save_evidence(const yk_evidence *e)
     fclose(f);
 }
 
-/* The verdict from the measurements of n processes and their workers. */
-static yk_status find_verdict(const yk_observer *o, const yk_process *p, int n, const yk_worker_evidence *w,
-                              int measured, bool last, yk_verdict *out)
+/* The verdict from the measurements of the processes and their workers in `w`. */
+static yk_status find_verdict(const yk_observer *o, bool last, yk_observation *w)
 {
+    const int n = w->nprocesses;
+    const yk_process *p = w->process;
     yk_usage busiest;
     yk_server_evidence *servers = calloc((size_t)n, sizeof *servers);
     if (!servers)
         return yk_fail_memory((size_t)n * sizeof *servers, "the measurements");
     yk_evidence e = evidence_of(o, p, n);
-    e.measured = w;
-    e.nmeasured = measured;
-    for (int i = 0; i < measured; i++)
-        e.seconds = fmax(e.seconds, w[i].phases.seconds);
+    e.measured = w->measured;
+    e.nmeasured = w->nmeasured;
+    for (int i = 0; i < w->nmeasured; i++)
+        e.seconds = fmax(e.seconds, w->measured[i].phases.seconds);
     e.server = servers;
     e.nservers = o->single_process ? 0 : list_servers(p, n, servers);
     find_busiest(o, p, n, &busiest, &e.host_threads);
     e.usage = &busiest;
     for (int i = 0; i < n; i++)
-        if (strcmp(p[i].usage.host, p[0].usage.host))
+        if (!same_host(&p[i], &p[0]))
             e.round_trip = fmax(e.round_trip, p[i].round_trip);
-    yk_verdict_find(&e, out);
+    yk_verdict_find(&e, &w->verdict);
     if (last)
         save_evidence(&e);
     free(servers);
     return YK_OK;
-}
-
-yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
-{
-    yk_process self = {.workers = o->c.server ? 0 : o->c.workers,
-                       .usage = *usage,
-                       .link_rate = o->self.link_rate,
-                       .round_trip = o->self.round_trip,
-                       .peer_rate = o->self.peer_rate,
-                       .probe_bytes = o->self.probe_bytes,
-                       .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
-                       .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
-    yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
-    if (o->c.serving)
-        yk_phases_read(o->c.serving, &self.serving);
-    return self;
 }
 
 /* Completes the observations from the processes in `w`. */
@@ -223,7 +211,7 @@ static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
         w->backward += w->process[i].backward;
     }
     yk_verdict_shares(w->measured, w->nmeasured, w->phase);
-    return find_verdict(o, w->process, w->nprocesses, w->measured, w->nmeasured, last, &w->verdict);
+    return find_verdict(o, last, w);
 }
 
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)

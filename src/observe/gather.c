@@ -119,14 +119,11 @@ static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_r
 static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
 {
     yk_comm *c = o->c.comm;
-    yk_op op;
-    memset(&op, 0, sizeof op);
-    yk_status st = yk_comm_send(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine, &op);
-    if (!st)
-        st = yk_comm_wait(c, &op, 1, timeout, "the report of this rank to be received");
-    if (!st)
-        st = yk_comm_recv(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, &op);
-    return st ? st : yk_comm_wait(c, &op, 1, reply_timeout, "the reply to the report of this rank");
+    const yk_status st = yk_comm_send_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine, timeout,
+                                           "the report of this rank to be received");
+    return st ? st
+              : yk_comm_recv_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, reply_timeout,
+                                  "the reply to the report of this rank");
 }
 
 /* Adds the last telemetry of lost ranks and, after the ranks, of the workers that joined. */
@@ -134,15 +131,17 @@ static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
 {
     for (int i = 0; i < o->telemetry.npeers; i++) {
         const yk__peer *p = o->telemetry.peer[i];
-        const int peer = p->peer;
-        if (peer >= o->c.ranks && p->known)
-            report[(*n)++] = p->newest.report;
-        else if (peer < o->c.ranks && !is_received(&report[peer]) && p->known)
-            report[peer] = p->newest.report;
-        else if (peer < o->c.ranks)
-            yk__telemetry_count_last(o, peer, &report[peer].process.phases);
-        if (peer < o->c.ranks)
-            report[peer].process.lost = p->status.lost;
+        if (p->peer >= o->c.ranks) {
+            if (p->known)
+                report[(*n)++] = p->newest.report;
+            continue;
+        }
+        yk_rank_report *r = &report[p->peer];
+        if (!is_received(r) && p->known)
+            *r = p->newest.report;
+        else
+            yk__telemetry_count_last(o, p->peer, &r->process.phases);
+        r->process.lost = p->status.lost;
     }
 }
 

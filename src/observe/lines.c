@@ -2,37 +2,40 @@
 
 #include "base/file.h"
 #include "base/fs.h"
-#include "base/mem.h"
 #include "base/number.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* The text after `"key":`; NULL: missing. */
-static const char *value_of(const char *line, const char *key)
+/* The text after `"key":` in a line of n bytes; NULL: missing. */
+static const char *value_of(const char *line, size_t n, const char *key)
 {
     char name[48];
-    snprintf(name, sizeof name, "\"%s\":", key);
-    const char *at = strstr(line, name);
-    return at ? at + strlen(name) : NULL;
+    const int length = snprintf(name, sizeof name, "\"%s\":", key);
+    const char *at = memmem(line, n, name, (size_t)length);
+    return at ? at + length : NULL;
+}
+
+static double number_of(const char *line, size_t n, const char *key)
+{
+    const char *at = value_of(line, n, key);
+    double x = NAN;
+    if (at)
+        yk_decimal_before(at, line + n, &x);
+    return x;
 }
 
 double yk_line_number(const char *line, const char *key)
 {
-    const char *at = value_of(line, key);
-    double x = NAN;
-    if (at)
-        yk_decimal(at, &x);
-    return x;
+    return number_of(line, strlen(line), key);
 }
 
 void yk_line_text(const char *line, const char *key, char *out, size_t size)
 {
-    const char *at = value_of(line, key);
+    const char *at = value_of(line, strlen(line), key);
     const size_t n = at && *at == '"' ? strcspn(at + 1, "\"") : 0;
     snprintf(out, size, "%.*s", (int)n, n ? at + 1 : "");
 }
@@ -64,39 +67,25 @@ static bool map(const char *run_dir, const char *name, contents *out)
 void yk_lines_last(const char *run_dir, const char *name, const char *key, char *line, size_t size)
 {
     enum { TAIL = 8191 };
-    char text[TAIL + 1];
     contents all;
     *line = '\0';
     if (!map(run_dir, name, &all) || !all.data)
         return;
-    const size_t n = all.size < TAIL ? all.size : TAIL;
-    memcpy(text, all.data + all.size - n, n);
-    text[n] = '\0';
+    const char *stop = all.data + all.size, *at = stop - (all.size < TAIL ? all.size : TAIL);
+    for (const char *end; (end = memchr(at, '\n', (size_t)(stop - at))); at = end + 1)
+        if (value_of(at, (size_t)(end - at), key))
+            snprintf(line, size, "%.*s", (int)(end - at), at);
     yk_fs_unmap(all.data, all.size);
-    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
-        *end = '\0';
-        if (value_of(at, key))
-            snprintf(line, size, "%s", at);
-    }
 }
 
 static yk_status copy_lines(const contents *in, const char *key, double max, yk_file *out)
 {
-    char *line = NULL;
-    size_t cap = 0;
+    const char *at = in->data, *stop = at + in->size;
     yk_status st = YK_OK;
     /* drops an incomplete last line, of a process that was killed */
-    for (const char *at = in->data, *end; !st && (end = memchr(at, '\n', in->size - (size_t)(at - in->data)));
-         at = end + 1) {
-        const size_t n = (size_t)(end - at);
-        if ((st = YK_RESERVE(line, cap, n + 1, "a line")))
-            break;
-        memcpy(line, at, n);
-        line[n] = '\0';
-        if (!(yk_line_number(line, key) > max))
-            st = yk_file_write(out, at, n + 1);
-    }
-    free(line);
+    for (const char *end; !st && (end = memchr(at, '\n', (size_t)(stop - at))); at = end + 1)
+        if (!(number_of(at, (size_t)(end - at), key) > max))
+            st = yk_file_write(out, at, (size_t)(end - at) + 1);
     return st;
 }
 

@@ -73,20 +73,18 @@ static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back,
 
 static yk_status reply(yk_comm *c, int peer, char *buf)
 {
-    uint64_t wanted = 0;
-    yk_op op;
-    memset(&op, 0, sizeof op);
-    yk_status st = yk_comm_recv(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, &op);
-    if (!st)
-        st = yk_comm_wait(c, &op, 1, 60.0, "a probe");
+    uint64_t wanted;
+    yk_status st =
+        yk_comm_recv_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, 60.0, "a probe");
+    if (st)
+        return st;
     const uint64_t now = yk_now_ns();
     memcpy(&wanted, buf, sizeof wanted);
     memcpy(buf, &now, sizeof now);
-    if (!st && (wanted < sizeof now || wanted > larger_bytes))
-        st = yk_fail(YK_ELOST, "rank %d sent a malformed probe", peer);
-    if (!st)
-        st = yk_comm_send(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, (size_t)wanted, &op);
-    return st ? st : yk_comm_wait(c, &op, 1, 60.0, "the reply to a probe");
+    if (wanted < sizeof now || wanted > larger_bytes)
+        return yk_fail(YK_ELOST, "rank %d sent a malformed probe", peer);
+    return yk_comm_send_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, (size_t)wanted, 60.0,
+                             "the reply to a probe");
 }
 
 /* Rank `from` measures the round trip of small messages and, if `large`, of large ones to rank `to`, which replies. */
@@ -115,66 +113,56 @@ static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, 
     return st;
 }
 
-/* A hash of the name of this host. */
-static uint64_t host_hash(void)
+/* Where a rank runs. */
+typedef struct {
+    char host[65];
+    uint64_t network; /* yk_network_id() */
+} location;
+
+static yk_status share_locations(yk_observer *o, location *all)
 {
-    char name[256] = "";
-    uint64_t hash = 14695981039346656037u;
-    gethostname(name, sizeof name - 1);
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
-    return hash;
+    const size_t n = (size_t)o->c.ranks;
+    location mine = {.network = yk_network_id("/proc")};
+    gethostname(mine.host, sizeof mine.host - 1);
+    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, 120.0, "the hosts of the ranks");
+    return st ? st : yk_comm_broadcast(o->c.comm, all, n * sizeof *all, 120.0, "the hosts of the ranks");
 }
 
-/* The hosts of all ranks, as hashes of their names. */
-static yk_status share_hosts(yk_observer *o, uint64_t *host)
+static bool same_host(const location *a, const location *b)
 {
-    const int n = o->c.ranks;
-    const uint64_t mine = host_hash();
-    yk_op *op = yk_alloc((size_t)n, sizeof *op, "the hosts of the ranks");
-    yk_status st = op ? YK_OK : YK_ESYSTEM;
-    if (!st && o->c.rank)
-        st = yk_comm_send(o->c.comm, 0, TAG_PROBE, YK_PURPOSE_CONTROL, &mine, sizeof mine, &op[0]);
-    for (int i = 1; !st && !o->c.rank && i < n; i++)
-        st = yk_comm_recv(o->c.comm, i, TAG_PROBE, YK_PURPOSE_CONTROL, &host[i], sizeof *host, &op[i]);
-    if (!st)
-        st = yk_comm_wait(o->c.comm, op, n, 60.0, "the hosts of the ranks");
-    host[0] = o->c.rank ? 0 : mine;
-    yk_free(op);
-    return st ? st
-              : yk_comm_broadcast(o->c.comm, host, (size_t)n * sizeof *host, 120.0, "the hosts of the ranks");
+    return strcmp(a->host, b->host) == 0;
 }
 
-static bool is_first_of_host(const uint64_t *host, int rank)
+static bool is_first_of_host(const location *all, int rank)
 {
     for (int k = 0; k < rank; k++)
-        if (host[k] == host[rank])
+        if (same_host(&all[k], &all[rank]))
             return false;
     return true;
 }
 
 /* All ranks measure the round trip to the chief, for its clock. One rank of each host measures the rate of the link to the
  * chief, and to the first other host: if only the links to the chief are slow, its own link is. */
-static yk_status probe_hosts(yk_observer *o, const uint64_t *host, char *buf)
+static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
 {
     yk_status st = YK_OK;
     int other = 1;
     probe_times t;
     int64_t ignored;
-    while (other < o->c.ranks && host[other] == host[0])
+    while (other < o->c.ranks && same_host(&all[other], &all[0]))
         other++;
     for (int i = 1; !st && i < o->c.ranks; i++) {
-        const bool first = is_first_of_host(host, i);
+        const bool first = is_first_of_host(all, i);
         if (o->c.rank == 0 || o->c.rank == i)
             st = probe(o, i, 0, first, buf, &t, &o->clock_offset);
         if (!st && o->c.rank == i) {
-            o->self.round_trip = t.best[SMALL];
-            o->self.link_rate = first ? rate_of(&t) : 0.0;
+            o->round_trip = t.best[SMALL];
+            o->link_rate = first ? rate_of(&t) : 0.0;
         }
         if (!st && first && i > other && (o->c.rank == i || o->c.rank == other))
             st = probe(o, i, other, true, buf, &t, &ignored);
         if (!st && first && i > other && o->c.rank == i)
-            o->self.peer_rate = rate_of(&t);
+            o->peer_rate = rate_of(&t);
     }
     return st;
 }
@@ -182,35 +170,21 @@ static yk_status probe_hosts(yk_observer *o, const uint64_t *host, char *buf)
 static yk_status probe_all(yk_observer *o)
 {
     char *buf = calloc(2, larger_bytes); /* for both directions */
-    uint64_t *host = yk_alloc((size_t)o->c.ranks, sizeof *host, "the hosts of the ranks");
-    yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : host ? YK_OK : YK_ESYSTEM;
+    location *all = yk_alloc((size_t)o->c.ranks, sizeof *all, "the hosts of the ranks");
+    yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : all ? YK_OK : YK_ESYSTEM;
     if (!st)
-        st = share_hosts(o, host);
+        st = share_locations(o, all);
     if (!st)
-        st = probe_hosts(o, host, buf);
-    const yk_bytes all = yk__bytes_total(o->c.comm);
-    o->self.probe_bytes = all.sent + all.received;
+        st = probe_hosts(o, all, buf);
+    o->first_of_host = true;
+    for (int i = 0; !st && i < o->c.rank; i++)
+        o->first_of_host &= all[i].network != all[o->c.rank].network;
+    const yk_bytes bytes = yk__bytes_total(o->c.comm);
+    o->probe_bytes = bytes.sent + bytes.received;
     if (st)
         yk_comm_abandon(o->c.comm);
-    yk_free(host);
-    free(buf);
-    return st;
-}
-
-/* Finds the lowest rank of each network namespace. */
-static yk_status find_first_of_host(yk_observer *o)
-{
-    const size_t n = (size_t)o->c.ranks;
-    uint64_t mine = yk_network_id("/proc"), *all = yk_alloc(n, sizeof *all, "the hosts of the ranks");
-    if (!all)
-        return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, 120.0, "the hosts of the ranks");
-    if (!st)
-        st = yk_comm_broadcast(o->c.comm, all, n * sizeof *all, 120.0, "the hosts of the ranks");
-    o->first_of_host = true;
-    for (int i = 0; i < o->c.rank; i++)
-        o->first_of_host &= all[i] != mine;
     yk_free(all);
+    free(buf);
     return st;
 }
 
@@ -255,5 +229,5 @@ yk_status yk__link_open(yk_observer *o)
     if (!st)
         st = yk_comm_broadcast(c->comm, &zero, sizeof zero, seconds, "the probes of the other ranks");
     o->clock_zero = zero;
-    return st ? st : find_first_of_host(o);
+    return st;
 }

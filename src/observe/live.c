@@ -12,75 +12,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A copy, so that the lock is held only briefly. NULL: out of memory. */
-static yk__history *copy_history(yk_observer *o)
-{
-    yk__history *h = malloc(sizeof *h);
-    if (!h)
-        return NULL;
-    yk_mutex_lock(&o->lock);
-    *h = o->history;
-    yk_mutex_unlock(&o->lock);
-    return h;
-}
-
 /* ---- status.json ---- */
 
 /* A row of the table of workers: a worker of this process, or a process of the job. */
 typedef struct {
     char name[32], label[16]; /* on the page; in metrics */
     const char *role;         /* NULL: a thread */
-    bool joined, lost;
-    yk_phases_sample phases, serving; /* serving: of the thread that serves a shard beside the workers */
-    double cpu, rss, sent, received, sent_rate, received_rate; /* NaN: not known */
-    yk__curve curve;                                           /* of a process */
+    yk_process process;       /* of a thread: only its number and its phases */
+    yk_sample sample;         /* the latest of a process; seconds are 0: none yet */
+    yk__curve curve;          /* of a process */
 } row;
-
-static void row_of_process(row *r, const yk_process *p, const yk_sample *s)
-{
-    *r = (row){.role = p->workers > 0 ? "worker" : "server",
-               .joined = p->joined,
-               .lost = p->lost,
-               .phases = p->phases,
-               .serving = p->serving,
-               .cpu = s->seconds > 0.0 ? s->cpu : (double)NAN,
-               .rss = s->seconds > 0.0 ? s->rss : (double)NAN,
-               .sent = (double)p->bytes_sent,
-               .received = (double)p->bytes_received,
-               .sent_rate = s->seconds > 0.0 ? s->sent : (double)NAN,
-               .received_rate = s->seconds > 0.0 ? s->received : (double)NAN};
-    snprintf(r->name, sizeof r->name, "rank %d", p->rank);
-    snprintf(r->label, sizeof r->label, "%d", p->rank);
-}
 
 /* The threads of one process; or the chief, and the other ranks by their telemetry. The caller frees it. NULL: out of
  * memory. */
 static row *rows_of(yk_observer *o, const yk__history *h, int *n_out)
 {
-    const bool single_process = o->single_process;
-    const double nan = (double)NAN;
     int received = 0;
-    yk__telemetry *others = single_process ? NULL : yk__telemetry_copy(o, &received);
-    row *r = calloc((size_t)(received + o->c.workers), sizeof *r);
-    for (int i = 0; r && single_process && i < o->c.workers; i++) {
-        r[i] = (row){
-            .cpu = nan, .rss = nan, .sent = nan, .received = nan, .sent_rate = nan, .received_rate = nan};
-        snprintf(r[i].name, sizeof r[i].name, "worker %d", i);
-        snprintf(r[i].label, sizeof r[i].label, "%d", i);
-        yk_phases_read(&o->c.phases[i], &r[i].phases);
+    yk__telemetry *others = o->single_process ? NULL : yk__telemetry_copy(o, &received);
+    const int n = o->single_process ? o->c.workers : received + 1;
+    row *rows = calloc((size_t)n, sizeof *rows);
+    for (int i = 0; rows && i < n; i++) {
+        row *r = &rows[i];
+        if (o->single_process) {
+            r->process.rank = i;
+            yk_phases_read(&o->c.phases[i], &r->process.phases);
+        } else {
+            r->process = i ? others[i - 1].report.process : yk__self_so_far(o, &h->usage);
+            r->sample = i ? others[i - 1].sample : h->sample;
+            r->role = r->process.workers > 0 ? "worker" : "server";
+            yk__telemetry_curve(o, r->process.rank, &r->curve);
+        }
+        snprintf(r->name, sizeof r->name, "%s %d", o->single_process ? "worker" : "rank", r->process.rank);
+        snprintf(r->label, sizeof r->label, "%d", r->process.rank);
     }
-    if (r && !single_process) {
-        const yk_process self = yk__self_so_far(o, &h->usage);
-        row_of_process(&r[0], &self, &h->sample);
-        yk__telemetry_curve(o, 0, &r[0].curve);
-    }
-    for (int i = 0; r && i < received; i++) {
-        row_of_process(&r[i + 1], &others[i].report.process, &others[i].sample);
-        yk__telemetry_curve(o, others[i].report.process.rank, &r[i + 1].curve);
-    }
-    *n_out = single_process ? o->c.workers : received + 1;
+    *n_out = n;
     free(others);
-    return r;
+    return rows;
+}
+
+/* What a process sampled. */
+static double sampled(const row *r, double value)
+{
+    return r->sample.seconds > 0.0 ? value : (double)NAN;
+}
+
+/* What a process counted. */
+static double counted(const row *r, uint64_t value)
+{
+    return r->role ? (double)value : (double)NAN;
 }
 
 static bool trains(const row *r)
@@ -90,9 +69,9 @@ static bool trains(const row *r)
 
 static double rate_of_row(const row *r)
 {
-    const double trained =
-        r->phases.seconds - r->phases.phase[YK_PHASE_EVAL] - r->phases.phase[YK_PHASE_CHECKPOINT];
-    return trains(r) && trained > 0.0 ? (double)r->phases.examples / trained : (double)NAN;
+    const yk_phases_sample *l = &r->process.phases;
+    const double trained = l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
+    return trains(r) && trained > 0.0 ? (double)l->examples / trained : (double)NAN;
 }
 
 /* The columns of a table of doubles, each an array. */
@@ -112,35 +91,32 @@ static void put_columns(yk_json *j, const char *name, const char *const *columns
 }
 
 /* Each process, and the mean of their phases. */
-static void put_processes(yk_json *j, const row *r, int n)
+static void put_processes(yk_json *j, const row *rows, int n)
 {
     static const char *const curves[] = {"seconds", "cpu", "rss", "sent", "received", NULL};
     yk_json_array(j, "processes");
     double sum[YK_PHASES] = {0}, seconds = 0.0;
-    for (int i = 0; i < n; i++) {
-        const yk_phases_sample *l = &r[i].phases;
+    for (const row *r = rows; r < rows + n; r++) {
+        const yk_process *p = &r->process;
+        const yk_phases_sample *l = &p->phases;
         yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"name", r[i].name}, {"role", r[i].role});
-        yk_json_bool(j, "joined", r[i].joined);
-        yk_json_bool(j, "lost", r[i].lost);
-        YK_JSON_REALS(j, {"cpu", r[i].cpu}, {"rss", r[i].rss}, {"bytes_sent", r[i].sent},
-                      {"bytes_received", r[i].received}, {"sent_rate", r[i].sent_rate},
-                      {"received_rate", r[i].received_rate});
+        YK_JSON_TEXTS(j, {"name", r->name}, {"role", r->role});
+        yk_json_bool(j, "joined", p->joined);
+        yk_json_bool(j, "lost", p->lost);
+        YK_JSON_REALS(
+            j, {"cpu", sampled(r, r->sample.cpu)}, {"rss", sampled(r, r->sample.rss)},
+            {"bytes_sent", counted(r, p->bytes_sent)}, {"bytes_received", counted(r, p->bytes_received)},
+            {"sent_rate", sampled(r, r->sample.sent)}, {"received_rate", sampled(r, r->sample.received)});
         YK_JSON_INTS(j, {"steps", l->steps}, {"examples", l->examples});
-        yk_json_real(j, "examples_per_second", rate_of_row(&r[i]));
+        yk_json_real(j, "examples_per_second", rate_of_row(r));
         yk_json_real(j, "last", l->barriers ? (double)l->last / (double)l->barriers : (double)NAN);
-        yk_phases_json(j, l->phase, l->seconds, !trains(&r[i]));
-        if (r[i].serving.seconds > 0.0) {
-            yk_json_object(j, "serving");
-            yk_phases_json(j, r[i].serving.phase, r[i].serving.seconds, true);
-            yk_json_end(j);
-        }
-        if (r[i].role)
-            put_columns(j, "curves", curves, r[i].curve.point, r[i].curve.n);
+        yk__process_phases_json(j, p, !trains(r));
+        if (r->role)
+            put_columns(j, "curves", curves, r->curve.point, r->curve.n);
         yk_json_end(j);
-        for (int k = 0; trains(&r[i]) && k < YK_PHASES; k++)
+        for (int k = 0; trains(r) && k < YK_PHASES; k++)
             sum[k] += l->phase[k];
-        seconds += trains(&r[i]) ? l->seconds : 0.0;
+        seconds += trains(r) ? l->seconds : 0.0;
     }
     yk_json_end(j);
     yk_phases_json(j, sum, seconds, false);
@@ -176,22 +152,22 @@ static double rate_of(const yk__history *h, const row *r, int n)
 {
     double sum = 0.0;
     for (int i = 0; i < n; i++)
-        sum += trains(&r[i]) && rate_of_row(&r[i]) > 0.0 ? rate_of_row(&r[i]) : 0.0;
+        sum += fmax(rate_of_row(&r[i]), 0.0); /* fmax() ignores NaN */
     return h->end.state ? h->end.examples_per_second : sum > 0.0 ? sum : (double)NAN;
 }
 
 /* Steps per second over the same time. */
 static double step_rate_of(const yk__history *h, const row *r, int n)
 {
-    const yk__progress *p = &h->progress;
-    return h->end.state ? p->step_rate : rate_of(h, r, n) * (double)p->step / (double)p->examples;
+    const yk_progress_report *p = &h->progress;
+    return h->end.state ? p->steps_per_second : rate_of(h, r, n) * (double)p->step / (double)p->examples;
 }
 
 static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
-    const yk__progress *p = &h->progress;
+    const yk_progress_report *p = &h->progress;
     yk_json all = {.digits = 6}, *j = &all;
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
@@ -209,10 +185,11 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     yk_json_int(j, "examples", (int64_t)p->examples);
     yk_json_real(j, "epoch", p->epoch);
     yk_json_int_or_null(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
-    YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->test_loss}, {"test_accuracy", h->accuracy},
-                  {"test_auc", h->auc}, {"majority_accuracy", h->majority}, {"best_loss", o->c.best_loss},
+    YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->tested.test_loss},
+                  {"test_accuracy", h->tested.accuracy}, {"test_auc", h->tested.auc},
+                  {"majority_accuracy", h->tested.majority_accuracy}, {"best_loss", o->c.best_loss},
                   {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
-                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->lr});
+                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate});
     put_verdict(j, h);
     put_processes(j, rows, n);
     put_history(j, h);
@@ -230,36 +207,38 @@ static void one(yk_prom *p, const char *name, const char *type, const char *help
     yk_prom_sample(p, NULL, value);
 }
 
-static void metrics_of_workers(yk_prom *p, const row *r, int n)
+static void metrics_of_workers(yk_prom *p, const row *rows, int n)
 {
 #define EACH(who, name, type, help, value)                                                                   \
     yk_prom_family(p, name, type, help);                                                                     \
-    for (int i = 0; i < n; i++)                                                                              \
+    for (const row *r = rows; r < rows + n; r++)                                                             \
         if (who)                                                                                             \
-    yk_prom_sample(p, LABELS("worker", r[i].label), (double)(value))
-    EACH(trains(&r[i]), "yoke_worker_steps_total", "counter", "Steps of a worker.", r[i].phases.steps);
-    EACH(trains(&r[i]), "yoke_worker_examples_total", "counter", "Examples that a worker used.",
-         r[i].phases.examples);
-    EACH(trains(&r[i]), "yoke_worker_last_total", "counter", "Barriers at which a worker was last.",
-         r[i].phases.last);
+    yk_prom_sample(p, LABELS("worker", r->label), (double)(value))
+    EACH(trains(r), "yoke_worker_steps_total", "counter", "Steps of a worker.", r->process.phases.steps);
+    EACH(trains(r), "yoke_worker_examples_total", "counter", "Examples that a worker used.",
+         r->process.phases.examples);
+    EACH(trains(r), "yoke_worker_last_total", "counter", "Barriers at which a worker was last.",
+         r->process.phases.last);
     yk_prom_family(p, "yoke_worker_phase_seconds_total", "counter", "Time of a worker by phase.");
-    for (int i = 0; i < n; i++)
+    for (const row *r = rows; r < rows + n; r++)
         for (int k = 0; k < YK_PHASES; k++)
-            if (yk_phase_applies((yk_phase)k, !trains(&r[i])))
-                yk_prom_sample(p, LABELS("worker", r[i].label, "phase", yk_phase_name((yk_phase)k)),
-                               r[i].phases.phase[k]);
-    if (!n || !r[0].role)
+            if (yk_phase_applies((yk_phase)k, !trains(r)))
+                yk_prom_sample(p, LABELS("worker", r->label, "phase", yk_phase_name((yk_phase)k)),
+                               r->process.phases.phase[k]);
+    if (!n || !rows[0].role)
         return;
-    EACH(true, "yoke_worker_lost", "gauge", "1 if the rank is lost.", r[i].lost);
-    EACH(true, "yoke_worker_joined", "gauge", "1 if the process joined the running job.", r[i].joined);
-    EACH(true, "yoke_worker_cpu_cores", "gauge", "Cores that a rank uses.", r[i].cpu);
-    EACH(true, "yoke_worker_resident_bytes", "gauge", "Resident memory of a rank.", r[i].rss);
-    EACH(true, "yoke_worker_sent_bytes_total", "counter", "Bytes that a rank sent.", r[i].sent);
-    EACH(true, "yoke_worker_received_bytes_total", "counter", "Bytes that a rank received.", r[i].received);
+    EACH(true, "yoke_worker_lost", "gauge", "1 if the rank is lost.", r->process.lost);
+    EACH(true, "yoke_worker_joined", "gauge", "1 if the process joined the running job.", r->process.joined);
+    EACH(true, "yoke_worker_cpu_cores", "gauge", "Cores that a rank uses.", sampled(r, r->sample.cpu));
+    EACH(true, "yoke_worker_resident_bytes", "gauge", "Resident memory of a rank.",
+         sampled(r, r->sample.rss));
+    EACH(true, "yoke_worker_sent_bytes_total", "counter", "Bytes that a rank sent.", r->process.bytes_sent);
+    EACH(true, "yoke_worker_received_bytes_total", "counter", "Bytes that a rank received.",
+         r->process.bytes_received);
     EACH(true, "yoke_worker_sent_bytes_per_second", "gauge", "Bytes per second that a rank sends.",
-         r[i].sent_rate);
+         sampled(r, r->sample.sent));
     EACH(true, "yoke_worker_received_bytes_per_second", "gauge", "Bytes per second that a rank receives.",
-         r[i].received_rate);
+         sampled(r, r->sample.received));
 #undef EACH
 }
 
@@ -297,7 +276,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
 {
     const yk_config *c = o->c.config;
     const yk_plan *plan = o->c.plan;
-    const yk__progress *at = &h->progress;
+    const yk_progress_report *at = &h->progress;
     yk_prom p = {0};
     yk_prom_family(&p, "yoke_info", "gauge", "The model, the data and the mode of this run.");
     yk_prom_sample(&p,
@@ -306,7 +285,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)
-        workers += trains(&rows[i]) && !rows[i].lost;
+        workers += trains(&rows[i]) && !rows[i].process.lost;
     one(&p, "yoke_workers", "gauge", "Workers that are not lost.", workers);
     one(&p, "yoke_running", "gauge", "1 during the run, 0 after its end.", !h->end.state);
     one(&p, "yoke_seconds", "gauge", "Seconds since the run began.", seconds_of(o, h));
@@ -317,16 +296,16 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
         rate_of(h, rows, n));
     one(&p, "yoke_epoch", "gauge", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "gauge", "Recent training loss.", at->loss);
-    one(&p, "yoke_test_loss", "gauge", "Loss of the last evaluation.", h->test_loss);
-    one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last evaluation.", h->accuracy);
-    one(&p, "yoke_test_auc", "gauge", "AUC of the last evaluation, for two classes.", h->auc);
+    one(&p, "yoke_test_loss", "gauge", "Loss of the last evaluation.", h->tested.test_loss);
+    one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last evaluation.", h->tested.accuracy);
+    one(&p, "yoke_test_auc", "gauge", "AUC of the last evaluation, for two classes.", h->tested.auc);
     one(&p, "yoke_majority_accuracy", "gauge", "Accuracy of always predicting the most frequent class.",
-        h->majority);
+        h->tested.majority_accuracy);
     one(&p, "yoke_best_loss", "gauge", "The lowest loss that any model can reach on the test set.",
         o->c.best_loss);
     one(&p, "yoke_best_auc", "gauge", "The highest AUC that any model can reach on the test set.",
         o->c.best_auc);
-    one(&p, "yoke_learning_rate", "gauge", "Current learning rate.", at->lr);
+    one(&p, "yoke_learning_rate", "gauge", "Current learning rate.", at->learning_rate);
     metrics_of_workers(&p, rows, n);
     metrics_of_resources(&p, h);
     return yk_prom_take(&p);
@@ -335,12 +314,19 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
 char *yk__live_document(void *observer, yk_http_document which)
 {
     yk_observer *o = observer;
-    yk__history *h = copy_history(o);
-    int n = 0;
-    row *rows = h ? rows_of(o, h, &n) : NULL;
-    if (h && h->end.error)
+    yk__history *h = malloc(sizeof *h); /* a copy, so that the lock is held only briefly */
+    int n;
+    char *out = NULL;
+    if (!h)
+        return NULL;
+    yk_mutex_lock(&o->lock);
+    *h = o->history;
+    yk_mutex_unlock(&o->lock);
+    if (h->end.error)
         h->end.error = h->error; /* of the copy */
-    char *out = rows ? which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n) : NULL;
+    row *rows = rows_of(o, h, &n);
+    if (rows)
+        out = which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n);
     if (out && which == YK_HTTP_STATUS && h->end.state)
         atomic_store(&o->end_seen, true);
     free(rows);
@@ -368,7 +354,7 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     h->progress.step = end->step;
     h->progress.examples = end->examples;
     h->progress.epoch = end->epoch;
-    h->progress.step_rate = end->steps_per_second;
+    h->progress.steps_per_second = end->steps_per_second;
     if (isfinite(end->train_loss))
         h->progress.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);

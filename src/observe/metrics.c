@@ -133,43 +133,37 @@ static double seconds_left(const yk_observer *o, const yk_run_position *at)
 /* "436 k" */
 static void shorten(double rate, char out[24])
 {
-    const bool millions = rate >= 1e6, thousands = rate >= 1e3;
-    snprintf(out, 24, "%.3g%s",
-             rate / (millions    ? 1e6
-                     : thousands ? 1e3
-                                 : 1.0),
-             millions    ? " M"
-             : thousands ? " k"
-                         : "");
+    if (rate >= 1e6)
+        snprintf(out, 24, "%.3g M", rate / 1e6);
+    else if (rate >= 1e3)
+        snprintf(out, 24, "%.3g k", rate / 1e3);
+    else
+        snprintf(out, 24, "%.3g", rate);
 }
 
 /* The terminal leaves out the last fields if its line is too short. */
-static void show(yk_observer *o, const yk__progress *p)
+static void show(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
     char test[40] = "", by[80] = "", left[40] = "", rate[24], text[256];
     const double accuracy = o->metrics->accuracy;
     yk_verdict verdict;
-    shorten(p->rate, rate);
+    shorten(p->examples_per_second, rate);
     if (isfinite(accuracy))
         snprintf(test, sizeof test, "  test %.1f %%", 100.0 * accuracy);
-    if (yk__observer_verdict(o, &verdict) && verdict.kind != YK_VERDICT_NONE)
+    if (yk__observer_verdict(o, &verdict))
         snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
     snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step,
              p->epoch, p->loss, test, rate, left, by);
     yk_progress("%s", text);
-    if (o->c.progress)
-        o->c.progress(o->c.context, &(yk_progress_report){.step = p->step,
-                                                          .examples = p->examples,
-                                                          .epoch = p->epoch,
-                                                          .loss = p->loss,
-                                                          .examples_per_second = p->rate,
-                                                          .steps_per_second = p->step_rate,
-                                                          .seconds_left = p->seconds_left,
-                                                          .text = text});
+    if (o->c.progress) {
+        yk_progress_report report = *p;
+        report.text = text;
+        o->c.progress(o->c.context, &report);
+    }
 }
 
 /* ---- points of the training curves ---- */
@@ -203,19 +197,19 @@ static mark mark_of(const yk_run_position *at, double now)
 }
 
 /* The progress since `from`, with rates since `rates`. */
-static yk__progress progress_since(const yk_observer *o, const yk_run_position *at, double now,
-                                   const mark *from, const mark *rates)
+static yk_progress_report progress_since(const yk_observer *o, const yk_run_position *at, double now,
+                                         const mark *from, const mark *rates)
 {
     const double seconds = now - rates->time;
-    return (yk__progress){.step = at->step,
-                          .examples = at->examples,
-                          .loss = (at->trained_loss - from->loss) /
-                                  (double)(at->trained_examples - from->trained),
-                          .rate = (double)(at->examples - rates->examples) / seconds,
-                          .step_rate = (double)(at->step - rates->step) / seconds,
-                          .epoch = epochs_done(at, at->examples),
-                          .seconds_left = seconds_left(o, at),
-                          .lr = (double)yk_optim_at(o->c.optim, at->step).lr};
+    return (yk_progress_report){.step = at->step,
+                                .examples = at->examples,
+                                .loss = (at->trained_loss - from->loss) /
+                                        (double)(at->trained_examples - from->trained),
+                                .examples_per_second = (double)(at->examples - rates->examples) / seconds,
+                                .steps_per_second = (double)(at->step - rates->step) / seconds,
+                                .epoch = epochs_done(at, at->examples),
+                                .seconds_left = seconds_left(o, at),
+                                .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr};
 }
 
 /* The rates of a point are those of the last fifth of a second or more: single steps vary too much. */
@@ -229,7 +223,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         m->from = m->then;
         m->then = mark_of(at, now);
     }
-    const yk__progress p = progress_since(o, at, now, &m->written, &m->from);
+    const yk_progress_report p = progress_since(o, at, now, &m->written, &m->from);
     m->written = mark_of(at, now);
     m->interval = interval_at(o, at);
     m->next = at->step - at->step % m->interval + m->interval;
@@ -237,8 +231,8 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= write_every;
     begin_line(o, "train", at);
-    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.rate},
-                  {"steps_per_second", p.step_rate}, {"learning_rate", p.lr});
+    YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
+                  {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);
@@ -295,7 +289,7 @@ void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
     if (step >= m->next || early)
         write_point(o, &at, now);
     if (show_it && at.trained_examples > m->shown.trained) {
-        const yk__progress p = progress_since(o, &at, now, &m->shown, &m->shown);
+        const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
         yk__observer_progress(o, &p);
         show(o, &p);
         m->shown = mark_of(&at, now);
@@ -336,6 +330,37 @@ yk_status yk__metrics_close(yk_observer *o)
 
 /* ---- evaluations ---- */
 
+/* Adds a point to the curve of evaluations, for warnings. */
+static void add_to_curve(yk_observer *o, const yk_evaluation *e)
+{
+    const double nan = (double)NAN;
+    const uint64_t since = o->ncurve ? o->curve_steps : o->c.resumed_from,
+                   before = o->ncurve ? o->curve_examples : o->c.earlier_examples;
+    if (o->ncurve && e->at.step == o->curve_steps)
+        return;
+    if (o->ncurve ==
+        YK__MAX_CURVE) { /* drops every other point; the counts of the rest are then those of a half */
+        o->ncurve /= 2;
+        for (size_t i = 0; i < o->ncurve; i++)
+            o->curve[i] = o->curve[2 * i + 1];
+    }
+    o->curve[o->ncurve++] =
+        (yk_curve_point){.epoch = e->at.epoch_examples ? epochs_done(&e->at, e->at.examples) : nan,
+                         .train_loss = e->train_loss,
+                         .test_loss = e->tested ? e->test_loss : nan,
+                         .accuracy = e->tested ? e->accuracy : nan,
+                         .steps = e->at.step - since,
+                         .examples = e->at.examples - before};
+    o->curve_steps = e->at.step;
+    o->curve_examples = e->at.examples;
+}
+
+const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
+{
+    *n_out = o ? o->ncurve : 0;
+    return o ? o->curve : NULL;
+}
+
 static void print_evaluation(const yk_evaluation *e)
 {
     const double epoch = epochs_done(&e->at, e->at.examples);
@@ -361,7 +386,7 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     else /* it is for the curves, and not part of the rates */
         m->evaluated_at = yk_now();
     yk__observer_test(o, e);
-    yk__curve_add(o, e);
+    add_to_curve(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;

@@ -157,6 +157,16 @@ static void train_scores(yk_json *j, const yk_process *p)
     yk_json_real(j, "train_accuracy", s->scored ? (double)s->correct / (double)s->scored : none);
 }
 
+void yk__process_phases_json(yk_json *j, const yk_process *p, bool server)
+{
+    yk_phases_json(j, p->phases.phase, p->phases.seconds, server);
+    if (!(p->serving.seconds > 0.0))
+        return;
+    yk_json_object(j, "serving");
+    yk_phases_json(j, p->serving.phase, p->serving.seconds, true);
+    yk_json_end(j);
+}
+
 static void processes(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
 {
     yk_json_array(j, "processes");
@@ -179,12 +189,7 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
                       {"cpu_peak", p->usage.cpu.peak}, {"rss_mean", p->usage.memory.mean},
                       {"rss_peak", p->usage.memory.peak}, {"disk_read_bytes", p->usage.read_bytes},
                       {"disk_written_bytes", p->usage.written_bytes});
-        yk_phases_json(j, p->phases.phase, p->phases.seconds, p->workers == 0);
-        if (p->serving.seconds > 0.0) {
-            yk_json_object(j, "serving");
-            yk_phases_json(j, p->serving.phase, p->serving.seconds, true);
-            yk_json_end(j);
-        }
+        yk__process_phases_json(j, p, p->workers == 0);
         workers_of(j, w, p);
         yk_json_end(j);
     }

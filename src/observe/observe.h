@@ -56,8 +56,8 @@ typedef struct {
 /* Progress since the last report. A number that is not known is NaN. */
 typedef struct {
     uint64_t step, examples;
-    double epoch, loss, examples_per_second, steps_per_second, seconds_left;
-    const char *text; /* the progress line */
+    double epoch, loss, examples_per_second, steps_per_second, seconds_left, learning_rate;
+    const char *text; /* the progress line; NULL: it is not shown */
 } yk_progress_report;
 
 /* The staleness of gradients: updates of other workers between the pull and the push. */

@@ -37,7 +37,7 @@ static void remember(yk_observer *o, const yk_sample *s)
     h->point[h->npoints++] = (yk__point){.seconds = s->seconds,
                                          .step = (double)h->progress.step,
                                          .loss = h->progress.loss,
-                                         .examples_per_second = h->progress.rate,
+                                         .examples_per_second = h->progress.examples_per_second,
                                          .cpu = s->cpu,
                                          .cpu_host = s->cpu_host,
                                          .rss = s->rss,
@@ -55,7 +55,7 @@ static void write_own_events(yk_observer *o, const yk_sample *s)
     if (o->c.rank == 0 || s->seconds - o->written_at < yk_log_gap(s->seconds, write_every))
         return;
     o->written_at = s->seconds;
-    const yk__progress p = yk__progress_unknown(s->steps);
+    const yk_progress_report p = yk__progress_unknown(s->steps);
     yk__tensorboard_progress(o, &p);
 }
 
@@ -82,7 +82,7 @@ static void each_sample(void *context, const yk_sample *s)
     }
     yk_mutex_lock(&o->lock);
     remember(o, s);
-    const yk__progress p = o->history.progress;
+    const yk_progress_report p = o->history.progress;
     if (judged) {
         o->history.verdict = v;
         o->history.usage = u;
@@ -95,13 +95,13 @@ static void each_sample(void *context, const yk_sample *s)
 
 /* ---- progress, written by worker 0 ---- */
 
-yk__progress yk__progress_unknown(uint64_t step)
+yk_progress_report yk__progress_unknown(uint64_t step)
 {
     const double nan = (double)NAN;
-    return (yk__progress){step, 0, nan, nan, nan, nan, nan, nan};
+    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, nan, NULL};
 }
 
-void yk__observer_progress(yk_observer *o, const yk__progress *p)
+void yk__observer_progress(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_mutex_trylock(&o->lock)) /* the next update follows soon */
         return;
@@ -148,10 +148,7 @@ void yk__observer_test(yk_observer *o, const yk_evaluation *e)
         return;
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
-    h->accuracy = e->accuracy;
-    h->test_loss = e->test_loss;
-    h->auc = e->auc;
-    h->majority = e->majority_accuracy;
+    h->tested = *e;
     if (h->ntests == YK__TESTS)
         yk__thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
@@ -208,7 +205,9 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     o->history.every = 1;
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
-    o->history.test_loss = o->history.accuracy = o->history.auc = o->history.majority = (double)NAN;
+    const double nan = (double)NAN;
+    o->history.tested =
+        (yk_evaluation){.test_loss = nan, .accuracy = nan, .majority_accuracy = nan, .auc = nan};
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;
@@ -305,20 +304,39 @@ yk_status yk_observer_start(yk_observer *o, double began)
 
 /* ---- end ---- */
 
-void yk__observer_self(yk_observer *o, yk_process *out)
+yk_usage yk__observer_usage(const yk_observer *o)
+{
+    yk_usage u = o->self.usage;
+    if (o->resources)
+        yk_resources_usage(o->resources, &u);
+    return u;
+}
+
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
+{
+    yk_process self = {.rank = o->number,
+                       .workers = o->c.server ? 0 : o->c.workers,
+                       .usage = *usage,
+                       .link_rate = o->link_rate,
+                       .round_trip = o->round_trip,
+                       .peer_rate = o->peer_rate,
+                       .probe_bytes = o->probe_bytes,
+                       .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
+                       .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
+    snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
+    yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
+    if (o->c.serving)
+        yk_phases_read(o->c.serving, &self.serving);
+    return self;
+}
+
+void yk__observer_self(const yk_observer *o, yk_process *out)
 {
     const yk_observer_config *c = &o->c;
-    if (out != &o->self)
-        *out = o->self; /* has the rate of its link */
-    out->rank = o->number;
-    out->workers = c->server ? 0 : c->workers;
-    snprintf(out->role, sizeof out->role, "%s", yk__observer_role(o));
-    if (o->resources)
-        yk_resources_usage(o->resources, &out->usage);
-    yk_phases_read_all(c->phases, c->workers, &out->phases);
-    if (c->serving)
-        yk_phases_read(c->serving, &out->serving);
-    out->forward = out->backward = 0.0;
+    const yk_trials trials = o->self.trials;
+    const yk_usage usage = yk__observer_usage(o);
+    *out = yk__self_so_far(o, &usage);
+    out->trials = trials;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;
         c->model->ops->passes(c->work(c->context, i), &forward, &backward);

@@ -3,13 +3,12 @@
  *     observer.c     create, start, stop and free; the sampling thread; the progress of worker 0
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
  *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
- *     metrics.c      metrics.jsonl, the progress line
+ *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
  *     tensorboard.c  TensorBoard, a directory per worker
  *     live.c         the documents of the live page
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     curve.c        the evaluations as curves, for warnings
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
@@ -26,12 +25,6 @@
 typedef struct yk__metrics yk__metrics;
 typedef struct yk__tensorboard yk__tensorboard;
 
-/* The progress of training, as seen by worker 0; NaN: unknown. */
-typedef struct {
-    uint64_t step, examples;
-    double loss, rate, step_rate, epoch, seconds_left, lr;
-} yk__progress;
-
 /* Limits: points and tests on the live page; evaluations for warnings. */
 enum { YK__POINTS = 400, YK__TESTS = 200, YK__MAX_CURVE = 512 };
 
@@ -47,10 +40,10 @@ typedef struct {
 
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
-    yk__progress progress;
-    double test_loss, accuracy, auc, majority; /* of the last test; NaN: none yet, or not known */
-    yk_run_end end;                            /* its state is NULL during the run */
-    char error[256];                           /* of a run that failed */
+    yk_progress_report progress;
+    yk_evaluation tested; /* the last one with a test; NaN: none yet, or not known */
+    yk_run_end end;       /* its state is NULL during the run */
+    char error[256];      /* of a run that failed */
     int npoints, ntests;
     uint64_t seen, every; /* samples; which of them are kept */
     yk__point point[YK__POINTS];
@@ -74,9 +67,12 @@ struct yk_observer {
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
     int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
-    int64_t clock_offset;   /* ns to add to this process's clock to get the chief's */
-    uint64_t clock_zero;    /* the chief's clock at the start; 0: not known */
-    yk__metrics *metrics;   /* on the chief */
+    /* of the link, as in yk_process; constant after open */
+    double link_rate, round_trip, peer_rate;
+    uint64_t probe_bytes;
+    int64_t clock_offset; /* ns to add to this process's clock to get the chief's */
+    uint64_t clock_zero;  /* the chief's clock at the start; 0: not known */
+    yk__metrics *metrics; /* on the chief */
     yk__tensorboard *tensorboard;
     yk_resources *resources;
     yk_trace *trace;
@@ -106,11 +102,13 @@ void yk__thin(void *points, size_t width, int *n); /* drops every other point of
 const char *yk__observer_role(const yk_observer *o);
 bool yk__observer_verdict(yk_observer *o, yk_verdict *out); /* so far; false: none, or locked */
 bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false: none, or locked */
-void yk__observer_progress(yk_observer *o, const yk__progress *p);
-yk__progress yk__progress_unknown(uint64_t step);
+void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
+yk_progress_report yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
-/* The state of this process so far; called by the thread that trains. */
-void yk__observer_self(yk_observer *o, yk_process *out);
+/* The state of this process so far, as any thread can read it; and all of it, for the thread that trains. */
+yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
+yk_usage yk__observer_usage(const yk_observer *o); /* of this process so far; after stop, of all of the run */
+void yk__observer_self(const yk_observer *o, yk_process *out);
 double yk__observer_seconds(const yk_observer *o); /* of the run, including those before a resume */
 
 /* link.c: collective */
@@ -126,27 +124,22 @@ yk_status yk__metrics_close(yk_observer *o);
 
 /* tensorboard.c; all called by one thread */
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
-void yk__tensorboard_progress(yk_observer *o, const yk__progress *p);
-void yk__tensorboard_point(yk_observer *o, const yk__progress *p);
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p);
+void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
-
-/* curve.c */
-void yk__curve_add(yk_observer *o, const yk_evaluation *e);
 
 /* live.c */
 char *yk__live_document(void *observer, yk_http_document which);
 
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);
-void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p);
+void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_report *p);
 /* Collective unless `single_process`. */
 yk_status yk__timeline_save(yk_observer *o, bool single_process);
 
 /* evidence.c: the verdict during training, from this process and the telemetry so far; false: no worker was measured */
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out);
-/* This process during training, as far as any thread can read it. */
-yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
 /* The usage of all processes of the run on the host of process i. A process that ran for a part of the time counts for that
  * part. */
 void yk__usage_of_host(const yk_process *p, int n, int i, yk_usage *out);

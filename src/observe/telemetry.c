@@ -115,25 +115,22 @@ static void read_worker_status(yk_observer *o)
 static void receive_from(yk_comm *c, yk__peer *p)
 {
     while (!p->over && !p->fresh) {
-        bool found, done = false;
+        bool found = true, done = false;
         int peer;
         size_t bytes;
         yk_status st = YK_OK;
         if (!p->receiving) {
-            if ((st = yk_comm_probe(c, p->peer, TAG_TELEMETRY, &found, &peer, &bytes)) || !found) {
-                p->over = st != YK_OK;
-                return;
-            }
-            st = yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_PURPOSE_CONTROL, &p->in, sizeof p->in, &p->op);
-            p->receiving = !st;
+            st = yk_comm_probe(c, p->peer, TAG_TELEMETRY, &found, &peer, &bytes);
+            if (!st && found)
+                st =
+                    yk_comm_recv(c, p->peer, TAG_TELEMETRY, YK_PURPOSE_CONTROL, &p->in, sizeof p->in, &p->op);
         }
-        if (st || (st = yk_comm_test(c, &p->op, &done))) {
-            p->over = true;
+        if (!st && found)
+            st = yk_comm_test(c, &p->op, &done);
+        p->over = st != YK_OK;
+        p->receiving = !st && found && !done;
+        if (st || !done)
             return;
-        }
-        if (!done)
-            return;
-        p->receiving = false;
         p->fresh = p->in.magic == MAGIC;
         p->over = p->in.last || !p->fresh;
     }

@@ -22,6 +22,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static yk_status write_graph(yk_observer *o, yk_events *e)
     if (!g)
         return yk_fail_memory(sizeof *g, "the model's graph");
     const yk_model_shape *s = &o->c.model->shape;
-    const int all = yk_model_describe(o->c.model, o->c.plan->batch, g->line, YK_MAX_LINES);
+    const int all = yk_model_describe(o->c.model, o->c.plan->batch, g->line);
     const int first = all > 0 && strcmp(g->line[0].text, "input") == 0; /* a network lists its input */
     const int n = all - first;
     g->node[0] = (yk_graph_node){.name = "input", .op = "input", .rank = 1, .shape = {s->dim}};
@@ -125,7 +126,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     if (!b)
         return st;
     /* the time since the last event; of a short run, all of it */
-    const yk__progress end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
+    const yk_progress_report end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (o->started && !o->unchanged)
         yk__tensorboard_progress(o, &end);
     for (int i = 0; i < b->n; i++) {
@@ -148,82 +149,75 @@ typedef struct {
     size_t n;
 } scalars;
 
-static void add(scalars *s, const char *tag, double value)
+static void add(scalars *s, double value, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void add(scalars *s, double value, const char *format, ...)
 {
-    if (s->n < MAX_SCALARS && isfinite(value))
-        s->scalar[s->n++] = (yk_scalar){tag, (float)value};
+    va_list args;
+    if (s->n == MAX_SCALARS || !isfinite(value))
+        return;
+    va_start(args, format);
+    vsnprintf(s->tag[s->n], sizeof *s->tag, format, args);
+    va_end(args);
+    s->scalar[s->n] = (yk_scalar){s->tag[s->n], (float)value};
+    s->n++;
 }
 
-static void add_resource(scalars *s, int rank, const char *name, double value)
+/* Writes the scalars and removes them from the list. */
+static yk_status write_all(yk_events *e, uint64_t step, scalars *s)
 {
-    if (s->n == MAX_SCALARS)
-        return;
-    char *tag = s->tag[s->n];
-    snprintf(tag, sizeof *s->tag, "rank%d/%s", rank, name);
-    add(s, tag, value);
+    const size_t n = s->n;
+    s->n = 0;
+    return n ? yk_events_scalars(e, 0, (int64_t)step, s->scalar, n) : YK_OK;
 }
 
-static void add_interface(scalars *s, const char *host, const char *nic, const char *direction, double value)
+static void add_progress(scalars *s, const yk_progress_report *p)
 {
-    if (s->n == MAX_SCALARS)
-        return;
-    char *tag = s->tag[s->n];
-    snprintf(tag, sizeof *s->tag, "host/%s/%s_%s", host, nic, direction);
-    add(s, tag, value);
+    add(s, p->loss, "train/loss");
+    add(s, p->learning_rate, "train/learning_rate");
+    add(s, p->steps_per_second, "speed/global_step_per_second");
+    add(s, p->examples_per_second, "speed/examples_per_second");
 }
 
 /* Of the process of a rank; `host`: it also writes the interfaces of this host; NULL: it does not. */
 static void add_resources(int rank, const char *host, const yk_sample *now, scalars *s)
 {
-    const struct {
-        const char *name;
-        double value;
-    } list[] = {{"cpu", now->cpu},
-                {"memory", now->rss},
-                {"sent", now->sent},
-                {"received", now->received},
-                {"disk_read", now->disk_read},
-                {"disk_written", now->disk_written},
-                {"host_cpu", now->cpu_host},
-                {"host_memory", now->host_memory}};
     if (!(now->seconds > 0.0))
         return;
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        add_resource(s, rank, list[i].name, list[i].value);
+    add(s, now->cpu, "rank%d/cpu", rank);
+    add(s, now->rss, "rank%d/memory", rank);
+    add(s, now->sent, "rank%d/sent", rank);
+    add(s, now->received, "rank%d/received", rank);
+    add(s, now->disk_read, "rank%d/disk_read", rank);
+    add(s, now->disk_written, "rank%d/disk_written", rank);
+    add(s, now->cpu_host, "rank%d/host_cpu", rank);
+    add(s, now->host_memory, "rank%d/host_memory", rank);
     for (int i = 0; host && i < now->nnics; i++) {
-        add_interface(s, host, now->nic[i].name, "received", now->nic[i].in);
-        add_interface(s, host, now->nic[i].name, "sent", now->nic[i].out);
+        add(s, now->nic[i].in, "host/%s/%s_received", host, now->nic[i].name);
+        add(s, now->nic[i].out, "host/%s/%s_sent", host, now->nic[i].name);
     }
 }
 
 static void add_own_resources(yk_observer *o, scalars *s)
 {
     yk_sample now;
-    yk_usage u = o->self.usage; /* after the end */
-    if (!yk__observer_sample(o, &now))
-        return;
-    if (o->resources)
-        yk_resources_usage(o->resources, &u);
-    add_resources(o->number, o->first_of_host ? u.host : NULL, &now, s);
+    const yk_usage u = yk__observer_usage(o);
+    if (yk__observer_sample(o, &now))
+        add_resources(o->number, o->first_of_host ? u.host : NULL, &now, s);
 }
 
 /* The shares of the phases since the last event; returns their sum in seconds. */
 static double add_phases(const yk_phases_sample *now, const yk_phases_sample *before, bool server, scalars *s)
 {
-    static const char *const tags[YK_PHASES] = {
-#define TAG(name, text) "phases/" text,
-        YK_PHASE_LIST(TAG)
-#undef TAG
-    };
     double part[YK_PHASES], sum = 0.0;
     for (int k = 0; k < YK_PHASES; k++) {
-        part[k] =
-            fmax(now->phase[k] - before->phase[k], 0.0); /* the current phase is an estimate and may shrink */
+        /* the current phase is an estimate and may shrink */
+        part[k] = fmax(now->phase[k] - before->phase[k], 0.0);
         sum += part[k];
     }
     for (int k = 0; sum > 0.0 && k < YK_PHASES; k++)
         if (yk_phase_applies((yk_phase)k, server))
-            add(s, tags[k], part[k] / sum);
+            add(s, part[k] / sum, "phases/%s", yk_phase_name((yk_phase)k));
     return sum;
 }
 
@@ -236,32 +230,20 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
     const double sum = add_phases(&now, before, o->c.server, s);
     if (!(sum > 0.0))
         return;
-    add(s, "speed/examples_per_second", (double)(now.examples - before->examples) / sum);
+    add(s, (double)(now.examples - before->examples) / sum, "speed/examples_per_second");
     *before = now;
 }
 
-static void write_all(yk_events *e, uint64_t step, scalars *s)
-{
-    if (s->n)
-        yk_events_scalars(e, 0, (int64_t)step, s->scalar, s->n);
-    s->n = 0;
-}
-
 /* On the chief: of all processes. */
-static void write_run(yk_observer *o, const yk__progress *p)
+static void write_run(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
     yk_phases_sample all = {0};
     int n = 0;
     yk__telemetry *others = o->single_process ? NULL : yk__telemetry_copy(o, &n);
-    yk_usage self = o->self.usage;
-    if (o->resources)
-        yk_resources_usage(o->resources, &self);
-    add(&s, "train/loss", p->loss);
-    add(&s, "train/learning_rate", p->lr);
-    add(&s, "speed/global_step_per_second", p->step_rate);
-    add(&s, "speed/examples_per_second", p->rate);
+    const yk_usage self = yk__observer_usage(o);
+    add_progress(&s, p);
     add_own_resources(o, &s);
     write_all(b->events[0], p->step, &s);
     if (!o->c.server)
@@ -282,7 +264,7 @@ static void write_run(yk_observer *o, const yk__progress *p)
     free(others);
 }
 
-void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
+void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     if (!b)
@@ -302,18 +284,14 @@ void yk__tensorboard_progress(yk_observer *o, const yk__progress *p)
 }
 
 /* The loss and the rates only, for points in quick succession. */
-void yk__tensorboard_point(yk_observer *o, const yk__progress *p)
+void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
     if (!b)
         return;
-    add(&s, "train/loss", p->loss);
-    add(&s, "train/learning_rate", p->lr);
-    add(&s, "speed/global_step_per_second", p->step_rate);
-    add(&s, "speed/examples_per_second", p->rate);
-    if (s.n)
-        yk_events_scalars(b->events[0], 0, (int64_t)p->step, s.scalar, s.n);
+    add_progress(&s, p);
+    write_all(b->events[0], p->step, &s);
     b->used = true;
 }
 
@@ -346,18 +324,16 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
-    yk_status st = YK_OK;
     if (!b)
         return YK_OK;
-    add(&s, "train/mean_loss", e->train_loss);
+    add(&s, e->train_loss, "train/mean_loss");
     if (e->tested) {
-        add(&s, "test/loss", e->test_loss);
-        add(&s, "test/accuracy", e->accuracy);
-        add(&s, "test/majority_accuracy", e->majority_accuracy);
-        add(&s, "test/auc", e->auc);
+        add(&s, e->test_loss, "test/loss");
+        add(&s, e->accuracy, "test/accuracy");
+        add(&s, e->majority_accuracy, "test/majority_accuracy");
+        add(&s, e->auc, "test/auc");
     }
-    if (s.n)
-        st = yk_events_scalars(b->events[0], 0, (int64_t)e->at.step, s.scalar, s.n);
+    yk_status st = write_all(b->events[0], e->at.step, &s);
     b->used = true;
     for (int i = 0; !st && i < b->n; i++) {
         yk_staleness_histogram seen = {0};

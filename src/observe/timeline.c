@@ -8,6 +8,12 @@
 
 enum { TRACE_EVENTS = 1 << 18, MAX_TRACK = 1 << 15, MIN_TRACK = 1 << 11, COUNTERS = 1 << 14 };
 
+static yk_status add_track(yk_observer *o, const char *name, size_t events, yk_trace_track **out)
+{
+    *out = yk_trace_add(o->trace, name, events);
+    return *out ? YK_OK : yk_fail_memory(events * 40, "the trace");
+}
+
 yk_status yk__timeline_start(yk_observer *o)
 {
     const yk_observer_config *c = &o->c;
@@ -19,26 +25,22 @@ yk_status yk__timeline_start(yk_observer *o)
     for (int i = 0; !st && i < c->workers; i++) {
         char name[32];
         snprintf(name, sizeof name, "worker %d", i);
-        c->phases[i].track = yk_trace_add(o->trace, c->workers > 1 ? name : yk__observer_role(o), events);
-        if (!c->phases[i].track)
-            st = yk_fail_memory(events * 40, "the trace");
-        else if (c->model->ops->timeline)
+        st = add_track(o, c->workers > 1 ? name : yk__observer_role(o), events, &c->phases[i].track);
+        if (!st && c->model->ops->timeline)
             c->model->ops->timeline(c->work(c->context, i), c->phases[i].track);
     }
-    if (!st && c->serving && !(c->serving->track = yk_trace_add(o->trace, "server", events)))
-        st = yk_fail_memory(events * 40, "the trace");
-    if (!st && !(o->counters = yk_trace_add(o->trace, "counters", COUNTERS)))
-        st = yk_fail_memory(COUNTERS * 40, "the trace");
-    return st;
+    if (!st && c->serving)
+        st = add_track(o, "server", events, &c->serving->track);
+    return st ? st : add_track(o, "counters", COUNTERS, &o->counters);
 }
 
-void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk__progress *p)
+void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_report *p)
 {
     const uint64_t now = yk_now_ns();
     yk_trace_counter(o->counters, "CPU cores", now, s->cpu);
     yk_trace_counter(o->counters, "resident MB", now, s->rss * 1e-6);
     yk_trace_counter(o->counters, "loss", now, p->loss);
-    yk_trace_counter(o->counters, "examples/s", now, p->rate);
+    yk_trace_counter(o->counters, "examples/s", now, p->examples_per_second);
     yk_trace_counter(o->counters, "sent MB/s", now, s->sent * 1e-6);
     yk_trace_counter(o->counters, "received MB/s", now, s->received * 1e-6);
     if (o->first_of_host) {
@@ -63,14 +65,8 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process)
         st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the traces of the ranks");
     if (o->c.rank != 0) /* if a rank is lost, the chief does not gather; that is not an error */
         st = YK_OK;
-    if (!st && o->c.rank == 0 && !o->unchanged) {
-        if (all.n > 0)
-            all.data[0] = all.data[0] ? all.data[0] : text;
-        st = yk_trace_save(o->c.run_dir, "trace.json", all.n > 0 ? all.data : &text,
-                           all.n > 0 ? (size_t)all.n : 1);
-    }
-    if (all.n > 0 && all.data[0] == text)
-        all.data[0] = NULL;
+    else if (!st && !o->unchanged)
+        st = yk_trace_save(o->c.run_dir, "trace.json", all.n ? all.data : &text, all.n ? (size_t)all.n : 1);
     yk_comm_pieces_free(&all);
     free(text);
     return st;

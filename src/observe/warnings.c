@@ -68,6 +68,13 @@ static bool is_mean(const yk_outcome *r, const yk_curve_point *p)
            is_mean_of(half && half < MIN_EXAMPLES ? half : MIN_EXAMPLES, p);
 }
 
+/* The last point of the curve, if its training loss is a meaningful mean; else NULL. */
+static const yk_curve_point *last_mean(const yk_outcome *r)
+{
+    const yk_curve_point *last = r->points ? &r->point[r->points - 1] : NULL;
+    return last && is_mean(r, last) ? last : NULL;
+}
+
 static bool is_tested(const yk_outcome *r)
 {
     return r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS);
@@ -112,7 +119,7 @@ static bool is_too_certain(const yk_outcome *r)
 {
     const yk_evaluation *e = &r->last;
     double highest = 0.0;
-    if (!is_tested(r) || !r->points || !is_mean(r, &r->point[r->points - 1]) || r->classes < 2)
+    if (!is_tested(r) || !last_mean(r) || r->classes < 2)
         return false;
     for (size_t i = 0; i < r->points; i++)
         if (is_mean(r, &r->point[i]))
@@ -159,8 +166,7 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     else if (is_wild(r, p))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is no better than %.4f, the loss of a uniform guess: the learning rate "
-             "%g, "
-             "%.3g times the default, is too large; %s",
+             "%g, %.3g times the default, is too large; %s",
              e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, 0.1, remedy));
     else if (is_too_certain(r))
         warn(w, YK_WARNING_LOSS_ROSE,
@@ -226,12 +232,11 @@ static bool is_shifted(const yk_data_check *d)
 static bool check_overfitting(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
+    const yk_curve_point *last = last_mean(r);
     const double uniform = log((double)r->classes);
     size_t best = 0;
-    if (!is_tested(r) || !r->points || !is_mean(r, &r->point[r->points - 1]) ||
-        !(r->point[r->points - 1].epoch >= 1.0)) /* in its first epoch, a model has seen each example once */
-        return false;
-    if (is_shifted(&r->data)) /* a reason of its own for a high test loss */
+    /* in its first epoch, a model has seen each example once; a shift is a reason of its own for a high test loss */
+    if (!is_tested(r) || !last || !(last->epoch >= 1.0) || is_shifted(&r->data))
         return false;
     if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
         warn(w, YK_WARNING_OVERFITTING,
@@ -245,7 +250,7 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
     for (size_t i = 1; i < r->points; i++)
         if (!(r->point[i].test_loss >= r->point[best].test_loss))
             best = i;
-    const yk_curve_point *p = &r->point[best], *last = &r->point[r->points - 1];
+    const yk_curve_point *p = &r->point[best];
     double since = HUGE_VAL; /* the lowest one of the last quarter */
     for (size_t i = r->points - (r->points + 3) / 4; i < r->points; i++)
         since = fmin(since, r->point[i].test_loss);
@@ -279,13 +284,13 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
 {
     const yk_evaluation *e = &r->last;
     const double uniform = log((double)r->classes), loss = e->train_loss;
-    const yk_curve_point *p = r->points ? &r->point[r->points - 1] : NULL;
+    const yk_curve_point *p = last_mean(r);
     double steps = 0.0, begin = uniform; /* a network may begin above the uniform guess */
     for (size_t i = 0; i < r->points; i++) {
         begin = is_mean(r, &r->point[i]) ? fmax(begin, r->point[i].train_loss) : begin;
         steps += (double)r->point[i].steps;
     }
-    if (!p || !is_mean(r, p) || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
+    if (!p || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
         return false;
     const bool tested = is_tested(r);
     /* it ranks well, but its outputs are still small */
@@ -405,9 +410,8 @@ static void check_scales(const yk_outcome *r, yk_observation *w)
     if (!r->adaptive && yk_data_is_unscaled(d) && d->large.much_smaller > 0.2)
         warn(w, YK_WARNING_UNSCALED,
              "the values of column %lld (counted from 0) are about %.3g, more than 1000 times as large as "
-             "%.0f %% of the "
-             "others: "
-             "the model hardly learns from these; scale the features (csv: ?scale=standard)",
+             "%.0f %% of the others: the model hardly learns from these; scale the features (csv: "
+             "?scale=standard)",
              (long long)d->large.column, d->large.size, 100.0 * d->large.much_smaller);
 }
 
@@ -422,8 +426,7 @@ static void check_data(const yk_outcome *r, yk_observation *w)
     else if (d->constant)
         warn(w, YK_WARNING_CONSTANT_FEATURES,
              "all of the %llu training examples that were examined have the same features: there is nothing "
-             "to learn; "
-             "check the data",
+             "to learn; check the data",
              (unsigned long long)d->examples);
     if (r->examples && r->global_batch > r->examples)
         warn(w, YK_WARNING_BATCH_TOO_LARGE,
@@ -434,15 +437,12 @@ static void check_data(const yk_outcome *r, yk_observation *w)
     if (d->overlap >= 0.02)
         warn(w, YK_WARNING_TEST_IN_TRAINING,
              "about %.0f %% of the test examples are also training examples: the test results are too "
-             "optimistic; "
-             "use different data for --test",
+             "optimistic; use different data for --test",
              100.0 * d->overlap);
     if (d->examples && d->column >= 0)
         warn(w, YK_WARNING_LABEL_LEAK,
              "column %lld (counted from 0) alone predicts the label of %.1f %% of the examples (majority "
-             "class: %.1f %%): "
-             "check "
-             "that it is not derived from the label",
+             "class: %.1f %%): check that it is not derived from the label",
              (long long)d->column, 100.0 * d->column_accuracy, 100.0 * d->majority);
     if (d->hashed_into && d->used_columns > 0.5)
         warn(w, YK_WARNING_HASH_COLLISIONS,
@@ -472,16 +472,15 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const bool one_class = r->data.classes == 1;
-    const bool nothing = one_class || r->data.constant; /* to learn */
+    const bool nothing = r->data.classes == 1 || r->data.constant; /* to learn */
     const bool reversed = !nothing && check_reversed(r, w);
-    const bool rises = !nothing && !reversed && check_rising(r, w);
-    const bool overfits = !nothing && !reversed && !rises && check_overfitting(r, w);
-    const bool too_small = !nothing && !reversed && !rises && !overfits && check_too_small(r, w);
-    if (!nothing && !reversed)
+    bool rises = false, too_small = false;
+    if (!nothing && !reversed) {
+        rises = check_rising(r, w);
+        too_small = !rises && !check_overfitting(r, w) && check_too_small(r, w);
         check_oscillation(r, rises, w);
-    if (!nothing && !reversed)
         check_majority(r, too_small || rises, w);
+    }
     if (!nothing && !rises && !too_small)
         check_scales(r, w);
     check_labels(r, reversed, w);

@@ -92,18 +92,15 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
 {
     yk_optim_step own = *o;
     *end_out = SIZE_MAX;
-    for (size_t i = 0; i < n; i++) {
-        if (at >= range[i].end)
-            continue;
-        if (at < range[i].begin) {
-            *end_out = range[i].begin;
-            break;
-        }
-        own.lr *= (float)range[i].lr;
-        own.l1 *= (float)range[i].decay;
-        own.l2 *= (float)range[i].decay;
-        *end_out = range[i].end;
-        break;
+    while (n && at >= range->end)
+        range++, n--;
+    if (n && at < range->begin) {
+        *end_out = range->begin;
+    } else if (n) {
+        own.lr *= (float)range->lr;
+        own.l1 *= (float)range->decay;
+        own.l2 *= (float)range->decay;
+        *end_out = range->end;
     }
     return own;
 }
@@ -154,9 +151,10 @@ void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_s
         }
         delta[i] *= alpha;
         for (int j = 0; j < slots; j++) {
-            const bool is_sum = kind == YK_ADAGRAD || kind == YK_ROWWISE || kind == YK_FTRL,
-                       is_mean_square = kind == YK_ADAM && j == 1;
-            delta[(size_t)(j + 1) * n + i] *= is_sum ? alpha : is_mean_square ? square_share : share;
+            const bool is_mean_square = kind == YK_ADAM && j == 1;
+            delta[(size_t)(j + 1) * n + i] *= yk__sums_squares(kind) ? alpha
+                                              : is_mean_square       ? square_share
+                                                                     : share;
         }
     }
 }

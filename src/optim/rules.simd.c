@@ -3,6 +3,7 @@
 #include "optim/optim.h"
 #include "optim/step_size.h"
 
+#include "kern/factors.h"
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -134,18 +135,16 @@ INLINE void row_update(float *w, float *s, const float *g, size_t width, float s
     }
 }
 
-enum { BUFFER = 64 }; /* floats of wide() */
-
 /* Vectors of `width` floats. Gathers the vectors of some keys, as pairs() does: the compiler cannot know that weights and
  * gradients do not overlap. Prefetches those of later keys. */
 INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
                  size_t width, float scale, const yk_optim_step *step)
 {
-    enum { LINE = 16 }; /* floats of a cache line */
-    float w[BUFFER], s[YK_MAX_SLOTS][BUFFER];
-    ptrdiff_t at[BUFFER];
+    enum { LINE = 16, SOME = 64 }; /* floats of a cache line; floats to gather, but at least one vector */
+    float w[YK_MAX_WIDTH], s[YK_MAX_SLOTS][YK_MAX_WIDTH];
+    ptrdiff_t at[SOME];
     const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
-    const size_t some = BUFFER / width, bytes = width * sizeof *w;
+    const size_t some = width < SOME ? SOME / width : 1, bytes = width * sizeof *w;
     for (size_t i = 0; i < n; i += some) {
         const size_t m = n - i < some ? n - i : some;
         for (size_t j = 0; j < m; j++) {
@@ -174,26 +173,6 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
     }
 }
 
-/* The same for vectors that do not fit into the buffer. */
-INLINE void widest(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
-                   size_t width, float scale, const yk_optim_step *step)
-{
-    for (size_t i = 0; i < n; i++) {
-        const ptrdiff_t at = yk_view_wide(v, key[i], (uint32_t)width) - v->w;
-        const yk_view there = {.w = v->w + at,
-                               .s = {v->s[0] ? v->s[0] + at : NULL, v->s[1] ? v->s[1] + at : NULL}};
-        if (kind == YK_ROWWISE)
-            row_update(there.w, there.s[0], g + i * width, width, scale, step);
-        else
-            dense(kind, &there, 0, width, g + i * width, scale, step);
-    }
-}
-
-INLINE bool sums_squares(yk_optim_kind kind)
-{
-    return kind == YK_ADAGRAD || kind == YK_ROWWISE || kind == YK_FTRL;
-}
-
 /* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
  * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. adam's mean square is
  * scaled by how far each copy moves it; other moving averages are averaged. ftrl's z follows from the merged
@@ -209,12 +188,12 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
         float s[2] = {0.0f, 0.0f}, change[2] = {0.0f, 0.0f};
         for (int j = 0; j < slots(kind); j++) {
             change[j] = v->s[j][k + v->shift] - m->base[1 + j][k];
-            s[j] = v->s[j][k] + (sums_squares(kind) ? change[j] : share * change[j]);
+            s[j] = v->s[j][k] + (yk__sums_squares(kind) ? change[j] : share * change[j]);
         }
         const float freq = m->freq ? m->freq[k] : m->flat;
         float alpha = yk__merged_share(kind, yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
         float merged = *w + alpha * (*mine - *base);
-        for (int j = 0; j < slots(kind) && sums_squares(kind); j++)
+        for (int j = 0; j < slots(kind) && yk__sums_squares(kind); j++)
             s[j] = v->s[j][k] + alpha * change[j];
         if (kind == YK_ADAM)
             s[1] = v->s[1][k] +
@@ -246,10 +225,8 @@ INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, u
             wide(kind, v, key, g, n, 8, scale, o);                                                           \
         else if (width == 16)                                                                                \
             wide(kind, v, key, g, n, 16, scale, o);                                                          \
-        else if (width <= BUFFER)                                                                            \
-            wide(kind, v, key, g, n, width, scale, o);                                                       \
         else                                                                                                 \
-            widest(kind, v, key, g, n, width, scale, o);                                                     \
+            wide(kind, v, key, g, n, width, scale, o);                                                       \
     }                                                                                                        \
     static YK_RACY void name##_merge(const yk_optim_merge *m, uint32_t first, uint32_t n,                    \
                                      const yk_optim_step *o)                                                 \

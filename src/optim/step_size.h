@@ -4,6 +4,7 @@
 
 #include "optim/optim.h"
 #include <math.h>
+#include <stdbool.h>
 
 static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind kind, float s0, float s1,
                                                                  const yk_optim_step *o)
@@ -21,6 +22,12 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
     default:
         return o->lr;
     }
+}
+
+/* Whether the state has sums of squared gradients. */
+static inline __attribute__((always_inline)) bool yk__sums_squares(yk_optim_kind kind)
+{
+    return kind == YK_ADAGRAD || kind == YK_ROWWISE || kind == YK_FTRL;
 }
 
 /* The share of a delta that is added, if each of 1 + `others` workers moves a value by x / (1 + x) of the way (yk_optim_merge). */

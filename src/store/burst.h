@@ -1,4 +1,5 @@
-/* Bursts: many steps of one example each, without pull, push and clock for each of them. The store's side of model/burst.h.
+/* Bursts: many steps of one example each, without pull, push and clock for each of them. The store's side of the model's
+ * burst().
  *
  * Example:
  *     yk_view view;

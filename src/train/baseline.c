@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/wait.h"
-#include "model/burst.h"
+#include "model/model.h"
 #include "store/burst.h"
 #include <math.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void yk__sort(double *x, int n)
     qsort(x, (size_t)n, sizeof *x, by_value);
 }
 
-/* Bursts (model/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
+/* Bursts (store/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
  * changing parameters, so a larger batch is measured, and multiplied by the usual ratio. */
 static const double burst_ratio = 2.4;
 

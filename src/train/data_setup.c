@@ -45,10 +45,10 @@ static yk_status open_data(yk__trainer *t)
         !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
-    const char *test = t->caller->test                             ? "memory"
-                       : c->test                                   ? c->test
-                       : yk_source_has_test_split(t->train.source) ? c->data
-                                                                   : NULL;
+    const char *test = t->caller->test             ? "memory"
+                       : c->test                   ? c->test
+                       : t->train.source->has_test ? c->data
+                                                   : NULL;
     if (!test || (none && !t->caller->test))
         return YK_OK;
     yk_dataset *d = &t->test;

@@ -121,7 +121,7 @@ yk_status yk__describe(yk__trainer *t)
     t->result->description = d;
     snprintf(d->list, sizeof d->list, "%s", t->model->list ? t->model->list : "");
     d->unit = t->model->sparse ? "example" : "image";
-    d->nlines = yk_model_describe(t->model, yk__max_batch(t), d->line, YK_MAX_LINES);
+    d->nlines = yk_model_describe(t->model, yk__max_batch(t), d->line);
     for (int i = 0; i < d->nlines; i++) {
         d->params += d->line[i].params;
         d->flops += d->line[i].flops;
@@ -153,7 +153,7 @@ yk_status yk__profile_collect(yk__trainer *t)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
     if (t->model->ops->profile && t->cluster.role != YK__SERVER)
-        p->nlines = t->model->ops->profile(t->worker[0].work, p->line, YK_MAX_PROFILE_LINES);
+        p->nlines = t->model->ops->profile(t->worker[0].work, p->line);
     p->threads = t->result->threads_used;
     p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;
     p->train_seconds = t->result->train_seconds;

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/number.h"
 #include "base/wait.h"
-#include "model/burst.h"
+#include "model/model.h"
 #include "store/burst.h"
 #include "train/saver.h"
 #include <limits.h>
@@ -50,7 +50,7 @@ static yk_status next_batch(loop *w, size_t max, yk_batch *out)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
         yk_feed_drop_lease(t->feed, w->number);
-    return yk_feed_next_few(t->feed, w->number, max, out);
+    return yk_feed_next(t->feed, w->number, max, out);
 }
 
 /* Announces as many batches as the store wants. */
@@ -163,7 +163,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
         return st;
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     yk_local_burst_begin(t->local, w->me, &view, &lr);
-    yk_model_burst(t->model, state->work, &view, &batch, lr, loss);
+    t->model->ops->burst(t->model, state->work, &view, &batch, lr, loss);
     *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = action};
     out->over = batch.n == 0 && !t->plan->lockstep;
     for (size_t i = 0; i < batch.n; i++) {

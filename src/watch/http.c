@@ -213,21 +213,14 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
     yk_http *h = context;
     (void)version, (void)upload;
     close_overdue(h);
-    if (strcmp(method, "GET") && strcmp(method, "HEAD")) {
-        if (*upload_size) { /* discarded */
-            *upload_size = 0;
-            return MHD_YES;
-        }
-        if (!*state) {
-            *state = &seen;
-            return MHD_YES;
-        }
-        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
-    }
-    if (!*state) { /* the first call has only the headers; a reply now would close the connection */
+    /* the first call has only the headers, and a reply would close the connection; a body is discarded */
+    if (!*state || *upload_size) {
         *state = &seen;
+        *upload_size = 0;
         return MHD_YES;
     }
+    if (strcmp(method, "GET") && strcmp(method, "HEAD"))
+        return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
     if (!knows(h, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
         return refuse(c, MHD_HTTP_FORBIDDEN, "unknown host name: use http://localhost or http://127.0.0.1\n");
     if (strcmp(url, "/") == 0 || strcmp(url, "/index.html") == 0)

@@ -207,8 +207,6 @@ static void add_to_profile(yk_phases *p, uint64_t now)
     write_begin(p);
     yk__phases_add(&p->timed, 1);
     yk__phases_add(&p->timed_ns, took);
-    if (took > get(&p->slowest_ns))
-        set(&p->slowest_ns, took);
     atomic_store_explicit(&p->timed_squares,
                           atomic_load_explicit(&p->timed_squares, memory_order_relaxed) +
                               (double)took * (double)took,
@@ -307,7 +305,7 @@ static void add_rest(yk_phases_sample *out, int open, double rest)
 
 void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
 {
-    uint64_t sequence, began, mark, blocked, timed_ns, slowest;
+    uint64_t sequence, began, mark, blocked, timed_ns;
     double squares;
     int open;
     yk_wait w = yk_wait_begin(YK_WAIT_OVERSUBSCRIBED, HUGE_VAL);
@@ -323,7 +321,6 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
             out->phase[i] = (double)get(&p->ns[i]) * 1e-9;
         out->timed = get(&p->timed);
         timed_ns = get(&p->timed_ns);
-        slowest = get(&p->slowest_ns);
         squares = atomic_load_explicit(&p->timed_squares, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
     } while (atomic_load_explicit(&p->sequence, memory_order_relaxed) != sequence);
@@ -338,7 +335,6 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
         const double n = (double)out->timed, mean = (double)timed_ns / n, spread = squares / n - mean * mean;
         out->step_mean = mean * 1e-9;
         out->step_deviation = spread > 0.0 ? sqrt(spread) * 1e-9 : 0.0;
-        out->step_slowest = (double)slowest * 1e-9;
     }
     const uint64_t now = yk_now_ns();
     if (began && open != YK__PHASE_ENDED && now > mark + blocked)
@@ -364,7 +360,6 @@ void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out)
         out->timed += one.timed;
         out->step_mean += one.step_mean / workers;
         out->step_deviation += one.step_deviation / workers;
-        out->step_slowest = fmax(out->step_slowest, one.step_slowest);
         out->barriers += one.barriers;
         out->last += one.last;
     }

@@ -87,9 +87,9 @@ typedef struct {
     atomic_uint_fast64_t steps, examples;
     _Atomic double loss;                  /* sum over the examples */
     atomic_uint_fast64_t scored, correct; /* examples predicted before they were used; of these, correctly */
-    atomic_uint_fast64_t timed, timed_ns, slowest_ns; /* steps in detail */
-    _Atomic double timed_squares;                     /* sum of ns^2 */
-    atomic_uint_fast64_t barriers, last;              /* barriers, and how often this worker came last */
+    atomic_uint_fast64_t timed, timed_ns; /* steps in detail */
+    _Atomic double timed_squares;         /* sum of ns^2 */
+    atomic_uint_fast64_t barriers, last;  /* barriers, and how often this worker came last */
 } yk_phases;
 
 /* The values at one moment. */
@@ -97,10 +97,10 @@ typedef struct {
     double seconds; /* wall time since begin: the sum of all phases */
     double phase[YK_PHASES];
     uint64_t steps, examples;
-    double loss;              /* sum over the examples */
-    uint64_t scored, correct; /* examples predicted before they were used; of these, correctly */
-    uint64_t timed;           /* timed steps */
-    double step_mean, step_deviation, step_slowest; /* seconds, of the timed steps */
+    double loss;                      /* sum over the examples */
+    uint64_t scored, correct;         /* examples predicted before they were used; of these, correctly */
+    uint64_t timed;                   /* timed steps */
+    double step_mean, step_deviation; /* seconds, of the timed steps */
     uint64_t barriers, last;
 } yk_phases_sample;
 

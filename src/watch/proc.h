@@ -34,6 +34,11 @@ typedef struct {
     double busy; /* seconds so far with I/O in progress */
 } yk_disk;
 
+/* Bytes that the program itself sent and received so far. */
+typedef struct {
+    uint64_t sent, received;
+} yk_bytes;
+
 /* NaN: not known. The doubles come first: proc.c relies on this. */
 typedef struct {
     double at; /* seconds, base/clock.h */
@@ -53,6 +58,7 @@ typedef struct {
     yk_nic nic[YK_MAX_NICS];
     int ndisks;
     yk_disk disk[YK_MAX_DISKS];
+    yk_bytes bytes; /* set by the caller */
 } yk_proc_sample;
 
 typedef struct yk_proc yk_proc;

@@ -1,7 +1,9 @@
-/* Rates from two samples of the counters of a process and its host. */
+/* Rates from two samples of the counters of a process and its host, and the means and peaks of these rates. */
 #include "watch/resources.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Counters go backwards when threads end: the rate is 0 then. */
@@ -42,8 +44,7 @@ static double disk_rate(const yk_proc_sample *now, const yk_proc_sample *before,
     return max;
 }
 
-yk_sample yk__rates(const yk_proc_sample *now, yk_bytes bytes, const yk_proc_sample *before,
-                    yk_bytes bytes_before)
+yk_sample yk__rates(const yk_proc_sample *now, const yk_proc_sample *before)
 {
     const double s = now->at - before->at;
     yk_sample out = {
@@ -66,9 +67,59 @@ yk_sample yk__rates(const yk_proc_sample *now, yk_bytes bytes, const yk_proc_sam
         .delayed = rate(now->delayed, before->delayed, s),
         .disk_busy = disk_rate(now, before, s),
         .memory_stall = rate(now->memory_stall, before->memory_stall, s),
-        .sent = rate((double)bytes.sent, (double)bytes_before.sent, s),
-        .received = rate((double)bytes.received, (double)bytes_before.received, s),
-        .bytes = bytes};
+        .sent = rate((double)now->bytes.sent, (double)before->bytes.sent, s),
+        .received = rate((double)now->bytes.received, (double)before->bytes.received, s),
+        .bytes = now->bytes};
     net_rates(now, before, s, &out);
     return out;
+}
+
+/* The fields of yk_usage with a mean and a peak, except memory. */
+static const struct {
+    size_t usage, sample;
+} measured[] = {
+#define MEASURED(name)                                                                                       \
+    {                                                                                                        \
+        offsetof(yk_usage, name), offsetof(yk_sample, name)                                                  \
+    }
+    MEASURED(cpu),       MEASURED(cpu_host),     MEASURED(net_in),       MEASURED(net_out),
+    MEASURED(disk_read), MEASURED(disk_written), MEASURED(disk_busy),    MEASURED(net_busy),
+    MEASURED(delayed),   MEASURED(memory_stall), MEASURED(major_faults), MEASURED(sent),
+    MEASURED(received)
+#undef MEASURED
+};
+
+/* Finds an interface, or adds it; NULL: there are too many. */
+static yk_nic_usage *nic_usage(yk_usage *u, const char *name)
+{
+    int i = 0;
+    while (i < u->nnics && strcmp(u->nic[i].name, name) != 0)
+        i++;
+    if (i == YK_MAX_SHOWN_NICS)
+        return NULL;
+    if (i == u->nnics)
+        snprintf(u->nic[u->nnics++].name, sizeof u->nic->name, "%s", name);
+    return &u->nic[i];
+}
+
+void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest)
+{
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        yk_mean_peak *m = (yk_mean_peak *)((char *)u + measured[i].usage);
+        m->mean = *(const double *)((const char *)all + measured[i].sample);
+        if (latest)
+            m->peak = fmax(m->peak, *(const double *)((const char *)latest + measured[i].sample));
+    }
+    for (int i = 0; i < all->nnics; i++) {
+        yk_nic_usage *n = nic_usage(u, all->nic[i].name);
+        if (!n)
+            return;
+        n->rate = all->nic[i].rate;
+        n->in.mean = all->nic[i].in;
+        n->out.mean = all->nic[i].out;
+        if (latest) {
+            n->in.peak = fmax(n->in.peak, latest->nic[i].in);
+            n->out.peak = fmax(n->out.peak, latest->nic[i].out);
+        }
+    }
 }

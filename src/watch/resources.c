@@ -16,6 +16,12 @@
 
 static const double alert_level = 0.9, alert_seconds = 1.0;
 
+double yk_log_gap(double seconds, double every)
+{
+    enum { GAPS = 3600 }; /* in the time so far */
+    return fmax(seconds / GAPS, every);
+}
+
 /* A period in which a resource was above the alert level. */
 typedef struct {
     bool on;
@@ -26,8 +32,6 @@ struct yk_resources {
     yk_resources_config config;
     yk_proc *proc;
     yk_proc_sample first, last, logged; /* logged: the last one in the file */
-    yk_bytes first_bytes, last_bytes, logged_bytes;
-    double began;
     yk_file *file;
     yk_json line;
     watch watched[YK_ALERTS];
@@ -50,21 +54,23 @@ const char *yk_alert_name(yk_alert_kind what)
     return names[what];
 }
 
-static void read_phases(const yk_resources *r, yk_sample *out)
+static void read_proc(const yk_resources *r, yk_proc_sample *out)
 {
+    yk_proc_read(r->proc, out);
+    if (r->config.bytes)
+        out->bytes = r->config.bytes(r->config.context);
+}
+
+static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, const yk_proc_sample *before)
+{
+    yk_sample s = yk__rates(now, before);
     yk_phases_sample all = {0};
     if (r->config.phases)
         yk_phases_read_all(r->config.phases, r->config.workers, &all);
-    out->steps = all.steps;
-    out->examples = all.examples;
-    memcpy(out->phase, all.phase, sizeof out->phase);
-}
-
-static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, yk_bytes bytes,
-                           const yk_proc_sample *before, yk_bytes bytes_before)
-{
-    yk_sample s = yk__rates(now, bytes, before, bytes_before);
-    s.seconds = r->config.earlier + now->at - r->began;
+    s.seconds = r->config.earlier + now->at - r->first.at;
+    s.steps = all.steps;
+    s.examples = all.examples;
+    memcpy(s.phase, all.phase, sizeof s.phase);
     return s;
 }
 
@@ -216,53 +222,37 @@ static void watch_all(yk_resources *r, const yk_sample *s, const yk_proc_sample 
     watch_level(r, YK_ALERT_DISK, s, s->disk_busy);
 }
 
-static yk_bytes bytes_now(const yk_resources *r)
-{
-    return r->config.bytes ? r->config.bytes(r->config.context) : (yk_bytes){0};
-}
-
 /* Writes a line, with rates since the line before, if it is time for one. */
-static void log_sample(yk_resources *r, const yk_proc_sample *now, yk_bytes bytes, bool last)
+static void log_sample(yk_resources *r, const yk_proc_sample *now, bool last)
 {
-    yk_sample s = sample_of(r, now, bytes, &r->logged, r->logged_bytes);
+    yk_sample s = sample_of(r, now, &r->logged);
     const double early = r->config.every / 2.0; /* the times of samples vary a little */
     if (!last && s.interval < yk_log_gap(s.seconds, r->config.every) - early)
         return;
-    read_phases(r, &s);
     write_sample(r, &s);
     r->logged = *now;
-    r->logged_bytes = bytes;
-}
-
-static double read_throttled(const yk_resources *r)
-{
-    yk_limits limits;
-    yk_cgroup_limits(r->config.proc ? r->config.proc : "/proc", r->config.sys ? r->config.sys : "/sys",
-                     &limits);
-    return limits.throttled;
 }
 
 /* The last sample may follow the one before at once: then its rates mean little. */
 static void take_sample(yk_resources *r, bool last)
 {
     yk_proc_sample now;
-    yk_proc_read(r->proc, &now);
-    const yk_bytes bytes = bytes_now(r);
-    yk_sample s = sample_of(r, &now, bytes, &r->last, r->last_bytes),
-              all = sample_of(r, &now, bytes, &r->first, r->first_bytes);
+    read_proc(r, &now);
+    yk_sample s = sample_of(r, &now, &r->last), all = sample_of(r, &now, &r->first);
     const bool brief = last && r->usage.samples > 0 && s.interval < r->config.every / 10.0;
     if (!(s.interval > 0.0))
         return;
     if (!brief || r->logged.at < r->last.at)
-        log_sample(r, &now, bytes, last);
+        log_sample(r, &now, last);
     if (brief)
         return;
-    read_phases(r, &s);
-    if (last || r->usage.samples % 4 == 0)
-        r->throttled = read_throttled(r);
+    if (last || r->usage.samples % 4 == 0) {
+        yk_limits limits;
+        yk_cgroup_limits(r->config.proc, r->config.sys, &limits);
+        r->throttled = limits.throttled;
+    }
     yk_mutex_lock(&r->lock);
     yk_usage *u = &r->usage;
-    yk__usage_update(u, &all, true);
     u->cpu_seconds = all.cpu * all.interval;
     u->read_bytes = all.disk_read * all.interval;
     u->written_bytes = all.disk_written * all.interval;
@@ -272,13 +262,12 @@ static void take_sample(yk_resources *r, bool last)
     u->samples++;
     r->memory_seconds += now.rss * s.interval;
     u->memory.mean = r->memory_seconds / (now.at - r->first.at);
-    if (!last || s.interval > r->config.every / 2.0 || u->samples == 1)
-        yk__usage_update(u, &s, false);
+    const bool long_enough = !last || s.interval > r->config.every / 2.0 || u->samples == 1;
+    yk__usage_update(u, &all, long_enough ? &s : NULL);
     u->memory.peak = fmax(u->memory.peak, now.rss_peak);
     watch_all(r, &s, &now);
     yk_mutex_unlock(&r->lock);
     r->last = now;
-    r->last_bytes = bytes;
     if (r->config.each)
         r->config.each(r->config.context, &s);
 }
@@ -349,12 +338,12 @@ static yk_status start_thread(yk_resources *r)
     return YK_OK;
 }
 
-static void read_capacity(yk_resources *r, const char *proc, const char *sys)
+static void read_capacity(yk_resources *r)
 {
     yk_usage *u = &r->usage;
     yk_limits limits;
     cpu_set_t set;
-    yk_cgroup_limits(proc, sys, &limits);
+    yk_cgroup_limits(r->config.proc, r->config.sys, &limits);
     r->throttled_first = limits.throttled;
     u->host_cores =
         isfinite(r->first.host_cores) ? r->first.host_cores : (double)sysconf(_SC_NPROCESSORS_ONLN);
@@ -364,7 +353,7 @@ static void read_capacity(yk_resources *r, const char *proc, const char *sys)
     u->memory_limit = r->first.host_memory;
     if (limits.memory > 0.0 && !(limits.memory >= u->memory_limit))
         u->memory_limit = limits.memory;
-    u->network = yk_network_id(proc);
+    u->network = yk_network_id(r->config.proc);
     for (int i = 0; i < r->first.nnics; i++)
         u->link_rate = fmax(u->link_rate, r->first.nic[i].rate);
     if (gethostname(u->host, sizeof u->host - 1) || !u->host[0])
@@ -382,23 +371,22 @@ static void destroy(yk_resources *r)
 
 yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out)
 {
-    const char *proc = config->proc ? config->proc : "/proc", *sys = config->sys ? config->sys : "/sys";
     *out = NULL;
     yk_resources *r = calloc(1, sizeof *r);
     if (!r)
         return yk_fail_memory(sizeof *r, "sampling");
     r->config = *config;
+    r->config.proc = config->proc ? config->proc : "/proc";
+    r->config.sys = config->sys ? config->sys : "/sys";
     yk_cond_init(&r->wake);
     yk_mutex_init(&r->lock);
-    yk_status st = yk_proc_open(proc, sys, &r->proc);
+    yk_status st = yk_proc_open(r->config.proc, r->config.sys, &r->proc);
     if (!st && config->dir && config->every > 0.0)
         st = yk_file_append_in(config->dir, config->name, &r->file);
     if (!st) {
-        yk_proc_read(r->proc, &r->first);
+        read_proc(r, &r->first);
         r->last = r->logged = r->first;
-        r->first_bytes = r->last_bytes = r->logged_bytes = bytes_now(r);
-        r->began = r->first.at;
-        read_capacity(r, proc, sys);
+        read_capacity(r);
         write_host(r);
     }
     if (!st && config->every > 0.0)

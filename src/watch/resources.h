@@ -38,11 +38,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes that the program itself sent and received so far. */
-typedef struct {
-    uint64_t sent, received;
-} yk_bytes;
-
 /* Interfaces of a host that are shown individually; this limits a telemetry message to about 4 kB (observe/telemetry.h). */
 enum { YK_MAX_SHOWN_NICS = 8 };
 
@@ -137,11 +132,11 @@ const char *yk_alert_name(yk_alert_kind what);
 /* Seconds between lines of a log that has one every `every` seconds at first; `seconds`: of the run so far. */
 double yk_log_gap(double seconds, double every);
 
-/* usage.c: updates the means from the rates since the first sample, or the peaks from those of the last interval. */
-void yk__usage_update(yk_usage *u, const yk_sample *s, bool mean);
+/* rates.c: updates the means from the rates since the first sample, and the peaks from those of the last interval, unless it is
+ * NULL. */
+void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest);
 
-/* rates.c: of the time between two samples. `seconds` is not set. */
-yk_sample yk__rates(const yk_proc_sample *now, yk_bytes bytes, const yk_proc_sample *before,
-                    yk_bytes bytes_before);
+/* Rates of the time between two samples. `seconds` is not set. */
+yk_sample yk__rates(const yk_proc_sample *now, const yk_proc_sample *before);
 
 #endif

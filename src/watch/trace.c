@@ -153,14 +153,6 @@ static uint64_t dropped(const yk_trace_track *w)
     return w->seen > 2 * w->half ? w->seen - 2 * w->half : 0;
 }
 
-uint64_t yk_trace_dropped(const yk_trace *t)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; t && i < t->n; i++)
-        sum += dropped(t->track[i]);
-    return sum;
-}
-
 void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero)
 {
     t->offset = offset;
@@ -234,13 +226,16 @@ yk_status yk_trace_text(const yk_trace *t, char **out)
 {
     yk_json j = {.between = ",\n"};
     char name[64];
+    uint64_t all_dropped = 0;
+    for (size_t i = 0; i < t->n; i++)
+        all_dropped += dropped(t->track[i]);
     snprintf(name, sizeof name, "rank %d (%s)", t->rank, t->role);
     put_name(&j, "process_name", t->rank, 0, name);
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"name", "yoke"}, {"ph", "M"});
     yk_json_int(&j, "pid", t->rank);
     yk_json_object(&j, "args");
-    yk_json_int(&j, "dropped", (int64_t)yk_trace_dropped(t));
+    yk_json_int(&j, "dropped", (int64_t)all_dropped);
     yk_json_end(&j);
     yk_json_end(&j);
     for (size_t i = 0; i < t->n; i++)

@@ -50,7 +50,6 @@ void yk_trace_counter(yk_trace_track *w, const char *name, uint64_t at, double v
 
 /* True while the first half of the capacity is not full: then no event needs to be left out. */
 bool yk_trace_wants_all(const yk_trace_track *w);
-uint64_t yk_trace_dropped(const yk_trace *t);
 
 /* Local nanoseconds + offset are those of the chief; its time `zero` is the 0 of the timeline. */
 void yk_trace_clock(yk_trace *t, int64_t offset, uint64_t zero);

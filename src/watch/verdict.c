@@ -71,8 +71,7 @@ static double taken_by_others(const yk__facts *f)
 {
     if (!(f->waiting > 0.0)) /* the kernel does not report it */
         return f->others / f->host_cores;
-    const double ours = f->e->ranks > 1 ? f->host_cores : f->cores; /* ranks may be pinned to a core each */
-    const double lost = fmin(f->waiting, fmin(fmax(ours - f->cpu, 0.0), f->others)); /* cores */
+    const double lost = fmin(f->waiting, fmin(fmax(f->run_cores - f->cpu, 0.0), f->others)); /* cores */
     const double wanted =
         fmin((f->cpu + f->waiting) / f->threads, 1.0); /* share of the time that threads need one */
     return wanted * lost / fmax(f->cpu + lost, 1e-9);
@@ -90,9 +89,7 @@ static double competition(const yk__facts *f)
      * without a core, unless that is a straggler: other programs slow all workers down alike. */
     double polling =
         f->waste[YK_VERDICT_BANDWIDTH] + f->waste[YK_VERDICT_LATENCY] + f->waste[YK_VERDICT_SERVER];
-    const bool no_core =
-        f->slowest >= 0 && f->e->measured[f->slowest].delayed > 0.3; /* that is why it is slow */
-    if ((f->slowest >= 0 && f->slowest_factor > much_slower && !no_core) || f->stopped >= 0)
+    if ((f->slowest >= 0 && f->slowest_on_core > much_slower) || f->stopped >= 0)
         polling += f->waste[YK_VERDICT_STRAGGLER];
     const double lost = taken_by_others(f) * fmax(1.0 - polling, 0.0);
     const double elsewhere = fmax(fmax(polling, f->waste[YK_VERDICT_INPUT]), f->waste[YK_VERDICT_DISK]);
@@ -125,39 +122,33 @@ static bool is_oversubscribed(const yk__facts *f, yk_verdict_kind other)
     return other != YK_VERDICT_BANDWIDTH && other != YK_VERDICT_LATENCY;
 }
 
+static yk__cause set(yk_verdict *v, yk_verdict_kind kind, double share, yk__cause cause)
+{
+    v->kind = kind;
+    v->share = share;
+    return cause;
+}
+
 static yk__cause conclude(const yk__facts *f, yk_verdict *v)
 {
-    const double working = f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY] + f->share[YK_PHASE_EVAL];
-    v->kind = YK_VERDICT_NONE;
-    if (f->e->seconds < min_seconds || f->steps < MIN_STEPS)
-        return YK__TOO_SHORT;
-    if (f->waste[YK_VERDICT_MEMORY] >= yk__significant) {
-        v->kind = YK_VERDICT_MEMORY;
-        v->share = f->waste[YK_VERDICT_MEMORY];
-        return YK__MEMORY_PRESSURE;
-    }
-    if (competition(f) > 0.0) {
-        v->kind = YK_VERDICT_CPU;
-        v->share = competition(f);
-        return YK__COMPETITION;
-    }
+    const double *s = f->share, working = s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL],
+                 taken = competition(f);
     const yk_verdict_kind max = largest_waste(f);
-    if (is_oversubscribed(f, max)) {
-        v->kind = YK_VERDICT_CPU;
-        v->share = f->oversubscribed;
-        return YK__OVERSUBSCRIBED;
-    }
-    v->kind = max;
-    v->share = f->waste[v->kind];
-    if (v->kind != YK_VERDICT_NONE)
-        return YK__LOST_TIME;
+    if (f->e->seconds < min_seconds || f->steps < MIN_STEPS)
+        return set(v, YK_VERDICT_NONE, 0.0, YK__TOO_SHORT);
+    if (f->waste[YK_VERDICT_MEMORY] >= yk__significant)
+        return set(v, YK_VERDICT_MEMORY, f->waste[YK_VERDICT_MEMORY], YK__MEMORY_PRESSURE);
+    if (taken > 0.0)
+        return set(v, YK_VERDICT_CPU, taken, YK__COMPETITION);
+    if (is_oversubscribed(f, max))
+        return set(v, YK_VERDICT_CPU, f->oversubscribed, YK__OVERSUBSCRIBED);
+    if (max != YK_VERDICT_NONE)
+        return set(v, max, f->waste[max], YK__LOST_TIME);
     if (working < 0.5)
-        return YK__NOTHING;
-    v->kind = YK_VERDICT_CPU;
-    v->share = working;
-    if (f->e->ranks <= 1) /* it is work of this process as well */
-        v->share += f->share[YK_PHASE_PARAMETERS] + f->share[YK_PHASE_SENDING];
-    return YK__COMPUTING;
+        return set(v, YK_VERDICT_NONE, 0.0, YK__NOTHING);
+    /* in one process, parameters and sending are its work as well */
+    const double also = f->e->ranks <= 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
+    return set(v, YK_VERDICT_CPU, working + also, YK__COMPUTING);
 }
 
 /* The host that is to blame. */

@@ -7,11 +7,6 @@ static const double imbalance = 0.1; /* synchronous workers wait for the slowest
 static const double barriers = 3e-6; /* seconds, of two threads */
 static const double largest = 50.0;  /* more cannot be told from a disturbance */
 
-static double min(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 /* The limit of a change: a worker adds at most its share, and a step with twice the examples does not take less time. A trial
  * that exceeds it was disturbed. */
 static double limit(const yk_evidence *e, yk_change change)
@@ -29,7 +24,7 @@ static void add(yk_verdict *v, const yk_evidence *e, yk_change change, double es
     if (!isfinite(speedup))
         return;
     v->estimate[v->nestimates].change = name[change];
-    v->estimate[v->nestimates++].speedup = min(speedup, limit(e, change));
+    v->estimate[v->nestimates++].speedup = fmin(speedup, limit(e, change));
 }
 
 /* The share of a worker's time in which it uses a core. */
@@ -42,29 +37,24 @@ static double working(const yk__facts *f)
     return fmax(1.0 - waits, 0.0);
 }
 
-static double cores_of(const yk__facts *f)
-{
-    return f->e->ranks > 1 ? f->host_cores : f->cores;
-}
-
 /* How many times as fast the run could be if all workers computed all the time. */
 static double max_speedup(const yk__facts *f)
 {
     const double hosts = f->e->hosts > 1 ? f->e->hosts : 1, used = f->threads * hosts * working(f);
-    return cores_of(f) > 0.0 && used > 0.0 ? fmax(cores_of(f) * hosts / used, 1.0) : 1.0;
+    return f->run_cores > 0.0 && used > 0.0 ? fmax(f->run_cores * hosts / used, 1.0) : 1.0;
 }
 
 /* Threads of workers on the host: servers need a core for a part of the time only. */
-static double worker_threads(const yk__facts *f)
+static double threads_of_workers(const yk__facts *f)
 {
     return fmax(f->threads - (f->several_hosts ? 0.0 : f->e->nservers), 1.0);
 }
 
 /* Synchronous threads on too few cores run in turns. */
-static double estimate_time_sharing(const yk__facts *f, double threads)
+static double estimate_time_sharing(const yk__facts *f)
 {
-    const double n = f->e->workers, before = ceil(worker_threads(f) / cores_of(f)),
-                 after = ceil((worker_threads(f) + threads) / cores_of(f));
+    const double n = f->e->workers, before = ceil(threads_of_workers(f) / f->run_cores),
+                 after = ceil((threads_of_workers(f) + f->worker_threads) / f->run_cores);
     return f->e->synchronous ? 0.9 * (n + 1.0) / n * before / after : 1.0;
 }
 
@@ -72,11 +62,12 @@ static double estimate_one_more_worker(const yk__facts *f, yk_verdict_kind kind)
 {
     const yk_evidence *e = f->e;
     const double *s = f->share;
-    const double n = e->workers, threads = e->threads > 1 ? e->threads : 1;
+    const double n = e->workers;
     if (kind == YK_VERDICT_BANDWIDTH || kind == YK_VERDICT_DISK || kind == YK_VERDICT_SERVER)
         return 1.0; /* the bottleneck is shared by all workers */
-    if (!f->several_hosts && cores_of(f) > 0.0 && worker_threads(f) + threads > cores_of(f) + 0.5)
-        return estimate_time_sharing(f, threads);
+    if (!f->several_hosts && f->run_cores > 0.0 &&
+        threads_of_workers(f) + f->worker_threads > f->run_cores + 0.5)
+        return estimate_time_sharing(f);
     const double more = (n + 1.0) / n;
     if (kind == YK_VERDICT_CONTENTION)
         return 1.0 + 0.2 / n;
@@ -102,7 +93,7 @@ static double estimate_twice_the_batch(const yk__facts *f)
         once -= f->messages; /* a larger batch has more keys */
     if (f->slowest >= 0)
         once -= s[YK_PHASE_WORKERS]; /* the straggler takes twice as long as well */
-    return 2.0 / (2.0 - min(fmax(once, 0.0), 1.0));
+    return 2.0 / (2.0 - fmin(fmax(once, 0.0), 1.0));
 }
 
 /* No worker waits for another one. Gradients of sparse models need not be merged, but how long that takes is not known. */
@@ -120,20 +111,18 @@ static double estimate_async(const yk__facts *f)
         return 1.0;
     const double speedup = fmax(rate * f->step / e->nmeasured, 1.0);
     if (f->slowest >= 0)
-        return min(speedup, largest);
-    return min(speedup, max_speedup(f));
+        return fmin(speedup, largest);
+    return fmin(speedup, max_speedup(f));
 }
 
 void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
-    const bool stopped =
-        f->stopped >= 0 || (slow && fmax(slow->stopped, yk__starved(f, slow->delayed)) > 0.2);
+    const bool stopped = f->stopped >= 0 || f->slowest_halted > yk__often_halted;
     if (cause == YK__COMPETITION || cause == YK__MEMORY_PRESSURE || stopped)
         return;
     if (cause == YK__OVERSUBSCRIBED) { /* most of the waiting is for a core */
-        add(v, e, YK_CHANGE_WORKER, min(estimate_time_sharing(f, e->threads > 1 ? e->threads : 1), 1.0));
+        add(v, e, YK_CHANGE_WORKER, fmin(estimate_time_sharing(f), 1.0));
         return;
     }
     add(v, e, YK_CHANGE_WORKER, estimate_one_more_worker(f, v->kind));

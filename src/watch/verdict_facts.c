@@ -7,7 +7,6 @@ static const double large_step = 1e5; /* bytes per step that suggest bandwidth i
 static const double tiny_step = 5e-5; /* seconds */
 static const double slow_factor = 1.25;     /* a straggler is slower than the others by this factor */
 static const double certainly_slow = 2.0;   /* even if it is not the last one at most barriers */
-static const double often_stopped = 0.2;    /* share of the time */
 static const double slow_link_factor = 0.4; /* of the rate of the other links */
 static const double contended = 0.6; /* share of the computing time: memory bandwidth alone costs less */
 
@@ -42,8 +41,9 @@ static void find_rates(const yk_evidence *e, yk__facts *f)
     f->cpu_host = fmax(yk__known(u->cpu_host.mean, f->cpu), f->cpu);
     f->others = f->cpu_host - f->cpu;
     f->free = fmax(0.0, fmin(f->cores - f->cpu, f->host_cores - f->cpu_host));
-    f->threads = e->host_threads ? e->host_threads : e->workers * (e->threads > 1 ? e->threads : 1);
-    f->threads = fmax(f->threads, 1.0);
+    f->run_cores = e->ranks > 1 ? f->host_cores : f->cores;
+    f->worker_threads = fmax(e->threads, 1.0);
+    f->threads = fmax(e->host_threads ? e->host_threads : e->workers * f->worker_threads, 1.0);
     f->waiting = yk__known(u->delayed.mean, 0.0);
     f->delayed = fmin(f->waiting / f->threads, 1.0);
 }
@@ -87,9 +87,16 @@ static others others_of(const yk__facts *f, int i)
 
 static void set_slowest(yk__facts *f, int i, double factor)
 {
-    const yk_phases_sample *l = &f->e->measured[i].phases;
+    const yk_worker_evidence *w = &f->e->measured[i];
+    const yk_phases_sample *l = &w->phases;
+    const double busy =
+        yk__busy_step(w, f->e->ranks > 1) * (double)l->steps; /* includes time without a core */
+    const double without_a_core = fmin(yk__known(w->delayed, 0.0), 1.0) * l->seconds;
     f->slowest = i;
     f->slowest_factor = factor;
+    f->slowest_halted = halted(f, w->stopped, w->delayed);
+    f->slowest_on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
+                              1.0 / fmax(1.0 - yk__known(w->stopped, 0.0), 0.01));
     f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
 }
 
@@ -106,13 +113,15 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
-/* Whether worker i was halted so often that the job could only run in between. */
+/* Whether worker i was halted so often that the job could only run in between. A worker that waits longer than the others
+ * do polls for messages: it loses nothing without a core. */
 static bool is_stopped(const yk__facts *f, int i, double *factor_out)
 {
     const yk_worker_evidence *w = &f->e->measured[i];
-    const double stopped = halted(f, w->stopped, w->delayed), more = stopped - others_of(f, i).stopped;
+    const others o = others_of(f, i);
+    const double stopped = halted(f, w->stopped, w->delayed);
     *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
-    return more > often_stopped;
+    return stopped - o.stopped > yk__often_halted && waiting_share(w, f->e) - o.waiting < 0.1;
 }
 
 /* Asynchronous workers do not wait for a slow one; but it contributes less. Returns the share of the job's speed that is lost. */
@@ -133,7 +142,8 @@ static void find_slowest(yk__facts *f)
     f->slowest = f->stopped = -1;
     for (int i = 0; i < e->nservers;
          i++) /* a limit for all processes of a container stops the workers as well */
-        if (halted(f, e->server[i].stopped, e->server[i].delayed) - others_of(f, -1).stopped > often_stopped)
+        if (halted(f, e->server[i].stopped, e->server[i].delayed) - others_of(f, -1).stopped >
+            yk__often_halted)
             f->stopped = i;
     for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
         if (is_stopped(f, i, &factor) && factor > f->slowest_factor)
@@ -194,22 +204,17 @@ static double longest_transfer(yk__facts *f)
 {
     const yk_evidence *e = f->e;
     double longest = 0.0, slowest = HUGE_VAL, max = 0.0;
+    const yk_worker_evidence *of = NULL;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_worker_evidence *w = &e->measured[i];
+        const double rate = w->link_rate > 0.0 ? w->link_rate : HUGE_VAL;
         max = fmax(max, w->bytes_per_step);
-        slowest = w->link_rate > 0.0 ? fmin(slowest, w->link_rate) : slowest;
+        slowest = fmin(slowest, rate);
+        of = w->bytes_per_step / rate > longest ? w : of;
+        longest = fmax(longest, w->bytes_per_step / rate);
     }
-    f->bytes_per_step = max;
-    f->link_rate = isfinite(slowest) ? slowest : 0.0;
-    for (int i = 0; i < e->nmeasured; i++) {
-        const yk_worker_evidence *w = &e->measured[i];
-        const double seconds = w->link_rate > 0.0 ? w->bytes_per_step / w->link_rate : 0.0;
-        if (seconds > longest) {
-            longest = seconds;
-            f->bytes_per_step = w->bytes_per_step;
-            f->link_rate = w->link_rate;
-        }
-    }
+    f->bytes_per_step = of ? of->bytes_per_step : max;
+    f->link_rate = of ? of->link_rate : isfinite(slowest) ? slowest : 0.0;
     /* a chief with a slow link: its own bytes, which no other rank measures */
     return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, max / f->slow_link.rate) : longest;
 }
@@ -269,7 +274,7 @@ static void divide_messages(yk__facts *f)
 /* More threads of this run than cores, and no idle core: each of them waits for a core, or for another one that does. */
 static double oversubscription(yk__facts *f)
 {
-    const double cores = f->e->ranks > 1 ? f->host_cores : f->cores; /* ranks may be pinned to a core each */
+    const double cores = f->run_cores;
     f->shared_cores = cores;
     if (f->e->ranks > 1 && f->threads > f->cores + 0.5 && f->delayed > 0.25 && f->cpu_host < 0.85 * cores) {
         f->shared_cores = f->cores; /* all ranks are pinned to the same few of them */
@@ -349,11 +354,9 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     if (!e->synchronous)
         find_slower_work(f);
     /* what a process loses while it is halted, all that wait for it lose */
-    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
-    const double lost = slow ? halted(f, slow->stopped, slow->delayed) : 0.0;
-    if (lost > often_stopped)
+    if (f->slowest_halted > yk__often_halted)
         f->waste[YK_VERDICT_STRAGGLER] =
-            fmax(f->waste[YK_VERDICT_STRAGGLER], lost / (e->synchronous ? 1 : e->nmeasured));
+            fmax(f->waste[YK_VERDICT_STRAGGLER], f->slowest_halted / (e->synchronous ? 1 : e->nmeasured));
     if (f->stopped >= 0) {
         const yk_server_evidence *server = &e->server[f->stopped];
         f->waste[YK_VERDICT_STRAGGLER] = fmax(halted(f, server->stopped, server->delayed), f->messages);

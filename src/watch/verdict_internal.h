@@ -6,7 +6,8 @@
 #include "watch/verdict.h"
 #include <math.h>
 
-static const double yk__significant = 0.2; /* share of the time: smaller losses are not the bottleneck */
+/* shares of the time: smaller losses are not the bottleneck; a process that was stopped or had no core more often is slow */
+static const double yk__significant = 0.2, yk__often_halted = 0.2;
 
 /* A host whose link is much slower than those of the others. */
 typedef struct {
@@ -23,19 +24,23 @@ typedef struct {
     double step;                    /* seconds per step of a worker */
     double steps, rate;             /* steps per worker; examples per second of all workers */
     double cpu, cpu_host, others;   /* cores in use: by this run, by all programs, by other programs */
-    double cores, host_cores,
-        free;                /* cores that this run may use; of the host; idle ones that this run may use */
-    double waiting, threads; /* threads of this run that are runnable but have no core; all of them */
-    double delayed;          /* share of the threads' time without a core */
-    double oversubscribed;   /* share of the time lost because threads share too few cores */
-    double shared_cores;     /* cores that they share */
-    bool tiny;               /* steps so short that synchronization dominates */
-    bool merging;            /* contention: applying updates takes longer than computing them */
-    bool several_hosts;      /* ranks on several hosts */
+    double cores, host_cores;       /* cores that this process may use; of the host */
+    double run_cores;               /* cores that this run may use: ranks may be pinned to a core each */
+    double free;                    /* idle ones that this process may use */
+    double worker_threads;          /* of each worker */
+    double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
+    double delayed;                 /* share of the threads' time without a core */
+    double oversubscribed;          /* share of the time lost because threads share too few cores */
+    double shared_cores;            /* cores that they share */
+    bool tiny;                      /* steps so short that synchronization dominates */
+    bool merging;                   /* contention: applying updates takes longer than computing them */
+    bool several_hosts;             /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
     yk__slow_link slow_link;
     int slowest; /* index of the straggler in `measured`; -1: none */
     double slowest_factor, slowest_last;
+    double slowest_on_core; /* the factor without the time in which it had no core */
+    double slowest_halted;  /* share of the time in which it was stopped or had no core */
     int stopped; /* index of a server in `server` that was stopped, or had no core, for much of the time; -1: none */
     int server; /* index of the busiest server; -1: none */
 } yk__facts;

@@ -53,17 +53,17 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
     const double evaluating = s[YK_PHASE_EVAL];
     const double computing = s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] +
                              (e->ranks > 1 ? 0.0 : s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING]);
-    if (evaluating > computing)
+    if (evaluating > computing) {
         say(v, "evaluation takes %.0f %% of the time, training %.0f %%", 100.0 * evaluating,
             100.0 * computing);
-    else
-        say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
-            100.0 * computing, f->cpu, f->cores, plural(f->cores));
-    if (evaluating > computing)
         advise(v, "evaluate less often (--eval-every), or on fewer examples");
-    else if (f->free >= 0.8 && e->network && e->workers == 1)
+        return;
+    }
+    say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
+        100.0 * computing, f->cpu, f->cores, plural(f->cores));
+    if (f->free >= 0.8 && e->network && e->workers == 1)
         advise(v, "%.1f cores are idle: use --threads %d or --workers %d", f->free,
-               (e->threads > 1 ? e->threads : 1) + (int)(f->free + 0.2), e->workers + (int)(f->free + 0.2));
+               (int)f->worker_threads + (int)(f->free + 0.2), e->workers + (int)(f->free + 0.2));
     else if (f->free >= 0.8 && e->ranks > 1)
         advise(v, "%.1f cores of this host are idle: use more processes (--launch), or a larger --threads",
                f->free);
@@ -87,19 +87,18 @@ static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const double cores = f->shared_cores;
-    if (f->threads < 1.5)
+    char of[40] = "";
+    if (f->threads < 1.5) {
         say(v, "this run is at the CPU limit of its cgroup, %.3g core%s", cores, plural(cores));
-    else if (e->ranks > 1)
-        say(v,
-            "%.0f threads of %d processes share %.3g core%s%s; they wait for a core or for each "
-            "other %.0f %% of the time",
-            f->threads, e->ranks, cores, plural(cores), e->hosts > 1 ? " of a host" : "", 100.0 * v->share);
-    else
-        say(v, "%.0f threads share %.3g core%s; they wait for a core or for each other %.0f %% of the time",
-            f->threads, cores, plural(cores), 100.0 * v->share);
-    if (f->threads < 1.5)
         advise(v, "raise the CPU limit of the container or the job");
-    else if (e->ranks > 1)
+        return;
+    }
+    if (e->ranks > 1)
+        snprintf(of, sizeof of, " of %d processes", e->ranks);
+    say(v, "%.0f threads%s share %.3g core%s%s; they wait for a core or for each other %.0f %% of the time",
+        f->threads, of, cores, plural(cores), e->ranks > 1 && e->hosts > 1 ? " of a host" : "",
+        100.0 * v->share);
+    if (e->ranks > 1)
         advise(v, "use fewer processes on this host (workers plus servers at most %d), or more hosts",
                (int)cores);
     else if (e->threads > 1)
@@ -140,43 +139,32 @@ static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk__slow_link *l = &f->slow_link;
-    if (l->host)
-        say(v,
-            "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker); the link "
-            "of "
-            "host %s runs at %.3g MB/s, the others at %.3g MB/s",
-            100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->rate * 1e-6, l->others * 1e-6);
-    else
-        say(v,
-            "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker) over "
-            "links "
-            "of %.3g MB/s",
-            100.0 * v->share, f->bytes_per_step * 1e-6, f->link_rate * 1e-6);
-    if (l->host)
+    char links[160];
+    if (l->host) {
+        snprintf(links, sizeof links, "; the link of host %s runs at %.3g MB/s, the others at %.3g MB/s",
+                 l->host, l->rate * 1e-6, l->others * 1e-6);
         advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
                local_steps(e));
-    else
+    } else {
+        snprintf(links, sizeof links, " over links of %.3g MB/s", f->link_rate * 1e-6);
         advise(v, "use a larger --batch (fewer bytes per example), %s (fewer transfers), or a faster link",
                local_steps(e));
+    }
+    say(v, "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker)%s",
+        100.0 * v->share, f->bytes_per_step * 1e-6, links);
 }
 
 static void describe_latency(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    char trip[24];
+    char trip[24], trips[80];
     duration(e->round_trip, trip);
     if (e->round_trips < 1.0)
-        say(v,
-            "the workers spent %.0f %% of the time waiting for replies: one round trip of %s every %.0f "
-            "steps, "
-            "%.3g kB per step",
-            100.0 * v->share, trip, 1.0 / e->round_trips, f->bytes_per_step * 1e-3);
+        snprintf(trips, sizeof trips, "one round trip of %s every %.0f steps,", trip, 1.0 / e->round_trips);
     else
-        say(v,
-            "the workers spent %.0f %% of the time waiting for replies: %.1f round trips of %s and %.3g kB "
-            "per "
-            "step",
-            100.0 * v->share, e->round_trips, trip, f->bytes_per_step * 1e-3);
+        snprintf(trips, sizeof trips, "%.1f round trips of %s and", e->round_trips, trip);
+    say(v, "the workers spent %.0f %% of the time waiting for replies: %s %.3g kB per step", 100.0 * v->share,
+        trips, f->bytes_per_step * 1e-3);
     advise(v, e->synchronous ? "use a larger --batch, %s, or --mode async" : "use a larger --batch or %s",
            local_steps(e));
 }
@@ -190,8 +178,7 @@ static void describe_server(const yk__facts *f, yk_verdict *v)
         snprintf(at, sizeof at, " (%s)", s->host);
     say(v,
         "the workers spent %.0f %% of the time waiting for parameter servers; rank %d%s handles messages "
-        "%.0f "
-        "%% of the time",
+        "%.0f %% of the time",
         100.0 * v->share, s->rank, at, 100.0 * fmin(s->busy, 1.0));
     advise(v, "use more --servers (now %d), a larger --batch (now %llu), or %s", e->nservers,
            (unsigned long long)e->batch, local_steps(e));
@@ -212,23 +199,28 @@ static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
                  "(taskset, nice)");
 }
 
+/* The end of an advice about a slow worker. */
+static const char *do_not_wait(const yk_evidence *e)
+{
+    if (!e->synchronous)
+        return "";
+    return e->ranks > 1 && !e->quorum ? "; or do not wait for it: --mode async, or --quorum"
+                                      : "; or do not wait for it: --mode async";
+}
+
 /* A worker that was stopped, or had no core, for much of the time. */
 static void describe_halted(const yk__facts *f, const yk_worker_evidence *w, const char *name, yk_verdict *v)
 {
-    const bool synchronous = f->e->synchronous;
-    const char *others = synchronous ? "; the others waited for it" : "",
-               *async = synchronous ? "; or do not wait for it: --mode async" : "",
-               *quorum = synchronous && f->e->ranks > 1 && !f->e->quorum ? ", or --quorum" : "";
-    const double starved = yk__starved(f, w->delayed);
-    if (w->stopped >= starved) {
+    const char *others = f->e->synchronous ? "; the others waited for it" : "";
+    if (w->stopped >= f->slowest_halted) {
         say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped, others);
-        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s%s", name, async, quorum);
+        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s", name, do_not_wait(f->e));
     } else {
-        say(v, "%s had no core for %.0f %% of the time%s", name, 100.0 * starved, others);
+        say(v, "%s had no core for %.0f %% of the time%s", name, 100.0 * f->slowest_halted, others);
         advise(v,
                "another program uses its core: stop that program, or let %s use other cores (taskset, "
-               "nice)%s%s",
-               name, async, quorum);
+               "nice)%s",
+               name, do_not_wait(f->e));
     }
 }
 
@@ -243,7 +235,7 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     const yk_worker_evidence *w = &e->measured[f->slowest];
     worker_name(w, e, name);
     duration(yk__busy_step(w, e->ranks > 1), slow);
-    if (fmax(w->stopped, yk__starved(f, w->delayed)) > 0.2) {
+    if (f->slowest_halted > yk__often_halted) {
         describe_halted(f, w, name, v);
         return;
     }
@@ -255,10 +247,8 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     else
         say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
             f->slowest_factor, 100.0 * v->share);
-    advise(v, "check what slows down %s%s%s%s%s", f->several_hosts ? "the host of " : "", name,
-           f->several_hosts ? "" : ", for example another program on its core",
-           e->synchronous ? "; or do not wait for it: --mode async" : "",
-           e->synchronous && e->ranks > 1 && !e->quorum ? ", or --quorum" : "");
+    advise(v, "check what slows down %s%s%s%s", f->several_hosts ? "the host of " : "", name,
+           f->several_hosts ? "" : ", for example another program on its core", do_not_wait(e));
 }
 
 /* Processes of one host exchange parameters through memory. */
@@ -331,6 +321,12 @@ static void describe_memory(const yk__facts *f, yk_verdict *v)
     advise(v, "use less memory (--stream always, a smaller --shuffle-mb or --batch), or a host with more");
 }
 
+static void (*const describe_lost_time[YK_VERDICT_KINDS])(const yk__facts *, yk_verdict *) = {
+    [YK_VERDICT_BANDWIDTH] = describe_bandwidth, [YK_VERDICT_LATENCY] = describe_latency,
+    [YK_VERDICT_DISK] = describe_input,          [YK_VERDICT_INPUT] = describe_input,
+    [YK_VERDICT_SYNC] = describe_sync,           [YK_VERDICT_STRAGGLER] = describe_straggler,
+    [YK_VERDICT_SERVER] = describe_server,       [YK_VERDICT_CONTENTION] = describe_contention};
+
 void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const double *s = f->share;
@@ -350,18 +346,6 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
         describe_cpu(f, v);
     else if (v->kind == YK_VERDICT_DISK && s[YK_PHASE_CHECKPOINT] >= s[YK_PHASE_INPUT])
         describe_checkpoints(f, v);
-    else if (v->kind == YK_VERDICT_INPUT || v->kind == YK_VERDICT_DISK)
-        describe_input(f, v);
-    else if (v->kind == YK_VERDICT_BANDWIDTH)
-        describe_bandwidth(f, v);
-    else if (v->kind == YK_VERDICT_LATENCY)
-        describe_latency(f, v);
-    else if (v->kind == YK_VERDICT_SERVER)
-        describe_server(f, v);
-    else if (v->kind == YK_VERDICT_CONTENTION)
-        describe_contention(f, v);
-    else if (v->kind == YK_VERDICT_STRAGGLER)
-        describe_straggler(f, v);
     else
-        describe_sync(f, v);
+        describe_lost_time[v->kind](f, v);
 }

@@ -2,4 +2,4 @@
 extern yk_status st;
 extern const uint8_t *bytes;
 extern size_t n;
-extern yk_image_sink sink;
+extern yk_image_decoder *decoder;

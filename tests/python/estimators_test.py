@@ -261,6 +261,25 @@ def test_decision_function():
     assert np.allclose(np.exp(binary[0].predict_log_proba(X)), binary[0].predict_proba(X), atol=1e-6)
 
 
+def test_results_do_not_depend_on_the_order_of_rows_or_their_address():
+    """Bit for bit. X @ coef.T does: BLAS treats the last rows differently."""
+    random = np.random.default_rng(0)
+    for columns, classes in ((3, 2), (17, 3), (9000, 2)):
+        X = random.normal(size=(53, columns)).astype(np.float32)
+        y = np.arange(53) % classes
+        order = random.permutation(53)
+        elsewhere = np.empty(X.size + 1, np.float32)[1:].reshape(X.shape)
+        elsewhere[:] = X[order]
+        for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression)[classes > 2:]:
+            for rows, moved in ((X, elsewhere), (sp.csr_matrix(X), sp.csr_matrix(elsewhere))):
+                model = kind(epochs=2).fit(rows, y)
+                again = kind(epochs=2).fit(rows.copy(), y)
+                assert np.array_equal(model.coef_, again.coef_) and np.array_equal(model.intercept_, again.intercept_)
+                for f in (model.decision_function, model.predict_proba):
+                    assert np.array_equal(f(rows)[order], f(moved))
+                    assert np.array_equal(f(rows)[:1], f(rows[:1])) and np.array_equal(f(rows)[-1:], f(rows[-1:]))
+
+
 def test_fit_does_not_warn_that_the_host_is_busy():
     """Each fit of GridSearchCV would; yoke.train warns."""
     from yoke._train import Training

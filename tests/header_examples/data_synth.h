@@ -1,0 +1,2 @@
+extern yk_status st;
+extern yk_rows rows;
