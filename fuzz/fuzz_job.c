@@ -28,7 +28,7 @@ static void filter_output(void)
         abort();
     stderr = stdout = none;
     o = (yk_output_filter){
-        .from = open("/in/stderr", O_RDONLY), .results = open("/in/stdout", O_RDONLY), .ended = -1};
+        .err.fd = open("/in/stderr", O_RDONLY), .out.fd = open("/in/stdout", O_RDONLY), .ended = -1};
     yk_output_filter_read(&o);
     if (yk_output_filter_end(&o) || !memchr(o.died, 0, sizeof o.died))
         abort();

@@ -205,6 +205,25 @@ staleness = 0 3"
     grep -q "^5,1,0,40000," sweep/sweep.csv
 }
 
+@test "a job that is stopped before it trains is not complete" {
+    "$YOKE" train --help | grep -q -- --launch || skip "this build has no --launch"
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    small "batch = 50"
+    printf '#!/bin/sh\ntouch started\nexec sleep 60\n' >mpirun
+    chmod +x mpirun
+    YK_MPIRUN=$PWD/mpirun "$YOKE" sweep my.ini --out sweep --no-report --set launch=2 --set repeats=1 >out 2>err 3>&- &
+    pid=$!
+    for _ in $(seq 600); do
+        [ ! -e started ] || break
+        sleep 0.02
+    done
+    kill -TERM $pid
+    status=0
+    wait $pid || status=$?
+    expect 1 "stopped by a signal: 0 of 1 runs are complete"
+    [ ! -e sweep/batch-50/summary.json ]
+}
+
 @test "kill -9 of a sweep also ends its run, and the same command resumes it" {
     long
     start_long

@@ -45,9 +45,9 @@ compile() {
     sanitized || [ -z "$(grep -xE 'exit|_exit|_Exit|quick_exit|signal|sigaction|puts|putchar|printf|__printf_chk|perror|stderr|stdout|argp_parse' imported)" ]
 }
 
-@test "the commands train, eval and predict include only yoke.h and headers of the program" {
+@test "the commands train, eval and predict include only yoke.h, headers of the program, and base/ to write results" {
     for file in cmd_train cmd_eval; do
-        grep '^#include' "$SOURCE/src/cli/$file.c" | grep -vE '<(yoke|argp|errno|math|stdio|stdlib|string|stdbool|signal)\.h>|"cli/' && return 1
+        grep '^#include' "$SOURCE/src/cli/$file.c" | grep -vE '<(yoke|argp|errno|math|stdio|stdlib|string|stdbool|signal)\.h>|"cli/|"base/(file|json|text)\.h"' && return 1
     done
     grep -q '<yoke.h>' "$SOURCE/src/cli/cmd_train.c"
 }

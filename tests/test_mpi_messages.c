@@ -1,14 +1,15 @@
 /* What the launcher makes of the messages and the version of MPI. */
 #include "scratch.h"
 
-#include "cli/mpi_error.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
 
 static const char *reason_of(const char *text)
 {
     static char reason[200];
-    yk_mpi_error_reason(text, strlen(text), reason, sizeof reason);
+    static yk_output_filter o;
+    snprintf(o.held, sizeof o.held, "%s", text);
+    yk_output_filter_reason(&o, reason, sizeof reason);
     return reason;
 }
 
@@ -54,7 +55,7 @@ static void filtering(void **state)
     assert_int_equal(write(err[1], text, sizeof text - 1), sizeof text - 1);
     close(err[1]);
     close(out[1]);
-    yk_output_filter o = {.from = err[0], .results = out[0], .ended = -1};
+    yk_output_filter o = {.err.fd = err[0], .out.fd = out[0], .ended = -1};
     assert_int_equal(yk_output_filter_end(&o), YK_OK);
     assert_true(o.init_failed && o.ended == 2 && o.nheld > 40);
 }

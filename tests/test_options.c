@@ -168,11 +168,10 @@ static void servers_are_a_number_or_all(void **state)
 
 static const char *suggested(const char *word)
 {
-    static const char *const known[] = {"model", "mode", "momentum", "lr", "lr-decay", "checkpoint-every"};
-    yk_suggestion s = {.word = word};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        yk_suggestion_try(&s, known[i]);
-    return s.name ? s.name : "";
+    static const char *const known[] = {"model", "mode", "momentum", "lr", "lr-decay", "checkpoint-every",
+                                        NULL};
+    const char *name = yk_suggest(word, known, sizeof *known);
+    return name ? name : "";
 }
 
 static void misspelled_names_get_the_closest_one(void **state)

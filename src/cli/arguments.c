@@ -115,11 +115,9 @@ _Noreturn static void fail_unknown(const yk_command_line *l, const char *name, s
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)n, name);
-    yk_suggestion s = {.word = word};
-    for (const yk_argument *a = l->table; a->name; a++)
-        yk_suggestion_try(&s, a->name);
-    if (s.name)
-        yk_usage_error("unknown option --%s; did you mean --%s?", word, s.name);
+    const char *other = yk_suggest(word, l->table, sizeof *l->table);
+    if (other)
+        yk_usage_error("unknown option --%s; did you mean --%s?", word, other);
     yk_usage_error("unknown option --%s; %s --help lists the options", word, l->name);
 }
 

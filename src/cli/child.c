@@ -3,8 +3,8 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/mem.h"
 #include "cli/cli.h"
+#include "lib/internal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -13,12 +13,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 250, READ_BYTES = 1 << 16, MAX_TEXT = 64 << 20 };
+enum { TICK_MS = 250 };
 
 static volatile pid_t running; /* 0: none */
 
@@ -41,7 +43,7 @@ void yk_child_catch_signals(void)
 }
 
 /* In the child, after the fork: only async-signal-safe calls. */
-static void exec_self(const char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
+static void exec_self(char *const *argv, int out, int log, pid_t parent, const sigset_t *mask)
 {
     int null = open("/dev/null", O_RDONLY);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -49,11 +51,11 @@ static void exec_self(const char *const *argv, int out, int log, pid_t parent, c
         dup2(log, STDERR_FILENO) < 0)
         _exit(127);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execv("/proc/self/exe", (char *const *)argv);
+    execv("/proc/self/exe", argv);
     _exit(127);
 }
 
-static yk_status start(const char *const *argv, int out, int log)
+static yk_status start(char *const *argv, int out, int log)
 {
     sigset_t block, before;
     sigemptyset(&block);
@@ -73,148 +75,99 @@ static yk_status start(const char *const *argv, int out, int log)
     return st;
 }
 
-/* Appends available output to the text. *open_out: whether more may follow. */
-static yk_status read_some(int fd, yk_child *c, bool *open_out)
+/* Waits until the child has ended; returns its wait status. */
+static int follow(void (*tick)(void *), void *context)
 {
-    if (YK_RESERVE(c->text, c->cap, c->size + READ_BYTES + 1, "the output of a run"))
-        return YK_ESYSTEM;
-    ssize_t n = read(fd, c->text + c->size, READ_BYTES);
-    *open_out = n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
-    if (n > 0 && c->size < MAX_TEXT) /* longer output is not a result: it is read and discarded */
-        c->size += (size_t)n;
-    c->text[c->size] = '\0';
-    return YK_OK;
-}
-
-/* Waits until the child has closed stdout or has ended: a process that it started may keep stdout open. */
-static yk_status follow(int fd, void (*tick)(void *), void *context, yk_child *c, int *wait_out)
-{
-    bool open = true, ended = false;
-    yk_status st = YK_OK;
-    while (!st && open && !ended) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = poll(&p, 1, TICK_MS);
-        if (ready > 0)
-            st = read_some(fd, c, &open);
-        else if (ready == 0)
-            ended = waitpid(running, wait_out, WNOHANG) == running;
+    int status = 0;
+    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, running, 0), .events = POLLIN};
+    while (waitpid(running, &status, WNOHANG) == 0) {
+        poll(&ended, 1, TICK_MS); /* without a pidfd, it only waits */
         if (tick)
             tick(context);
     }
-    for (struct pollfd p = {.fd = fd, .events = POLLIN}; !st && open && poll(&p, 1, 0) > 0;)
-        st = read_some(fd, c, &open);
-    if (st)
-        kill(running, SIGTERM);
-    while (!ended)
-        ended = waitpid(running, wait_out, 0) == running || errno != EINTR;
-    return st;
+    if (ended.fd >= 0)
+        close(ended.fd);
+    return status;
 }
 
-yk_status yk_child_run(const char *const *argv, const char *dir, const char *log, bool append,
-                       void (*tick)(void *), void *context, yk_child *out)
+/* ---- why a child failed ---- */
+
+/* Copies a text, with one blank for each sequence of white space. */
+static void flatten(const char *text, char *out, size_t size)
 {
-    *out = (yk_child){0};
-    const double start_time = yk_now();
-    int ends[2], status = 0;
-    int file = yk_open_in(dir, log, O_WRONLY | O_CREAT | (append ? O_APPEND : O_TRUNC));
-    if (file < 0)
-        return yk_fail_in(dir, log, "cannot write", errno);
-    if (pipe2(ends, O_CLOEXEC)) {
-        close(file);
-        return yk_fail(YK_ESYSTEM, "cannot create a pipe: %s", strerror(errno));
-    }
-    yk_limits before, after;
-    yk_cgroup_limits("/proc", "/sys", &before);
-    yk_status st = start(argv, ends[1], file);
-    close(ends[1]);
-    close(file);
-    if (!st)
-        st = follow(ends[0], tick, context, out, &status);
-    running = 0;
-    close(ends[0]);
-    out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    out->seconds = yk_now() - start_time;
-    yk_cgroup_limits("/proc", "/sys", &after);
-    if (WIFSIGNALED(status))
-        yk_cgroup_killed(&before, &after, out->killed, sizeof out->killed);
-    if (!st && !out->text && !(out->text = strdup("")))
-        st = yk_fail_memory(1, "the output of a run");
-    return st;
+    size_t n = 0;
+    for (text += strspn(text, " \t\r\n"); *text && n + 1 < size; text++)
+        if (!strchr(" \t\r\n", *text))
+            out[n++] = *text;
+        else if (!strchr(" \t\r\n", text[1])) /* the last one of a sequence, and not at the end */
+            out[n++] = ' ';
+    out[n] = '\0';
 }
 
-void yk_child_fini(yk_child *c)
+/* The member `error` of the JSON output; false: there is none. */
+static bool error_in_json(FILE *out, char *error, size_t size)
 {
-    free(c->text);
-    *c = (yk_child){0};
+    char *line = yk_last_object(out);
+    json_t *object = line ? json_loads(line, 0, NULL) : NULL;
+    const char *found = json_string_value(json_object_get(object, "error"));
+    flatten(found ? found : "", error, size);
+    json_decref(object);
+    free(line);
+    return *error;
 }
 
-/* Replaces each sequence of white space with one blank. */
-static void flatten(char *text)
-{
-    char *out = text;
-    for (const char *p = text; *p; p++)
-        if (!strchr(" \t\r\n", *p))
-            *out++ = *p;
-        else if (out > text && out[-1] != ' ')
-            *out++ = ' ';
-    while (out > text && out[-1] == ' ')
-        out--;
-    *out = '\0';
-}
-
-/* The member `error` of the last line of stdout; NULL: none. The caller frees it. */
-static char *error_in_json(const yk_child *c)
-{
-    size_t n = c->size;
-    while (n > 0 && c->text[n - 1] == '\n')
-        n--;
-    const char *newline = n ? memrchr(c->text, '\n', n) : NULL, *line = newline ? newline + 1 : c->text;
-    json_t *all = n ? json_loadb(line, (size_t)(c->text + n - line), 0, NULL) : NULL;
-    const char *error = json_string_value(json_object_get(all, "error"));
-    char *copy = error && *error ? strdup(error) : NULL;
-    json_decref(all);
-    return copy;
-}
-
-static bool is_disk_full(const char *path)
-{
-    struct statvfs s;
-    return statvfs(path, &s) == 0 && s.f_bavail == 0;
-}
-
-char *yk_child_last_error(const yk_child *c, const char *log)
+/* The last error in the log, without "yoke: error: ", or else the error in the JSON output, or else the last line of the
+ * log. A log on a full disk is empty. */
+static void explain(int log, FILE *out, char *error, size_t size)
 {
     enum { LAST_BYTES = 4096 };
     static const char mark[] = "yoke: error: ";
-    FILE *f = fopen(log, "re");
-    char *text = calloc(1, LAST_BYTES + 1);
-    if (f && text) {
-        if (fseek(f, -LAST_BYTES, SEEK_END))
-            rewind(f); /* the file is shorter */
-        text[fread(text, 1, LAST_BYTES, f)] = '\0';
+    char text[LAST_BYTES + 1];
+    const char *from = NULL;
+    const off_t bytes = lseek(log, 0, SEEK_END);
+    ssize_t n = pread(log, text, LAST_BYTES, bytes > LAST_BYTES ? bytes - LAST_BYTES : 0);
+    while (n > 0 && text[n - 1] == '\n')
+        n--;
+    text[n > 0 ? n : 0] = '\0';
+    for (const char *at = text; (at = strstr(at, mark)); at = from)
+        from = at + strlen(mark);
+    if (!from && error_in_json(out, error, size))
+        return;
+    if (!from)
+        from = strrchr(text, '\n');
+    flatten(from ? from : text, error, size);
+    struct statvfs disk;
+    if (!*error)
+        snprintf(error, size, "%s",
+                 fstatvfs(log, &disk) == 0 && disk.f_bavail == 0 ? "the disk is full, and the log is empty"
+                                                                 : "no error message");
+}
+
+yk_status yk_child_run(char *const *argv, const char *dir, const char *log, bool append, void (*tick)(void *),
+                       void *context, yk_child *out)
+{
+    *out = (yk_child){0};
+    const double start_time = yk_now();
+    const int file = yk_open_in(dir, log, O_RDWR | O_CREAT | (append ? O_APPEND : O_TRUNC));
+    if (file < 0)
+        return yk_fail_in(dir, log, "cannot write", errno);
+    const int memory = memfd_create("stdout", MFD_CLOEXEC);
+    FILE *results = memory >= 0 ? fdopen(memory, "r") : NULL;
+    yk_limits before, after;
+    yk_cgroup_limits("/proc", "/sys", &before);
+    yk_status st = results ? start(argv, memory, file)
+                           : yk_fail(YK_ESYSTEM, "cannot create a file in memory: %s", strerror(errno));
+    if (!st) {
+        const int status = follow(tick, context);
+        running = 0;
+        out->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        out->seconds = yk_now() - start_time;
+        yk_cgroup_limits("/proc", "/sys", &after);
+        if (!WIFSIGNALED(status) || !yk_cgroup_killed(&before, &after, out->error, sizeof out->error))
+            explain(file, results, out->error, sizeof out->error);
     }
-    if (f)
-        fclose(f);
-    if (!text)
-        return NULL;
-    char *at = NULL;
-    for (char *p = text; (p = strstr(p, mark)); p++)
-        at = p + strlen(mark);
-    char *said = at ? NULL : error_in_json(c);
-    if (said) {
-        free(text);
-        text = said;
-    } else if (!at) { /* no error: the last line */
-        size_t n = strlen(text);
-        while (n > 0 && text[n - 1] == '\n')
-            text[--n] = '\0';
-        at = strrchr(text, '\n');
-    }
-    if (at)
-        memmove(text, at, strlen(at) + 1);
-    flatten(text);
-    if (*text)
-        return text;
-    free(text);
-    return strdup(is_disk_full(log) ? "the disk is full, and the log is empty" : "no error message");
+    if (results)
+        fclose(results);
+    close(file);
+    return st;
 }

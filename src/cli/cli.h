@@ -2,7 +2,7 @@
 #ifndef YK_CLI_CLI_H
 #define YK_CLI_CLI_H
 
-#include "base/status.h"
+#include "base/json.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <yoke.h>
@@ -20,11 +20,15 @@ extern double yk_cli_started;
 extern volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
+/* From now on, SIGINT and SIGTERM set yk_cli_stop. A second one ends the program immediately. */
+void yk_cli_catch_signals(void);
+
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);
 int yk_cli_fail(const yoke_error *error); /* the same for an error of the library */
 
 /* Flushes stdout. YK_ESYSTEM: the results, or a part of them, could not be written. */
 yk_status yk_cli_flush(void);
+yk_status yk_cli_print_json(yk_json *j); /* one line, then flushes; j is empty afterwards */
 
 #endif

@@ -9,7 +9,7 @@
 #include "data/export.h"
 #include "data/inspect.h"
 #include "data/spec.h"
-#include "lib/show_model.h"
+#include "lib/internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,27 +135,22 @@ static yk_status choose_format(arguments *a)
         a->out);
 }
 
-static yk_status print_written_json(const arguments *a, const yk_export_stats *e, uint64_t bad,
-                                    double seconds, double rate)
-{
-    yk_json j = {0};
-    yk_json_object(&j, NULL);
-    YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
-                  {"out", a->out}, {"format", a->format});
-    YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
-                 {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
-    YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
-    yk_json_end(&j);
-    return yk_json_print(&j);
-}
-
 static yk_status print_written(const arguments *a, const yk_source *s, const yk_export_stats *e,
                                double seconds)
 {
     double rate = (double)e->bytes / fmax(seconds, 1e-9);
     uint64_t bad = atomic_load(&s->bad);
-    if (a->json)
-        return print_written_json(a, e, bad, seconds, rate);
+    if (a->json) {
+        yk_json j = {0};
+        yk_json_object(&j, NULL);
+        YK_JSON_TEXTS(&j, {"data", a->spec}, {"split", a->split == YOKE_TEST_SPLIT ? "test" : "train"},
+                      {"out", a->out}, {"format", a->format});
+        YK_JSON_INTS(&j, {"examples", e->examples}, {"entries", e->entries}, {"columns", e->dim},
+                     {"classes", e->classes}, {"bytes", e->bytes}, {"bad_records", bad});
+        YK_JSON_REALS(&j, {"seconds", seconds}, {"bytes_per_second", rate});
+        yk_json_end(&j);
+        return yk_cli_print_json(&j);
+    }
     char size[24];
     printf("%s: %llu examples, %llu entries, %llu columns, %u classes, as %s\n", a->out,
            (unsigned long long)e->examples, (unsigned long long)e->entries, (unsigned long long)e->dim,
@@ -164,19 +159,6 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
     if (bad)
         printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? "" : "s");
     return yk_cli_flush();
-}
-
-static void on_signal(int signal)
-{
-    yk_cli_stop = signal;
-}
-
-/* A signal during writing removes the unfinished file. A second one ends the program immediately. */
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
 }
 
 static yk_status write_file(arguments *a, const char *doing)
@@ -190,7 +172,7 @@ static yk_status write_file(arguments *a, const char *doing)
         st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, &s);
     if (st)
         return st;
-    catch_signals();
+    yk_cli_catch_signals(); /* a signal removes the unfinished file */
     st = yk_export(s, a->format, a->out, &written);
     yk_progress_end();
     if (!st && stream)
@@ -267,36 +249,35 @@ static const struct {
     int options;
     yk_status (*run)(arguments *a);
     const char *notes;
-} verbs[] = {
-    {"gen", "yoke data gen", "Write generated data to a file.", WRITES, generate,
-     "Examples:\n"
-     "  yoke data gen synth:digits --out digits.cache\n"
-     "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
-     "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
-     "\n"
-     "The same SPEC gives the same bytes on every platform. yoke train can use synth:\n"
-     "data without a file."},
-    {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
-     "Examples:\n"
-     "  yoke data convert idx:mnist --out mnist.cache\n"
-     "  yoke data convert idx:mnist --split test --out mnist-test.cache\n"
-     "  yoke data convert 'criteo:day_*.gz' --hash-bits 24 --out clicks.cache\n"
-     "  yoke data convert clicks.libsvm --out clicks.tfrecord --skip-bad 100\n"
-     "\n"
-     "A cache keeps all information and is mapped into memory. The other formats\n"
-     "contain sparse rows; for images, only the non-zero pixels."},
-    {"inspect", "yoke data inspect",
-     "Read a whole data set and print statistics: classes, ranges of values and\n"
-     "features, entries per example, the most frequent features, the first records.",
-     READS_FILES | INSPECTS, inspect,
-     "Examples:\n"
-     "  yoke data inspect idx:mnist --first 6\n"
-     "  yoke data inspect 'tfrecord:clicks/part-*'\n"
-     "  yoke data inspect clicks.txt --hash-bits 22 --skip-bad 1000\n"
-     "  yoke data inspect clicks.cache --json | jq .majority_share\n"
-     "\n"
-     "For a cache, all checksums are verified; if one is wrong, the exit status is 3."},
-};
+} verbs[] = {{"gen", "yoke data gen", "Write generated data to a file.", WRITES, generate,
+              "Examples:\n"
+              "  yoke data gen synth:digits --out digits.cache\n"
+              "  yoke data gen synth:digits --split test --out digits-test.libsvm\n"
+              "  yoke data gen 'synth:ctr?features=1000&nnz=20&seed=7' --out clicks.tfrecord\n"
+              "\n"
+              "The same SPEC gives the same bytes on every platform. yoke train can use synth:\n"
+              "data without a file."},
+             {"convert", "yoke data convert", "Write data in another format.", WRITES | READS_FILES, convert,
+              "Examples:\n"
+              "  yoke data convert idx:mnist --out mnist.cache\n"
+              "  yoke data convert idx:mnist --split test --out mnist-test.cache\n"
+              "  yoke data convert 'criteo:day_*.gz' --hash-bits 24 --out clicks.cache\n"
+              "  yoke data convert clicks.libsvm --out clicks.tfrecord --skip-bad 100\n"
+              "\n"
+              "A cache keeps all information and is mapped into memory. The other formats\n"
+              "contain sparse rows; for images, only the non-zero pixels."},
+             {"inspect", "yoke data inspect",
+              "Read a whole data set and print statistics: classes, ranges of values and\n"
+              "features, entries per example, the most frequent features, the first records.",
+              READS_FILES | INSPECTS, inspect,
+              "Examples:\n"
+              "  yoke data inspect idx:mnist --first 6\n"
+              "  yoke data inspect 'tfrecord:clicks/part-*'\n"
+              "  yoke data inspect clicks.txt --hash-bits 22 --skip-bad 1000\n"
+              "  yoke data inspect clicks.cache --json | jq .majority_share\n"
+              "\n"
+              "For a cache, all checksums are verified; if one is wrong, the exit status is 3."},
+             {NULL}};
 
 static void parse(size_t verb, int argc, char **argv, arguments *a)
 {
@@ -348,7 +329,7 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
 int yk_cmd_data(int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "";
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+    for (size_t i = 0; verbs[i].name; i++) {
         if (strcmp(verb, verbs[i].name))
             continue;
         arguments a = {.first = 3};
@@ -359,10 +340,8 @@ int yk_cmd_data(int argc, char **argv)
         fputs(help, argc < 2 ? stderr : stdout);
         return argc < 2 ? yk_status_exit(YK_EUSAGE) : yk_cli_exit(yk_cli_flush());
     }
-    yk_suggestion s = {.word = verb};
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        yk_suggestion_try(&s, verbs[i].name);
+    const char *other = yk_suggest(verb, verbs, sizeof *verbs);
     return yk_cli_exit(
-        s.name ? yk_fail(YK_EUSAGE, "unknown command data %s; did you mean %s?", verb, s.name)
-               : yk_fail(YK_EUSAGE, "unknown command data %s; the commands are gen, convert, inspect", verb));
+        other ? yk_fail(YK_EUSAGE, "unknown command data %s; did you mean %s?", verb, other)
+              : yk_fail(YK_EUSAGE, "unknown command data %s; the commands are gen, convert, inspect", verb));
 }

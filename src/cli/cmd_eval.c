@@ -1,7 +1,9 @@
 /* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example. */
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/output.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,32 +19,26 @@ typedef struct {
 
 /* ---- eval ---- */
 
-static void print_json_number(yk_output *o, const char *name, double x)
+static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    if (isfinite(x))
-        yk_output_print(o, ",\"%s\":%.17g", name, x);
-    else
-        yk_output_print(o, ",\"%s\":null", name);
-}
-
-static int print_score(const arguments *a, const yoke_score *s)
-{
-    yk_output *o = yk_output_open(NULL);
+    yoke_score s;
+    yoke_error error;
+    if (yoke_evaluate(model, data, &s, &error))
+        return yk_cli_fail(&error);
     if (a->json) {
-        yk_output_print(o, "{\"examples\":%llu", (unsigned long long)s->examples);
-        print_json_number(o, "loss", s->loss);
-        print_json_number(o, "accuracy", s->accuracy);
-        print_json_number(o, "auc", s->auc);
-        print_json_number(o, "majority_accuracy", s->majority_accuracy);
-        yk_output_print(o, "}\n");
-        return yk_output_close(o, 0);
+        yk_json j = {.digits = 17};
+        yk_json_object(&j, NULL);
+        yk_json_int(&j, "examples", (int64_t)s.examples);
+        YK_JSON_REALS(&j, {"loss", s.loss}, {"accuracy", s.accuracy}, {"auc", s.auc},
+                      {"majority_accuracy", s.majority_accuracy});
+        yk_json_end(&j);
+        return yk_cli_exit(yk_cli_print_json(&j));
     }
-    yk_output_print(o, "examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (majority class: %.2f %%)\n",
-                    (unsigned long long)s->examples, s->loss, 100.0 * s->accuracy,
-                    100.0 * s->majority_accuracy);
-    if (isfinite(s->auc))
-        yk_output_print(o, "AUC       %.4f\n", s->auc);
-    return yk_output_close(o, 0);
+    printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (majority class: %.2f %%)\n",
+           (unsigned long long)s.examples, s.loss, 100.0 * s.accuracy, 100.0 * s.majority_accuracy);
+    if (isfinite(s.auc))
+        printf("AUC       %.4f\n", s.auc);
+    return yk_cli_exit(yk_cli_flush());
 }
 
 static int print_torch(const char *checkpoint)
@@ -52,73 +48,85 @@ static int print_torch(const char *checkpoint)
     if (yoke_model_load(checkpoint, &model, &error))
         return yk_cli_fail(&error);
     char *text = yoke_model_torch(model);
-    yk_output *o = yk_output_open(NULL);
-    for (const char *line = text; line && *line; line += strcspn(line, "\n") + 1) /* ends with a newline */
-        yk_output_print(o, "%.*s\n", (int)strcspn(line, "\n"), line);
-    free(text);
+    fputs(text ? text : "", stdout);
     yoke_model_free(model);
-    return yk_output_close(o, text ? 0 : YOKE_SYSTEM_ERROR);
-}
-
-static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
-{
-    yoke_score score;
-    yoke_error error;
-    return yoke_evaluate(model, data, &score, &error) ? yk_cli_fail(&error) : print_score(a, &score);
+    const yk_status st = text ? yk_cli_flush() : yk_fail_memory(4096, "the model");
+    free(text);
+    return yk_cli_exit(st);
 }
 
 /* ---- predict ---- */
 
 typedef struct {
-    yk_output *out;
+    yk_file *file; /* NULL: stdout */
     bool json;
+    yk_text text;       /* the lines of a block */
     char failure[1024]; /* why writing failed */
 } printer;
 
-static void print_text(yk_output *o, const float *p, size_t n, const char *file)
+static void add_line(yk_text *t, const float *p, size_t n, const char *file)
 {
     for (size_t c = 0; c < n; c++)
-        yk_output_print(o, "%s%.7g", c ? " " : "", (double)p[c]);
+        yk_text_print(t, "%s%.7g", c ? " " : "", (double)p[c]);
     if (file) /* the rest of the line, whatever it contains */
-        yk_output_print(o, " ");
+        yk_text_add(t, " ");
     for (const char *at = file; at && *at; at++)
-        yk_output_print(o, "%c", *at == '\n' || *at == '\r' ? '?' : *at);
-    yk_output_print(o, "\n");
+        yk_text_put(t, *at == '\n' || *at == '\r' ? "?" : at, 1);
+    yk_text_add(t, "\n");
 }
 
-static void print_object(yk_output *o, const float *p, size_t n, const char *file)
+static void add_object(yk_text *t, const float *p, size_t n, const char *file)
 {
+    yk_json j = {.digits = 7};
+    yk_json_object(&j, NULL);
+    yk_json_array(&j, "probabilities");
     for (size_t c = 0; c < n; c++)
-        yk_output_print(o, "%s%.7g", c ? "," : "{\"probabilities\":[", (double)p[c]);
-    yk_output_print(o, "]");
-    if (file) {
-        yk_output_print(o, ",\"file\":");
-        yk_output_json_text(o, file);
-    }
-    yk_output_print(o, "}\n");
+        yk_json_real(&j, NULL, (double)p[c]);
+    yk_json_end(&j);
+    if (file)
+        yk_json_text(&j, "file", file);
+    yk_json_end(&j);
+    char *line = yk_json_take(&j);
+    if (line)
+        yk_text_print(t, "%s\n", line);
+    else
+        t->status = yk_fail_memory(n, "a line");
+    free(line);
 }
 
 static int print_predictions(void *context, const yoke_predictions *block)
 {
     printer *to = context;
+    yk_text *t = &to->text;
+    t->n = 0;
     for (size_t i = 0; i < block->n; i++)
-        (to->json ? print_object : print_text)(to->out, block->probability + i * block->outputs,
-                                               block->outputs, block->file ? block->file[i] : NULL);
-    if (yk_output_failed(to->out))
+        (to->json ? add_object : add_line)(t, block->probability + i * block->outputs, block->outputs,
+                                           block->file ? block->file[i] : NULL);
+    yk_status st = t->status;
+    if (!st && to->file)
+        st = yk_file_write(to->file, t->s, t->n);
+    else if (!st && fwrite(t->s, 1, t->n, stdout) < t->n)
+        st = yk_cli_flush();
+    if (st)
         snprintf(to->failure, sizeof to->failure, "%s", yk_error());
-    return yk_output_failed(to->out);
+    return st;
 }
 
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    printer to = {yk_output_open(a->out), a->json, ""};
+    printer to = {.json = a->json};
     yoke_error error;
-    int code = 0;
-    if (yoke_predict(model, data, print_predictions, &to, &error) && !yk_output_failed(to.out))
-        code = yk_cli_fail(&error);
+    yk_status st = a->out ? yk_file_create(a->out, &to.file) : YK_OK;
+    if (st)
+        return yk_cli_exit(st);
+    const bool failed = yoke_predict(model, data, print_predictions, &to, &error);
     if (*to.failure)
         yk_fail(YK_ESYSTEM, "%s", to.failure); /* yoke_predict() has replaced it: stopped by the caller */
-    return yk_output_close(to.out, code);
+    st = yk_file_close(to.file, failed ? YK_ESYSTEM : YK_OK);
+    yk_text_fini(&to.text);
+    if (failed && !*to.failure)
+        return yk_cli_fail(&error);
+    return yk_cli_exit(st || a->out ? st : yk_cli_flush());
 }
 
 /* ---- the commands ---- */
@@ -127,13 +135,6 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
 static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
                   arguments *a)
 {
-    const yk_argument out = {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"},
-                      torch = {"print-torch",
-                               0,
-                               NULL,
-                               yk_argument_flag,
-                               &a->print_torch,
-                               "print the model as Python source for PyTorch; --data is not needed"};
     const yk_argument table[] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
@@ -144,7 +145,9 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
-        has_out ? out : torch,
+        has_out ? (yk_argument){"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}
+                : (yk_argument){"print-torch", 0, NULL, yk_argument_flag, &a->print_torch,
+                                "print the model as Python source for PyTorch; --data is not needed"},
         {NULL}};
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;

@@ -2,10 +2,12 @@
 #include "cli/cli.h"
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/child.h"
 #include "cli/sweep_train.h"
 #include "data/source.h"
+#include "report/report.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,50 +90,32 @@ static void parse(int argc, char **argv, arguments *a)
 
 /* ---- results ---- */
 
+/* All results are saved and printed: a failure is only a warning, and a signal may end the program. */
 static yk_status write_report(const yk_sweep *s, size_t done)
 {
     size_t n = 0;
-    char *page = NULL, *log = NULL, **run = calloc(done + 1, sizeof *run);
-    const char **argv = calloc(done + 9, sizeof *argv);
+    char *page = NULL, **run = calloc(done, sizeof *run);
     if (asprintf(&page, "%s/report.html", s->path) < 0)
         page = NULL;
-    if (asprintf(&log, "%s/report.log", s->path) < 0)
-        log = NULL;
-    yk_status st = page && log && run && argv ? YK_OK : yk_fail_memory(done * 64, "a command line");
+    yk_status st = page && run ? YK_OK : yk_fail_memory(done * sizeof *run, "the report");
     for (size_t i = 0; !st && i < s->plan.nruns; i++)
         if (s->result[i].state == YK_SWEEP_DONE) {
             run[n] = yk_sweep_dir_path(s->path, &s->plan.run[i], NULL);
             st = run[n++] ? YK_OK : YK_ESYSTEM;
         }
-    yk_child child = {0};
-    if (!st) {
-        size_t k = 0;
-        argv[k++] = "yoke";
-        argv[k++] = "report";
-        for (size_t i = 0; i < n; i++)
-            argv[k++] = run[i];
-        argv[k++] = "-o";
-        argv[k++] = page;
-        argv[k++] = "--title";
-        argv[k++] = s->plan.file.name;
-        st = yk_child_run(argv, s->path, "report.log", false, NULL, NULL, &child);
-    }
-    if (!st && child.status == 0) {
-        st = yk_remove_in(s->path, "report.log");
+    const yk_report report = {.paths = run, .n = n, .out = page, .title = s->plan.file.name};
+    yk_report_result result = {0};
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (!st && yk_report_make(&report, &result))
+        yk_warn("cannot write the report: %s", yk_error());
+    else if (!st)
         yk_note("report: %s", page);
-    } else if (!st) {
-        char *error = yk_child_last_error(&child, log);
-        yk_warn("cannot write the report: %s (exit status %d; log: %s)", error ? error : "", child.status,
-                log);
-        free(error);
-    }
-    yk_child_fini(&child);
+    free(result.out);
     for (size_t i = 0; run && i < n; i++)
         free(run[i]);
     free(run);
-    free(argv);
     free(page);
-    free(log);
     return st;
 }
 
@@ -152,24 +136,16 @@ static yk_status print_results(const yk_sweep *s, bool json)
 /* Prints the command that continues the sweep. */
 static void print_resume_command(const yk_sweep *s, const arguments *a, size_t done)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return;
-    fprintf(f, "yoke sweep %s", a->file);
-    if (a->quick)
-        fputs(" --quick", f);
-    if (a->force)
-        fputs(" --force", f);
+    yk_text t = {0};
+    yk_text_print(&t, "yoke sweep %s%s%s", a->file, a->quick ? " --quick" : "", a->force ? " --force" : "");
     for (size_t i = 0; i < a->nsets; i++)
-        fprintf(f, " --set '%s'", a->set[i]);
+        yk_text_print(&t, " --set '%s'", a->set[i]);
     if (a->out)
-        fprintf(f, " --out %s", a->out);
-    if (fclose(f) == 0)
+        yk_text_print(&t, " --out %s", a->out);
+    if (!t.status)
         yk_note("stopped by a signal: %zu of %zu runs are complete; continue with: %s", done, s->plan.nruns,
-                text);
-    free(text);
+                t.s);
+    yk_text_fini(&t);
 }
 
 /* Prints the table, even after a failure, and returns the exit status. */
@@ -275,15 +251,18 @@ static yk_status set_up(yk_sweep *s, const arguments *a)
         s->path = strdup(a->out);
     else if (asprintf(&s->path, "runs/%s%s", s->plan.file.name, a->quick ? "-quick" : "") < 0)
         s->path = NULL;
+    s->state = calloc(s->plan.nruns, sizeof *s->state);
     s->result = calloc(s->plan.nruns, sizeof *s->result);
     s->took = calloc(s->plan.nruns, sizeof *s->took);
-    return s->path && s->result && s->took ? YK_OK : yk_fail_memory(s->plan.nruns * 64, "the sweep");
+    return s->path && s->state && s->result && s->took ? YK_OK
+                                                       : yk_fail_memory(s->plan.nruns * 64, "the sweep");
 }
 
 static void tear_down(yk_sweep *s)
 {
     for (size_t i = 0; s->result && i < s->plan.nruns; i++)
         yk_sweep_result_fini(&s->result[i]);
+    free(s->state);
     free(s->result);
     free(s->took);
     free(s->path);

@@ -49,11 +49,7 @@ static void parse(int argc, char **argv, yoke_options *options)
 
 static void print_line(void *context, yoke_log_level level, const char *text)
 {
-    (void)context;
-    if (level == YOKE_NOTE)
-        yk_terminal_note(text);
-    else
-        yk_terminal_warn(text);
+    yk_terminal_line(context, level == YOKE_NOTE ? YK_LOG_NOTE : YK_LOG_WARNING, text);
 }
 
 static int show_progress(void *context, const yoke_progress *p)

@@ -41,34 +41,26 @@ void yk_failure_print(const char *error, int code)
     free(text);
 }
 
-/* Puts the indented text of a summary on one line. Newlines within its strings are escaped. */
-static void unfold(char *text)
-{
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        if (*from == '\n')
-            from += strspn(from, "\n ") - 1;
-        else
-            *to++ = *from;
-    }
-    *to = '\0';
-}
-
+/* Puts the indented text on one line. Newlines within its strings are escaped. */
 void yk_failure_print_summary(const char *run_dir, time_t since)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], *line = NULL;
+    size_t cap = 0;
     struct stat file;
+    yk_text text = {0};
     snprintf(path, sizeof path, "%s/summary.json", run_dir);
     const int fd = expected ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (fd < 0)
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    if (!f)
         return;
-    char *text = fstat(fd, &file) || !S_ISREG(file.st_mode) || file.st_mtime < since
-                     ? NULL
-                     : calloc(1, (size_t)file.st_size + 1);
-    if (text && read(fd, text, (size_t)file.st_size) == file.st_size) {
-        unfold(text);
-        yk_failure_print_text(text);
-    }
-    free(text);
-    close(fd);
+    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_mtime >= since)
+        while (getline(&line, &cap, f) > 0) {
+            line[strcspn(line, "\n")] = '\0';
+            yk_text_add(&text, line + strspn(line, " "));
+        }
+    if (text.n && !text.status)
+        yk_failure_print_text(text.s);
+    yk_text_fini(&text);
+    free(line);
+    fclose(f);
 }

@@ -5,12 +5,10 @@
 #include "cli/cli.h"
 #include "cli/failure.h"
 #include "cli/job_status.h"
-#include "cli/launch.h"
 #include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "lib/internal.h"
-#include "lib/show_model.h"
 #include "train/run_dir.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,24 +21,19 @@ bool yk_job_is_process(void)
     return yk_comm_expected() > 0;
 }
 
+static bool wants_launcher(const yk_config *c)
+{
+    return (c->launch || c->hosts || c->hostfile || c->join) && !yk_job_is_process();
+}
+
 bool yk_job_wanted(const yoke_options *options)
 {
     yk_config c;
-    bool wanted = yk_comm_expected() > 0;
-    if (!wanted && !yk_options_resolve(options, true, &c))
-        wanted = yk_launch_wanted(&c);
-    if (yk_comm_expected() == 0)
-        yk_config_fini(&c);
+    if (yk_job_is_process())
+        return true;
+    const bool wanted = !yk_options_resolve(options, true, &c) && wants_launcher(&c);
+    yk_config_fini(&c);
     return wanted;
-}
-
-/* Called before anything is loaded or launched. In a job of several processes the launcher checks the lock, and the chief
- * takes it. */
-static yk_status check_run_dir(const yk_config *c)
-{
-    const bool writes =
-        c->out && strcmp(c->out, "none") && !c->join && !c->dry_run && yk_comm_expected() == 0;
-    return writes ? yk_run_dir_check(c->out) : YK_OK;
 }
 
 /* ---- results ---- */
@@ -139,11 +132,12 @@ int yk_job(const yoke_options *options, int argc, char **argv)
     const bool silent =
         yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !yoke_options_get(options, "join"));
     yk_status st = yk_options_resolve(options, silent, &config);
-    const bool launch = !st && yk_launch_wanted(&config);
-    if (launch && !config.join)
+    const bool launch = !st && wants_launcher(&config);
+    if (launch && !config.join) {
         st = yk_config_check(&config); /* once, not by every process */
-    if (!st)
-        st = check_run_dir(&config);
+        if (!st && config.out && strcmp(config.out, "none") && !config.dry_run)
+            st = yk_run_dir_check(config.out); /* the chief takes the lock */
+    }
     if (st) {
         yk_result none = {0};
         return leave(&config, &none, st);

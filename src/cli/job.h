@@ -1,14 +1,24 @@
-/* Jobs of several processes: the launcher (cli/launch.h), and the processes that the launcher, mpirun or srun starts.
+/* Jobs of several processes: the launcher (`yoke train --launch 4`, `--hosts a,b:2`, `--hostfile FILE`, `--join RUN`), and the
+ * processes that the launcher, mpirun or srun starts.
  *
  * Example:
  *     const int code = yk_job_wanted(options) ? yk_job(options, argc, argv) : train(options);
  *
- * Signals, exit codes and the exit of a process that has lost its peers are handled here, not in the library. Main thread
+ * Signals, exit codes and the exit of a process that has lost its peers are handled here, not in the library.
+ *
+ * The launcher starts mpirun in a process group of its own, so that Ctrl-C reaches only the launcher. The first signal makes
+ * all processes save and end; a second one ends the job immediately. The output of the processes is forwarded
+ * (output_filter.h). At the end of the job, the launcher ends its remaining processes and removes its temporary files.
+ *
+ * With --restarts R, a job that was lost (a process died or is hung, or a link is down) is restarted from its last
+ * checkpoint, up to R times. A job with a usage error or bad data, or one that diverged, is not restarted: it would fail
+ * again. The processes report how the job ended (job_status.h), because mpirun may return 0 after a failure. Main thread
  * only.
  */
 #ifndef YK_CLI_JOB_H
 #define YK_CLI_JOB_H
 
+#include "config/config.h"
 #include <stdbool.h>
 #include <yoke.h>
 
@@ -17,5 +27,6 @@ bool yk_job_is_process(void); /* whether a launcher started this process */
 /* Whether this process is part of a job, or should start one. */
 bool yk_job_wanted(const yoke_options *options);
 int yk_job(const yoke_options *options, int argc, char **argv); /* returns the exit status */
+int yk_launch(const yk_config *c, int argc, char **argv);       /* the same, for the launcher */
 
 #endif

@@ -1,11 +1,11 @@
 #include "cli/job_dir.h"
 
+#include "base/sync.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +23,21 @@ static const char prefix[] = "yoke-";
 /* The name distinguishes these directories from run directories, which may also be called yoke-X. */
 static const char lock_name[] = "launcher.lock";
 
+/* -1: there is none. */
+static int open_lock(const char *directory)
+{
+    char path[PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", directory, lock_name);
+    return open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* The launcher holds the lock for as long as it lives. */
+static void wait_for_launcher(int lock)
+{
+    while (flock(lock, LOCK_SH) && errno == EINTR)
+        ;
+}
+
 static int remove_one(const char *path, const struct stat *s, int kind, struct FTW *f)
 {
     (void)s, (void)kind, (void)f;
@@ -37,13 +52,11 @@ static void remove_all(const char *path)
 
 static void remove_if_stale(const char *path)
 {
-    char lock[PATH_MAX + 32];
     struct stat s;
     if (lstat(path, &s) || !S_ISDIR(s.st_mode) ||
         s.st_uid != geteuid()) /* other users may write to /dev/shm, too */
         return;
-    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
-    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = open_lock(path);
     if (fd < 0)
         return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
@@ -90,12 +103,11 @@ static bool has_space(const char *base, int64_t processes)
 /* Waits until the launcher has died. The processes of its job also notice that, but may create files until they end. */
 static void clean(const char *path)
 {
-    char lock[PATH_MAX + 32];
-    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
-    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_SH) && errno == EINTR)
-        ;
-    for (int i = 0; fd >= 0 && i < 200 && access(path, F_OK) == 0; i++) {
+    const int fd = open_lock(path);
+    if (fd < 0)
+        return;
+    wait_for_launcher(fd);
+    for (int i = 0; i < 200 && access(path, F_OK) == 0; i++) {
         remove_all(path);
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -151,28 +163,16 @@ void yk_job_dir_remove(yk_job_dir *d)
         close(d->lock);
 }
 
-/* The launcher holds the lock for as long as it lives. */
-static void *wait_for_lock(void *fd)
+static void *end_with_launcher(void *fd)
 {
-    while (flock((int)(intptr_t)fd, LOCK_SH) && errno == EINTR)
-        ;
+    wait_for_launcher((int)(intptr_t)fd);
     _exit(1);
 }
 
 void yk_job_dir_watch(const char *path)
 {
-    char lock[PATH_MAX + 16];
-    pthread_t thread;
-    sigset_t all, before; /* signals are for the main thread */
-    snprintf(lock, sizeof lock, "%s/%s", path, lock_name);
-    const int fd = open(lock, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    if (pthread_create(&thread, NULL, wait_for_lock, (void *)(intptr_t)fd))
+    static yk_thread thread; /* never joined */
+    const int fd = open_lock(path);
+    if (fd >= 0 && yk_thread_start(&thread, end_with_launcher, (void *)(intptr_t)fd))
         close(fd);
-    else
-        pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -50,8 +50,15 @@ void yk_job_report_lost(void)
     send_line("\001lost\n");
 }
 
+/* Opens a file of the launcher. -1: there is none; this may be another host, so it is not created. */
+static int open_named(const char *variable)
+{
+    const char *path = getenv(variable);
+    return path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+}
+
 /* One line with one write(): other processes may write at the same time. */
-static void write_outcome(int fd, const char *path, yk_status status)
+static void write_outcome(int fd, yk_status status)
 {
     char text[sizeof(((yk_job_outcome *)0)->error) + 16];
     int n = snprintf(text, sizeof text - 1, "%d %s", (int)status,
@@ -63,49 +70,56 @@ static void write_outcome(int fd, const char *path, yk_status status)
         *at = ' ';
     text[n++] = '\n';
     if (write(fd, text, (size_t)n) != n)
-        yk_warn("%s: cannot write the exit status: %s", path, strerror(errno));
+        yk_warn("%s: cannot write the exit status: %s", getenv("YK_ENDED"), strerror(errno));
 }
 
 void yk_job_report_outcome(yk_status status)
 {
-    const char *path = getenv("YK_ENDED");
     send_line("\001ended %d\n", (int)status);
-    const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (fd < 0) /* this may be another host: do not create the file */
-        return;
+    const int fd = open_named("YK_ENDED");
     struct stat file;
+    if (fd < 0)
+        return;
     if (fstat(fd, &file) == 0 && file.st_size == 0) /* the first process that failed knows the cause */
-        write_outcome(fd, path, status);
+        write_outcome(fd, status);
     close(fd);
 }
 
 void yk_job_redirect_results(void)
 {
-    const char *path = getenv("YK_RESULTS");
-    const int fd = path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
-    if (fd < 0) /* this may be another host */
+    const int fd = open_named("YK_RESULTS");
+    if (fd < 0)
         return;
     fflush(stdout);
     dup2(fd, STDOUT_FILENO);
     close(fd);
 }
 
-static yk_status create_file(const char *path, const char *variable)
+/* The files of the launcher. */
+static const struct {
+    const char *variable, *name;
+} files[] = {{"YK_RESULTS", "results"}, {"YK_ENDED", "ended"}};
+
+yk_status yk_job_files_create(const char *directory)
 {
-    const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return yk_fail(YK_ESYSTEM, "%s: cannot create the file: %s", path, strerror(errno));
-    close(fd);
-    setenv(variable, path, 1);
+    char path[PATH_MAX + 8];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, files[i].name);
+        const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return yk_fail(YK_ESYSTEM, "%s: cannot create the file: %s", path, strerror(errno));
+        close(fd);
+        setenv(files[i].variable, path, 1);
+    }
     return YK_OK;
 }
 
-yk_status yk_job_outcome_create(const char *directory, char *path, size_t size)
+yk_status yk_job_files_clear(void)
 {
-    snprintf(path, size, "%s/results", directory);
-    yk_status st = create_file(path, "YK_RESULTS");
-    snprintf(path, size, "%s/ended", directory);
-    return st ? st : create_file(path, "YK_ENDED");
+    for (size_t i = 0; i < 2; i++)
+        if (truncate(getenv(files[i].variable), 0))
+            return yk_fail(YK_ESYSTEM, "%s: %s", getenv(files[i].variable), strerror(errno));
+    return YK_OK;
 }
 
 FILE *yk_job_results(void)
@@ -113,13 +127,6 @@ FILE *yk_job_results(void)
     const char *path = getenv("YK_RESULTS");
     struct stat file;
     return path && stat(path, &file) == 0 && file.st_size > 0 ? fopen(path, "re") : NULL;
-}
-
-void yk_job_results_clear(void)
-{
-    const char *path = getenv("YK_RESULTS");
-    if (path && truncate(path, 0))
-        yk_warn("%s: %s", path, strerror(errno));
 }
 
 bool yk_job_outcome_read(const char *path, yk_job_outcome *out)

@@ -24,7 +24,6 @@
 #include "base/status.h"
 #include "train/train.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 
 /* Reports the stage of the run (train/train.h). */
@@ -43,8 +42,10 @@ void yk_job_report_outcome(yk_status status);
 /* In a process of a job, before it prints results: from now on, stdout is the file of the launcher, if that is on this host. */
 void yk_job_redirect_results(void);
 
-/* In the launcher: creates the files for yk_job_report_outcome() and yk_job_redirect_results() in `directory`. */
-yk_status yk_job_outcome_create(const char *directory, char *path, size_t size);
+/* In the launcher: creates the files for yk_job_report_outcome() and yk_job_redirect_results() in `directory`; empties them
+ * before an attempt. */
+yk_status yk_job_files_create(const char *directory);
+yk_status yk_job_files_clear(void);
 
 typedef struct {
     yk_status status;
@@ -57,6 +58,5 @@ bool yk_job_outcome_read(const char *path, yk_job_outcome *out);
 /* In the launcher: opens the file with the results of an attempt. NULL: it is empty; a process on another host cannot write
  * to it. */
 FILE *yk_job_results(void);
-void yk_job_results_clear(void); /* before the next attempt */
 
 #endif

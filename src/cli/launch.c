@@ -1,4 +1,4 @@
-#include "cli/launch.h"
+#include "cli/job.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
@@ -10,12 +10,10 @@
 #include "cli/failure.h"
 #include "cli/job_dir.h"
 #include "cli/job_status.h"
-#include "cli/mpi_error.h"
 #include "cli/mpirun.h"
 #include "cli/network.h"
 #include "cli/output_filter.h"
 #include "cli/supervise.h"
-#include "comm/comm.h"
 #include "lib/internal.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -24,6 +22,7 @@
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,17 +40,11 @@ typedef struct {
     yk_mpirun mpirun;
     yk_argv command;
     yk_job_dir directory;
-    char ended[PATH_MAX + 8];        /* job_status.h */
-    char out[PATH_MAX];              /* the run directory, the same for all attempts */
+    char *out;                       /* the run directory, the same for all attempts */
     char join_file[PATH_MAX + 8];    /* RUN/join: has the address of the name server */
     char name_server[PATH_MAX + 16]; /* as an argument of mpirun; "": none */
     pid_t name_server_pid;           /* -1: none */
 } job;
-
-bool yk_launch_wanted(const yk_config *c)
-{
-    return (c->launch || c->hosts || c->hostfile || c->join) && yk_comm_expected() == 0;
-}
 
 /* ---- mpirun ---- */
 
@@ -80,17 +73,12 @@ static void exec_mpirun(const yk_argv *w, const char *directory, int out, int er
     _exit(127);
 }
 
-/* -1: failed; errno is set. */
+/* -1: failed; errno is set, and the launcher ends. */
 static pid_t start(const yk_argv *w, const char *directory, yk_output_filter *o)
 {
     int out[2], err[2];
-    if (pipe2(out, O_CLOEXEC))
+    if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC))
         return -1;
-    if (pipe2(err, O_CLOEXEC)) {
-        close(out[0]);
-        close(out[1]);
-        return -1;
-    }
     const pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
         follow_launcher(launcher);
@@ -100,30 +88,37 @@ static pid_t start(const yk_argv *w, const char *directory, yk_output_filter *o)
     close(err[1]);
     fcntl(out[0], F_SETFL, O_NONBLOCK);
     fcntl(err[0], F_SETFL, O_NONBLOCK);
-    o->results = out[0];
-    o->from = err[0];
-    if (pid < 0) {
-        close(out[0]);
-        close(err[0]);
-    }
+    o->out.fd = out[0];
+    o->err.fd = err[0];
     return pid;
 }
 
 /* ---- an attempt ---- */
 
 typedef struct {
-    bool restartable;
     int exit;
-    const char *why; /* the reason for a restart */
+    const char *why; /* the reason for a restart; NULL: another attempt would fail, too */
     time_t since;    /* when the attempt began */
     char error[1024];
 } outcome;
+
+__attribute__((format(printf, 3, 4))) static outcome failed(int exit, const char *why, const char *format,
+                                                            ...)
+{
+    char text[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    yk_report_error(text);
+    return (outcome){.exit = exit, .why = why};
+}
 
 static outcome stopped_early(void)
 {
     yk_note("%s", yk_status_text(YK_EINTERRUPTED));
     yk_failure_print(yk_status_text(YK_EINTERRUPTED), 0);
-    return (outcome){.restartable = false, .exit = 0, .why = ""};
+    return (outcome){.exit = 0};
 }
 
 /* The processes have reported how the job ended. */
@@ -136,85 +131,70 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
         return stopped_early();
     if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
-    return (outcome){
-        .restartable = lost, .exit = died ? 1 : yk_status_exit(how->status), .why = "a process was lost"};
+    return (outcome){.exit = died ? 1 : yk_status_exit(how->status),
+                     .why = lost ? "a process was lost" : NULL};
 }
 
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
 static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
                                    bool connected)
 {
-    char text[600];
+    char reason[240];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+    const bool by_signal = code > 128 && code - 128 < NSIG; /* even if mpirun did not say so */
     if (yk_cli_stop && !o->training)
         return stopped_early();
     if (o->init_failed) {
-        char reason[240];
-        yk_mpi_error_reason(o->held, o->nheld, reason, sizeof reason);
-        snprintf(
-            text, sizeof text,
+        yk_output_filter_reason(o, reason, sizeof reason);
+        return failed(
+            4, NULL,
             "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the MPI parameters in "
             "the environment (OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows MPI's own messages",
             *reason ? ": " : "", reason);
-        yk_report_error(text);
-        return (outcome){.restartable = false, .exit = 4, .why = ""};
     }
-    if (v->lost > 0.0 && !*o->died) {
-        snprintf(text, sizeof text, "%s died before training began", v->ranks.missing);
-        yk_report_error(text);
-        return (outcome){.restartable = true, .exit = 1, .why = "a process died"};
-    }
-    if (v->gone > 0.0) {
-        snprintf(text, sizeof text, "the job in %.300s has ended", v->joined_run_dir);
-        yk_report_error(text);
-        return (outcome){.restartable = false, .exit = 1, .why = ""};
-    }
-    if (v->hung) {
-        snprintf(text, sizeof text,
-                 "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
-                 "--deadline (the limit is 8 times that)",
-                 v->limit);
-        yk_report_error(text);
-        return (outcome){.restartable = true, .exit = 1, .why = "the job did not start"};
-    }
-    if (code == 127)
-        return (outcome){.restartable = false, .exit = 4, .why = ""};
-    if (o->unreachable) {
-        yk_report_error("cannot start the job on every host; check that this command works for each of them, "
-                        "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
-                        "Open MPI and this program at the same path");
-        return (outcome){.restartable = connected, .exit = 4, .why = "a host could not be reached"};
-    }
-    /* another attempt would fail, too; 128 + a signal: it ended a process, even if mpirun did not say so */
-    if (!connected && !*o->died && WIFEXITED(wait_status) && (code < 128 || code - 128 >= NSIG)) {
-        snprintf(text, sizeof text,
-                 "mpirun could not start the job (status %d); check that every host can "
-                 "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
-                 "--mpi-options and PATH; YK_MPI_MESSAGES=1 in the environment shows all messages of MPI",
-                 code);
-        yk_report_error(text);
-        return (outcome){.restartable = false, .exit = 4, .why = ""};
-    }
-    if (!*o->died && !o->lost && code > 128 && code - 128 < NSIG) {
-        snprintf(text, sizeof text, "the job was lost: a process was killed by signal %d (%s)", code - 128,
-                 strsignal(code - 128));
-        yk_report_error(text);
-    } else if (!*o->died && !o->lost) {
-        yk_report_error(
-            "the job ended without an error message; check that every host can be reached and has "
-            "this program at the same path");
-    }
-    return (outcome){.restartable = true, .exit = code > 4 || !code ? 1 : code, .why = "a process died"};
+    if (v->lost > 0.0 && !*o->died)
+        return failed(1, "a process died", "%s died before training began", v->missing);
+    if (v->gone > 0.0)
+        return failed(1, NULL, "the job in %.300s has ended", v->joined_run_dir);
+    if (v->hung)
+        return failed(1, "the job did not start",
+                      "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
+                      "--deadline (the limit is 8 times that)",
+                      v->limit);
+    if (code == 127) /* exec_mpirun() has reported it */
+        return (outcome){.exit = 4};
+    if (o->unreachable)
+        return failed(4, connected ? "a host could not be reached" : NULL,
+                      "cannot start the job on every host; check that this command works for each of them, "
+                      "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
+                      "Open MPI and this program at the same path");
+    if (!connected && !*o->died && WIFEXITED(wait_status) && !by_signal)
+        return failed(
+            4, NULL,
+            "mpirun could not start the job (status %d); check that every host can "
+            "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
+            "--mpi-options and PATH; YK_MPI_MESSAGES=1 in the environment shows all messages of MPI",
+            code);
+    const int exit = code > 4 || !code ? 1 : code;
+    static const char why[] = "a process died";
+    if (*o->died || o->lost)
+        return (outcome){.exit = exit, .why = why};
+    if (by_signal)
+        return failed(exit, why, "the job was lost: a process was killed by signal %d (%s)", code - 128,
+                      strsignal(code - 128));
+    return failed(exit, why,
+                  "the job ended without an error message; check that every host can be reached and has "
+                  "this program at the same path");
 }
 
 /* Writes the summary of an attempt whose processes could not write it. */
-static void save_lost(const job *j, time_t since, const yk_output_filter *o, int code, const char *error)
+static void save_lost(const job *j, const yk_output_filter *f, const outcome *o, const char *error)
 {
     const yk_lost_job lost = {.run_dir = j->out,
                               .error = *error ? error : "the job ended without an error message",
-                              .since = since,
-                              .exit_code = code,
-                              .workers = o->workers,
+                              .since = o->since,
+                              .exit_code = o->exit,
+                              .workers = f->workers,
                               .ranks = (int)j->config->launch};
     if (!j->config->join && strcmp(j->out, "none"))
         yk_summary_save_lost(j->config, &lost);
@@ -229,17 +209,14 @@ static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, 
 }
 
 /* Runs the job once. */
-static outcome attempt(const job *j, int64_t number, bool *connected)
+static outcome attempt(job *j, int64_t number, bool *connected)
 {
     char text[320];
-    yk_argv w = j->command; /* shallow */
-    if (number > 0 && !j->config->resume)
-        w.arg[w.n++] = (char *)"--resume";
-    w.arg[w.n] = NULL;
-    if (truncate(j->ended, 0))
-        return (outcome){.restartable = false,
-                         .exit = yk_cli_exit(yk_fail(YK_ESYSTEM, "%s: %s", j->ended, strerror(errno))),
-                         .why = ""};
+    if (number == 1 && !j->config->resume)
+        yk_argv_add(&j->command, "--resume");
+    const yk_status cleared = yk_job_files_clear();
+    if (cleared)
+        return (outcome){.exit = yk_cli_exit(cleared)};
     snprintf(text, sizeof text, "%lld", (long long)number);
     setenv("YK_RESTARTS", text, 1);
     snprintf(text, sizeof text, "%.6f", yk_now());
@@ -247,20 +224,20 @@ static outcome attempt(const job *j, int64_t number, bool *connected)
     yk_output_filter filter = {.ended = -1};
     yk_limits before, after;
     yk_cgroup_limits("/proc", "/sys", &before);
-    const pid_t pid = start(&w, j->directory.path, &filter);
+    const pid_t pid = start(&j->command, j->directory.path, &filter);
     if (pid < 0)
-        return (outcome){false, yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno))),
-                         ""};
+        return (outcome){.exit =
+                             yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno)))};
     const time_t since = time(NULL);
     yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
     v.joined_run_dir = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
-        v.ranks.wanted = (int)j->config->launch;
-    const int status = yk_supervise(&v, &filter, j->ended);
+        v.ranks = (int)j->config->launch;
+    const int status = yk_supervise(&v, &filter);
     const yk_status written = yk_output_filter_end(&filter);
     *connected |= filter.connected;
     yk_job_outcome how = {.error = ""};
-    const bool reported = yk_job_has_ended(&filter, j->ended, &how) && !mpirun_interrupted(&filter, &v, &how);
+    const bool reported = yk_job_has_ended(&filter, &how) && !mpirun_interrupted(&filter, &v, &how);
     outcome o =
         reported ? classify_reported(&filter, &how) : classify_unreported(status, &filter, &v, *connected);
     if (o.exit && *filter.died) {
@@ -276,7 +253,7 @@ static outcome attempt(const job *j, int64_t number, bool *connected)
         o.exit = yk_status_exit(YK_ESYSTEM);
     }
     if (o.exit && filter.connected)
-        save_lost(j, since, &filter, o.exit, *filter.died || out_of_memory ? o.error : how.error);
+        save_lost(j, &filter, &o, *filter.died || out_of_memory ? o.error : how.error);
     if (!o.exit)
         o.exit = yk_cli_exit(written);
     return o;
@@ -329,16 +306,6 @@ static void set_joinable(const job *j)
     }
 }
 
-/* The run directory, the same for all attempts. */
-static yk_status choose_run_dir(const yk_config *c, char *out, size_t size)
-{
-    char *name;
-    yk_status st = yk_run_dir_choose(c->join ? c->join : c->out, c->model, &name);
-    snprintf(out, size, "%s", name ? name : "");
-    free(name);
-    return st;
-}
-
 static void set_environment(void)
 {
     struct winsize size = {0};
@@ -375,40 +342,39 @@ static yk_status prepare(job *j, int argc, char **argv)
 {
     const yk_config *c = j->config;
     int64_t n = 0;
-    yk_status st = yk_job_processes(c, &n);
-    if (!st) /* checks the options before anything is started; n is 0 with a hostfile */
-        st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan);
-    if (!st)
-        st = yk_mpirun_find(&j->mpirun);
-    if (!st && !c->hosts && !c->hostfile)
-        st = yk_mpi_check(j->mpirun.mpi);
-    const bool joinable =
-        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
-    if (!st)
-        st = allow_open_files(n);
-    if (!st)
-        st = yk_job_dir_create(n, &j->directory);
-    if (!st)
-        st = yk_job_outcome_create(j->directory.path, j->ended, sizeof j->ended);
-    if (!st && c->hostfile)
-        st = yk_network_check_hostfile(c->hostfile);
-    if (!st && c->join)
+    yk_status st;
+    snprintf(j->join_file, sizeof j->join_file, "%s/join", j->out);
+    if ((st = yk_job_processes(c, &n)))
+        return st;
+    /* checks the options before anything is started; n is 0 with a hostfile */
+    if ((st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan)) ||
+        (st = yk_mpirun_find(&j->mpirun)) ||
+        (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
+        (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)) ||
+        (c->hostfile && (st = yk_network_check_hostfile(c->hostfile))))
+        return st;
+    if (c->join)
         st = yk_network_read_join(j->join_file, c->network && strcmp(c->network, "any") == 0, j->name_server,
                                   sizeof j->name_server);
-    if (!st)
-        yk_network_confine(c, joinable || c->join);
-    if (!st && joinable && !(st = yk_dir_make(j->out)))
+    if (st)
+        return st;
+    const bool joinable =
+        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
+    yk_network_confine(c, joinable || c->join);
+    if (joinable && (st = yk_dir_make(j->out)))
+        return st;
+    if (joinable)
         j->name_server_pid = start_name_server(j->join_file, j->directory.path);
     if (j->name_server_pid > 0)
         snprintf(j->name_server, sizeof j->name_server, "file:%s", j->join_file);
-    if (!st)
-        set_joinable(j);
-    const yk_job_paths paths = {j->directory.path, j->out, *j->name_server ? j->name_server : NULL, &j->plan};
-    return st ? st : yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
+    set_joinable(j);
+    const yk_job_paths paths = {j->directory.path, j->out, *j->name_server ? j->name_server : NULL, &j->plan,
+                                n};
+    return yk_mpirun_argv(c, &j->mpirun, argc, argv, &paths, &j->command);
 }
 
 /* Runs the job, restarts it as --restarts allows, and returns the exit status. */
-static int run(const job *j)
+static int run(job *j)
 {
     const int64_t max = j->config->restarts;
     bool connected = false;
@@ -416,7 +382,7 @@ static int run(const job *j)
         if (i > 1) /* a lost host may need time to come back */
             yk_sleep(i < 10 ? 0.1 * (double)(i * i) : 10.0);
         const outcome o = attempt(j, i, &connected);
-        if (!o.restartable || i >= max || yk_cli_stop) {
+        if (!o.why || i >= max || yk_cli_stop) {
             if (o.exit) {
                 yk_failure_print_summary(j->out, o.since);
                 yk_failure_print(o.error, o.exit);
@@ -438,18 +404,18 @@ static void clean_up(job *j)
     if (*j->directory.path)
         yk_job_dir_remove(&j->directory);
     yk_argv_fini(&j->command);
+    free(j->out);
 }
 
 int yk_launch(const yk_config *c, int argc, char **argv)
 {
     job j = {.config = c, .name_server_pid = -1};
-    yk_status st = choose_run_dir(c, j.out, sizeof j.out);
-    snprintf(j.join_file, sizeof j.join_file, "%s/join", j.out);
+    yk_status st = yk_run_dir_choose(c->join ? c->join : c->out, c->model, &j.out);
     set_environment();
     if (!st)
         st = prepare(&j, argc, argv);
     const int code = st ? yk_cli_exit(st) : run(&j);
-    if (code && !c->out && !c->join)
+    if (code && j.out && !c->out && !c->join)
         rmdir(j.out); /* created by yk_run_dir_choose(); stays if anything was written */
     clean_up(&j);
     return code;

@@ -31,9 +31,8 @@ static const struct {
     {"sweep", "train a grid of options", "yoke sweep experiments/softmax.ini --quick", yk_cmd_sweep},
     {"report", "write an HTML report", "yoke report runs/sync runs/async -o compare.html", yk_cmd_report},
     {"data", "generate, convert, inspect", "yoke data inspect clicks.tfrecord", yk_cmd_data},
-    {"version", "print version, libraries, MPI", "yoke version", yk_cmd_version}};
-
-enum { COMMANDS = sizeof commands / sizeof *commands };
+    {"version", "print version, libraries, MPI", "yoke version", yk_cmd_version},
+    {NULL}};
 
 static void print_help(FILE *to)
 {
@@ -44,7 +43,7 @@ static void print_help(FILE *to)
           "bottleneck.\n"
           "\n",
           to);
-    for (size_t i = 0; i < COMMANDS; i++)
+    for (size_t i = 0; commands[i].name; i++)
         fprintf(to, "  yoke %-8s  %-31s %s\n", commands[i].name, commands[i].summary, commands[i].example);
     fputs("\n"
           "yoke COMMAND --help lists the options of a command. Exit status: 0 success, 1 training failed,\n"
@@ -81,6 +80,16 @@ yk_status yk_cli_flush(void)
                : YK_OK;
 }
 
+yk_status yk_cli_print_json(yk_json *j)
+{
+    char *line = yk_json_take(j);
+    if (!line)
+        return yk_fail_memory(4096, "the results");
+    puts(line);
+    free(line);
+    return yk_cli_flush();
+}
+
 /* Instead of that of the C library, in MPI, too: cli/mpi_exit.h. */
 __attribute__((visibility("default"))) void _exit(int status)
 {
@@ -91,16 +100,14 @@ static void on_signal(int signal)
 {
     static double first;
     const int error = errno; /* of the code that is interrupted */
-    if (!yk_cli_stop)
-        first = yk_now();
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
      * and to its group), and the launcher may repeat SIGUSR1: these do not count. */
-    else if (signal != SIGUSR1 && yk_now() - first > 0.5) {
-        if (yk_cli_launcher) { /* it has to end the job first */
-            yk_cli_stop_again = signal;
-            errno = error;
-            return;
-        }
+    const bool second = yk_cli_stop && signal != SIGUSR1 && yk_now() - first > 0.5;
+    if (!yk_cli_stop)
+        first = yk_now();
+    if (second && yk_cli_launcher) { /* it has to end the job first */
+        yk_cli_stop_again = signal;
+    } else if (second) {
         struct sigaction plain = {.sa_handler = SIG_DFL};
         sigaction(signal, &plain, NULL);
         raise(signal);
@@ -109,7 +116,7 @@ static void on_signal(int signal)
     errno = error;
 }
 
-static void catch_signals(void)
+void yk_cli_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
@@ -138,15 +145,6 @@ static void move_help_to_end(int argc, char **argv)
     argv[argc - 1] = help;
 }
 
-static yk_status fail_unknown(const char *command)
-{
-    yk_suggestion s = {.word = command};
-    for (size_t i = 0; i < COMMANDS; i++)
-        yk_suggestion_try(&s, commands[i].name);
-    return s.name ? yk_fail(YK_EUSAGE, "unknown command %s; did you mean %s?", command, s.name)
-                  : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command);
-}
-
 /* If stdin, stdout or stderr is closed, the next file that is opened would take its number, and get what is printed. The
  * substitute is read-only: printing fails, as it does without it. */
 static void replace_closed_streams(void)
@@ -170,8 +168,8 @@ int main(int argc, char **argv)
     if (strcmp(command, "--version") == 0)
         command = "version";
     if (strcmp(command, "train") == 0) /* other commands have nothing to save */
-        catch_signals();
-    for (size_t i = 0; i < COMMANDS; i++)
+        yk_cli_catch_signals();
+    for (size_t i = 0; commands[i].name; i++)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     if (argc < 2 || strcmp(command, "help") == 0 || strcmp(command, "--help") == 0 ||
@@ -179,5 +177,8 @@ int main(int argc, char **argv)
         print_help(argc < 2 ? stderr : stdout);
         return argc < 2 ? yk_status_exit(YK_EUSAGE) : yk_cli_exit(yk_cli_flush());
     }
-    return yk_cli_exit(fail_unknown(command));
+    const char *other = yk_suggest(command, commands, sizeof *commands);
+    return yk_cli_exit(
+        other ? yk_fail(YK_EUSAGE, "unknown command %s; did you mean %s?", command, other)
+              : yk_fail(YK_EUSAGE, "unknown command %s; yoke --help lists the commands", command));
 }

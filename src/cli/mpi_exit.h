@@ -7,7 +7,7 @@
  *     // MPI_Init()
  *     yk_mpi_exit_expect(false);
  *
- * A job of yoke's own launcher needs no override: the launcher reads the messages of MPI (mpi_error.h). Any thread may call it.
+ * A job of yoke's own launcher needs no override: the launcher reads the messages of MPI (output_filter.h). Any thread may call it.
  */
 #ifndef YK_CLI_MPI_EXIT_H
 #define YK_CLI_MPI_EXIT_H

@@ -14,36 +14,27 @@ enum { MAX_SLOTS = 1024 };
 
 /* ---- lists of arguments ---- */
 
-static void add(yk_argv *w, const char *text)
-{
-    char *copy = w->n < YK_MAX_ARGV ? strdup(text) : NULL;
-    if (copy)
-        w->arg[w->n++] = copy;
-    else
-        w->full = true;
-}
-
 static void add_two(yk_argv *w, const char *option, const char *value)
 {
-    add(w, option);
-    add(w, value);
+    yk_argv_add(w, "%s", option);
+    yk_argv_add(w, "%s", value);
+}
+
+/* A parameter of Open MPI. */
+static void add_setting(yk_argv *w, const char *name, const char *value)
+{
+    yk_argv_add(w, "--mca");
+    add_two(w, name, value);
 }
 
 /* Adds each word of a text. */
 static void add_all(yk_argv *w, const char *text)
 {
-    char *copy = strdup(text), *save = NULL;
-    w->full |= !copy;
-    for (char *word = copy ? strtok_r(copy, " ", &save) : NULL; word; word = strtok_r(NULL, " ", &save))
-        add(w, word);
-    free(copy);
-}
-
-void yk_argv_fini(yk_argv *w)
-{
-    for (int i = 0; i < w->n; i++)
-        free(w->arg[i]);
-    *w = (yk_argv){0};
+    for (const char *word = text; *(word += strspn(word, " "));) {
+        const int n = (int)strcspn(word, " ");
+        yk_argv_add(w, "%.*s", n, word);
+        word += n;
+    }
 }
 
 /* ---- which mpirun ---- */
@@ -111,7 +102,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
         *out += (int64_t)slots;
         at += n + (at[n] == ',');
     }
-    return *out ? YK_OK : yk_fail(YK_EUSAGE, "--hosts is empty");
+    return YK_OK;
 }
 
 yk_status yk_job_processes(const yk_config *c, int64_t *out)
@@ -139,13 +130,13 @@ static void pass_environment(yk_argv *w)
 /* Ranks on one host use shared memory. Workers that join need TCP, which listens on a port. */
 static void add_transports(const yk_config *c, const yk_job_paths *paths, yk_argv *w)
 {
-    const bool tcp = paths->name_server || !yk_network_is_confined();
+    const char *preload = yk_network_original_preload();
+    const bool tcp = paths->name_server || !preload;
     if ((!c->mpi_options || !strstr(c->mpi_options, "mca btl ")) && !getenv("OMPI_MCA_btl"))
         add_all(w, tcp ? "--mca btl self,vader,tcp" : "--mca btl self,vader");
-    if (yk_network_is_confined()) {
-        char text[4096];
-        yk_network_original_preload(text, sizeof text);
-        add_two(w, "-x", text);
+    if (preload) {
+        yk_argv_add(w, "-x");
+        yk_argv_add(w, "LD_PRELOAD=%s", preload);
     }
 }
 
@@ -154,14 +145,12 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
     if (!c->hosts && !c->hostfile) { /* files of killed processes are removed with the directory */
-        add_all(w, "--mca btl_vader_backing_directory");
-        add(w, paths->directory);
-        add_all(w, "--mca orte_tmpdir_base");
-        add(w, paths->directory);
+        add_setting(w, "btl_vader_backing_directory", paths->directory);
+        add_setting(w, "orte_tmpdir_base", paths->directory);
     }
     add_transports(c, paths, w);
     if (paths->plan->survives_loss)
-        add(w, "--enable-recovery");
+        yk_argv_add(w, "--enable-recovery");
     else /* a link that is down ends the job within seconds */
         add_all(w, "--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 "
                    "--mca oob_tcp_keepalive_probes 3");
@@ -177,34 +166,28 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
                         : local && !yk_find_in_path("ssh", path) && !yk_find_in_path("rsh", path) ? "false"
                                                                                                   : NULL;
     if (agent)
-        add_two(w, "--mca", "plm_rsh_agent"), add(w, agent);
+        add_setting(w, "plm_rsh_agent", agent);
     if (c->hosts || c->hostfile) {
-        add_all(w, c->hosts ? "--map-by slot --host" : "--hostfile");
-        add(w, c->hosts ? c->hosts : c->hostfile);
+        if (c->hosts)
+            add_two(w, "--map-by", "slot");
+        add_two(w, c->hosts ? "--host" : "--hostfile", c->hosts ? c->hosts : c->hostfile);
         pass_environment(w);
     }
 }
 
-static yk_status add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths,
-                            yk_argv *w)
+static void add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job_paths *paths, yk_argv *w)
 {
-    int64_t n;
-    yk_status st = yk_job_processes(c, &n);
-    if (st)
-        return st;
-    add(w, mpirun->path);
+    yk_argv_add(w, "%s", mpirun->path);
     if (mpirun->mpi == YK_MPI_OPEN_MPI)
         add_open_mpi(c, paths, w);
     else if (c->hosts || c->hostfile)
         add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
     if (c->mpi_options)
         add_all(w, c->mpi_options);
-    if (n) {
-        char number[32];
-        snprintf(number, sizeof number, "%lld", (long long)n);
-        add_two(w, "-n", number);
+    if (paths->processes) {
+        yk_argv_add(w, "-n");
+        yk_argv_add(w, "%lld", (long long)paths->processes);
     }
-    return YK_OK;
 }
 
 /* ---- the command line ---- */
@@ -223,12 +206,13 @@ static yk_status add_this_program(yk_argv *w)
 yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
                          const yk_job_paths *paths, yk_argv *out)
 {
-    yk_status st = add_mpirun(c, mpirun, paths, out);
-    if (st || (st = add_this_program(out)))
+    add_mpirun(c, mpirun, paths, out);
+    const yk_status st = add_this_program(out);
+    if (st)
         return st;
     for (int i = 1; i < argc; i++)
-        add(out, argv[i]);
+        yk_argv_add(out, "%s", argv[i]);
     if (!c->out && !c->join)
         add_two(out, "--out", paths->out);
-    return out->full ? yk_fail(YK_EUSAGE, "the command line is too long") : YK_OK;
+    return out->status;
 }

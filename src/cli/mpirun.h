@@ -14,15 +14,7 @@
 
 #include "comm/plugin.h"
 #include "config/plan.h"
-#include <limits.h>
-
-enum { YK_MAX_ARGV = 512 };
-
-typedef struct {
-    char *arg[YK_MAX_ARGV + 2]; /* owned; with space for one more and NULL */
-    int n;
-    bool full;
-} yk_argv;
+#include "lib/internal.h"
 
 /* Finds the mpirun that starts jobs, and its MPI: YK_MPIRUN, or the first one in PATH whose MPI has a plug-in.
  * YK_ESYSTEM: the error says what is missing. */
@@ -39,11 +31,11 @@ typedef struct {
     const char *out;         /* the run directory */
     const char *name_server; /* the address of the name server, or "file:" and a file with it; NULL: none */
     const yk_plan *plan;
+    int64_t processes; /* 0: mpirun takes the number from the hostfile */
 } yk_job_paths;
 
 yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
                          const yk_job_paths *paths, yk_argv *out);
-void yk_argv_fini(yk_argv *w);
 
 /* The number of processes; 0: mpirun takes it from the hostfile. */
 yk_status yk_job_processes(const yk_config *c, int64_t *out);

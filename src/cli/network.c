@@ -76,15 +76,10 @@ void yk_network_confine(const yk_config *c, bool joinable)
     setenv("UCX_NET_DEVICES", "lo", 0); /* for MPICH: UCX listens on the address of each interface */
 }
 
-bool yk_network_is_confined(void)
-{
-    return getenv(YK_LOOPBACK) != NULL;
-}
-
-void yk_network_original_preload(char *out, size_t size)
+const char *yk_network_original_preload(void)
 {
     const char *preload = getenv("LD_PRELOAD"), *rest = preload ? strchr(preload, ':') : NULL;
-    snprintf(out, size, "LD_PRELOAD=%s", rest ? rest + 1 : "");
+    return !getenv(YK_LOOPBACK) ? NULL : rest ? rest + 1 : "";
 }
 
 /* ---- joining ---- */

@@ -17,10 +17,9 @@
 /* If the job is local, changes the environment of this process, which its children inherit. `joinable`: mpirun connects
  * to a name server. */
 void yk_network_confine(const yk_config *c, bool joinable);
-bool yk_network_is_confined(void);
 
-/* For ranks, which need no preloaded library: "LD_PRELOAD=" and its value before yk_network_confine(). */
-void yk_network_original_preload(char *out, size_t size);
+/* NULL: the job is not confined. Else the value of LD_PRELOAD before that, for ranks, which need no preloaded library. */
+const char *yk_network_original_preload(void);
 
 /* Reads the address of the name server of a job from RUN/join, for mpirun --ompi-server. The run directory is untrusted:
  * a name server on another host is YK_EUSAGE unless `any`. */

@@ -1,9 +1,7 @@
 #include "cli/output_filter.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "cli/job_status.h"
-#include "cli/mpi_error.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -44,14 +42,19 @@ static bool shows_all(void)
 /* A message of MPI. If MPI_Init fails, this is known only after some of them. */
 static void pass(yk_output_filter *o, const char *text, size_t n)
 {
-    const size_t space = sizeof o->held - o->nheld, m = n < space ? n : space;
-    o->init_failed |= yk_mpi_error_in_init(text, n);
+    static const char *const known[] = {
+        "MPI_INIT failed", "MPI_INIT has failed", "An error occurred in MPI_Init",
+        "MPI job is now going to abort", /* no transport; others may be lost */
+        NULL};
+    const size_t space = sizeof o->held - 1 - o->nheld, m = n < space ? n : space;
+    o->init_failed |= has(text, n, known);
     if (o->connected || shows_all())
         fwrite(text, 1, n, stderr);
     if (o->connected)
         return;
     memcpy(o->held + o->nheld, text, m);
     o->nheld += m;
+    o->held[o->nheld] = '\0';
 }
 
 /* Shows the messages that waited, unless the launcher explains them. */
@@ -110,6 +113,7 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
         if (o->connected && !before) {
             release(o);
             o->nheld = 0;
+            *o->held = '\0';
         }
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;
@@ -136,18 +140,6 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
     }
 }
 
-static void read_results(yk_output_filter *o)
-{
-    ssize_t got;
-    do {
-        if (YK_RESERVE(o->result, o->result_cap, o->nresult + 4096, "results"))
-            return;
-        got = read(o->results, o->result + o->nresult, o->result_cap - o->nresult - 1);
-        o->nresult += got > 0 ? (size_t)got : 0;
-        o->result[o->nresult] = '\0';
-    } while (got > 0);
-}
-
 /* Open MPI 5 writes a zero byte after some of its messages. */
 static size_t without_zeros(char *text, size_t n)
 {
@@ -158,51 +150,42 @@ static size_t without_zeros(char *text, size_t n)
     return left;
 }
 
-/* The mpirun of Open MPI 5 may forward lines of stderr to stdout. */
-static void take_messages(yk_output_filter *o)
+static void read_pipe(yk_output_filter *o, yk_output_pipe *p)
 {
-    for (size_t at = 0, n; at < o->nresult; at += n) {
-        const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
-        char text[64];
-        if (!end)
-            return;
-        n = (size_t)(end + 1 - line);
-        if (line[0] != '\001')
-            continue;
-        snprintf(text, sizeof text, "%.*s", (int)n, line);
-        handle_line(o, text, strlen(text));
-        o->nresult -= n;
-        memmove(o->result + at, end + 1, o->nresult - at);
-        n = 0;
+    ssize_t got;
+    while ((got = read(p->fd, p->text + p->n, sizeof p->text - 1 - p->n)) > 0) {
+        o->last_output = yk_now();
+        p->n += without_zeros(p->text + p->n, (size_t)got);
+        p->text[p->n] = '\0';
+        while (p->n) {
+            const char *end = memchr(p->text, '\n', p->n);
+            if (!end && p->text[0] != '\r' && p->n < sizeof p->text - 1) /* a progress line has no newline */
+                break;
+            const size_t n = end ? (size_t)(end + 1 - p->text) : p->n;
+            /* the mpirun of Open MPI 5 may forward lines of stderr to stdout */
+            if (p == &o->out && p->text[0] != '\001')
+                yk_text_put(&o->results, p->text, n);
+            else if (end)
+                handle_line(o, p->text, n);
+            else
+                fwrite(p->text, 1, n, stderr);
+            p->n -= n;
+            memmove(p->text, p->text + n, p->n);
+        }
     }
 }
 
 void yk_output_filter_read(yk_output_filter *o)
 {
-    ssize_t got;
-    read_results(o);
-    take_messages(o);
-    while ((got = read(o->from, o->text + o->n, sizeof o->text - 1 - o->n)) > 0) {
-        o->last_output = yk_now();
-        o->n += without_zeros(o->text + o->n, (size_t)got);
-        o->text[o->n] = '\0';
-        for (char *end; (end = memchr(o->text, '\n', o->n));) {
-            const size_t line = (size_t)(end + 1 - o->text);
-            handle_line(o, o->text, line);
-            memmove(o->text, end + 1, o->n -= line);
-        }
-        if (o->n && (o->text[0] == '\r' || o->n == sizeof o->text - 1)) { /* a progress line has no newline */
-            fwrite(o->text, 1, o->n, stderr);
-            o->n = 0;
-        }
-    }
+    read_pipe(o, &o->out);
+    read_pipe(o, &o->err);
     fflush(stderr);
 }
 
 void yk_output_filter_wait(yk_output_filter *o, double seconds)
 {
     enum { LAST_MS = 10 }; /* a job that has closed both is about to end */
-    struct pollfd p[2] = {{.fd = o->from, .events = POLLIN}, {.fd = o->results, .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = o->err.fd, .events = POLLIN}, {.fd = o->out.fd, .events = POLLIN}};
     const int ms = (int)(seconds * 1e3);
     for (int closed = 0; poll(p, 2, closed == 2 && ms > LAST_MS ? LAST_MS : ms) > 0;) {
         for (int i = 0; i < 2; i++) {
@@ -231,18 +214,17 @@ static bool forward_results(yk_output_filter *o)
 {
     FILE *file = yk_job_results();
     bool ok = true;
-    for (size_t at = 0, n; at < o->nresult; at += n) {
-        const char *line = o->result + at, *end = memchr(line, '\n', o->nresult - at);
-        n = end ? (size_t)(end + 1 - line) : o->nresult - at;
+    yk_text_put(&o->results, o->out.text, o->out.n);
+    for (size_t at = 0, n; at < o->results.n; at += n) {
+        const char *line = o->results.s + at, *end = memchr(line, '\n', o->results.n - at);
+        n = end ? (size_t)(end + 1 - line) : o->results.n - at;
         if (file || o->in_block || is_dashes(line, n))
             handle_line(o, line, n);
         else
             ok &= fwrite(line, 1, n, stdout) == n;
     }
-    if (file) {
+    if (file)
         ok &= copy_results(file);
-        yk_job_results_clear();
-    }
     return fflush(stdout) == 0 && ok;
 }
 
@@ -253,12 +235,61 @@ yk_status yk_output_filter_end(yk_output_filter *o)
         end_block(o);
     o->in_block = false;
     release(o);
-    fwrite(o->text, 1, o->n, stderr);
+    fwrite(o->err.text, 1, o->err.n, stderr);
     const bool ok = forward_results(o);
     fflush(stderr);
     const int error = errno;
-    free(o->result);
-    close(o->from);
-    close(o->results);
+    yk_text_fini(&o->results);
+    close(o->err.fd);
+    close(o->out.fd);
     return ok ? YK_OK : yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(error));
+}
+
+/* ---- why MPI could not start ---- */
+
+/* The rest of the line after `label`, without blanks around it, for "%.*s"; the length is 0 if there is none. */
+static int value_of(const char *text, const char *label, const char **out)
+{
+    enum { MAX = 100 };
+    const char *at = strstr(text, label);
+    if (!at)
+        return 0;
+    at += strlen(label);
+    at += strspn(at, " ");
+    int n = (int)strcspn(at, "\n");
+    n = n < MAX ? n : MAX;
+    while (n > 0 && at[n - 1] == ' ')
+        n--;
+    *out = at;
+    return n;
+}
+
+/* The line before the one at this position: "  mca_pml_base_open() failed". */
+static int line_before(const char *text, const char *at, const char **out)
+{
+    while (at > text && at[-1] != '\n')
+        at--;
+    const char *stop = at > text ? at - 1 : at, *begin = stop;
+    while (begin > text && begin[-1] != '\n')
+        begin--;
+    while (begin < stop && *begin == ' ')
+        begin++;
+    *out = begin;
+    return (int)(stop - begin < 100 ? stop - begin : 100);
+}
+
+void yk_output_filter_reason(const yk_output_filter *o, char *out, size_t size)
+{
+    const char *text = o->held, *a, *b;
+    int x, y;
+    *out = '\0';
+    if ((x = value_of(text, "Framework:", &a)) && (y = value_of(text, "Component:", &b))) {
+        snprintf(out, size, "the component '%.*s' of the framework '%.*s' was not found", y, b, x, a);
+    } else if ((x = value_of(text, "BTLs attempted:", &a))) {
+        snprintf(out, size, "processes cannot reach each other over the allowed transports (%.*s)", x, a);
+    } else if ((x = value_of(text, "--> Returned", &a))) {
+        y = line_before(text, a, &b);
+        const char *instead = memmem(a, (size_t)x, " (", 2);
+        snprintf(out, size, "%.*s: %.*s", y, b, (int)(instead ? instead - a : x), a);
+    }
 }

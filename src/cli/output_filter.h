@@ -1,7 +1,7 @@
 /* The output filter: forwards stderr and stdout of a job, except for Open MPI messages that do not help the user.
  *
  * Example:
- *     yk_output_filter o = {.from = job_stderr, .results = job_stdout, .ended = -1}; // read ends of pipes, non-blocking
+ *     yk_output_filter o = {.err.fd = job_stderr, .out.fd = job_stdout, .ended = -1}; // read ends of pipes, non-blocking
  *     yk_output_filter_read(&o);                 // forwards what has arrived
  *     yk_output_filter_wait(&o, 0.1);            // waits for more
  *     yk_status st = yk_output_filter_end(&o);   // forwards the rest, closes both pipes
@@ -17,20 +17,23 @@
 #ifndef YK_CLI_OUTPUT_FILTER_H
 #define YK_CLI_OUTPUT_FILTER_H
 
-#include "base/status.h"
+#include "base/text.h"
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct {
-    int from, results; /* stderr and stdout of the job */
-    char *result;      /* stdout so far; printed at the end, after the notes */
-    size_t nresult, result_cap;
-    char text[16384];
+    int fd;
+    char text[16384]; /* an incomplete line */
     size_t n;
-    bool in_block; /* between two lines of dashes */
+} yk_output_pipe;
+
+typedef struct {
+    yk_output_pipe err, out; /* of the job */
+    yk_text results;         /* complete lines of stdout; printed at the end, after the notes */
+    bool in_block;           /* between two lines of dashes */
     char block[8192];
     size_t nblock;
-    char held[16384]; /* messages that are held */
+    char held[16384]; /* messages that are held, as a string */
     size_t nheld;
     bool init_failed; /* MPI_Init failed */
     char died[256];
@@ -46,5 +49,9 @@ typedef struct {
 void yk_output_filter_read(yk_output_filter *o);
 void yk_output_filter_wait(yk_output_filter *o, double seconds); /* at most; a signal ends the wait */
 yk_status yk_output_filter_end(yk_output_filter *o);
+
+/* Why MPI could not start, from its messages (`held`): they have dozens of lines, and the reason is in one or two. "": no known
+ * reason was found. */
+void yk_output_filter_reason(const yk_output_filter *o, char *out, size_t size);
 
 #endif

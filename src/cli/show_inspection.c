@@ -1,10 +1,9 @@
 #include "cli/show_inspection.h"
 
 #include "cli/cli.h"
-#include "lib/show_model.h"
+#include "lib/internal.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define BARS          16
 #define BAR_WIDTH     40
@@ -234,10 +233,7 @@ yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 /* 0, unknown, becomes null. */
 static void known(yk_json *j, const char *name, uint64_t n)
 {
-    if (n)
-        yk_json_int(j, name, (int64_t)n);
-    else
-        yk_json_null(j, name);
+    yk_json_int_or_null(j, name, n > 0, (int64_t)n);
 }
 
 static void record(yk_json *j, const yk_rows *rows, size_t r)
@@ -290,18 +286,12 @@ static void features(yk_json *j, const yk_inspection *i)
 {
     yk_json_object(j, "features");
     yk_json_int(j, "distinct", (int64_t)i->ranking.distinct);
-    if (i->entries) {
-        yk_json_int(j, "index_least", (int64_t)i->index_min);
-        yk_json_int(j, "index_most", (int64_t)i->index_max);
-    } else {
-        yk_json_null(j, "index_least");
-        yk_json_null(j, "index_most");
-    }
+    yk_json_int_or_null(j, "index_least", i->entries > 0, i->index_min);
+    yk_json_int_or_null(j, "index_most", i->entries > 0, i->index_max);
     yk_json_array(j, "most_frequent");
     for (size_t n = 0; n < i->ranking.nleaders; n++) {
         yk_json_object(j, NULL);
-        yk_json_int(j, "index", (int64_t)i->ranking.leader[n].key);
-        yk_json_int(j, "count", (int64_t)i->ranking.leader[n].count);
+        YK_JSON_INTS(j, {"index", i->ranking.leader[n].key}, {"count", i->ranking.leader[n].count});
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -315,16 +305,6 @@ static void features(yk_json *j, const yk_inspection *i)
     yk_json_end(j);
     yk_json_int(j, "empty_examples", (int64_t)i->empty);
     yk_json_end(j);
-}
-
-yk_status yk_json_print(yk_json *j)
-{
-    char *line = yk_json_take(j);
-    if (!line)
-        return yk_fail_memory(4096, "the results");
-    printf("%s\n", line);
-    free(line);
-    return yk_cli_flush();
 }
 
 static void put_source(yk_json *j, const char *spec, const yk_inspection *i)
@@ -353,7 +333,7 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
     yk_json_object(j, NULL);
     put_source(j, spec, i);
     yk_json_int(j, "columns", (int64_t)i->columns);
-    yk_json_int_or_null(j, "fields", i->fields > 0, i->fields);
+    known(j, "fields", i->fields);
     known(j, "height", i->height);
     known(j, "width", i->width);
     known(j, "channels", i->channels);
@@ -374,5 +354,5 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
         record(j, &i->first, r);
     yk_json_end(j);
     yk_json_end(j);
-    return yk_json_print(j);
+    return yk_cli_print_json(j);
 }

@@ -10,13 +10,9 @@
 #ifndef YK_CLI_SHOW_INSPECTION_H
 #define YK_CLI_SHOW_INSPECTION_H
 
-#include "base/json.h"
 #include "data/inspect.h"
 
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i);
 yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i);
-
-/* Prints one line to stdout; j is empty afterwards. */
-yk_status yk_json_print(yk_json *j);
 
 #endif

@@ -1,21 +1,98 @@
 #include "cli/supervise.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/lock.h"
+#include "base/number.h"
 #include "cli/cli.h"
+#include <limits.h>
 #include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
 static const double grace = 1.0, result_grace = 10.0;
 
-bool yk_job_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out)
+bool yk_job_has_ended(const yk_output_filter *o, yk_job_outcome *out)
 {
-    const bool in_file = yk_job_outcome_read(ended, out);
+    const bool in_file = yk_job_outcome_read(getenv("YK_ENDED"), out);
     if (!in_file && o->ended >= 0)
         *out = (yk_job_outcome){.status = (yk_status)o->ended};
     return in_file || o->ended >= 0;
 }
+
+/* ---- processes that die before training begins ----
+ *
+ * If workers may be lost, mpirun says nothing when a process dies. During start-up, the others do not notice either: they wait
+ * inside MPI until the start-up limit. As soon as one child of mpirun executes this program, all its children count as
+ * processes of the job; for a job on other hosts, the children are other programs. Nothing is reported as missing before
+ * that, or where the kernel does not list children. */
+
+/* The rank of a process that executes this program; -1: it executes another one, or has no rank. */
+static int rank_of(pid_t pid)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
+    char own[PATH_MAX] = "", exe[PATH_MAX] = "", path[64], text[65536];
+    uint64_t rank;
+    snprintf(path, sizeof path, "/proc/%ld/exe", (long)pid);
+    if (readlink("/proc/self/exe", own, sizeof own - 1) <= 0 || readlink(path, exe, sizeof exe - 1) <= 0 ||
+        strcmp(own, exe))
+        return -1;
+    if (!yk_file_text(text, sizeof text, "/proc/%ld/environ", (long)pid))
+        return -1;
+    for (size_t at = 0; at + 1 < sizeof text && text[at]; at += strlen(text + at) + 1)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            const size_t n = strlen(names[i]);
+            const char *end =
+                strncmp(text + at, names[i], n) == 0 ? yk_digits(text + at + n, INT_MAX, &rank) : NULL;
+            if (end && !*end)
+                return (int)rank;
+        }
+    return -1;
+}
+
+/* A child of mpirun: whether it executes this program. Remembers its rank. */
+static bool see(yk_watchdog *v, pid_t pid)
+{
+    int i = 0;
+    while (i < v->nseen && v->seen[i].pid != pid)
+        i++;
+    if (i == v->nseen) {
+        const int rank = rank_of(pid);
+        if (rank < 0 || i == YK_MAX_RANKS_SEEN)
+            return false;
+        v->seen[v->nseen++] = (yk_rank_seen){.pid = pid, .rank = rank};
+    }
+    v->seen[i].alive = true;
+    return true;
+}
+
+/* Whether there are fewer processes than ranks. Then v->missing says which one: "rank 2"; "a process": it had not started this
+ * program yet. */
+static bool misses_rank(yk_watchdog *v)
+{
+    char text[16384], *end;
+    int children = 0, ranks = 0;
+    yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)v->pid, (long)v->pid);
+    const char *at = text;
+    for (int i = 0; i < v->nseen; i++)
+        v->seen[i].alive = false;
+    for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
+        children++;
+        ranks += see(v, (pid_t)pid);
+    }
+    snprintf(v->missing, sizeof v->missing, "a process");
+    for (int i = 0; i < v->nseen; i++)
+        if (!v->seen[i].alive)
+            snprintf(v->missing, sizeof v->missing, "rank %d", v->seen[i].rank);
+    return ranks > 0 && children < v->ranks;
+}
+
+/* ---- supervision ---- */
 
 /* After a signal all ranks save and end. If they do not, mpirun is ended. */
 static bool ignores_signal(const yk_watchdog *v, const yk_output_filter *o, double now)
@@ -39,7 +116,7 @@ static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 {
     if (v->ending_since > 0.0) /* its processes are missing, too */
         return v->lost > 0.0;
-    if (o->training || yk_cli_stop || !yk_ranks_missing(&v->ranks, v->pid))
+    if (o->training || yk_cli_stop || !misses_rank(v))
         v->lost = 0.0;
     else if (v->lost == 0.0)
         v->lost = now;
@@ -50,7 +127,7 @@ static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_status status)
 {
     FILE *file = yk_job_results();
-    const bool complete = file || (o->nresult && o->result[o->nresult - 1] == '\n');
+    const bool complete = file || (o->results.n && !o->out.n);
     if (file)
         fclose(file);
     return v->results && !status && !complete ? result_grace : grace;
@@ -84,7 +161,7 @@ static void end_mpirun(yk_watchdog *v, bool ask, double now)
 }
 
 /* Waits for mpirun and forwards signals. Returns its wait status. */
-int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
+int yk_supervise(yk_watchdog *v, yk_output_filter *o)
 {
     int status = 0;
     o->last_output = yk_now();
@@ -92,7 +169,7 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended)
         yk_job_outcome how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
-        if (yk_job_has_ended(o, ended, &how) && v->over == 0.0)
+        if (yk_job_has_ended(o, &how) && v->over == 0.0)
             v->over = now;
         if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
             v->forwarded = now;

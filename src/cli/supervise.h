@@ -4,9 +4,9 @@
  * Example:
  *     yk_output_filter filter = {.ended = -1};
  *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
- *     int status = yk_supervise(&v, &filter, "/dev/shm/yoke-abc/ended"); // as from waitpid()
+ *     int status = yk_supervise(&v, &filter); // as from waitpid()
  *     yk_job_outcome how;
- *     bool reported = yk_job_has_ended(&filter, "/dev/shm/yoke-abc/ended", &how);
+ *     bool reported = yk_job_has_ended(&filter, &how);
  *
  * Main thread of the launcher only.
  */
@@ -15,9 +15,16 @@
 
 #include "cli/job_status.h"
 #include "cli/output_filter.h"
-#include "cli/ranks.h"
 #include <stdbool.h>
 #include <sys/types.h>
+
+enum { YK_MAX_RANKS_SEEN = 1024 };
+
+typedef struct {
+    pid_t pid;
+    int rank;
+    bool alive;
+} yk_rank_seen;
 
 /* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
@@ -28,15 +35,18 @@ typedef struct {
     double over;         /* when the ranks had ended */
     double ending_since; /* when the launcher began to end mpirun */
     bool hung, results;  /* the launcher ends mpirun because there was no heartbeat; the job prints results */
-    yk_ranks ranks;
+    int ranks;           /* processes on this host; 0: not known */
+    yk_rank_seen seen[YK_MAX_RANKS_SEEN];
+    int nseen;
     double lost;                /* when a process was missing before training began */
+    char missing[32];           /* which */
     const char *joined_run_dir; /* the run directory of the job that is joined; NULL: none */
     double gone, checked_at;    /* when that job was found to have ended; when that was last checked */
 } yk_watchdog;
 
-int yk_supervise(yk_watchdog *v, yk_output_filter *o, const char *ended); /* the wait status of mpirun */
+int yk_supervise(yk_watchdog *v, yk_output_filter *o); /* the wait status of mpirun */
 
 /* Whether the processes have reported that the job ended, and how. */
-bool yk_job_has_ended(const yk_output_filter *o, const char *ended, yk_job_outcome *out);
+bool yk_job_has_ended(const yk_output_filter *o, yk_job_outcome *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "lib/internal.h"
 #include "sweep/dir.h"
 #include "train/checkpoint.h"
 #include "train/run_dir.h"
@@ -93,71 +94,29 @@ static void report_done(const yk_sweep *s, size_t i)
 
 /* ---- one run ---- */
 
-/* {"yoke", "train", options of the run..., "--out=RUN", "--json", ["--resume",] NULL}; `out` is borrowed. */
-static const char **command_of(const yk_sweep_run *run, const char *out, bool resume)
+static yk_status make_command(const yk_sweep_run *run, const char *directory, bool resume, yk_argv *a)
 {
-    size_t n = 0, k = 0;
-    while (run->argument[n])
-        n++;
-    const char **argv = calloc(n + 6, sizeof *argv);
-    if (!argv)
-        return NULL;
-    argv[k++] = "yoke";
-    argv[k++] = "train";
-    for (size_t i = 0; i < n; i++)
-        argv[k++] = run->argument[i];
-    argv[k++] = out;
-    argv[k++] = "--json";
+    yk_argv_add(a, "yoke");
+    yk_argv_add(a, "train");
+    for (size_t i = 0; run->argument[i]; i++)
+        yk_argv_add(a, "%s", run->argument[i]);
+    yk_argv_add(a, "--out=%s", directory);
+    yk_argv_add(a, "--json");
     if (resume)
-        argv[k++] = "--resume";
-    return argv;
+        yk_argv_add(a, "--resume");
+    return a->status;
 }
 
-/* Loads summary.json of the run. If there is none, writes it from the last line of stdout. */
-static yk_status read_summary(const char *directory, const yk_child *child, json_t **out)
-{
-    static const char name[] = "summary.json";
-    char *file;
-    if (asprintf(&file, "%s/%s", directory, name) < 0)
-        return yk_fail_memory(strlen(directory), "a path");
-    *out = json_load_file(file, 0, NULL);
-    free(file);
-    if (*out)
-        return YK_OK;
-    size_t n = child->size;
-    while (n > 0 && child->text[n - 1] == '\n')
-        n--;
-    const char *end = child->text + n, *begin = memrchr(child->text, '\n', n);
-    begin = memchr(begin ? begin : child->text, '{', (size_t)(end - (begin ? begin : child->text)));
-    *out = begin ? json_loadb(begin, (size_t)(end - begin), 0, NULL) : NULL;
-    if (!json_is_object(*out)) {
-        json_decref(*out);
-        *out = NULL;
-        return YK_OK;
-    }
-    yk_file *f;
-    yk_status st = yk_file_create_in(directory, name, &f);
-    if (st)
-        return st;
-    yk_file_write(f, begin, (size_t)(end - begin));
-    return yk_file_close(f, yk_file_print(f, "\n"));
-}
-
-static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *log)
+static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *directory)
 {
     yk_sweep_result *r = &s->result[i];
-    char *error = yk_child_last_error(child, log);
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
-                 child->status > 128 ? child->status - 128 : child->status,
-                 *child->killed ? child->killed
-                 : error        ? error
-                                : "") < 0)
+                 child->status > 128 ? child->status - 128 : child->status, child->error) < 0)
         r->problem = NULL;
-    free(error);
     r->state = YK_SWEEP_FAILED;
     yk_progress_end();
-    yk_warn("run %zu of %zu: %s failed: %s (log: %s)", i + 1, s->plan.nruns, s->plan.run[i].label,
-            r->problem ? r->problem : "", log);
+    yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
+            r->problem ? r->problem : "", directory);
     s->consecutive_failures = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->consecutive_failures + 1;
     if (s->consecutive_failures < MAX_FAILURES || s->keep_going)
         return YK_OK;
@@ -168,16 +127,12 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
         MAX_FAILURES);
 }
 
-static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory, const char *log)
+static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *directory)
 {
-    const yk_sweep_run *run = &s->plan.run[i];
-    char *out;
-    if (asprintf(&out, "--out=%s", directory) < 0)
-        return yk_fail_memory(strlen(directory), "a path");
-    const char **argv = command_of(run, out, resume);
+    yk_argv command = {0};
     yk_child child = {0};
-    json_t *summary = NULL;
-    yk_status st = argv ? YK_OK : yk_fail_memory(256, "a command line");
+    char *file = yk_sweep_dir_path(s->path, &s->plan.run[i], "summary.json");
+    yk_status st = file ? make_command(&s->plan.run[i], directory, resume, &command) : YK_ESYSTEM;
     s->at = i;
     s->began = yk_now();
     if (s->plan.file.drop_models)
@@ -185,25 +140,23 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     if (!st)
         st = yk_remove_in(directory, "summary.json"); /* from before it was stopped */
     if (!st)
-        st = yk_child_run(argv, directory, "log.txt", resume, tick, s, &child);
+        st = yk_child_run(command.arg, directory, "log.txt", resume, tick, s, &child);
     yk_progress_end();
-    if (!st && child.status == 0)
-        st = read_summary(directory, &child, &summary);
-    if (st) {
-        json_decref(summary);
-    } else if (summary) {
+    json_t *summary = !st && child.status == 0 ? json_load_file(file, 0, NULL) : NULL;
+    /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
+    const bool stopped = yk_cli_stop && (child.status == 0 || child.status > 128);
+    if (summary) {
         yk_sweep_result_take(&s->result[i], summary);
         s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
             s->took[i] = child.seconds;
             report_done(s, i);
         }
-    } else if (!(yk_cli_stop && child.status > 128)) { /* a run killed by a second Ctrl-C has not failed */
-        st = record_failure(s, i, &child, log);
+    } else if (!st && !stopped) {
+        st = record_failure(s, i, &child, directory);
     }
-    yk_child_fini(&child);
-    free(argv);
-    free(out);
+    yk_argv_fini(&command);
+    free(file);
     return st;
 }
 
@@ -232,25 +185,14 @@ bool yk_sweep_can_resume(const char *path, const yk_sweep_run *run, yk_sweep_run
 static yk_status run_one(yk_sweep *s, size_t i, bool resume)
 {
     const yk_sweep_run *run = &s->plan.run[i];
-    char *directory = yk_sweep_dir_path(s->path, run, NULL),
-         *log = yk_sweep_dir_path(s->path, run, "log.txt");
-    yk_status st = directory && log ? clear_run(s, run, directory, resume) : YK_ESYSTEM;
+    char *directory = yk_sweep_dir_path(s->path, run, NULL);
+    yk_status st = directory ? clear_run(s, run, directory, resume) : YK_ESYSTEM;
     if (!st)
-        st = run_child(s, i, resume, directory, log);
+        st = run_child(s, i, resume, directory);
     if (!st && s->plan.file.drop_models && s->result[i].state == YK_SWEEP_DONE)
         st = yk_run_dir_clear(s->path, run->directory, true);
     free(directory);
-    free(log);
     return st;
-}
-
-static void add_complete(yk_sweep *s, size_t i, json_t *summary)
-{
-    yk_sweep_result_take(&s->result[i], summary);
-    double took = yk_sweep_result_number(&s->result[i], "seconds") +
-                  yk_sweep_result_number(&s->result[i], "load_seconds");
-    s->took[i] = took > 0.0 ? took : 1e-3;
-    s->found++;
 }
 
 /* Saves the results, even after a failure, and keeps its error text. */
@@ -264,42 +206,42 @@ static yk_status save_at_end(const yk_sweep *s, yk_status st)
     return st ? st : saved;
 }
 
-static yk_status find_all(yk_sweep *s, yk_sweep_run_state *state)
+/* Finds complete runs first, to estimate the remaining time. */
+static yk_status find_complete(yk_sweep *s)
 {
     yk_status st = YK_OK;
+    size_t found = 0;
     for (size_t i = 0; !st && i < s->plan.nruns; i++) {
         json_t *summary;
-        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &state[i], &summary);
-        if (!st && state[i] == YK_SWEEP_RUN_COMPLETE)
-            add_complete(s, i, summary);
-        else if (!st && state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
+        st = yk_sweep_dir_find(s->path, &s->plan.run[i], &s->state[i], &summary);
+        if (summary) {
+            yk_sweep_result_take(&s->result[i], summary);
+            const double took = yk_sweep_result_number(&s->result[i], "seconds") +
+                                yk_sweep_result_number(&s->result[i], "load_seconds");
+            s->took[i] = took > 0.0 ? took : 1e-3;
+            found++;
+        } else if (!st && s->state[i] == YK_SWEEP_RUN_DIFFERENT && !s->force)
             st = yk_fail(YK_EUSAGE,
                          "%s/%s: the options of this run differ from the plan; --force trains it again",
                          s->path, s->plan.run[i].directory);
     }
-    if (!st && s->found)
-        yk_note("%zu of %zu runs are already complete, in %s", s->found, s->plan.nruns, s->path);
+    if (!st && found)
+        yk_note("%zu of %zu runs are already complete, in %s", found, s->plan.nruns, s->path);
     return st;
 }
 
-/* Finds complete runs first, to estimate the remaining time. */
 yk_status yk_sweep_train(yk_sweep *s)
 {
-    yk_sweep_run_state *state = calloc(s->plan.nruns, sizeof *state);
-    if (!state)
-        return yk_fail_memory(s->plan.nruns * sizeof *state, "the runs");
-    yk_status st = find_all(s, state);
-    if (st) {
-        free(state);
+    yk_status st = find_complete(s);
+    if (st)
         return st;
-    }
     double saved = yk_now();
-    setenv("YK_HTTP_WAIT", "0",
-           0); /* the next run does not wait until somebody has seen the page of this one */
+    /* the next run does not wait until somebody has seen the page of this one */
+    setenv("YK_HTTP_WAIT", "0", 0);
     for (size_t i = 0; !st && !yk_cli_stop && i < s->plan.nruns; i++) {
-        if (state[i] == YK_SWEEP_RUN_COMPLETE)
+        if (s->state[i] == YK_SWEEP_RUN_COMPLETE)
             continue;
-        const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], state[i]);
+        const bool resume = yk_sweep_can_resume(s->path, &s->plan.run[i], s->state[i]);
         if (resume)
             yk_note("run %zu of %zu: resuming %s", i + 1, s->plan.nruns, s->plan.run[i].label);
         st = run_one(s, i, resume);
@@ -308,7 +250,6 @@ yk_status yk_sweep_train(yk_sweep *s)
             saved = yk_now();
         }
     }
-    free(state);
     st = save_at_end(s, st);
     return st == YK_ESTOP ? YK_OK : st;
 }

@@ -1,7 +1,7 @@
 /* Trains the runs of a sweep one after the other, each as a child process (yoke train).
  *
  * Example:
- *     yk_sweep s = {.plan = plan, .path = path, .result = result, .took = took};
+ *     yk_sweep s = {.plan = plan, .path = path, .state = state, .result = result, .took = took};
  *     yk_status st = yk_sweep_train(&s); // YK_OK even after a signal (yk_cli_stop): result[i].state says what was run
  *
  * Complete runs are kept, stopped runs are resumed, the others are started. A failed run is a result. Three failed runs in
@@ -18,11 +18,11 @@ typedef struct {
     yk_sweep_plan plan;
     char *path; /* directory of the sweep, opened with sweep/dir.h */
     bool keep_going, force;
-    yk_sweep_result *result; /* [nruns] */
-    double *took;            /* [nruns] seconds, including loading; 0: not complete */
-    size_t at;               /* the current run */
-    double began;            /* when it was started */
-    size_t found;            /* runs that were complete before */
+    yk_sweep_run_state *state; /* [nruns] before the sweep began */
+    yk_sweep_result *result;   /* [nruns] */
+    double *took;              /* [nruns] seconds, including loading; 0: not complete */
+    size_t at;                 /* the current run */
+    double began;              /* when it was started */
     size_t consecutive_failures;
 } yk_sweep;
 

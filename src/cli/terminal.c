@@ -1,6 +1,5 @@
 #include "cli/terminal.h"
 
-#include "base/log.h"
 #include "base/number.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -36,7 +35,7 @@ static void clear_line(void)
     line_shown = false;
 }
 
-static void print_line(void *context, yk_log_level level, const char *text)
+void yk_terminal_line(void *context, yk_log_level level, const char *text)
 {
     static const char *const prefix[] = {"", "yoke: warning: ", "yoke: error: "};
     (void)context;
@@ -70,10 +69,9 @@ static void show_progress(void *context, const char *text)
                                                                                        : 79;
     int n = text ? (int)strlen(text) : 0;
     while (n > width) { /* whole fields only */
-        const int before = n;
         for (n--; n > 0 && (text[n] != ' ' || text[n - 1] != ' ');)
             n--;
-        n = n > 0 ? n - 1 : before > width ? width : before;
+        n = n > 0 ? n - 1 : width;
     }
     pthread_mutex_lock(&lock);
     clear_line();
@@ -84,16 +82,6 @@ static void show_progress(void *context, const char *text)
     pthread_mutex_unlock(&lock);
 }
 
-void yk_terminal_note(const char *text)
-{
-    print_line(NULL, YK_LOG_NOTE, text);
-}
-
-void yk_terminal_warn(const char *text)
-{
-    print_line(NULL, YK_LOG_WARNING, text);
-}
-
 void yk_terminal_progress(const char *text)
 {
     if (wants_progress(NULL))
@@ -102,6 +90,6 @@ void yk_terminal_progress(const char *text)
 
 void yk_terminal_use(void)
 {
-    static const yk_log log = {print_line, show_progress, wants_progress, NULL};
+    static const yk_log log = {yk_terminal_line, show_progress, wants_progress, NULL};
     yk_log_set(&log);
 }

@@ -10,11 +10,11 @@
 #ifndef YK_CLI_TERMINAL_H
 #define YK_CLI_TERMINAL_H
 
+#include "base/log.h"
 #include <stdbool.h>
 
 void yk_terminal_use(void);
-void yk_terminal_note(const char *text);
-void yk_terminal_warn(const char *text);
+void yk_terminal_line(void *context, yk_log_level level, const char *text); /* context: ignored */
 
 /* Replaces the progress line; NULL removes it. Does nothing unless stderr is a terminal. */
 void yk_terminal_progress(const char *text);

@@ -5,21 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One part of a list: whether it is for keyed groups, and its value. Returns the rest of the list; NULL: malformed. */
-static const char *next_part(const char *list, bool *keyed_out, char *value, size_t size)
+yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size)
 {
-    const size_t n = strcspn(list, ",");
-    *keyed_out = strncmp(list, "keyed=", 6) == 0;
-    if ((!*keyed_out && strncmp(list, "dense=", 6) != 0) || n == 6 || n - 6 >= size ||
-        (list[n] && !list[n + 1]))
-        return NULL;
-    snprintf(value, size, "%.*s", (int)(n - 6), list + 6);
-    return list + n + (list[n] == ',');
-}
-
-static yk_status malformed(void)
-{
-    return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE");
+    bool seen[2] = {false, false};
+    snprintf(out, size, "%s", text && !strchr(text, '=') ? text : "");
+    for (const char *at = text && strchr(text, '=') ? text : ""; *at;) {
+        const size_t n = strcspn(at, ",");
+        const bool is_keyed = strncmp(at, "keyed=", 6) == 0;
+        if ((!is_keyed && strncmp(at, "dense=", 6)) || n == 6 || n - 6 >= size || seen[is_keyed] ||
+            (at[n] && !at[n + 1]))
+            return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE");
+        seen[is_keyed] = true;
+        if (is_keyed == keyed)
+            snprintf(out, size, "%.*s", (int)(n - 6), at + 6);
+        at += n + (at[n] == ',');
+    }
+    return YK_OK;
 }
 
 static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
@@ -39,34 +40,40 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
                           yk_by_group *out)
 {
     yk_by_group g = YK_BY_GROUP_NONE;
-    yk_status st = YK_OK;
-    if (!strchr(text, '='))
+    char keyed[64], dense[64];
+    yk_status st;
+    if (!strchr(text, '=')) {
         st = set_one(text, min, max, whole, word, &g.all);
-    for (const char *at = strchr(text, '=') ? text : ""; !st && *at;) {
-        char value[64];
-        bool keyed;
-        if (!(at = next_part(at, &keyed, value, sizeof value)) || !isnan(keyed ? g.keyed : g.dense))
-            return malformed();
-        st = set_one(value, min, max, whole, word, keyed ? &g.keyed : &g.dense);
+    } else {
+        if ((st = yk_by_group_word(text, true, keyed, sizeof keyed)) ||
+            (st = yk_by_group_word(text, false, dense, sizeof dense)))
+            return st;
+        if (*keyed)
+            st = set_one(keyed, min, max, whole, word, &g.keyed);
+        if (!st && *dense)
+            st = set_one(dense, min, max, whole, word, &g.dense);
     }
     if (!st)
         *out = g;
     return st;
 }
 
-/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
+void yk_real_text(double x, char *out, size_t size)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, x);
+        if (strtod(out, NULL) == x)
+            return;
+    }
+}
+
 static void add_number(char *out, size_t size, const char *name, const char *word, double x)
 {
     const size_t n = strlen(out);
-    if (word && x == YK_ALL)
-        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, word);
-    for (int digits = 1; !isnan(x) && !(word && x == YK_ALL) && digits <= 17; digits++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, text);
-        if (strtod(text, NULL) == x)
-            return;
-    }
+    char text[32];
+    yk_real_text(x, text, sizeof text);
+    if (!isnan(x))
+        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, word && x == YK_ALL ? word : text);
 }
 
 void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size)
@@ -91,19 +98,4 @@ static bool same(double a, double b)
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b)
 {
     return same(a->all, b->all) && same(a->keyed, b->keyed) && same(a->dense, b->dense);
-}
-
-yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size)
-{
-    bool seen[2] = {false, false}, is_keyed;
-    snprintf(out, size, "%s", text && !strchr(text, '=') ? text : "");
-    for (const char *at = text && strchr(text, '=') ? text : ""; *at;) {
-        char value[64];
-        if (!(at = next_part(at, &is_keyed, value, sizeof value)) || seen[is_keyed])
-            return malformed();
-        seen[is_keyed] = true;
-        if (is_keyed == keyed)
-            snprintf(out, size, "%s", value);
-    }
-    return YK_OK;
 }

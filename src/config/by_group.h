@@ -30,6 +30,9 @@ typedef struct {
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out);
 
+/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
+void yk_real_text(double x, char *out, size_t size);
+
 /* The text of the same values; "": none were given. */
 void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size);
 

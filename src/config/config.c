@@ -258,16 +258,6 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
-/* The shortest text of the same number: 0.05, not 0.050000000000000003. */
-static void write_real(double x, char *out, size_t size)
-{
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(out, size, "%.*g", digits, x);
-        if (strtod(out, NULL) == x)
-            return;
-    }
-}
-
 /* Writes a line if the option was given, or if a later version of the program might change its default. */
 static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
 {
@@ -281,7 +271,7 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
         yk_by_group_text(field, yk_option_word(o), number, sizeof number);
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->min < 0))
-        write_real(*(const double *)field, number, sizeof number);
+        yk_real_text(*(const double *)field, number, sizeof number);
     else if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
         text = "auto";
     else if ((o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO) &&

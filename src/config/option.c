@@ -216,14 +216,12 @@ const yk_option *yk_option_find(const char *name)
 
 yk_status yk_option_require(const char *name, const yk_option **out)
 {
-    yk_suggestion s = {.word = name};
     *out = yk_option_find(name);
     if (*out)
         return YK_OK;
-    for (const yk_option *o = yk_options; o->name; o++)
-        yk_suggestion_try(&s, o->name);
-    return s.name ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, s.name)
-                  : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
+    const char *other = yk_suggest(name, yk_options, sizeof *yk_options);
+    return other ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, other)
+                 : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
 }
 
 bool yk_option_is_number(const yk_option *o)

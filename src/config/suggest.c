@@ -30,14 +30,20 @@ static size_t distance(const char *a, const char *b)
     return d[m][n];
 }
 
-void yk_suggestion_try(yk_suggestion *s, const char *name)
+const char *yk_suggest(const char *word, const void *table, size_t size)
 {
-    const size_t m = strlen(s->word), n = strlen(name), limit = (m + 2) / 3;
-    if (m > n + limit || n > m + limit) /* the distance is at least that */
-        return;
-    const size_t d = distance(s->word, name);
-    if (d > limit || (s->name && d >= s->distance))
-        return;
-    s->name = name;
-    s->distance = d;
+    const size_t m = strlen(word), limit = (m + 2) / 3;
+    size_t least = limit + 1;
+    const char *best = NULL, *name;
+    for (const char *at = table; (name = *(const char *const *)at); at += size) {
+        const size_t n = strlen(name);
+        if (m > n + limit || n > m + limit) /* the distance is at least that */
+            continue;
+        const size_t d = distance(word, name);
+        if (d < least) {
+            least = d;
+            best = name;
+        }
+    }
+    return best;
 }

@@ -1,24 +1,17 @@
 /* "Did you mean ...?": the known name that is closest to a misspelled word.
  *
  * Example:
- *     static const char *const known[] = {"model", "mode", "momentum"};
- *     yk_suggestion s = {.word = "modle"};
- *     for (int i = 0; i < 3; i++)
- *         yk_suggestion_try(&s, known[i]);
- *     if (s.name)
- *         printf("did you mean --%s?\n", s.name);     // --model
+ *     static const char *const known[] = {"model", "mode", "momentum", NULL};
+ *     const char *name = yk_suggest("modle", known, sizeof *known);
+ *     if (name)
+ *         printf("did you mean --%s?\n", name);     // --model
  */
 #ifndef YK_CONFIG_SUGGEST_H
 #define YK_CONFIG_SUGGEST_H
 
 #include <stddef.h>
 
-typedef struct {
-    const char *word;
-    const char *name; /* the closest so far, borrowed; NULL: none is close enough */
-    size_t distance;  /* of that name: inserted, deleted, replaced and swapped characters */
-} yk_suggestion;
-
-void yk_suggestion_try(yk_suggestion *s, const char *name);
+/* `table`: elements of `size` bytes that begin with a name; a NULL name ends it. NULL: no name is close enough. */
+const char *yk_suggest(const char *word, const void *table, size_t size);
 
 #endif

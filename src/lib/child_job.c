@@ -1,7 +1,7 @@
 /* Jobs of several processes: runs the program `yoke` as a child with the same options.
  *
  *     stderr of the child    ->  log; its last error becomes the error of yoke_train()
- *     stdout, the last line  ->  the summary
+ *     stdout, the last line  ->  the summary (a file in memory)
  *     RUN/metrics.jsonl      ->  progress and metrics, as they are written
  *     cancel                 ->  SIGINT to the child
  *
@@ -21,30 +21,28 @@
 #include <math.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* A pipe from the child, read by lines. */
-typedef struct {
-    int fd;
-    char *text; /* an incomplete line */
-    size_t n, cap;
-} stream;
-
 typedef struct {
     const yoke_training *t;
-    stream out, err;
-    char *last;       /* last line of stdout */
-    char error[2048]; /* last error on stderr */
-    char *run_dir;    /* NULL: none */
-    FILE *metrics;    /* RUN/metrics.jsonl; NULL: it does not exist yet */
-    long skip;        /* its size before this job, if the run is resumed */
+    FILE *out;          /* stdout, a file in memory */
+    int err;            /* stderr, a pipe; -1: closed */
+    char *text;         /* an incomplete line of stderr */
+    size_t n, cap;      /* its bytes */
+    char error[2048];   /* the last error on stderr */
+    char *run_dir;      /* NULL: none */
+    char *metrics_path; /* RUN/metrics.jsonl; NULL: none */
+    FILE *metrics;      /* NULL: it does not exist yet */
+    long skip;          /* its size before this job, if the run is resumed */
     bool canceled;
 } job;
 
@@ -95,41 +93,53 @@ static yk_status find_program(char out[PATH_MAX])
         "set YOKE_PROGRAM to its path");
 }
 
-/* {"yoke", "train", "--model=softmax", ..., NULL} */
-static yk_status make_words(const job *j, char ***out)
+void yk_argv_add(yk_argv *a, const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    if (a->status || (a->status = YK_RESERVE(a->arg, a->cap, a->n + 2, "a command line")))
+        return;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) {
+        text = NULL;
+        a->status = yk_fail_memory(strlen(format), "a command line");
+    }
+    va_end(args);
+    a->arg[a->n] = text;
+    a->n += text != NULL;
+    a->arg[a->n] = NULL;
+}
+
+void yk_argv_fini(yk_argv *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        free(a->arg[i]);
+    free(a->arg);
+    *a = (yk_argv){0};
+}
+
+/* yoke train --model=softmax ... */
+static yk_status make_command(const job *j, yk_argv *a)
 {
     const yoke_options *o = j->t->options;
-    char **w = calloc(o->n + 8, sizeof *w);
-    size_t n = 0;
-    bool ok = w;
-    if (!w)
-        return yk_fail_memory(o->n * sizeof *w, "a command line");
-    ok &= (w[n++] = strdup("yoke")) != NULL;
-    ok &= (w[n++] = strdup("train")) != NULL;
+    yk_argv_add(a, "yoke");
+    yk_argv_add(a, "train");
     for (size_t i = 0; i < o->n; i++) {
         const char *name = o->setting[i].name ? o->setting[i].name : "config", *value = o->setting[i].value;
         const yk_option *option = yk_option_find(name);
         if (option->kind != YK_OPT_FLAG)
-            ok &= asprintf(&w[n++], "--%s=%s", name, value) >= 0;
+            yk_argv_add(a, "--%s=%s", name, value);
         else if (strcmp(value, "false"))
-            ok &= asprintf(&w[n++], "--%s", name) >= 0;
+            yk_argv_add(a, "--%s", name);
     }
     if (j->run_dir && !yoke_options_get(o, "out"))
-        ok &= asprintf(&w[n++], "--out=%s", j->run_dir) >= 0;
+        yk_argv_add(a, "--out=%s", j->run_dir);
     if (j->t->data)
-        ok &= asprintf(&w[n++], "--data=%s", j->t->data->spec) >= 0;
+        yk_argv_add(a, "--data=%s", j->t->data->spec);
     if (j->t->test)
-        ok &= asprintf(&w[n++], "--test=%s", j->t->test->spec) >= 0;
-    ok &= (w[n++] = strdup("--json")) != NULL;
-    *out = w;
-    return ok ? YK_OK : yk_fail_memory(n * PATH_MAX, "a command line");
-}
-
-static void free_words(char **w)
-{
-    for (char **at = w; at && *at; at++)
-        free(*at);
-    free(w);
+        yk_argv_add(a, "--test=%s", j->t->test->spec);
+    yk_argv_add(a, "--json");
+    return a->status;
 }
 
 /* The environment of this process and YK_PARENT; the strings are borrowed. */
@@ -147,36 +157,32 @@ static char **make_environment(char parent[static 32])
     return all;
 }
 
-static yk_status start(job *j, const char *program, char **words, pid_t *pid_out)
+static yk_status start(job *j, const char *program, const yk_argv *command, pid_t *pid_out)
 {
-    int out[2] = {-1, -1}, err[2] = {-1, -1};
+    int err[2];
     char parent[32], **environment = make_environment(parent);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
-    if (!environment || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
+    const int out = memfd_create("stdout", MFD_CLOEXEC);
+    j->out = out >= 0 ? fdopen(out, "r") : NULL;
+    if (!environment || !j->out || pipe2(err, O_CLOEXEC)) {
         free(environment);
-        if (out[0] >= 0) {
-            close(out[0]);
-            close(out[1]);
-        }
         return yk_fail(YK_ESYSTEM, "cannot create pipes for %s: %s", program, strerror(errno));
     }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    const int e = posix_spawn(pid_out, program, &actions, &attributes, words, environment);
+    const int e = posix_spawn(pid_out, program, &actions, &attributes, command->arg, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
-    close(out[1]);
     close(err[1]);
-    j->out.fd = out[0];
-    j->err.fd = err[0];
+    j->err = err[0];
     return e ? yk_fail(YK_ESYSTEM, "cannot run %s: %s", program, strerror(e)) : YK_OK;
 }
 
@@ -195,37 +201,45 @@ static void handle_error_line(job *j, const char *line)
         yk_note("%s", line);
 }
 
-static void handle_result_line(job *j, const char *line)
+/* Reads available lines of stderr; closes it at its end. */
+static yk_status read_errors(job *j)
 {
-    if (*line != '{')
-        return;
-    free(j->last);
-    j->last = strdup(line);
-}
-
-/* Reads available output; closes the stream at its end. */
-static yk_status read_lines(job *j, stream *s, void (*handle)(job *j, const char *line))
-{
-    if (YK_RESERVE(s->text, s->cap, s->n + 65536, "the output of a job"))
+    if (YK_RESERVE(j->text, j->cap, j->n + 65536, "the output of a job"))
         return YK_ESYSTEM;
-    const ssize_t got = read(s->fd, s->text + s->n, s->cap - s->n - 1);
+    const ssize_t got = read(j->err, j->text + j->n, j->cap - j->n - 1);
     if (got <= 0 && !(got < 0 && errno == EINTR)) {
-        close(s->fd);
-        s->fd = -1;
+        close(j->err);
+        j->err = -1;
     }
-    s->n += got > 0 ? (size_t)got : 0;
-    s->text[s->n] = '\0';
-    char *at = s->text, *end;
-    while ((end = memchr(at, '\n', s->n - (size_t)(at - s->text)))) {
+    j->n += got > 0 ? (size_t)got : 0;
+    j->text[j->n] = '\0';
+    char *at = j->text, *end;
+    while ((end = memchr(at, '\n', j->n - (size_t)(at - j->text)))) {
         *end = '\0';
-        handle(j, at);
+        handle_error_line(j, at);
         at = end + 1;
     }
-    if (s->fd < 0 && at < s->text + s->n)
-        handle(j, at);
-    s->n -= (size_t)(at - s->text);
-    memmove(s->text, at, s->n);
+    if (j->err < 0 && at < j->text + j->n)
+        handle_error_line(j, at);
+    j->n -= (size_t)(at - j->text);
+    memmove(j->text, at, j->n);
     return YK_OK;
+}
+
+char *yk_last_object(FILE *f)
+{
+    char *line = NULL, *last = NULL;
+    size_t cap = 0;
+    rewind(f);
+    while (getline(&line, &cap, f) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (*line == '{') {
+            free(last);
+            last = strdup(line);
+        }
+    }
+    free(line);
+    return last;
 }
 
 static double number(const json_t *line, const char *key)
@@ -268,25 +282,16 @@ static int handle_metrics_line(job *j, const json_t *line)
                                                     .text = text});
 }
 
-static char *metrics_path(const job *j)
-{
-    char *path;
-    return j->run_dir && asprintf(&path, "%s/metrics.jsonl", j->run_dir) >= 0 ? path : NULL;
-}
-
 /* Passes on the complete lines that were written since the last call. */
 static void follow_metrics(job *j)
 {
-    if (!j->metrics) {
-        char *path = metrics_path(j);
-        struct stat now;
-        j->metrics = path ? fopen(path, "re") : NULL;
-        free(path);
-        if (!j->metrics || fstat(fileno(j->metrics), &now))
-            return;
-        /* resuming removes lines of steps after the checkpoint */
-        fseek(j->metrics, j->skip < (long)now.st_size ? j->skip : (long)now.st_size, SEEK_SET);
+    if (!j->metrics && j->metrics_path && (j->metrics = fopen(j->metrics_path, "re"))) {
+        fseek(j->metrics, 0, SEEK_END); /* resuming removes lines of steps after the checkpoint */
+        if (j->skip < ftell(j->metrics))
+            fseek(j->metrics, j->skip, SEEK_SET);
     }
+    if (!j->metrics)
+        return;
     char *line = NULL;
     size_t cap = 0;
     long at = ftell(j->metrics);
@@ -309,13 +314,10 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     const int every_ms = 100;
     bool signaled = false;
     yk_status st = YK_OK;
-    while (!st && (j->out.fd >= 0 || j->err.fd >= 0)) {
-        struct pollfd p[2] = {{j->out.fd, POLLIN, 0}, {j->err.fd, POLLIN, 0}};
-        poll(p, 2, every_ms);
-        if (p[0].revents)
-            st = read_lines(j, &j->out, handle_result_line);
-        if (!st && p[1].revents)
-            st = read_lines(j, &j->err, handle_error_line);
+    while (!st && j->err >= 0) {
+        struct pollfd p = {j->err, POLLIN, 0};
+        if (poll(&p, 1, every_ms) > 0)
+            st = read_errors(j);
         if (j->t->metrics || j->t->progress)
             follow_metrics(j);
         if (!signaled && (j->canceled || (j->t->cancel && *j->t->cancel))) {
@@ -330,7 +332,7 @@ static yk_status follow(job *j, pid_t pid, int *status_out)
     return st;
 }
 
-static yk_status judge(const job *j, int status, const yk_limits *before)
+static yk_status judge(const job *j, int status, const yk_limits *before, char **summary_out)
 {
     static const yk_status of_code[] = {YK_OK, YK_ELOST, YK_EUSAGE, YK_EDATA, YK_ESYSTEM};
     yk_limits after;
@@ -341,29 +343,32 @@ static yk_status judge(const job *j, int status, const yk_limits *before)
     if (WIFSIGNALED(status))
         return yk_fail(YK_ELOST, "the program yoke was killed by signal %d", WTERMSIG(status));
     const int code = WEXITSTATUS(status);
-    if (code == 0)
-        return j->last ? YK_OK : yk_fail(YK_ESYSTEM, "the program yoke printed no summary");
+    if (code == 0) {
+        *summary_out = yk_last_object(j->out);
+        return *summary_out ? YK_OK : yk_fail(YK_ESYSTEM, "the program yoke printed no summary");
+    }
     return yk_fail(code < 5 ? of_code[code] : YK_ESYSTEM, "%s",
                    *j->error ? j->error : "the program yoke failed without an error message");
 }
 
 static void finish(job *j)
 {
-    if (j->out.fd >= 0)
-        close(j->out.fd);
-    if (j->err.fd >= 0)
-        close(j->err.fd);
+    if (j->out)
+        fclose(j->out);
+    if (j->err >= 0)
+        close(j->err);
     if (j->metrics)
         fclose(j->metrics);
-    free(j->out.text);
-    free(j->err.text);
+    free(j->text);
     free(j->run_dir);
+    free(j->metrics_path);
 }
 
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out)
 {
-    job j = {.t = t, .out = {.fd = -1}, .err = {.fd = -1}};
-    char program[PATH_MAX], **words = NULL;
+    job j = {.t = t, .err = -1};
+    char program[PATH_MAX];
+    yk_argv command = {0};
     pid_t pid;
     int status = 0;
     yk_limits limits;
@@ -372,26 +377,22 @@ yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **s
     yk_status st = none ? YK_OK : yk_run_dir_choose(config->out, config->model, &j.run_dir);
     if (st)
         return st;
-    char *path = metrics_path(&j);
     struct stat before;
-    j.skip = path && stat(path, &before) == 0 ? (long)before.st_size : 0;
-    free(path);
+    if (j.run_dir && asprintf(&j.metrics_path, "%s/metrics.jsonl", j.run_dir) < 0)
+        j.metrics_path = NULL;
+    j.skip = j.metrics_path && stat(j.metrics_path, &before) == 0 ? (long)before.st_size : 0;
     st = find_program(program);
     if (!st)
-        st = make_words(&j, &words);
+        st = make_command(&j, &command);
     if (!st)
-        st = start(&j, program, words, &pid);
+        st = start(&j, program, &command, &pid);
     if (!st && !(st = follow(&j, pid, &status)))
-        st = judge(&j, status, &limits);
+        st = judge(&j, status, &limits, summary_out);
     if ((t->metrics || t->progress) && !st)
         follow_metrics(&j);
-    free_words(words);
+    yk_argv_fini(&command);
     if (st && j.run_dir && !config->out)
         rmdir(j.run_dir); /* created by yk_run_dir_choose(); stays if anything was written */
     finish(&j);
-    if (st)
-        free(j.last);
-    else
-        *summary_out = j.last;
     return st;
 }

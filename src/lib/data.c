@@ -21,29 +21,34 @@ void yoke_data_free(yoke_data *d)
     free(d);
 }
 
+static yoke_status finish(yoke_data *d, yk_status st, yoke_data **out, yoke_error *error)
+{
+    if (!st && !d->spec)
+        st = yk_memory_check(&d->memory);
+    if (st)
+        yoke_data_free(d);
+    *out = st ? NULL : d;
+    return yk_api_status(st, error);
+}
+
 yoke_status yoke_data_from_spec(const char *spec, yoke_split split, const yoke_options *options,
                                 yoke_data **out, yoke_error *error)
 {
     yoke_data *d;
-    *out = NULL;
     yk_status st = create(&d);
     if (!st && !(d->spec = strdup(spec)))
         st = yk_fail_memory(strlen(spec), "a data specification");
     if (!st && split != YOKE_TRAIN_SPLIT && split != YOKE_TEST_SPLIT)
         st = yk_fail(YK_EUSAGE, "%s: unknown split %d", spec, (int)split);
-    if (st) {
-        yoke_data_free(d);
-        return yk_api_status(st, error);
-    }
-    d->split = split == YOKE_TRAIN_SPLIT ? YK_SPLIT_TRAIN : YK_SPLIT_TEST;
-    if (options) {
+    if (!st)
+        d->split = split == YOKE_TRAIN_SPLIT ? YK_SPLIT_TRAIN : YK_SPLIT_TEST;
+    if (!st && options) {
         const yk_config *c = &options->scratch;
         d->options = (yk_source_options){.skip_bad = (uint64_t)c->skip_bad,
                                          .hash_bits = (unsigned)c->hash_bits,
                                          .features = (uint64_t)c->features};
     }
-    *out = d;
-    return yk_api_status(YK_OK, error);
+    return finish(d, st, out, error);
 }
 
 /* Uses the labels of the caller, or zeros for data without labels. */
@@ -55,41 +60,28 @@ static yk_status set_labels(yoke_data *d, const int32_t *labels)
     return YK_OK;
 }
 
-static yoke_status finish(yoke_data *d, yk_status st, yoke_data **out, yoke_error *error)
-{
-    if (!st)
-        st = yk_memory_check(&d->memory);
-    if (st)
-        yoke_data_free(d);
-    else
-        *out = d;
-    return yk_api_status(st, error);
-}
-
 yoke_status yoke_data_from_dense(const yoke_dense *given, yoke_data **out, yoke_error *error)
 {
-    yoke_dense local = {0};
-    const yoke_dense *dense = &local;
+    yoke_dense dense = {0};
     yoke_data *d;
-    *out = NULL;
     yk_status st = create(&d);
     if (!st)
-        st = YK_API_STRUCT(&local, given, classes);
-    if (!st && !dense->f32 == !dense->u8)
+        st = YK_API_STRUCT(&dense, given, classes);
+    if (!st && !dense.f32 == !dense.u8)
         st = yk_fail(YK_EUSAGE, "yoke_dense: set either f32 or u8");
     if (st)
         return finish(d, st, out, error);
-    d->memory = (yk_memory_data){.rows = {.kind = dense->f32 ? YK_ROWS_F32 : YK_ROWS_U8,
-                                          .n = dense->rows,
-                                          .dim = dense->columns,
+    d->memory = (yk_memory_data){.rows = {.kind = dense.f32 ? YK_ROWS_F32 : YK_ROWS_U8,
+                                          .n = dense.rows,
+                                          .dim = dense.columns,
                                           .scale = 1.0f / 255.0f,
-                                          .f32 = (float *)dense->f32,
-                                          .u8 = (uint8_t *)dense->u8},
-                                 .channels = dense->channels,
-                                 .height = dense->height,
-                                 .width = dense->width,
-                                 .classes = dense->classes};
-    return finish(d, set_labels(d, dense->labels), out, error);
+                                          .f32 = (float *)dense.f32,
+                                          .u8 = (uint8_t *)dense.u8},
+                                 .channels = dense.channels,
+                                 .height = dense.height,
+                                 .width = dense.width,
+                                 .classes = dense.classes};
+    return finish(d, set_labels(d, dense.labels), out, error);
 }
 
 static yk_status set_start(yoke_data *d, const yoke_csr *csr)
@@ -107,30 +99,35 @@ static yk_status set_start(yoke_data *d, const yoke_csr *csr)
     return YK_OK;
 }
 
+yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out)
+{
+    *out = (yoke_csr){0};
+    const yk_status st = YK_API_STRUCT(out, given, in_place);
+    if (!st && (!out->start64 == !out->start32 || !out->index))
+        return yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
+    return st;
+}
+
 yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_error *error)
 {
-    yoke_csr local = {0};
-    const yoke_csr *csr = &local;
+    yoke_csr csr;
     yoke_data *d;
-    *out = NULL;
     yk_status st = create(&d);
     if (!st)
-        st = YK_API_STRUCT(&local, given, in_place);
-    if (!st && (!csr->start64 == !csr->start32 || !csr->index))
-        st = yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
+        st = yk_api_csr(given, &csr);
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,
-                                          .n = csr->rows,
-                                          .dim = csr->columns,
+                                          .n = csr.rows,
+                                          .dim = csr.columns,
                                           .raw_keys = true,
-                                          .index = (uint32_t *)csr->index,
-                                          .value = (float *)csr->value,
-                                          .field = (uint16_t *)csr->field},
-                                 .in_place = csr->in_place,
-                                 .classes = csr->classes};
-    st = set_start(d, csr);
-    return finish(d, st ? st : set_labels(d, csr->labels), out, error);
+                                          .index = (uint32_t *)csr.index,
+                                          .value = (float *)csr.value,
+                                          .field = (uint16_t *)csr.field},
+                                 .in_place = csr.in_place,
+                                 .classes = csr.classes};
+    st = set_start(d, &csr);
+    return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out)

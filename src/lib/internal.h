@@ -8,6 +8,7 @@
 #include "data/memory.h"
 #include "train/train.h"
 #include <limits.h>
+#include <stdio.h>
 #include <yoke.h>
 
 /* A setting: an option with its value, or a configuration file. */
@@ -34,8 +35,15 @@ struct yoke_data {
     int32_t *labels; /* owned zeros for data without labels; else NULL */
 };
 
+/* Copies a matrix of the caller, and checks which arrays it has. */
+yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out);
+
 /* Opens `data` for a trained model of this shape. */
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out);
+
+/* Divides rows in memory among threads: each predicts rows begin to end - 1. */
+yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
+                         void *context);
 
 /* Copies a structure of the caller, which may have been compiled with another version of yoke.h: missing new fields become 0,
  * but those up to `last` are required. */
@@ -53,8 +61,30 @@ yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out);
 yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out);
 
+/* lib/show_model.c: the output of --dry-run, as text and as one JSON object (NULL: out of memory; the caller frees it), and of
+ * --profile. The caller checks the stream for errors. */
+void yk_show_model(FILE *to, const char *name, const yk_description *d);
+char *yk_model_json(const char *name, const yk_description *d);
+void yk_show_profile(FILE *to, const yk_result *r);
+
+/* "1.3 MB", with powers of 1000. Returns `text`. */
+const char *yk_bytes_text(double bytes, char text[static 24]);
+
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
 #define YK_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* if the environment has no PATH */
+
+/* The arguments of a program. The first error is kept: one check of `status` at the end is enough. */
+typedef struct {
+    char **arg; /* [n] owned, then NULL */
+    size_t n, cap;
+    yk_status status;
+} yk_argv;
+
+void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void yk_argv_fini(yk_argv *a);
+
+/* The last line of a file that begins with '{'; NULL: there is none. The caller frees it. */
+char *yk_last_object(FILE *f);
 
 /* The first executable file of that name. */
 bool yk_find_in_path(const char *name, char out[static PATH_MAX]);

@@ -89,20 +89,28 @@ void yoke_model_free(yoke_model *m)
     yk_trained_release((yk_trained *)m);
 }
 
-yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out, yoke_error *error)
+/* yk_infer() on data of the library. */
+static yk_status infer(const yoke_model *m, const yoke_data *data, yk_infer_each *each, void *context,
+                       yk_score *out)
 {
     yk_source *source = NULL;
-    yk_score s;
     yk_status st = yk_data_open(data, &trained(m)->model->shape, &source);
     if (!st)
-        st = yk_infer(trained(m), source, NULL, NULL, &s);
+        st = yk_infer(trained(m), source, each, context, out);
+    yk_source_free(source);
+    return st;
+}
+
+yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out, yoke_error *error)
+{
+    yk_score s;
+    const yk_status st = infer(m, data, NULL, NULL, &s);
     if (!st)
         *out = (yoke_score){.examples = s.examples,
                             .loss = s.loss,
                             .accuracy = s.accuracy,
                             .majority_accuracy = s.majority_accuracy,
                             .auc = s.auc};
-    yk_source_free(source);
     return yk_api_status(st, error);
 }
 
@@ -154,11 +162,7 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
                          yoke_error *error)
 {
     prediction p = {.each = each, .context = context};
-    yk_source *source = NULL;
-    yk_status st = yk_data_open(data, &trained(m)->model->shape, &source);
-    if (!st)
-        st = yk_infer(trained(m), source, pass_on, &p, NULL);
-    yk_source_free(source);
+    const yk_status st = infer(m, data, pass_on, &p, NULL);
     free(p.path);
     free(p.file);
     const yoke_status status = yk_api_status(st, error);
@@ -169,13 +173,40 @@ yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
     return (yoke_status)p.stopped;
 }
 
-/* ---- predictions as an array: rows in memory are divided among threads ---- */
+/* ---- predictions as an array ---- */
+
+typedef struct {
+    size_t rows;
+    int threads;
+    yk_status (*predict)(void *context, size_t begin, size_t end);
+    void *context;
+} division;
+
+static yk_status predict_share(void *context, int me)
+{
+    const division *d = context;
+    return d->predict(d->context, d->rows * (size_t)me / (size_t)d->threads,
+                      d->rows * ((size_t)me + 1) / (size_t)d->threads);
+}
+
+yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
+                         void *context)
+{
+    enum { MIN_ROWS = 16384, MAX_THREADS = 16 };
+    const size_t parts = rows / MIN_ROWS + 1, most = parts < MAX_THREADS ? parts : MAX_THREADS;
+    division d = {rows, yk_cores() < (int)most ? yk_cores() : (int)most, predict, context};
+    yk_team *team;
+    yk_status st = yk_team_create(d.threads, &team);
+    if (!st)
+        st = yk_team_run(team, predict_share, &d);
+    yk_team_free(team);
+    return st;
+}
 
 typedef struct {
     const yoke_model *model;
     const yoke_data *data;
     float *out;
-    int threads;
 } array;
 
 typedef struct {
@@ -194,59 +225,26 @@ static yk_status append(void *context, const yk_inferred *block)
     return YK_OK;
 }
 
-static yk_status predict_part(void *context, int me)
+static yk_status predict_memory(void *context, size_t begin, size_t end)
 {
     const array *a = context;
-    const size_t n = a->data->memory.rows.n, begin = n * (size_t)me / (size_t)a->threads,
-                 end = n * ((size_t)me + 1) / (size_t)a->threads;
-    const yk_memory_data data = yk_memory_part(&a->data->memory, begin, end);
-    part p = {a->out + begin * trained(a->model)->model->outputs, end - begin};
-    yk_source *source = NULL;
-    yk_status st = yk_source_from_memory(
-        &data, trained(a->model)->model->shape.fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE, &source);
-    if (!st)
-        st = yk_infer(trained(a->model), source, append, &p, NULL);
-    yk_source_free(source);
-    return st;
-}
-
-static yk_status predict_memory(array *a)
-{
-    enum { MIN_ROWS = 16384, MAX_THREADS = 16 };
-    const size_t parts = a->data->memory.rows.n / MIN_ROWS;
-    a->threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
-    a->threads = parts < (size_t)a->threads ? (parts ? (int)parts : 1) : a->threads;
-    yk_team *team;
-    yk_status st = yk_team_create(a->threads, &team);
-    if (!st)
-        st = yk_team_run(team, predict_part, a);
-    yk_team_free(team);
-    return st;
-}
-
-static yk_status predict_spec(const array *a, size_t rows)
-{
-    part p = {a->out, rows};
-    yk_source *source = NULL;
-    yk_status st = yk_data_open(a->data, &trained(a->model)->model->shape, &source);
-    if (!st)
-        st = yk_infer(trained(a->model), source, append, &p, NULL);
-    yk_source_free(source);
-    return !st && p.left ? yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`")
-                         : st;
+    const yoke_data data = {.memory = yk_memory_part(&a->data->memory, begin, end)};
+    part p = {a->out + begin * yoke_model_outputs(a->model), end - begin};
+    return infer(a->model, &data, append, &p, NULL);
 }
 
 yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
                                yoke_error *error)
 {
     array a = {.model = m, .data = data, .out = out};
+    part all = {out, rows};
     yk_status st;
-    if (data->spec)
-        st = predict_spec(&a, rows);
-    else if (data->memory.rows.n == rows)
-        st = predict_memory(&a);
-    else
-        st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu", data->memory.rows.n,
-                     rows);
+    if (!data->spec)
+        st = data->memory.rows.n == rows
+                 ? yk_divide_rows(rows, predict_memory, &a)
+                 : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",
+                           data->memory.rows.n, rows);
+    else if (!(st = infer(m, data, append, &all, NULL)) && all.left)
+        st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`");
     return yk_api_status(st, error);
 }

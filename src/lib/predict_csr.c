@@ -3,18 +3,16 @@
 #include "lib/internal.h"
 
 #include "base/mem.h"
-#include "base/team.h"
 #include "model/model.h"
 #include <string.h>
 
-enum { BLOCK = 2048, MIN_ROWS = 16384, MAX_THREADS = 16 };
+enum { BLOCK = 2048 };
 
 typedef struct {
     const yk_trained *trained;
     const yoke_csr *csr;
     float *out;
     size_t columns; /* of `out` */
-    int threads;
 } job;
 
 /* Memory of one thread. */
@@ -117,12 +115,10 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
     return st;
 }
 
-static yk_status predict_part(void *context, int me)
+static yk_status predict_part(void *context, size_t begin, size_t end)
 {
     const job *j = context;
     const yk_model *model = j->trained->model;
-    const size_t begin = j->csr->rows * (size_t)me / (size_t)j->threads,
-                 end = j->csr->rows * ((size_t)me + 1) / (size_t)j->threads;
     state *s = yk_alloc(1, sizeof *s, "predictions");
     if (!s)
         return YK_ESYSTEM;
@@ -143,8 +139,6 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
 {
     const yk_model_shape *shape = &t->model->shape;
     const size_t outputs = t->model->outputs;
-    if (!csr->start64 == !csr->start32 || !csr->index)
-        return yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
     if (columns != outputs && !(outputs == 1 && columns == 2))
         return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu output%s, not %zu", outputs,
                        outputs == 1 ? "" : "s", columns);
@@ -162,19 +156,12 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
 yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *out, size_t columns,
                              yoke_error *error)
 {
-    yoke_csr csr = {0};
+    yoke_csr csr;
     job j = {.trained = (const yk_trained *)m, .csr = &csr, .out = out, .columns = columns};
-    yk_status st = YK_API_STRUCT(&csr, given, in_place);
+    yk_status st = yk_api_csr(given, &csr);
     if (!st)
         st = check(j.trained, &csr, columns);
-    const size_t parts = csr.rows / MIN_ROWS + 1;
-    j.threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
-    j.threads = parts < (size_t)j.threads ? (int)parts : j.threads;
-    yk_team *team = NULL;
     if (!st)
-        st = yk_team_create(j.threads, &team);
-    if (!st)
-        st = yk_team_run(team, predict_part, &j);
-    yk_team_free(team);
+        st = yk_divide_rows(csr.rows, predict_part, &j);
     return yk_api_status(st, error);
 }

@@ -1,7 +1,6 @@
 /* What yoke train prints at the end. */
 #include "lib/internal.h"
 
-#include "lib/show_model.h"
 #include "train/summary.h"
 #include <math.h>
 #include <stdio.h>
@@ -77,14 +76,8 @@ static void print_processes(FILE *f, const yk_observation *w)
     }
 }
 
-static void print_description(FILE *f, const yk_config *c, const yk_result *r)
+static void print_table(FILE *f, const yk_result *r)
 {
-    yk_show_model(f, c->model, r->description);
-}
-
-static void print_table(FILE *f, const yk_config *c, const yk_result *r)
-{
-    (void)c;
     fprintf(f, "steps          %llu (%.0f per second)\n", (unsigned long long)r->steps,
             (double)(r->steps - r->resumed_from) / r->train_seconds);
     fprintf(f, "examples       %llu (%.0f per second)\n", (unsigned long long)r->examples,
@@ -137,28 +130,6 @@ static void print_table(FILE *f, const yk_config *c, const yk_result *r)
         fprintf(f, "run directory  %s\n", r->run_dir);
 }
 
-/* What a function prints; NULL: out of memory. */
-static char *printed(void (*print)(FILE *to, const yk_config *c, const yk_result *r), const yk_config *c,
-                     const yk_result *r)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return NULL;
-    print(f, c, r);
-    if (fclose(f) == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static void print_profile(FILE *f, const yk_config *c, const yk_result *r)
-{
-    (void)c;
-    yk_show_profile(f, r);
-}
-
 yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out)
 {
     if (!r->description)
@@ -167,14 +138,31 @@ yk_status yk_result_summary(const yk_config *c, const yk_result *r, char **out)
     return *out ? YK_OK : yk_fail_memory(4096, "the description");
 }
 
+static yk_status print(const yk_config *c, const yk_result *r, bool profile, char **out)
+{
+    size_t size;
+    *out = NULL;
+    FILE *f = open_memstream(out, &size);
+    if (f && profile)
+        yk_show_profile(f, r);
+    else if (f && r->description)
+        yk_show_model(f, c->model, r->description);
+    else if (f)
+        print_table(f, r);
+    if (f && fclose(f) == 0)
+        return YK_OK;
+    free(*out);
+    *out = NULL;
+    return yk_fail_memory(4096, profile ? "the profile" : "the results");
+}
+
 yk_status yk_result_text(const yk_config *c, const yk_result *r, char **out)
 {
-    *out = printed(r->description ? print_description : print_table, c, r);
-    return *out ? YK_OK : yk_fail_memory(4096, "the results");
+    return print(c, r, false, out);
 }
 
 yk_status yk_result_profile(const yk_config *c, const yk_result *r, char **out)
 {
-    *out = r->profile ? printed(print_profile, c, r) : NULL;
-    return *out || !r->profile ? YK_OK : yk_fail_memory(4096, "the profile");
+    *out = NULL;
+    return r->profile ? print(c, r, true, out) : YK_OK;
 }

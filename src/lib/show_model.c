@@ -1,4 +1,5 @@
-#include "lib/show_model.h"
+/* The tables of --dry-run and --profile. */
+#include "lib/internal.h"
 
 #include "base/json.h"
 #include <string.h>
@@ -140,8 +141,7 @@ static void line_json(yk_json *j, const yk_layer_line *l)
         yk_json_int(j, NULL, (int64_t)l->shape[i]);
     yk_json_end(j);
     yk_json_int(j, "parameters", (int64_t)l->params);
-    yk_json_real(j, "flops_forward", l->flops);
-    yk_json_real(j, "flops_backward", l->flops_back);
+    YK_JSON_REALS(j, {"flops_forward", l->flops}, {"flops_backward", l->flops_back});
     yk_json_int(j, "activation_bytes", (int64_t)l->bytes);
     yk_json_end(j);
 }

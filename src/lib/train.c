@@ -84,20 +84,15 @@ static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
-/* Whether training on the sparse rows of the caller in place is fast enough: making a copy takes longer than it saves, unless
- * the rows must be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys
- * depend on it. */
-static bool in_place_is_faster(const yk_memory_data *m, const yk_config *c)
-{
-    enum { MIN_ROWS = 1 << 14 };
-    return m->rows.kind == YK_ROWS_SPARSE && m->ascending && m->mixed && m->rows.n >= MIN_ROWS &&
-           c->workers == 1;
-}
-
+/* Sparse rows of the caller are used in place if that is faster: making a copy takes longer than it saves, unless the rows must
+ * be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys depend on
+ * it. */
 static yk_memory_data data_for(const yoke_data *d, const yk_config *c)
 {
+    enum { MIN_ROWS = 1 << 14 };
     yk_memory_data m = d->memory;
-    m.in_place |= in_place_is_faster(&m, c);
+    m.in_place |=
+        m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed && m.rows.n >= MIN_ROWS && c->workers == 1;
     return m;
 }
 

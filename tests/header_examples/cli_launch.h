@@ -1,3 +1,0 @@
-extern yk_config config;
-extern int argc;
-extern char **argv;

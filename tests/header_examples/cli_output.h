@@ -1,1 +1,0 @@
-extern double p;

@@ -1,2 +1,0 @@
-#include <stdlib.h>
-extern yk_result result;
