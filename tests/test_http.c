@@ -2,8 +2,8 @@
 #include "scratch.h"
 
 #include "base/clock.h"
+#include "observe/prom.h"
 #include "watch/http.h"
-#include "watch/prom.h"
 #include <arpa/inet.h>
 #include <math.h>
 #include <netinet/in.h>

@@ -3,7 +3,7 @@
 #include "scratch.h"
 
 #include "base/json.h"
-#include "watch/verdict.h"
+#include "observe/verdict.h"
 #include <dirent.h>
 #include <jansson.h>
 #include <math.h>

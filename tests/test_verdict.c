@@ -1,7 +1,7 @@
 /* The verdict for synthetic evidence: each kind of bottleneck is named, with text and numbers that support it. */
 #include "scratch.h"
 
-#include "watch/verdict.h"
+#include "observe/verdict.h"
 #include <math.h>
 
 enum { MAX = 8 };

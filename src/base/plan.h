@@ -69,6 +69,7 @@ typedef struct {
     double heartbeat_every;    /* interval of heartbeats during a long computation */
     double startup_timeout;    /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */
+    double report_timeout;     /* for reports at the end of the run */
 } yk_plan;
 
 #endif

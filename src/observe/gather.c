@@ -11,9 +11,13 @@
 #include <sys/resource.h>
 
 enum { TAG_REPORT = 13, TAG_READY = 12 };
-static const double timeout = 30.0;
-static const double reply_timeout =
-    60.0; /* longer: if a rank is lost, the chief finds out first, and names it */
+
+/* The other ranks wait longer: if a rank is lost, the chief finds out first, and names it. */
+static double timeout_of(const yk_observer *o)
+{
+    return (o->c.rank == 0 ? 1.0 : 2.0) * o->c.plan->report_timeout;
+}
+
 static const char alive = 0, ready = 1;
 
 yk_bytes yk__bytes_total(const yk_comm *c)
@@ -69,7 +73,7 @@ static yk_status send_state(yk_observer *o, const char *state)
         bool done = true;
         if (is_lost(o, i))
             continue;
-        st = state == &ready ? yk_comm_wait(c, op, 1, timeout, "a heartbeat to be received")
+        st = state == &ready ? yk_comm_wait(c, op, 1, timeout_of(o), "a heartbeat to be received")
                              : yk_comm_test(c, op, &done);
         if (!st && done)
             st = yk_comm_send(c, i, TAG_READY, YK_PURPOSE_CONTROL, state, 1, op);
@@ -89,10 +93,11 @@ static yk_status wait_until_ready(yk_observer *o)
     if (o->c.rank == 0) {
         const yk_status st = send_state(o, &ready);
         return st ? st
-                  : yk_comm_wait(c, o->alive_op, o->c.ranks, timeout, "the last heartbeat to be received");
+                  : yk_comm_wait(c, o->alive_op, o->c.ranks, timeout_of(o),
+                                 "the last heartbeat to be received");
     }
     for (char state = alive; state != ready;) {
-        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_PURPOSE_CONTROL, &state, 1, reply_timeout,
+        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_PURPOSE_CONTROL, &state, 1, timeout_of(o),
                                                "rank 0 to end the run");
         if (st)
             return st;
@@ -109,20 +114,20 @@ static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_r
         if (!is_lost(o, i))
             st = yk_comm_recv(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &report[i], sizeof *report, &op[i]);
     if (!st)
-        st = yk_comm_wait(c, op, o->c.ranks, timeout, "the reports of the ranks");
+        st = yk_comm_wait(c, op, o->c.ranks, timeout_of(o), "the reports of the ranks");
     for (int i = 1; !st && i < o->c.ranks; i++)
         if (is_received(&report[i]))
             st = yk_comm_send(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &lost, 1, &op[i]);
-    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout, "the replies to the reports");
+    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout_of(o), "the replies to the reports");
 }
 
 static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
 {
     yk_comm *c = o->c.comm;
-    const yk_status st = yk_comm_send_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine, timeout,
-                                           "the report of this rank to be received");
+    const yk_status st = yk_comm_send_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, mine, sizeof *mine,
+                                           timeout_of(o), "the report of this rank to be received");
     return st ? st
-              : yk_comm_recv_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, reply_timeout,
+              : yk_comm_recv_wait(c, 0, TAG_REPORT, YK_PURPOSE_CONTROL, lost, 1, timeout_of(o),
                                   "the reply to the report of this rank");
 }
 

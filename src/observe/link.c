@@ -55,8 +55,9 @@ static double rate_of(const probe_times *t)
 }
 
 /* Sends a probe to `peer`, which says how many bytes to answer; the answer begins with the clock of the peer. */
-static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back, uint64_t *theirs)
+static yk_status ask(const yk_observer *o, int peer, char *buf, size_t there, size_t back, uint64_t *theirs)
 {
+    yk_comm *c = o->c.comm;
     const uint64_t wanted = back;
     yk_op op[2];
     memset(op, 0, sizeof op);
@@ -66,16 +67,17 @@ static yk_status ask(yk_comm *c, int peer, char *buf, size_t there, size_t back,
     if (!st)
         st = yk_comm_send(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, there, &op[1]);
     if (!st)
-        st = yk_comm_wait(c, op, 2, 60.0, "the reply to a probe");
+        st = yk_comm_wait(c, op, 2, o->c.plan->startup_timeout, "the reply to a probe");
     memcpy(theirs, in, sizeof *theirs);
     return st;
 }
 
-static yk_status reply(yk_comm *c, int peer, char *buf)
+static yk_status reply(const yk_observer *o, int peer, char *buf)
 {
+    yk_comm *c = o->c.comm;
     uint64_t wanted;
-    yk_status st =
-        yk_comm_recv_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes, 60.0, "a probe");
+    yk_status st = yk_comm_recv_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, larger_bytes,
+                                     o->c.plan->startup_timeout, "a probe");
     if (st)
         return st;
     const uint64_t now = yk_now_ns();
@@ -83,8 +85,8 @@ static yk_status reply(yk_comm *c, int peer, char *buf)
     memcpy(buf, &now, sizeof now);
     if (wanted < sizeof now || wanted > larger_bytes)
         return yk_fail(YK_ELOST, "rank %d sent a malformed probe", peer);
-    return yk_comm_send_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, (size_t)wanted, 60.0,
-                             "the reply to a probe");
+    return yk_comm_send_wait(c, peer, TAG_PROBE, YK_PURPOSE_CONTROL, buf, (size_t)wanted,
+                             o->c.plan->startup_timeout, "the reply to a probe");
 }
 
 /* Rank `from` measures the round trip of small messages and, if `large`, of large ones to rank `to`, which replies. */
@@ -98,12 +100,12 @@ static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, 
     for (int i = 0; !st && i < PROBES + (large ? (PROBE_KINDS - 1) * LARGE : 0); i++) {
         uint64_t theirs = 0;
         if (o->c.rank != from) {
-            st = reply(c, from, buf);
+            st = reply(o, from, buf);
             continue;
         }
         const probe_kind kind = kind_of(i);
         const uint64_t began = yk_now_ns();
-        st = ask(c, to, buf, bytes_of(kind, false, t), bytes_of(kind, true, t), &theirs);
+        st = ask(o, to, buf, bytes_of(kind, false, t), bytes_of(kind, true, t), &theirs);
         const uint64_t ended = yk_now_ns();
         const double took = (double)(ended - began) * 1e-9;
         if (kind == SMALL && took < t->best[SMALL])
@@ -124,8 +126,11 @@ static yk_status share_locations(yk_observer *o, location *all)
     const size_t n = (size_t)o->c.ranks;
     location mine = {.network = yk_network_id("/proc")};
     gethostname(mine.host, sizeof mine.host - 1);
-    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, 120.0, "the hosts of the ranks");
-    return st ? st : yk_comm_broadcast(o->c.comm, all, n * sizeof *all, 120.0, "the hosts of the ranks");
+    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, o->c.plan->first_step_timeout,
+                                  "the hosts of the ranks");
+    return st ? st
+              : yk_comm_broadcast(o->c.comm, all, n * sizeof *all, o->c.plan->first_step_timeout,
+                                  "the hosts of the ranks");
 }
 
 static bool same_host(const location *a, const location *b)
@@ -211,7 +216,7 @@ static yk_status choose_number(yk_observer *o)
 yk_status yk__link_open(yk_observer *o)
 {
     const yk_observer_config *c = &o->c;
-    const double seconds = 120.0;
+    const double seconds = c->plan->first_step_timeout;
     char path[4096] = "";
     if (o->single_process)
         return YK_OK;

@@ -7,7 +7,7 @@
 #include "base/number.h"
 #include "base/team.h"
 #include "base/wait.h"
-#include "watch/prom.h"
+#include "observe/prom.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

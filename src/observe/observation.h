@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "comm/comm.h"
+#include "observe/verdict.h"
 #include "observe/warnings.h"
-#include "watch/verdict.h"
 
 /* A process of the run, as it measured itself. */
 typedef struct {

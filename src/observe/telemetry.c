@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 enum { TAG_TELEMETRY = 15, MAGIC = 0x74656c6c, MAX_WORKERS = 1024 };
-static const double last_timeout = 10.0; /* seconds, for a last message */
 
 /* ---- sending ---- */
 
@@ -46,7 +45,8 @@ void yk__telemetry_send(yk_observer *o)
 void yk__telemetry_send_last(yk_observer *o)
 {
     yk__telemetry_state *t = &o->telemetry;
-    if (t->unreachable || yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "telemetry to be received"))
+    if (t->unreachable ||
+        yk_comm_wait(o->c.comm, &t->op, 1, o->c.plan->server_timeout, "telemetry to be received"))
         return;
     compose(o, &o->self);
     t->out.last = true;
@@ -54,7 +54,7 @@ void yk__telemetry_send_last(yk_observer *o)
     control->sent += sizeof t->out;
     control->messages_sent++;
     if (!send_message(o))
-        yk_comm_wait(o->c.comm, &t->op, 1, last_timeout, "the last telemetry to be received");
+        yk_comm_wait(o->c.comm, &t->op, 1, o->c.plan->server_timeout, "the last telemetry to be received");
 }
 
 /* ---- receiving ---- */
@@ -228,7 +228,7 @@ static bool is_awaited(const yk_observer *o, const yk__peer *p)
 
 void yk__telemetry_receive_last(yk_observer *o)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, last_timeout);
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, o->c.plan->server_timeout);
     for (bool more = true; more;) {
         more = false;
         yk_mutex_lock(&o->lock);

@@ -52,7 +52,6 @@ void yk__timeline_sample(yk_observer *o, const yk_sample *s, const yk_progress_r
 
 yk_status yk__timeline_save(yk_observer *o, bool single_process)
 {
-    const double seconds = 20.0;
     char *text;
     yk_comm_pieces all = {0};
     if (!o->trace)
@@ -62,7 +61,8 @@ yk_status yk__timeline_save(yk_observer *o, bool single_process)
     if (st)
         return st;
     if (!single_process)
-        st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, seconds, "the traces of the ranks");
+        st = yk_comm_gatherv(o->c.comm, text, strlen(text) + 1, &all, o->c.plan->report_timeout,
+                             "the traces of the ranks");
     if (o->c.rank != 0) /* if a rank is lost, the chief does not gather; that is not an error */
         st = YK_OK;
     else if (!st && !o->unchanged)

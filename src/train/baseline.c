@@ -1,4 +1,4 @@
-/* The speed of a worker while the others pause: the reference for contention (watch/verdict.h).
+/* The speed of a worker while the others pause: the reference for contention (observe/verdict.h).
  *
  * Asynchronous workers of one process update the same parameters, and each update takes a cache line from the other cores.
  * The only symptom is slow computation. So, once per run, the others pause for a few milliseconds between two of their steps,

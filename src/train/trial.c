@@ -13,7 +13,7 @@
  *
  * Processes of a job try only twice the batch, each on its own, to measure how much longer computing takes. There are no
  * trials on streamed data, of keyed parameters in a job, or if steps are too long: then estimates follow from measured times
- * (watch/verdict_estimate.c).
+ * (observe/verdict_estimate.c).
  */
 #include "train/background.h"
 #include "train/loop.h"

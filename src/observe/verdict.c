@@ -1,4 +1,4 @@
-#include "watch/verdict_internal.h"
+#include "observe/verdict_internal.h"
 
 #include <stdio.h>
 

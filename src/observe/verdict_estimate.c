@@ -1,7 +1,7 @@
 /* Estimates of the speedup, in examples per second, that some changes would bring: from trials, if there were any, otherwise
  * from the times of the run. An estimate that the measurements do not support is left out: on a host that is busy with other
  * programs, they say little about this run. `./dev inject --estimates` compares estimates with measurements. */
-#include "watch/verdict_internal.h"
+#include "observe/verdict_internal.h"
 
 static const double imbalance = 0.1; /* synchronous workers wait for the slowest of similar ones */
 static const double barriers = 3e-6; /* seconds, of two threads */

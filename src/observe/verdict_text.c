@@ -1,5 +1,5 @@
 /* The text and the advice of a verdict. */
-#include "watch/verdict_internal.h"
+#include "observe/verdict_internal.h"
 
 #include <stdio.h>
 

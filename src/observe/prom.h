@@ -12,8 +12,8 @@
  *
  * Values that are not finite are written as NaN, +Inf and -Inf. One thread at a time.
  */
-#ifndef YK_WATCH_PROM_H
-#define YK_WATCH_PROM_H
+#ifndef YK_OBSERVE_PROM_H
+#define YK_OBSERVE_PROM_H
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* The evidence of a verdict as JSON. */
-#include "watch/verdict.h"
+#include "observe/verdict.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "watch/prom.h"
+#include "observe/prom.h"
 
 #include <math.h>
 #include <stdbool.h>

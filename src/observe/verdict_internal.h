@@ -1,9 +1,9 @@
 /* Private to the verdict: verdict_facts.c derives figures from the evidence, verdict.c draws the conclusion,
  * verdict_estimate.c estimates the effect of changes, and verdict_text.c writes the text. */
-#ifndef YK_WATCH_VERDICT_INTERNAL_H
-#define YK_WATCH_VERDICT_INTERNAL_H
+#ifndef YK_OBSERVE_VERDICT_INTERNAL_H
+#define YK_OBSERVE_VERDICT_INTERNAL_H
 
-#include "watch/verdict.h"
+#include "observe/verdict.h"
 #include <math.h>
 
 /* shares of the time: smaller losses are not the bottleneck; a process that was stopped or had no core more often is slow */

@@ -34,8 +34,8 @@
  *
  * The text begins with the name of the kind. Unknown values in the evidence are 0 or NaN.
  */
-#ifndef YK_WATCH_VERDICT_H
-#define YK_WATCH_VERDICT_H
+#ifndef YK_OBSERVE_VERDICT_H
+#define YK_OBSERVE_VERDICT_H
 
 #include "watch/phase.h"
 #include "watch/resources.h"

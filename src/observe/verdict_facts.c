@@ -1,5 +1,5 @@
 /* Figures derived from the evidence: shares of the time, which worker is slow, and the causes of lost time. */
-#include "watch/verdict_internal.h"
+#include "observe/verdict_internal.h"
 
 #include <string.h>
 
