@@ -93,7 +93,6 @@ static yk_status reply(const yk_observer *o, int peer, char *buf)
 static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, probe_times *t,
                        int64_t *offset_out)
 {
-    yk_comm *c = o->c.comm;
     yk_status st = YK_OK;
     for (int k = 0; k < PROBE_KINDS; k++)
         t->best[k] = HUGE_VAL;
