@@ -45,7 +45,7 @@ embed() { # OPTION...
     try eval --checkpoint run --data 'libsvm:none.libsvm?base=0'
     expect 3 "the rows have no field numbers, but the model was trained on 5 fields"
     embed --data a.ffm --features 200 --optimizer keyed=adagrad,dense=sgd --warm-start run --out other
-    expect 2 "--warm-start" "use the same --optimizer"
+    expect 2 "--warm-start" "use --optimizer keyed=adagrad,dense=adam"
     embed --data more.ffm --features 200 --warm-start run --out none
     expect 3 "--warm-start: more.ffm has 8 fields, but run was trained on 5"
 }
