@@ -117,7 +117,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 2 '--lr wide=0.1: must be one value, or keyed=VALUE,dense=VALUE'
 }
 
-@test "the network is replicated beside servers: the same bits, also if resumed, and less traffic at the server" {
+@test "a network that is replicated next to servers gives the same bits, also if resumed, with less traffic at the server" {
     local how='--mode sync --workers 2 --batch 8' run
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 4 --servers 1 --steps 40 --out servers

@@ -333,7 +333,7 @@ END
     expect 0
     printf x | dd of=run/checkpoints/step-20/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
-    expect 0 "warning: run/checkpoints/step-20: skipping this checkpoint: size or checksum"
+    expect 0 "warning: run/checkpoints/step-20: skipping this checkpoint: the size or checksum"
     try train --out run --resume --steps 30
     expect 0 "skipping this checkpoint" "resuming from run/checkpoints/step-10"
     mkdir -p other/checkpoints
@@ -341,7 +341,7 @@ END
     printf x >>other/checkpoints/step-30/model.safetensors
     for damaged in other other/checkpoints/step-30; do
         try eval --checkpoint $damaged --data 'synth:ctr?features=5000&examples=5000'
-        expect 2 "error: $damaged: no complete checkpoint: other/checkpoints/step-30 is damaged: size or checksum of its files differ"
+        expect 2 "error: $damaged: no complete checkpoint: other/checkpoints/step-30 is damaged: the size or checksum of a file differs"
     done
     rm run/checkpoints/*/DONE
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'

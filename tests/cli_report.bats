@@ -133,7 +133,7 @@ trained() { # TEST_DIR OPTION...
     expect 0
 }
 
-@test "runs with different bounds for keyed parameters are different configurations, and can be run again" {
+@test "runs with different --staleness keyed=K are different configurations; their commands include the option" {
     for bound in 4 16; do
         try train --model fm:2 --data 'synth:ctr?features=100&examples=400' --workers 2 --mode async --quiet \
             --staleness keyed=$bound --lr keyed=0.02 --out runs/$bound

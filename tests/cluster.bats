@@ -315,7 +315,7 @@ equals_serial() { # BATCH OPTION...
         in_time 60 $one --batch $((60 / (ranks - servers))) --steps 25 $how --out start
         expect 0
         for to in "2 0" "4 1" "1 0"; do
-            case "$from $to" in "1 0 1 0" | "3 0 2 0" | "4 2 4 1") continue ;; esac # each is resumed from two others
+            case "$from $to" in "1 0 1 0" | "3 0 2 0" | "4 2 4 1") continue ;; esac # each of these is still resumed from two others
             read -r ranks servers <<<"$to"
             how="--launch $ranks --servers $servers"
             [ "$ranks" -gt 1 ] || how="--launch 0 --servers 0"

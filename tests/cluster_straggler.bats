@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The live verdict of a job of several processes. Nothing else runs beside this test: it would take the cores, and be the verdict.
+# The live verdict of a job of several processes. No other test runs at the same time: it would use the cores and change
+# the verdict.
 
 setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }

@@ -349,7 +349,7 @@ void kept_files_free(kept_files *k)
         free(k->data[i]);
 }
 
-/* Other files name processes and directories of the real machine. */
+/* A digest of the files that depend only on the seed. Others contain process ids and paths of the real machine. */
 static uint64_t digest_below(const node *dir, uint64_t digest)
 {
     const dir_names *names = seen(dir);

@@ -116,7 +116,7 @@ static void timeouts(void **state)
     assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
 }
 
-/* --servers keyed=K,dense=0: the network is replicated beside dedicated servers. */
+/* --servers keyed=K,dense=0: with dedicated servers, the network is replicated. */
 static void placement_of_groups(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void placement_of_groups(void **state)
     assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_LOCAL);
     static const char *const wrong[][2] = {{"mode=async", "needs synchronous training of the network"},
                                            {"quorum=2", "without --quorum"},
-                                           {"local-steps=2", "and --local-steps"},
+                                           {"local-steps=2", "or --local-steps"},
                                            {"servers=keyed=2,dense=1", "must be keyed=K,dense=0"},
                                            {"servers=keyed=0,dense=1", "must be keyed=K,dense=0"},
                                            {"servers=dense=0", "must be keyed=K,dense=0"}};
@@ -164,9 +164,9 @@ static void contradictions(void **state)
         "model=deepfm data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0 ";
     char with[256];
     snprintf(with, sizeof with, "%s servers=0", bounds);
-    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "--staleness with different bounds");
+    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "different --staleness bounds");
     snprintf(with, sizeof with, "%s local-steps=4", bounds);
-    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "and no --local-steps");
+    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "without --local-steps");
     assert_int_equal(plan_of(bounds, 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=async local-steps=5 eval-every=5", 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=sync local-steps=5 eval-every=4", 3, &p), YK_OK);

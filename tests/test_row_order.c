@@ -1,4 +1,4 @@
-/* A prediction depends only on its row: not on its label, the position of the row in the batch, the other rows, the alignment of
+/* A prediction depends only on its row: not on the label, the position of the row in the batch, the other rows, the alignment of
  * memory or the number of threads. Every kind of model, on every instruction set of this processor. */
 #include "scratch.h"
 
@@ -16,7 +16,7 @@ static float any(void)
     return (float)(2 * yk_rng_unit(&random_state) - 1);
 }
 
-/* Every third sparse row has one to three entries, like rows of a data set with few columns. */
+/* Every third sparse row has one to four entries, like rows of a data set with few columns. */
 static void make_rows(yk_rows *rows, yk_rows_kind kind, uint32_t classes)
 {
     yk_rows_init(rows, kind, kind == YK_ROWS_SPARSE ? 0 : DIM);
@@ -64,7 +64,7 @@ static void assert_row(const problem *p, size_t r, const float *got, const char 
                  (double)p->expected[r][0], (double)got[0], how);
 }
 
-/* In an order that is different each time, in batches of at most `batch`. */
+/* Predicts the rows in a random order, in batches of at most `batch`. */
 static void check_batches(const problem *p, const yk_rows *rows, size_t batch, const char *how)
 {
     yk_workspace *work;

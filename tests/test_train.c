@@ -254,7 +254,7 @@ static void asynchronous_is_as_good(void **state)
 {
     (void)state;
     static const struct {
-        const char *both, *sync, *async; /* sync NULL: compared with that of the case before */
+        const char *both, *sync, *async; /* sync NULL: compared with that of the previous case */
     } cases[] = {
         {"model=softmax data=synth:digits?examples=3000 batch=10 l2=0.02 epochs=15 lr-schedule=inverse",
          "lr=0.45 lr-decay=0.009", "lr=0.15 lr-decay=0.003 mode=async"},

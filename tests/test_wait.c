@@ -39,7 +39,7 @@ static void it_spins_and_then_sleeps(void **state)
         assert_true(yk_wait_poll(&w)); /* no deadline */
 }
 
-static void it_only_sleeps(void **state)
+static void every_poll_sleeps(void **state)
 {
     (void)state;
     yk_wait w = yk_wait_every(0.002, 0.02);
@@ -65,6 +65,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deadline_passes), cmocka_unit_test(it_spins_and_then_sleeps),
-        cmocka_unit_test(it_only_sleeps), cmocka_unit_test(sleeps_are_long_enough)};
+        cmocka_unit_test(every_poll_sleeps), cmocka_unit_test(sleeps_are_long_enough)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,8 +63,9 @@ def _is_sparse(X):
 
 
 def _products(X, coef):
-    """X @ coef.T. The score of a row depends on nothing else: a BLAS library adds the terms of a row in an order that depends on
-    its position in the matrix. einsum does not, but only while the columns fit into its buffer, np.getbufsize()."""
+    """X @ coef.T, computed so that the result for a row depends only on that row. A BLAS library adds the terms of a row in an
+    order that depends on the position of the row in the matrix. einsum does not, as long as the columns fit into its buffer
+    (np.getbufsize())."""
     if _is_sparse(X):
         return X @ coef.T
     columns = 4096

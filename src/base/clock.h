@@ -5,7 +5,7 @@
  *     yk_sleep_ns(1000000); // a millisecond
  *     yk_yield();           // lets another thread run
  *     const double elapsed = yk_now() - began;
- *     const time_t today = (time_t)yk_wall();
+ *     const time_t timestamp = (time_t)yk_wall();
  *
  * Any thread may call these. Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). The simulated
  * clock then decides how time passes, when a sleep ends and which thread runs (base/sync.h). Checking for it costs a load
@@ -62,7 +62,7 @@ static inline double yk_now(void)
     return (double)yk_now_ns() * 1e-9;
 }
 
-/* Seconds since 1970. It can jump: for what people read, not for durations. */
+/* Seconds since 1970, for timestamps. Not for durations: it jumps when the system clock is set. */
 static inline double yk_wall(void)
 {
     struct timespec t;

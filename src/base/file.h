@@ -36,8 +36,8 @@ typedef struct yk_file yk_file;
 yk_status yk_file_create(const char *path, yk_file **out); /* close() replaces `path` */
 /* dir NULL: the same as yk_file_create(name). */
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out);
-yk_status yk_file_append_in(const char *dir, const char *name,
-                            yk_file **out); /* writes to its end, in place */
+/* Appends to DIR/NAME, or to NAME if dir is NULL, in place. */
+yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out);
 
 yk_status yk_file_write(yk_file *f, const void *data, size_t size);
 yk_status yk_file_print(yk_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));

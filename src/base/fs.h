@@ -20,7 +20,7 @@
 typedef struct {
     int (*open)(void *self, int dir, const char *path, int flags, mode_t mode); /* openat() */
     int (*close)(void *self, int fd);
-    ssize_t (*read)(void *self, int fd, void *buf, size_t n); /* pread(): the first n bytes of a file */
+    ssize_t (*read)(void *self, int fd, void *buf, size_t n); /* pread() at offset 0 */
     ssize_t (*write)(void *self, int fd, const void *buf, size_t n);
     int (*sync)(void *self, int fd); /* fsync() */
     /* fstatat(); with AT_EMPTY_PATH, fstat() */

@@ -27,7 +27,8 @@ typedef struct {
     bool keyed;
     uint32_t width; /* floats per key; dense: 1 */
     uint64_t keys;  /* dense: number of floats */
-    /* In a job with servers: the processes that own a part of it. Those of keyed groups begin at 0. */
+    /* In a job with servers: ranks first_owner .. first_owner + owners - 1 own a part of the group. first_owner is 0 for keyed
+     * groups. */
     int first_owner, owners;
 } yk_group;
 

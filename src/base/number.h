@@ -1,4 +1,4 @@
-/* Numbers in text: options, files that people edit, environment variables, files of the kernel.
+/* Numbers in text: options, files that people edit, environment variables, /proc and cgroup files.
  *
  * Example:
  *     int64_t batch;
@@ -11,8 +11,8 @@
  * Only decimal numbers are accepted: no leading blanks, no hexadecimal numbers, no "inf" and no "nan". Any thread may
  * call these.
  *
- * No other file parses numbers (tools/layers), with two exceptions for speed: data/libsvm.c reads an index together with the
- * ':' after it, and data/criteo.c and data/csv.h read up to seven digits without a branch.
+ * No other file parses numbers (tools/layers checks this), with two exceptions for speed: data/libsvm.c parses an index
+ * together with the ':' after it, and data/criteo.c and data/csv.h parse up to seven digits without branches.
  */
 #ifndef YK_BASE_NUMBER_H
 #define YK_BASE_NUMBER_H
@@ -25,16 +25,17 @@
  * `max` or not finite. *out changes only on success. */
 const char *yk_digits(const char *text, uint64_t max, uint64_t *out);
 const char *yk_decimal(const char *text, double *out);
-const char *yk_digits_after(const char *prefix, const char *text, uint64_t max,
-                            uint64_t *out); /* "step-20" */
 
-/* Lines of words with blanks between them, as in /proc and in cgroup files: word `n`, counted from 0, and the whole number
- * that begins there. They return the text from the word, and after the number. NULL: the line has fewer words, the word is not
- * a number, or `line` is NULL. */
+/* yk_digits() for a number after a prefix: "step-20". NULL also if the text does not begin with the prefix. */
+const char *yk_digits_after(const char *prefix, const char *text, uint64_t max, uint64_t *out);
+
+/* For lines of words with blanks between them, as in /proc and in cgroup files. yk_word() returns the text that begins with word
+ * `n`, counted from 0. yk_word_digits() reads the whole number at the start of that word and returns the text after the number.
+ * NULL: the line has fewer words, there is no number, or `line` is NULL. */
 const char *yk_word(const char *line, int n);
 const char *yk_word_digits(const char *line, int n, uint64_t *out);
 
-/* The same for a string that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
+/* yk_decimal() for a string that ends at `end`, which need not be readable. Fast: for files with millions of numbers. A number
  * that is too large for a double is infinite. */
 const char *yk_decimal_before(const char *text, const char *end, double *out);
 
@@ -44,7 +45,7 @@ yk_status yk_number_real(const char *text, double min, double max, double *out);
 yk_status yk_number_int(const char *text, double min, double max, int64_t *out); /* within 2^53 */
 yk_status yk_number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
-/* Writes the shortest text of the same number: 0.05, not 0.050000000000000003. */
+/* Writes the shortest text that parses to exactly x: 0.05, not 0.050000000000000003. */
 void yk_number_shortest(double x, char *out, size_t size);
 
 /* The value of an environment variable; `otherwise` if it is not set or not a number. */

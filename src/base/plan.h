@@ -24,30 +24,30 @@ extern const char *const yk_placement_name[];
 /* How the groups of one kind are trained. */
 typedef struct {
     int optimizer;      /* yk_optim_kind (optim/optim.h) */
-    double lr;          /* the learning rate at first */
+    double lr;          /* the initial learning rate */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
 } yk_group_plan;
 
 typedef struct {
-    yk_group_plan group[2]; /* [0] of dense groups, [1] of keyed groups */
+    yk_group_plan group[2]; /* [0]: dense groups, [1]: keyed groups */
 
     /* synchronization */
     uint64_t staleness; /* the stricter bound; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: batches that a worker trains with one copy, at least; 0: no copies. The number
-     * that is used depends on the size of the data, too (train/cluster_data.c). */
+    /* Asynchronous, keyed parameters on shards: the minimum number of batches that a worker processes with one copy; 0: no
+     * copies. The actual number also depends on the size of the data (train/cluster_data.c). */
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
     yk_placement placement;
-    int processes;         /* in the job */
-    int servers;           /* dedicated parameter servers: the first processes */
-    bool replicates_dense; /* beside them: dense groups are on the processes that train (store/messages.h) */
-    int workers;           /* in all processes together */
+    int processes;           /* in the job */
+    int servers;             /* dedicated parameter servers: the first processes */
+    bool replicates_dense;   /* with dedicated servers: dense groups are on the workers (store/messages.h) */
+    int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */
     bool survives_loss;      /* the job continues without a lost worker */

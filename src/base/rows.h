@@ -146,13 +146,14 @@ typedef struct {
     const uint32_t *pick;
     size_t n;
     size_t ahead;
-    uint64_t
-        noise; /* unique within the run, the same after a resume; remapped: yk_batch_noise() of the batch before */
+    /* Unique within the run, the same after a resume; remapped: yk_batch_noise() of the original batch. */
+    uint64_t noise;
     bool remapped; /* by a store: its rows are copies, and its keys are indices into a table of this batch */
     uint32_t bias; /* remapped: the index of the bias */
 } yk_batch;
 
-/* The random seed of dropout: a function of the batch, so that it is the same after a resume and with every placement. */
+/* The random seed of dropout. It depends only on the original batch, so that it is the same after a resume and with every
+ * placement. */
 static inline uint64_t yk_batch_noise(const yk_batch *b)
 {
     uint64_t noise = b->remapped ? b->noise : yk_mix64(b->noise + b->n);

@@ -17,7 +17,7 @@ typedef struct {
     bool last;
     uint64_t waited;
     yk_team *team;
-    yk_thread thread; /* not of worker 0 */
+    yk_thread thread; /* unused for worker 0 */
 } worker;
 
 struct yk_team {

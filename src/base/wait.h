@@ -33,10 +33,11 @@ typedef struct {
 
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeout */
 
-/* For what takes long, such as a file of another process: each poll sleeps for `pause` seconds and reads the clock. */
+/* For long waits, for example until another process has written a file: each poll sleeps for `pause` seconds and reads the
+ * clock. */
 yk_wait yk_wait_every(double pause, double seconds);
 
-/* One iteration of a polling loop. False: timeout. Reads the clock every 256 iterations. */
+/* One iteration of a polling loop. False: timeout. Reads the clock every 256 iterations (yk_wait_every(): in each). */
 bool yk_wait_poll(yk_wait *w);
 
 /* Restarts the wait and its timeout, after progress. */

@@ -27,6 +27,6 @@ bool yk_job_is_process(void); /* whether a launcher started this process */
 /* Whether this process is part of a job, or should start one. */
 bool yk_job_wanted(const yoke_options *options);
 int yk_job(const yoke_options *options, int argc, char **argv); /* returns the exit status */
-int yk_launch(const yk_config *c, int argc, char **argv);       /* the same, for the launcher */
+int yk_launch(const yk_config *c, int argc, char **argv);       /* the launcher; returns the exit status */
 
 #endif

@@ -42,10 +42,9 @@ void yk_job_report_outcome(yk_status status);
 /* In a process of a job, before it prints results: from now on, stdout is the file of the launcher, if that is on this host. */
 void yk_job_redirect_results(void);
 
-/* In the launcher: creates the files for yk_job_report_outcome() and yk_job_redirect_results() in `directory`; empties them
- * before an attempt. */
+/* In the launcher: creates the files for yk_job_report_outcome() and yk_job_redirect_results() in `directory`. */
 yk_status yk_job_files_create(const char *directory);
-yk_status yk_job_files_clear(void);
+yk_status yk_job_files_clear(void); /* empties them, before each attempt */
 
 typedef struct {
     yk_status status;

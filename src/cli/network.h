@@ -18,7 +18,8 @@
  * to a name server. */
 void yk_network_confine(const yk_config *c, bool joinable);
 
-/* NULL: the job is not confined. Else the value of LD_PRELOAD before that, for ranks, which need no preloaded library. */
+/* The value of LD_PRELOAD before yk_network_confine(), for ranks, which do not need the preloaded library; NULL: the job is not
+ * confined. */
 const char *yk_network_original_preload(void);
 
 /* Reads the address of the name server of a job from RUN/join, for mpirun --ompi-server. The run directory is untrusted:

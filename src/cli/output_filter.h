@@ -33,7 +33,7 @@ typedef struct {
     bool in_block;           /* between two lines of dashes */
     char block[8192];
     size_t nblock;
-    char held[16384]; /* messages that are held, as a string */
+    char held[16384]; /* messages that are held; NUL-terminated */
     size_t nheld;
     bool init_failed; /* MPI_Init failed */
     char died[256];

@@ -55,8 +55,8 @@ static int rank_of(pid_t pid)
     return -1;
 }
 
-/* A child of mpirun: whether it executes this program. Remembers its rank. */
-static bool see(yk_watchdog *v, pid_t pid)
+/* Whether a child of mpirun executes this program. Records its rank, and that it is alive. */
+static bool add_rank(yk_watchdog *v, pid_t pid)
 {
     int i = 0;
     while (i < v->nseen && v->seen[i].pid != pid)
@@ -73,7 +73,7 @@ static bool see(yk_watchdog *v, pid_t pid)
 
 /* Whether there are fewer processes than ranks. Then v->missing says which one: "rank 2"; "a process": it had not started this
  * program yet. */
-static bool misses_rank(yk_watchdog *v)
+static bool rank_is_missing(yk_watchdog *v)
 {
     char text[16384];
     int children = 0, ranks = 0;
@@ -83,7 +83,7 @@ static bool misses_rank(yk_watchdog *v)
         v->seen[i].alive = false;
     for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
         children++;
-        ranks += see(v, (pid_t)pid);
+        ranks += add_rank(v, (pid_t)pid);
     }
     snprintf(v->missing, sizeof v->missing, "a process");
     for (int i = 0; i < v->nseen; i++)
@@ -116,7 +116,7 @@ static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
 {
     if (v->ending_since > 0.0) /* its processes are missing, too */
         return v->lost > 0.0;
-    if (o->training || yk_cli_stop || !misses_rank(v))
+    if (o->training || yk_cli_stop || !rank_is_missing(v))
         v->lost = 0.0;
     else if (v->lost == 0.0)
         v->lost = now;

@@ -39,7 +39,7 @@ typedef struct {
     yk_rank_seen seen[YK_MAX_RANKS_SEEN];
     int nseen;
     double lost;                /* when a process was missing before training began */
-    char missing[32];           /* which */
+    char missing[32];           /* which one: "rank 2", or "a process" */
     const char *joined_run_dir; /* the run directory of the job that is joined; NULL: none */
     double gone, checked_at;    /* when that job was found to have ended; when that was last checked */
 } yk_watchdog;

@@ -169,7 +169,7 @@ void yk_comm_pieces_free(yk_comm_pieces *p);
 /* From rank 0 to all. */
 yk_status yk_comm_broadcast(yk_comm *c, void *buf, size_t bytes, double seconds, const char *what);
 
-/* `all` [size][bytes] on all ranks. */
+/* Gathers `bytes` bytes from every rank in `all`, [size][bytes], on all ranks. */
 yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *all, double seconds,
                              const char *what);
 

@@ -14,7 +14,7 @@
  *     rank 1           | compute, send | sleep 60 s         |                 its time: 0 us, then 60 s
  *
  * - Computing takes no simulated time. Each reading of the clock takes 20 ns, so that a loop that polls the clock ends.
- * - The time of day is the simulated time, from a fixed date on.
+ * - The time of day is also simulated; every run begins on the same date.
  * - yk_yield() advances the time to the next message or to the next event in the rank, by at most 1 us, then 4, 16 ... up to
  *   50 ms. An event: a message is received, or a thread wakes up.
  * - A task that waits for a mutex, a condition or a thread runs again within 20 us after it is woken.

@@ -23,10 +23,10 @@ typedef struct {
 
 #define YK_BY_GROUP_NONE ((yk_by_group){NAN, NAN, NAN})
 
-#define YK_ALL (-2) /* the number for "all" */
+#define YK_ALL (-2) /* the value that means "all" */
 
-/* A number, or a list of them. `word`: also allowed instead of a number, and stored as YK_ALL; NULL: none. YK_EUSAGE with the
- * reason; the caller adds the name of the option. */
+/* Parses a number, or one for each kind of group. `word` is accepted instead of a number and stored as YK_ALL; NULL: none.
+ * YK_EUSAGE with the reason; the caller adds the name of the option. */
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out);
 

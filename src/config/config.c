@@ -240,7 +240,7 @@ static bool same_value(const yk_option *o, const yk_config *a, const yk_config *
     case YK_OPT_REAL:
         return same_real(o, *(const double *)x, *(const double *)y);
     case YK_OPT_INT_BY_GROUP:
-    case YK_OPT_ALL_BY_GROUP:
+    case YK_OPT_INT_OR_ALL_BY_GROUP:
     case YK_OPT_REAL_BY_GROUP:
         return yk_by_group_same(x, y);
     case YK_OPT_FLAG:

@@ -14,9 +14,10 @@
 #define INTEGER_OR_AUTO(field, min, max) YK_OPT_INT_OR_AUTO, offsetof(yk_config, field), min, max
 #define REAL(field, min, max)            YK_OPT_REAL, offsetof(yk_config, field), min, max
 #define WHOLE_BY_GROUP(field, min, max)  YK_OPT_INT_BY_GROUP, offsetof(yk_config, field), min, max
-#define ALL_BY_GROUP(field, min, max)    YK_OPT_ALL_BY_GROUP, offsetof(yk_config, field), min, max
-#define REAL_BY_GROUP(field, min, max)   YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), min, max
-#define FLAG(field)                      YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
+#define INTEGER_OR_ALL_BY_GROUP(field, min, max)                                                             \
+    YK_OPT_INT_OR_ALL_BY_GROUP, offsetof(yk_config, field), min, max
+#define REAL_BY_GROUP(field, min, max) YK_OPT_REAL_BY_GROUP, offsetof(yk_config, field), min, max
+#define FLAG(field)                    YK_OPT_FLAG, offsetof(yk_config, field), 0, 0
 
 /* ---- headings */
 
@@ -120,12 +121,12 @@ const yk_option yk_options[] = {
      "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
     {"network", "SCOPE", TEXT(network), CLUSTER, CONNECTS, "any with --hosts, else local",
      "local: only this host can reach the job; any: a worker can --join it from another host"},
-    {"servers", "K|all", ALL_BY_GROUP(servers, 0, 1024), CLUSTER, TRAINS,
+    {"servers", "K|all", INTEGER_OR_ALL_BY_GROUP(servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models and synchronous --local-steps, else all",
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
      "(replicas); all: every process trains and owns a shard of the parameters; keyed=K,dense=0: keyed "
-     "parameters are on K servers, those of the network are replicated. Only dedicated parameter servers "
-     "allow workers to be lost or to join without a restart"},
+     "parameters are on K servers, and the network is replicated. Only dedicated parameter servers allow "
+     "workers to be lost or to join without a restart"},
     {"quorum", "M", INTEGER(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
@@ -232,7 +233,7 @@ bool yk_option_is_number(const yk_option *o)
 
 bool yk_option_is_by_group(const yk_option *o)
 {
-    return o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_ALL_BY_GROUP ||
+    return o->kind == YK_OPT_INT_BY_GROUP || o->kind == YK_OPT_INT_OR_ALL_BY_GROUP ||
            o->kind == YK_OPT_REAL_BY_GROUP;
 }
 
@@ -247,5 +248,5 @@ size_t yk_option_size(const yk_option *o)
 
 const char *yk_option_word(const yk_option *o)
 {
-    return o->kind == YK_OPT_ALL_BY_GROUP ? "all" : o->kind == YK_OPT_INT_OR_AUTO ? "auto" : NULL;
+    return o->kind == YK_OPT_INT_OR_ALL_BY_GROUP ? "all" : o->kind == YK_OPT_INT_OR_AUTO ? "auto" : NULL;
 }

@@ -165,9 +165,10 @@ static yk_status check_bounds(const yk_plan *p)
     if (p->processes == 1 || p->group[0].staleness == p->group[1].staleness ||
         (p->placement != YK_PLACEMENT_REPLICAS && !p->local_steps))
         return YK_OK;
-    return yk_fail(YK_EUSAGE,
-                   "--staleness with different bounds for keyed and dense parameters needs --servers all, or "
-                   "--servers 1 or more, and no --local-steps");
+    return yk_fail(
+        YK_EUSAGE,
+        "different --staleness bounds for keyed and dense parameters need --servers all, or --servers "
+        "1 or more, without --local-steps");
 }
 
 static yk_status check(const yk_plan *p)
@@ -179,7 +180,7 @@ static yk_status check(const yk_plan *p)
         return yk_fail(
             YK_EUSAGE,
             "--servers dense=0 (replicas) needs synchronous training of the network: --mode sync or "
-            "--staleness dense=0, without --quorum and --local-steps");
+            "--staleness dense=0, without --quorum or --local-steps");
     if (p->processes && p->servers >= p->processes)
         return yk_fail(YK_EUSAGE,
                        "--servers %d of %d processes leaves no worker; start at least %d processes",
@@ -253,7 +254,8 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
-/* Dense groups are where keyed groups are, or replicated: shards in lockstep are replicas that divide the updates. */
+/* Dense groups have the placement of keyed groups, or are replicated. keyed=all,dense=0 is the same as all: in lockstep, shards
+ * are replicas that divide the updates among themselves. */
 static yk_status check_groups(const yk_config *c)
 {
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
@@ -261,9 +263,10 @@ static yk_status check_groups(const yk_config *c)
         return YK_OK;
     if (keyed != -1 && dense != -1 && keyed != 0 && (dense == keyed || dense == 0))
         return YK_OK;
-    return yk_fail(YK_EUSAGE,
-                   "--servers with groups must be keyed=K,dense=0: keyed parameters on K servers, or on all "
-                   "processes (keyed=all), and replicas of the network");
+    return yk_fail(
+        YK_EUSAGE,
+        "--servers with separate values must be keyed=K,dense=0: keyed parameters on K servers, or on "
+        "all processes (keyed=all), and the network replicated");
 }
 
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)

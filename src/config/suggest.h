@@ -11,7 +11,8 @@
 
 #include <stddef.h>
 
-/* `table`: elements of `size` bytes that begin with a name; a NULL name ends it. NULL: no name is close enough. */
+/* `table`: an array of structs of `size` bytes whose first member is a name; a NULL name ends it. NULL: no name is close enough.
+ */
 const char *yk_suggest(const char *word, const void *table, size_t size);
 
 #endif

@@ -60,7 +60,7 @@ typedef struct {
 typedef struct {
     const char *text; /* [n], without quotes; the 8 bytes after it are readable */
     size_t n;
-    char *buffer; /* of a text with doubled quotes; owned */
+    char *buffer; /* the text, if it has doubled quotes; owned */
     size_t cap;
 } yk__csv_field;
 
@@ -121,7 +121,8 @@ static inline size_t yk__csv_length(const char *p, const char *end, char delimit
     }
 }
 
-/* Reads the field at *p, and moves *p to the delimiter after it or to the end of the line. *p stays if the quotes are wrong. */
+/* Reads the field at *p, and moves *p to the delimiter after it or to the end of the line. If the quotes are wrong, *p is
+ * unchanged. */
 static inline yk__csv_result yk__csv_read(yk__csv_field *f, const char **p, const char *end, char delimiter)
 {
     if (__builtin_expect(**p == '"' && *p != end, 0))
@@ -207,7 +208,7 @@ static inline const char *yk__csv_skip_bom(const char *line, size_t *length)
 
 /* ---- words */
 
-/* Words that are separated by commas. trim: without blanks around them. */
+/* Splits a list of words at its commas. trim: removes blanks around the words. */
 yk_status yk__words_split(const char *list, bool trim, yk__names *out);
 size_t yk__words_find(const yk__names *w, const char *text, size_t n); /* w->n: not found */
 

@@ -75,12 +75,12 @@ void yk__names_fini(yk__names *names)
     *names = (yk__names){0};
 }
 
-bool yk__has_ending(const char *name, const char *const *endings)
+bool yk__has_suffix(const char *name, const char *const *suffixes)
 {
     const size_t n = strlen(name);
-    for (; *endings; endings++) {
-        const size_t m = strlen(*endings);
-        if (n > m && !strcasecmp(name + n - m, *endings))
+    for (; *suffixes; suffixes++) {
+        const size_t m = strlen(*suffixes);
+        if (n > m && !strcasecmp(name + n - m, *suffixes))
             return true;
     }
     return false;

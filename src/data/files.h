@@ -75,8 +75,8 @@ yk_status yk__names_list(const char *path, bool directories, bool (*wanted)(cons
 yk_status yk__names_add(yk__names *names, const char *name, size_t n);
 void yk__names_fini(yk__names *names);
 
-/* Whether the name ends in one of the endings and has more before it, in any case. The list ends with NULL. */
-bool yk__has_ending(const char *name, const char *const *endings);
+/* Whether the name ends in one of the suffixes, ignoring case, and is longer than the suffix. The list ends with NULL. */
+bool yk__has_suffix(const char *name, const char *const *suffixes);
 char *yk__path_join(const char *directory, const char *name); /* the caller frees it; NULL: out of memory */
 bool yk__is_directory(const char *path);
 

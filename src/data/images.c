@@ -65,8 +65,8 @@ typedef struct {
 
 static bool is_image(const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", NULL};
-    return yk__has_ending(name, endings);
+    static const char *const suffixes[] = {".jpg", ".jpeg", ".png", NULL};
+    return yk__has_suffix(name, suffixes);
 }
 
 static bool has_directory(const char *directory, const char *name)

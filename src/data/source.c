@@ -98,7 +98,7 @@ static yk_status detect_file(const char *path, const char **name_out)
     if (!(st = yk_input_peek(in, SNIFF_BYTES, &p, &have))) {
         char known[256];
         *name_out = detect_bytes(p, have);
-        if (!*name_out && yk__has_ending(path, csv))
+        if (!*name_out && yk__has_suffix(path, csv))
             *name_out = "csv"; /* any text may be CSV: the name decides */
         if (have == 0)
             st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));

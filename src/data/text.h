@@ -61,11 +61,11 @@ yk_status yk__text_bad(yk_text_reader *r, const char *at, const char *reason, ..
 const char *yk__text_show(const char *text, size_t n, char out[48]) __attribute__((cold));
 const char *yk__text_token(const char *at, char out[48]) __attribute__((cold));
 
-/* ---- eight characters at once, in a word */
+/* ---- eight characters at a time, in a 64-bit word */
 
 #define YK__BYTES(b) ((uint64_t)(uint8_t)(b) * (uint64_t)0x0101010101010101)
 
-/* The number of the eight digits 0 to 9 in x, the first of which is in the lowest byte. */
+/* The number that eight digits form. Each byte of x is a digit, 0 to 9; the first digit is the lowest byte. */
 static inline uint32_t yk__text_number(uint64_t x)
 {
     x = x * 10 + (x >> 8); /* pairs, in bytes 0, 2, 4, 6 */

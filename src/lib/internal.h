@@ -83,7 +83,7 @@ typedef struct {
 void yk_argv_add(yk_argv *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void yk_argv_fini(yk_argv *a);
 
-/* The last line of a file that begins with '{'; NULL: there is none. The caller frees it. */
+/* The last line that begins with '{' in a file; NULL: there is none. The caller frees it. */
 char *yk_last_object(FILE *f);
 
 /* The first executable file of that name. */

@@ -60,7 +60,7 @@ typedef struct {
     char earlier[32]; /* its name in files of yoke 0.1.0; "": the same */
 } yk_model_tensor;
 
-enum { YK_MAX_LINES = 80, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES }; /* more than layers */
+enum { YK_MAX_LINES = 80, YK_MAX_PROFILE_LINES = 2 * YK_MAX_LINES }; /* more than a model has layers */
 
 /* Description of a layer. */
 typedef struct {

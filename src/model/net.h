@@ -105,8 +105,8 @@ typedef struct {
     int weight_parts;
 
     yk__values backward_reads; /* of its own output */
-    yk__elementwise
-        elementwise; /* may work in place, unless the previous layer reads more than `preserves` */
+    /* An elementwise layer may work in place, unless the previous layer reads more than `preserves`. */
+    yk__elementwise elementwise;
     yk__values preserves;
     bool equal_borders;       /* input and output must have the same border */
     bool output_border;       /* the output may have a border */

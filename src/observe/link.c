@@ -120,7 +120,7 @@ typedef struct {
     uint64_t network; /* yk_network_id() */
 } location;
 
-static yk_status share_locations(yk_observer *o, location *all)
+static yk_status all_gather_locations(yk_observer *o, location *all)
 {
     const size_t n = (size_t)o->c.ranks;
     location mine = {.network = yk_network_id("/proc")};
@@ -177,7 +177,7 @@ static yk_status probe_all(yk_observer *o)
     location *all = yk_alloc((size_t)o->c.ranks, sizeof *all, "the hosts of the ranks");
     yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : all ? YK_OK : YK_ESYSTEM;
     if (!st)
-        st = share_locations(o, all);
+        st = all_gather_locations(o, all);
     if (!st)
         st = probe_hosts(o, all, buf);
     o->first_of_host = true;

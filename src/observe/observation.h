@@ -47,8 +47,10 @@ void yk_observation_fini(yk_observation *w);
 /* Writes the keys of summary.json from "verdict" to "warnings". reports: of the processes, in the same order, or NULL. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
 
-/* "estimates" of a verdict; "phases", and "serving" if there is such a thread. */
+/* "estimates" of a verdict. */
 void yk__estimates_json(yk_json *j, const yk_verdict *v);
+
+/* "phases" of a process, and "serving" if one of its threads serves a shard. */
 void yk__process_phases_json(yk_json *j, const yk_process *p, bool server);
 
 /* Bytes and messages by purpose. */

@@ -41,7 +41,7 @@ typedef struct {
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk_progress_report progress;
-    yk_evaluation tested; /* the last one with a test; NaN: none yet, or not known */
+    yk_evaluation tested; /* the last one on the test set; NaN: none yet, or not known */
     yk_run_end end;       /* its state is NULL during the run */
     char error[256];      /* of a run that failed */
     int npoints, ntests;
@@ -67,7 +67,7 @@ struct yk_observer {
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
     int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
-    /* of the link, as in yk_process; constant after open */
+    /* measurements of the links, as in yk_process; constant after open */
     double link_rate, round_trip, peer_rate;
     uint64_t probe_bytes;
     int64_t clock_offset; /* ns to add to this process's clock to get the chief's */
@@ -105,10 +105,11 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out);   /* the latest; false
 void yk__observer_progress(yk_observer *o, const yk_progress_report *p);
 yk_progress_report yk__progress_unknown(uint64_t step);
 void yk__observer_test(yk_observer *o, const yk_evaluation *e);
-/* The state of this process so far, as any thread can read it; and all of it, for the thread that trains. */
+/* The state of this process so far. yk__self_so_far() has the part that any thread may read; yk__observer_self() has all of it,
+ * and is called by the thread that trains. */
 yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage);
-yk_usage yk__observer_usage(const yk_observer *o); /* of this process so far; after stop, of all of the run */
 void yk__observer_self(const yk_observer *o, yk_process *out);
+yk_usage yk__observer_usage(const yk_observer *o); /* of this process so far; after stop, of the whole run */
 double yk__observer_seconds(const yk_observer *o); /* of the run, including those before a resume */
 
 /* link.c: collective */

@@ -113,8 +113,8 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
-/* Whether worker i was halted so often that the job could only run in between. A worker that waits longer than the others
- * do polls for messages: it loses nothing without a core. */
+/* Whether worker i was halted so often that the job made progress only in between. A worker that waits longer than the others
+ * only polls for messages, so it loses nothing without a core. */
 static bool is_stopped(const yk__facts *f, int i, double *factor_out)
 {
     const yk_worker_evidence *w = &f->e->measured[i];

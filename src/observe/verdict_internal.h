@@ -6,7 +6,7 @@
 #include "observe/verdict.h"
 #include <math.h>
 
-/* shares of the time: smaller losses are not the bottleneck; a process that was stopped or had no core more often is slow */
+/* Shares of the time. Smaller losses are not the bottleneck; a process that was stopped or had no core for longer is slow. */
 static const double yk__significant = 0.2, yk__often_halted = 0.2;
 
 /* A host whose link is much slower than those of the others. */
@@ -25,8 +25,8 @@ typedef struct {
     double steps, rate;             /* steps per worker; examples per second of all workers */
     double cpu, cpu_host, others;   /* cores in use: by this run, by all programs, by other programs */
     double cores, host_cores;       /* cores that this process may use; of the host */
-    double run_cores;               /* cores that this run may use: ranks may be pinned to a core each */
-    double free;                    /* idle ones that this process may use */
+    double run_cores;               /* cores that this run may use: each rank may be pinned to one core */
+    double free;                    /* idle cores that this process may use */
     double worker_threads;          /* of each worker */
     double waiting, threads;        /* threads of this run that are runnable but have no core; all of them */
     double delayed;                 /* share of the threads' time without a core */

@@ -199,7 +199,7 @@ static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
                  "(taskset, nice)");
 }
 
-/* The end of an advice about a slow worker. */
+/* The end of the advice about a slow worker. */
 static const char *do_not_wait(const yk_evidence *e)
 {
     if (!e->synchronous)

@@ -472,16 +472,16 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const bool nothing = r->data.classes == 1 || r->data.constant; /* to learn */
-    const bool reversed = !nothing && check_reversed(r, w);
+    const bool unlearnable = r->data.classes == 1 || r->data.constant;
+    const bool reversed = !unlearnable && check_reversed(r, w);
     bool rises = false, too_small = false;
-    if (!nothing && !reversed) {
+    if (!unlearnable && !reversed) {
         rises = check_rising(r, w);
         too_small = !rises && !check_overfitting(r, w) && check_too_small(r, w);
         check_oscillation(r, rises, w);
         check_majority(r, too_small || rises, w);
     }
-    if (!nothing && !rises && !too_small)
+    if (!unlearnable && !rises && !too_small)
         check_scales(r, w);
     check_labels(r, reversed, w);
     check_data(r, w);

@@ -140,13 +140,14 @@ INLINE void row_update(float *w, float *s, const float *g, size_t width, float s
 INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
                  size_t width, float scale, const yk_optim_step *step)
 {
-    enum { LINE = 16, SOME = 64 }; /* floats of a cache line; floats to gather, but at least one vector */
+    /* floats of a cache line; floats to gather at a time, but at least one vector */
+    enum { LINE = 16, CHUNK = 64 };
     float w[YK_MAX_WIDTH], s[YK_MAX_SLOTS][YK_MAX_WIDTH];
-    ptrdiff_t at[SOME];
+    ptrdiff_t at[CHUNK];
     const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
-    const size_t some = width < SOME ? SOME / width : 1, bytes = width * sizeof *w;
-    for (size_t i = 0; i < n; i += some) {
-        const size_t m = n - i < some ? n - i : some;
+    const size_t keys = width < CHUNK ? CHUNK / width : 1, bytes = width * sizeof *w;
+    for (size_t i = 0; i < n; i += keys) {
+        const size_t m = n - i < keys ? n - i : keys;
         for (size_t j = 0; j < m; j++) {
             const ptrdiff_t far =
                 yk_view_wide(v, key[i + j + AHEAD / 2 < n ? i + j + AHEAD / 2 : n - 1], (uint32_t)width) -

@@ -73,7 +73,7 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
 
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
 {
-    const yk__box b = yk__whole;
+    const yk__box b = yk__plot_box;
     size_t buckets = 1, shown = f->n < 24 ? f->n : 24; /* more bars would be too thin */
     for (size_t i = 0; i < f->n; i++)
         buckets = f->series[i].n > buckets ? f->series[i].n : buckets;

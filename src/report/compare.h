@@ -122,14 +122,14 @@ typedef struct {
     size_t *value; /* [items][YK_MAX_LABEL_OPTIONS + 1]; equal numbers mean equal values. Owned: free() */
 } yk_option_values;
 
-yk_status yk__options_init(yk_option_values *o); /* all but `value` is set */
+yk_status yk__options_init(yk_option_values *o); /* sets `value`; the caller has set the rest */
 
-/* Adds an option; returns how many different items there are. */
+/* Adds an option; returns the number of distinct items so far. */
 size_t yk__options_add(yk_option_values *o, const char *name);
 
 /* The options (bits) whose values name the panels of a plot: the fewest panels with at most YK_MAX_CURVES different items
  * each. 0: one panel is enough, or no choice helps. */
-unsigned yk__options_of_panels(const yk_option_values *o);
+unsigned yk__options_for_panels(const yk_option_values *o);
 
 /* "batch 5, 2 workers": the options (bits) of an item. */
 void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, char *out /* [YK_LABEL_SIZE] */);

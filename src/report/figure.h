@@ -106,7 +106,7 @@ void yk__figure_end(yk_figures *fs);                     /* removes the figure i
 /* The mean of several series, at the points of the first one that all of them reach. Frees their points. */
 void yk__series_mean(yk_series *part, size_t n, yk_series *out);
 
-/* The lowest and the highest x on an axis, or y if it is -1, optionally with their spreads. */
+/* The lowest and the highest x of an axis, or y if `axis` is -1, optionally including the spread. */
 void yk__figure_range(const yk_figure *f, int axis, bool spread, double *low_out, double *high_out);
 
 /* The figures from number `first` on get the same y axis, unless that would flatten the curves of one of them. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which rows of a table are the same line, and in which panel. */
+/* Which rows of a table belong to the same line, and in which panel it is. */
 typedef struct {
     const yk_table *t;
     size_t *line, *panel; /* [rows] */
@@ -44,7 +44,7 @@ static bool lay_out(layout *l, size_t x)
     for (size_t k = 0; k < x && o.options < YK_MAX_LABEL_OPTIONS; k++)
         if (strcmp(t->column[k].title, "lr"))
             yk__options_add(&o, t->column[k].title);
-    const unsigned mask = yk__options_of_panels(&o);
+    const unsigned mask = yk__options_for_panels(&o);
     for (size_t r = 0; r < t->rows; r++) {
         char text[YK_LABEL_SIZE];
         yk__options_join(&o, r, mask, text);

@@ -87,7 +87,7 @@ void yk__options_join(const yk_option_values *o, size_t item, unsigned mask, cha
     }
 }
 
-/* How many classes of different items the options in `mask` make, and the size of the largest. */
+/* The number of classes into which the options in `mask` divide the items, and the size of the largest. */
 static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_out)
 {
     size_t n = 0, largest = 0;
@@ -106,7 +106,7 @@ static size_t classes(const yk_option_values *o, unsigned mask, size_t *largest_
     return n;
 }
 
-unsigned yk__options_of_panels(const yk_option_values *o)
+unsigned yk__options_for_panels(const yk_option_values *o)
 {
     static const char *const separate[] = {"model", "data", NULL}; /* their losses cannot be compared */
     unsigned best = 0, required = 0;
@@ -193,7 +193,7 @@ yk_status yk__labels_make(yk_compare *c)
     find_label_options(c, &o);
     memcpy(c->label_option, o.name, o.options * sizeof *o.name);
     const bool names = yk__shows_names(c);
-    const unsigned panels = yk__options_of_panels(&o);
+    const unsigned panels = yk__options_for_panels(&o);
     for (size_t g = 0; g < c->groups; g++) {
         yk_config_group *group = &c->group[g];
         char panel[YK_LABEL_SIZE], line[YK_LABEL_SIZE];

@@ -386,7 +386,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
 static void draw_lines(const yk_figure *f, yk_x x_wanted, yk_draw how, yk_text *out)
 {
     const int axis = f->steps_or_time ? (int)x_wanted : 0;
-    const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), yk__whole};
+    const frame p = {axis, x_axis(f, axis), yk_figure_y_axis(f), yk__plot_box};
     const yk_axis x = p.x, y = p.y;
     const yk__box b = p.box;
     char data[320], words[64];

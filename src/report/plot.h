@@ -49,8 +49,8 @@ typedef struct {
     double left, top, width, height;
 } yk__box;
 
-static const yk__box yk__whole = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
-                                  YK__HEIGHT - YK__TOP - YK__BOTTOM};
+static const yk__box yk__plot_box = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - YK__RIGHT,
+                                     YK__HEIGHT - YK__TOP - YK__BOTTOM};
 
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out);

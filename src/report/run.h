@@ -134,8 +134,8 @@ bool yk__run_path(const char *dir, const char *name, char *out /* [PATH_MAX] */)
 /* Internal: opens a file of an untrusted directory, with yk_file_open_regular(). */
 yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_out);
 
-/* Internal: calls `take` for each line of such a file, without its end; `whole` is false for a last line without an end. No
- * file: no lines. */
+/* Internal: calls `take` for each line of such a file, without its newline; `whole` is false for a last line that has none. A
+ * file that does not exist has no lines. */
 typedef yk_status (*yk__take_line)(void *context, char *line, size_t size, bool whole);
 yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context);
 

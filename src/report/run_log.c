@@ -83,7 +83,7 @@ yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__tak
 
 static bool is_blank(const char *s, size_t n)
 {
-    while (n && memchr(" \t\r", s[n - 1], 4)) /* or 0 */
+    while (n && memchr(" \t\r", s[n - 1], 4)) /* 4: also NUL */
         n--;
     return n == 0;
 }

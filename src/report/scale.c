@@ -54,7 +54,7 @@ static void three_digits(double x, char *out, const char *word)
 }
 
 /* A number of at most three digits, which is whole if x is; then `word`. */
-static void reduced(double x, int k, char *out, const char *word)
+static void with_prefix(double x, int k, char *out, const char *word)
 {
     if (k == 0 && x == floor(x))
         snprintf(out, YK_UNIT_SIZE, "%.0f%s", x, word);
@@ -114,7 +114,7 @@ void yk_unit_text(yk_unit unit, double x, char *out)
     const int k = has_prefix(unit) ? prefix_of(x) : 0;
     join_word(k, units[unit].word, word);
     if (has_prefix(unit))
-        reduced(x, k, out, word);
+        with_prefix(x, k, out, word);
     else if (unit == YK_UNIT_PLAIN)
         plain(x, out);
     else if (unit == YK_UNIT_SHORT)
@@ -266,7 +266,7 @@ void yk_axis_text(const yk_axis *a, double x, char *out)
     x = x == 0.0 ? 0.0 : x * a->factor; /* not -0 */
     double size = fabs(x), large = a->decimals >= 0 ? 1e5 : 1e4;
     if (size >= large && size < 1e14)
-        reduced(x, prefix_of(x), out, prefixes[prefix_of(x)]);
+        with_prefix(x, prefix_of(x), out, prefixes[prefix_of(x)]);
     else if (size >= large || a->decimals > 6 || (a->decimals < 0 && size < 1e-3))
         snprintf(out, YK_UNIT_SIZE, "%.3g", x);
     else if (a->decimals < 0)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const yk_warning_about yk_warning_texts[YK_WARNING_KINDS] = {
+const yk_warning_text yk_warning_texts[YK_WARNING_KINDS] = {
     [YK_WARNING_FAILED] = {"Failed run", "Its numbers are those up to the failure. Do not compare them with "
                                          "those of complete runs."},
     [YK_WARNING_DIVERGED] =

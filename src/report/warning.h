@@ -9,7 +9,7 @@
  *     yk_warnings w;
  *     yk_status st = yk_warnings_make(&compare, &w);
  *     for (size_t i = 0; !st && i < YK_WARNING_KINDS; i++)
- *         printf("%s: %zu runs\n", yk_warning_texts[i].title, w.group[i].items);
+ *         printf("%s: %zu warnings\n", yk_warning_texts[i].title, w.group[i].items);
  *     yk_warnings_fini(&w);
  *
  * The warnings own their texts; the comparison is borrowed only during the call. Not thread-safe.
@@ -30,9 +30,9 @@ typedef struct {
 
 typedef struct {
     const char *title, *advice; /* advice "": none */
-} yk_warning_about;
+} yk_warning_text;
 
-extern const yk_warning_about yk_warning_texts[YK_WARNING_KINDS];
+extern const yk_warning_text yk_warning_texts[YK_WARNING_KINDS];
 
 typedef struct {
     yk_warning_group group[YK_WARNING_KINDS];

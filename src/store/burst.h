@@ -1,5 +1,5 @@
-/* Bursts: many steps of one example each, without pull, push and clock for each of them. The store's side of the model's
- * burst().
+/* Bursts: many steps of one example each, without pull, push and clock for each of them. The store's side of burst() in
+ * model/model.h.
  *
  * Example:
  *     yk_view view;

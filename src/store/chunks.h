@@ -31,8 +31,8 @@
 typedef struct {
     uint32_t nkeys;
     uint32_t bias; /* the index of the bias key; UINT32_MAX: none */
-    uint32_t *
-        begin; /* [servers that own keys + 1] where the keys of each server begin; one allocation with the next two */
+    /* [servers that own keys + 1] where the keys of each server begin; one allocation with the next two */
+    uint32_t *begin;
     uint32_t *row;  /* [nkeys] their rows on their servers */
     float *squares; /* [nkeys] sum of the squared values of each key */
     size_t cap;

@@ -36,7 +36,7 @@ typedef struct {
     /* replicas */
     yk_exchange *exchange;
     yk_local *local;
-    double heartbeat_timeout, first_timeout; /* of a round; first: of the first two */
+    double heartbeat_timeout, first_timeout; /* of a round; of each of the first two rounds */
 
     /* shards */
     yk_remote *remote;

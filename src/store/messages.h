@@ -31,13 +31,13 @@
  * channel. The number of a pull is  count of the channel * channels + channel.  A share describes the examples of one thread in
  * a push.
  *
- * Each group has its own placement: the processes that own a part of it. Usually all groups are on all servers. Dense groups
- * can also be replicated beside dedicated servers (--servers keyed=K,dense=0). The processes that train then own them, and are
- * servers, too:
+ * Each group has its own placement: the processes that own a part of it. Usually every server owns a part of every group. With
+ * dedicated servers, dense groups can also be replicated (--servers keyed=K,dense=0). The N processes that train then own the
+ * dense groups, and are servers for each other:
  *
- *     keyed groups   ranks 0 .. K-1    dedicated servers: pull and push the keys of a batch
- *     dense groups   ranks K .. K+N-1  each adds the gradients of its piece, updates it, and sends it to all others: a
- *                                      reduce-scatter and an all-gather, which is an all-reduce with an update in the middle
+ *     keyed groups   ranks 0 .. K-1    dedicated servers: workers pull and push the keys of a batch
+ *     dense groups   ranks K .. K+N-1  each sums the gradients of its piece, updates it, and sends it to all others: a
+ *                                      reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle
  *
  * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
  *
@@ -167,8 +167,8 @@ static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t server
     return (uint64_t)row * servers + (server + servers - turn) % servers;
 }
 
-/* The number of keys of a keyed group on a server, or of floats of its piece of a dense one, which begins at *begin_out. 0: it
- * does not own a part of the group. */
+/* The number of keys of a keyed group on a server, or of floats of its piece of a dense one, which begins at *begin_out. 0: the
+ * server owns no part of the group. */
 static inline uint64_t yk__piece(const yk_group *g, int server, uint64_t *begin_out)
 {
     const uint64_t k = (uint64_t)g->owners, i = (uint64_t)(server - g->first_owner);

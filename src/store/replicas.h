@@ -19,7 +19,7 @@ typedef struct {
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
     int workers;
-    double heartbeat_timeout, first_timeout; /* of a round; first: of the first two */
+    double heartbeat_timeout, first_timeout; /* of a round; of each of the first two rounds */
 } yk_replicas_config;
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out);

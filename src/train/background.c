@@ -5,21 +5,21 @@
 #include <string.h>
 #include <time.h>
 
-void yk__outcome_keep(yk__outcome *o, yk_status st)
+void yk__error_save(yk__saved_error *e, yk_status st)
 {
-    o->st = st;
-    snprintf(o->error, sizeof o->error, "%s", st ? yk_error() : "");
+    e->st = st;
+    snprintf(e->text, sizeof e->text, "%s", st ? yk_error() : "");
 }
 
-yk_status yk__outcome_raise(const yk__outcome *o)
+yk_status yk__error_raise(const yk__saved_error *e)
 {
-    return o->st ? yk_fail(o->st, "%s", o->error) : YK_OK;
+    return e->st ? yk_fail(e->st, "%s", e->text) : YK_OK;
 }
 
 static void *run_thread(void *context)
 {
     yk__background *b = context;
-    yk__outcome_keep(&b->outcome, b->run(b->context));
+    yk__error_save(&b->error, b->run(b->context));
     atomic_store(&b->over, true);
     return NULL;
 }
@@ -39,7 +39,7 @@ yk_status yk__background_join(yk__background *b, yk_status so_far)
         return so_far;
     yk_thread_join(&b->thread);
     b->started = false;
-    return so_far ? so_far : yk__outcome_raise(&b->outcome);
+    return so_far ? so_far : yk__error_raise(&b->error);
 }
 
 double yk__thread_seconds(void)

@@ -1,4 +1,4 @@
-/* A function that runs in a thread of its own; the thread that joins it gets its error.
+/* Runs a function in a thread of its own. The thread that joins it gets its error.
  *
  * Example:
  *     yk__background b = {0};
@@ -17,14 +17,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The error of a thread, or of a function that cannot return it. */
+/* An error of a thread, or of a function that cannot return it: saved with the message of the calling thread, and raised later,
+ * possibly in another thread. */
 typedef struct {
     yk_status st;
-    char error[2048];
-} yk__outcome;
+    char text[2048];
+} yk__saved_error;
 
-void yk__outcome_keep(yk__outcome *o, yk_status st);
-yk_status yk__outcome_raise(const yk__outcome *o);
+void yk__error_save(yk__saved_error *e, yk_status st);
+yk_status yk__error_raise(const yk__saved_error *e);
 
 typedef struct {
     yk_status (*run)(void *context);
@@ -32,12 +33,13 @@ typedef struct {
     yk_thread thread;
     bool started; /* and not joined */
     atomic_bool over;
-    yk__outcome outcome; /* once it is over */
+    yk__saved_error error; /* once it is over */
 } yk__background;
 
 yk_status yk__background_start(yk__background *b, yk_status (*run)(void *context), void *context,
                                const char *what);
-/* Returns `so_far`, or else its error. Does nothing else if it was not started, or is joined already. */
+/* Waits until the function returns. Returns `so_far` if that is an error, else the error of the function. Returns `so_far` at
+ * once if the thread was not started or is already joined. */
 yk_status yk__background_join(yk__background *b, yk_status so_far);
 
 double yk__thread_seconds(void); /* CPU time of this thread; 0 in a simulation */

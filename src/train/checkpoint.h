@@ -68,7 +68,7 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
                               const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out);
 
-/* Undoes the change of the index, if they are the arrays of a store. */
+/* After yk_checkpoint_write(), for the arrays of a store: indexes them by the internal ids again. */
 yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap);
 
 /* The newest complete checkpoint below a run directory, or the directory itself if it is one; NULL if there is none.

@@ -194,7 +194,7 @@ static const char *find_damage(const char *directory)
         if (!end || strncmp(at, files[i], length) || at[length] != ' ')
             return "its DONE file is damaged";
         if (describe(directory, files[i], line) || strncmp(at, line, strlen(line)))
-            return "size or checksum of its files differ from those in DONE";
+            return "the size or checksum of a file differs from that in DONE";
         at = end + 1;
     }
     return NULL;
@@ -314,7 +314,7 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     return st;
 }
 
-yk_status yk__checkpoint_need(const char *option, const char *dir, char **path_out)
+yk_status yk__checkpoint_require(const char *option, const char *dir, char **path_out)
 {
     struct stat there;
     yk_status st = yk_checkpoint_find(dir, path_out);

@@ -36,7 +36,7 @@ typedef struct {
     uint64_t used;          /* lockstep: examples of the epoch */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
-    yk__outcome paused;     /* of a snapshot that paused() finished or began */
+    yk__saved_error paused; /* the error of a snapshot that paused() finished or began */
     bool streams;
     yk__background workers; /* of this process */
 } chief;
@@ -216,7 +216,7 @@ static bool paused(void *context)
 {
     chief *c = context;
     if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
-        yk__outcome_keep(&c->paused, poll_snapshot(c, false));
+        yk__error_save(&c->paused, poll_snapshot(c, false));
     return c->due.eval || (c->due.save && c->t->plan->synchronous);
 }
 
@@ -334,7 +334,7 @@ static yk_status check_and_send(void *context)
 
 static yk_status on_tick(void *context)
 {
-    yk_status st = yk__outcome_raise(&((chief *)context)->paused);
+    yk_status st = yk__error_raise(&((chief *)context)->paused);
     st = st ? st : check_and_send(context);
     return st ? st : poll_snapshot(context, false);
 }
@@ -346,7 +346,7 @@ static yk_status pump(void *context, bool *busy)
 {
     chief *c = context;
     yk_status st = yk_remote_pump(c->t->cluster.remote, busy);
-    return !st && atomic_load(&c->workers.over) ? yk__outcome_raise(&c->workers.outcome) : st;
+    return !st && atomic_load(&c->workers.over) ? yk__error_raise(&c->workers.error) : st;
 }
 
 /* Returns the error of the server if there is one, else that of the workers. */
@@ -423,7 +423,7 @@ static yk_status serve(chief *c)
         return st;
     t->training_ended = yk_now();
     c->due = (yk__due){0};
-    if (!st && !(st = yk__outcome_raise(&c->paused)))
+    if (!st && !(st = yk__error_raise(&c->paused)))
         st = poll_snapshot(c, true);
     else if (c->snapshot.taken) {
         st = yk__background_join(&c->snapshot.thread, st);

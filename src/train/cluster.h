@@ -59,7 +59,7 @@ typedef struct {
     yk_streams streams;                   /* server 0, streamed data */
     yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
     yk__cursor_kind cursor_kind;
-    yk_local *whole;  /* the chief of servers: a snapshot of all parameters */
+    yk_local *whole;  /* a chief that is a server: a snapshot of all parameters */
     bool rank_lost;   /* no collective operation is possible any more */
     bool no_finalize; /* MPI_Finalize would not return */
     cpu_set_t cores;  /* of this process before it was bound to NUMA nodes (--bind) */

@@ -62,9 +62,9 @@ static void print_processes(const yk__trainer *t)
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
     if (t->plan->replicates_dense)
-        yk_note(
-            "the parameters of the network are replicated: the processes that train add the gradients, and "
-            "each updates a part");
+        yk_note("the network is replicated: the processes that train sum its gradients, and each updates a "
+                "part of "
+                "the parameters");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);

@@ -46,7 +46,7 @@ static void summarize(yk__trainer *t)
     const double ended = t->ended > 0.0 ? t->ended : yk_now();
     r->seconds = t->training_started > 0.0 ? ended - t->training_started : 0.0;
     r->train_seconds = r->seconds - r->eval_seconds - r->checkpoint_seconds;
-    if (t->training_ended > 0.0) /* the chief of servers evaluates in the background, except at the end */
+    if (t->training_ended > 0.0) /* a server evaluates in the background, except at the end */
         r->train_seconds = t->training_ended - t->training_started;
     r->steps = t->step;
     r->epochs = t->epoch;

@@ -1,4 +1,4 @@
-/* What is called while a run trains: by the workers in loop.c, and by the chief of servers in chief.c. */
+/* Functions that are called while a run trains: by the workers (loop.c), and by a chief that is a server (chief.c). */
 #ifndef YK_TRAIN_LOOP_H
 #define YK_TRAIN_LOOP_H
 
@@ -20,7 +20,7 @@ bool yk__save_is_overdue(const yk__trainer *t);
 yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now);
 bool yk__is_due_async(yk__trainer *t, uint64_t done);     /* whether anything is due */
 yk__due yk__due_async(yk__trainer *t, uint64_t done);     /* what is due; schedules the next */
-yk__due yk__still_due(const yk__trainer *t, yk__due due); /* without what was done after this step */
+yk__due yk__still_due(const yk__trainer *t, yk__due due); /* except what was already done at this step */
 uint64_t yk__until_due(void *trainer, uint64_t done);     /* steps until something is due */
 uint64_t yk__acquire_quota(yk__trainer *t);               /* asynchronous workers */
 

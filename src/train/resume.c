@@ -72,7 +72,7 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
     return YK_OK;
 }
 
-/* The chief of servers assigns the examples. */
+/* A chief that is a server assigns the examples. */
 static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
 {
     yk__cluster *k = &t->cluster;

@@ -27,8 +27,8 @@ typedef struct yk__saver {
     yk_checkpoint_arrays arrays, from; /* the copy; the arrays of the store */
     float *memory;                     /* of the copy; NULL: none */
     bool refused;                      /* there is no memory for a copy */
-    bool
-        copies; /* from begin to start: the workers have to copy; otherwise the checkpoint is already written */
+    /* From begin to start: whether the workers have to copy. If not, the checkpoint is already written. */
+    bool copies;
     yk__background thread; /* writes the copy */
     yk_progress_state at;
     double began; /* the barrier */
@@ -45,7 +45,7 @@ void yk__saver_fini(yk__saver *s);
 /* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */
 static inline bool yk__saver_failed(const yk__saver *s)
 {
-    return s->thread.started && atomic_load(&s->thread.over) && s->thread.outcome.st;
+    return s->thread.started && atomic_load(&s->thread.over) && s->thread.error.st;
 }
 
 #endif

@@ -14,7 +14,7 @@ static uint32_t rank_word(float p, uint8_t label)
     return bits << 1 | label;
 }
 
-/* Makes room for more examples. */
+/* Reserves memory for more examples. */
 static yk_status reserve(yk_tally *t, size_t classes, size_t examples)
 {
     if (t->classes < classes) {

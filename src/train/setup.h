@@ -1,4 +1,5 @@
-/* Setting up and ending a run, in the order of train.c. All ranks of a job call these; the chief does more in some. */
+/* Functions that set up and end a run, in the order in which train.c calls them. All ranks of a job call them; in some of them the
+ * chief does more than the others. */
 #ifndef YK_TRAIN_SETUP_H
 #define YK_TRAIN_SETUP_H
 

@@ -219,7 +219,7 @@ static yk_status init_parameters(yk__trainer *t)
     return st;
 }
 
-/* All that a worker needs except for its store, which depends on the first step. */
+/* Everything that a worker needs except its store, which depends on the first step. */
 static yk_status create_workers(yk__trainer *t)
 {
     const size_t threads = (size_t)t->local_workers + 1; /* the last one: yk__serving_phases() */
@@ -293,7 +293,7 @@ static void tear_down(yk__trainer *t)
     free(t->start.path);
 }
 
-static yk_status work(yk__trainer *t)
+static yk_status train_or_serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     if (k->joined)
@@ -319,7 +319,7 @@ static yk_status run(yk__trainer *t)
     if (!st)
         st = yk__cluster_ready(t);
     if (!st && !(st = yk__alternate_begin(t)))
-        st = yk__saver_finish(t, work(t));
+        st = yk__saver_finish(t, train_or_serve(t));
     return yk__alternate_end(t, st);
 }
 

@@ -225,7 +225,7 @@ yk_status yk_trained_load(const char *path, yk_trained **out)
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
     char *directory = NULL;
-    yk_status st = yk__checkpoint_need("", path, &directory);
+    yk_status st = yk__checkpoint_require("", path, &directory);
     char *file = st ? NULL : yk__path("%s/%s", directory, YK__MODEL_FILE);
     if (!st)
         st = file ? load_file(file, out) : YK_ESYSTEM;

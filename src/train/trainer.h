@@ -87,7 +87,7 @@ typedef struct yk__trainer {
     yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;
 
-    /* other processes, and parts of a run that few files know */
+    /* other processes, and state that only a few files use */
     yk__cluster cluster;
     yk_observer *observer;
     struct yk__saver *saver;             /* saver.h */
@@ -105,21 +105,21 @@ typedef struct yk__trainer {
     bool run_dir_claimed; /* it belongs to this run now */
     char *done_summary;   /* summary.json, if the run was done when it was resumed; else NULL */
 
-    /* what the run continues */
+    /* the run that this one continues */
     yk_progress_state resumed; /* the checkpoint; zero: none */
     struct {
         char *path; /* on the chief: the checkpoint to load; NULL: none */
-        yk_model_shape
-            shape;        /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
+        /* on the chief: of its model, or of the checkpoint that is resumed; dim 0: none */
+        yk_model_shape shape;
         uint64_t earlier; /* on all ranks: steps before this run */
     } start;              /* warm_start.c */
 
     /* times (base/clock.h) */
     double training_started;
-    double training_ended; /* the chief of servers: end of the last step; 0 on other ranks */
+    double training_ended; /* a chief that is a server: end of the last step; else 0 */
     double ended;          /* the loop; 0: not yet */
 
-    /* progress; other workers than worker 0 read it only after a barrier */
+    /* progress; workers other than worker 0 read it only after a barrier */
     uint64_t step, epoch;   /* at the last barrier */
     uint64_t late_examples; /* of the whole run */
     /* Examples that all workers trained on since this process started, as far as worker 0 or the chief knows. */

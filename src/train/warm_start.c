@@ -32,7 +32,7 @@ static yk_status check_model(const yk__trainer *t, const char *path, const char 
     return YK_OK;
 }
 
-/* resumed: the checkpoint is of this run. */
+/* resumed: the checkpoint belongs to this run. */
 static yk_status read_start(yk__trainer *t, const char *path, bool resumed)
 {
     yk_checkpoint_info info;
@@ -64,7 +64,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
     free(own);
     if (st || t->start.shape.dim)
         return st;
-    if (!(st = yk__checkpoint_need("--warm-start ", c->warm_start, &path)))
+    if (!(st = yk__checkpoint_require("--warm-start ", c->warm_start, &path)))
         st = read_start(t, path, false);
     t->start.path = path;
     return st;

@@ -132,11 +132,11 @@ const char *yk_alert_name(yk_alert_kind what);
 /* Seconds between lines of a log that has one every `every` seconds at first; `seconds`: of the run so far. */
 double yk_log_gap(double seconds, double every);
 
-/* rates.c: updates the means from the rates since the first sample, and the peaks from those of the last interval, unless it is
- * NULL. */
+/* rates.c: updates the means from `all`, the rates since the first sample, and the peaks from `latest`, those of the last
+ * interval; NULL: not the peaks. */
 void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest);
 
-/* Rates of the time between two samples. `seconds` is not set. */
+/* The rates between two samples. `seconds` is not set. */
 yk_sample yk__rates(const yk_proc_sample *now, const yk_proc_sample *before);
 
 #endif

@@ -261,8 +261,8 @@ def test_decision_function():
     assert np.allclose(np.exp(binary[0].predict_log_proba(X)), binary[0].predict_proba(X), atol=1e-6)
 
 
-def test_results_do_not_depend_on_the_order_of_rows_or_their_address():
-    """Bit for bit. X @ coef.T does: BLAS treats the last rows differently."""
+def test_predictions_do_not_depend_on_row_order_or_alignment():
+    """They are bit-identical. Those of X @ coef.T would not be: BLAS treats the last rows differently."""
     random = np.random.default_rng(0)
     for columns, classes in ((3, 2), (17, 3), (9000, 2)):
         X = random.normal(size=(53, columns)).astype(np.float32)
