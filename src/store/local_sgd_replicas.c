@@ -8,12 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float *array_of(yk__sgd *s, int group, int number)
-{
-    const yk_local_state state = yk_local_raw(s->config.local, group);
-    return number ? state.live.s[number - 1] : state.live.w;
-}
-
 yk_status yk__sgd_replicas_create(yk__sgd *s)
 {
     yk_local *local = s->config.local;
@@ -62,7 +56,7 @@ static yk_status remember(yk__sgd *s)
                 return YK_ESYSTEM;
             for (size_t i = t->n; i < n; i++)
                 memcpy(t->before[g][a] + i * group->width,
-                       array_of(s, g, a) + (size_t)t->keys.key[i] * group->width,
+                       yk_delta_array(local, g, a) + (size_t)t->keys.key[i] * group->width,
                        group->width * sizeof(float));
         }
         for (size_t i = t->n; touched && i < n; i++)
@@ -167,7 +161,7 @@ static yk_status merge(yk__sgd *s, uint64_t steps)
     for (int g = 0; g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
         for (int a = 0; !st && !group->keyed && a < yk_delta_arrays(local, g); a++)
-            st = yk_exchange_mean(s->config.exchange, array_of(s, g, a), yk_group_floats(group),
+            st = yk_exchange_mean(s->config.exchange, yk_delta_array(local, g, a), yk_group_floats(group),
                                   yk_round_timer_limit(&s->timer));
     }
     return st;
