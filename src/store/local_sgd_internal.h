@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "store/delta.h"
 #include "store/local_sgd.h"
-#include "store/replicas.h"
 
 /* The batches that a thread announced for a round: their indices in the request. */
 typedef struct {
@@ -58,7 +57,6 @@ struct yk__sgd {
 
     /* replicas */
     uint64_t step; /* global step at the beginning of the round */
-    yk_round_timer timer;
     yk__touched touched;
     yk_delta_sums sums;
     char *out;
