@@ -16,7 +16,6 @@ typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* dense groups, or replicas: the next one */
     uint64_t cursor[YK_CURSOR_SIZE];
     bool announced;          /* dense groups, or replicas: announce() was called */
-    bool has;                /* and with a batch that is not empty */
     bool exhausted;          /* no more batches until the epoch is over, or until others return theirs */
     yk__announced now, next; /* keyed groups on shards: for this round, and for the next one */
     yk_grad grad;

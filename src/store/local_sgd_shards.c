@@ -76,7 +76,7 @@ yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
         return (yk_batch){0};
     if (s->keyed)
         return w->calls < w->now.n ? yk_remote_batch(&s->answer, w->now.index[w->calls]) : (yk_batch){0};
-    if (!w->announced || !w->has)
+    if (!w->announced || !w->batch.n)
         return (yk_batch){0};
     w->announced = false;
     yk_remote_count_batch(s->config.remote, 0, me, w->cursor);
@@ -88,7 +88,7 @@ bool yk__sgd_shards_done(const yk__sgd *s)
     bool any = false;
     for (int i = 0; i < s->config.workers; i++) {
         const yk__sgd_worker *w = &s->worker[i];
-        any |= s->keyed ? w->calls < w->now.n : w->announced && w->has;
+        any |= s->keyed ? w->calls < w->now.n : w->announced && w->batch.n;
     }
     return !any || is_stopped(s);
 }
@@ -100,7 +100,7 @@ static yk_status add_dense(yk__sgd *s)
 {
     yk_status st = YK_OK;
     for (int i = 0; !st && !s->keyed && i < s->config.workers; i++)
-        if (s->worker[i].announced && s->worker[i].has)
+        if (s->worker[i].announced && s->worker[i].batch.n)
             st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, NULL, false, s->worker[i].cursor,
                                &(size_t){0});
     return st;
