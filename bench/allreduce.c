@@ -17,7 +17,7 @@ int main(void)
     yk_exchange *x;
     float *a = yk_alloc(FLOATS, sizeof *a, "a gradient"), *b = yk_alloc(FLOATS, sizeof *b, "a gradient");
     if (!a || !b || yk_comm_start(YK_COMM_SINGLE, NULL, &c) ||
-        yk_exchange_create(c, &(yk_group){.width = 1, .keys = FLOATS}, 1, &x)) {
+        yk_exchange_create(c, &(yk_group){.width = 1, .keys = FLOATS}, 1, 60.0, 60.0, &x)) {
         fprintf(stderr, "%s\n", yk_error());
         return 1;
     }
@@ -29,7 +29,7 @@ int main(void)
         yk_grad g = {.examples = 1, .group = {{.dense = a}}};
         MPI_Barrier(MPI_COMM_WORLD);
         double began = yk_now();
-        if (yk_exchange_sum(x, &g, 0, 1, 60.0, &round)) {
+        if (yk_exchange_sum(x, &g, 0, 1, &round)) {
             fprintf(stderr, "%s\n", yk_error());
             return 1;
         }

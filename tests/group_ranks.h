@@ -77,19 +77,13 @@ static inline yk_status replica(void *context, int rank)
     if (!st)
         st = yk_team_create(j->threads, &c.team);
     if (!st)
-        st = yk_exchange_create(comm, j->model.group, GROUPS, &x);
+        st = yk_exchange_create(comm, j->model.group, GROUPS, 20.0, 20.0, &x);
     if (!st && !(st = yk_local_create(&c, &local)))
         fill_store(local);
     yk_local_sgd_config sgd = local_sgd_of(j, c.team);
     sgd.exchange = x;
     sgd.local = local;
-    sgd.heartbeat_timeout = sgd.first_timeout = 20.0;
-    const yk_replicas_config config = {.exchange = x,
-                                       .local = local,
-                                       .team = c.team,
-                                       .workers = j->threads,
-                                       .heartbeat_timeout = 20.0,
-                                       .first_timeout = 20.0};
+    const yk_replicas_config config = {.exchange = x, .local = local, .team = c.team, .workers = j->threads};
     if (!st)
         st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
     if (!st)

@@ -25,16 +25,10 @@ static yk_local *store_of(yk_optim_kind kind, bool sparse, double l2, size_t n)
     return s;
 }
 
-static float *array_of(yk_local *s, int a)
-{
-    const yk_local_state state = yk_local_raw(s, 0);
-    return a ? state.live.s[a - 1] : state.live.w;
-}
-
 static void copy_all(yk_local *from, yk_local *to)
 {
     for (int a = 0; a < yk_delta_arrays(from, 0); a++)
-        memcpy(array_of(to, a), array_of(from, a), PARAMS * sizeof(float));
+        memcpy(yk_delta_array(to, 0, a), yk_delta_array(from, 0, a), PARAMS * sizeof(float));
     if (yk_local_raw(from, 0).touched)
         memcpy(yk_local_raw(to, 0).touched, yk_local_raw(from, 0).touched, PARAMS * sizeof(uint32_t));
     yk_local_restore(to, yk_local_steps(from));
@@ -103,8 +97,7 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
         const yk_delta_keys keys = {sparse ? key : NULL, 0, n, n};
         read_in_parts(table, &keys, arrays, values);
         memcpy(before, values, sizeof before);
-        yk_delta_begin(copy, 0, n, values, began);
-        yk_local_restore(copy, began);
+        yk_delta_begin(copy, n, (float *[YK_MAX_GROUPS]){values}, began);
         for (uint32_t i = 0; sparse && i < n; i++)
             number[i] = i;
         for (int i = 0; i < STEPS; i++) {
@@ -115,9 +108,9 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
             step(copy, sparse ? number + from : NULL, n - from, g);
             step(own[w], sparse ? key + from : NULL, n - from, g);
         }
-        yk_delta_extract(copy, 0, NULL, n, NULL, values);
+        yk_delta_end(copy, n, (float *[YK_MAX_GROUPS]){values});
         for (int a = 0; a < arrays; a++) /* the copy is unchanged */
-            assert_memory_equal(array_of(copy, a), before + (size_t)a * n, n * sizeof(float));
+            assert_memory_equal(yk_delta_array(copy, 0, a), before + (size_t)a * n, n * sizeof(float));
         if (sparse)
             yk_delta_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
         for (size_t k = 0; !sparse && k < (size_t)arrays * n; k++)
@@ -138,11 +131,11 @@ static void compare(yk_local *table, yk_local **own, int workers)
 {
     float largest = 0.0f;
     for (int a = 0; a < yk_delta_arrays(table, 0); a++) {
-        const float *have = a ? array_of(table, a) : quiesced(table);
+        const float *have = a ? yk_delta_array(table, 0, a) : quiesced(table);
         for (size_t k = 0; k < PARAMS; k++) {
             double mean = 0.0;
             for (int w = 0; w < workers; w++)
-                mean += (double)(a ? array_of(own[w], a) : quiesced(own[w]))[k] / workers;
+                mean += (double)(a ? yk_delta_array(own[w], 0, a) : quiesced(own[w]))[k] / workers;
             assert_true(fabs((double)have[k] - mean) <= 2e-5 * (1.0 + fabs(mean)));
             largest = fmaxf(largest, fabsf(have[k]));
         }
@@ -188,7 +181,7 @@ static void taking_a_delta_restores_the_store(void **state)
     (void)state;
     yk_local *s = store_of(YK_SGD, true, 0.1, 4);
     uint32_t key[] = {3, 1};
-    float *w = array_of(s, 0);
+    float *w = yk_delta_array(s, 0, 0);
     memcpy(w, (float[]){1, 2, 3, 4}, 4 * sizeof *w);
     yk_local_restore(s, 10);
     float old[] = {4, 2};

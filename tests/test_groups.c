@@ -183,7 +183,7 @@ static void copies_lose_nothing_with(bool mixed)
          k++) /* applied once per step, divided by the examples of all workers */
         assert_true(fabsf(yk_local_table(p.store, NETWORK).w[k] - want[NETWORK][k]) < 1e-4f);
     yk_staleness seen;
-    yk_local_staleness(p.store, &seen);
+    yk_local_staleness(p.store, -1, &seen);
     assert_int_equal(seen.hot, map.hot);
     assert_true(seen.merges >= 3);
     assert_int_equal(yk_local_steps(p.store), MANY_ROWS / STEP_ROWS / (mixed ? 3 : 1));

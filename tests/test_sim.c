@@ -155,12 +155,12 @@ static yk_status sum(void *context, int rank)
     WANT(g);
     (void)context;
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &c));
-    TRY(yk_exchange_create(c, &(yk_group){.width = 1, .keys = LONG}, 1, &x));
+    TRY(yk_exchange_create(c, &(yk_group){.width = 1, .keys = LONG}, 1, 8.0, 8.0, &x));
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < LONG; i++)
             g[i] = (float)(i % 100 + rank);
         yk_grad grad = {.examples = 1, .group = {{.dense = g}}};
-        TRY(yk_exchange_sum(x, &grad, 0, 1, 8.0, &round));
+        TRY(yk_exchange_sum(x, &grad, 0, 1, &round));
         WANT(round.examples == RANKS);
         for (int i = 0; i < LONG; i++)
             WANT(g[i] == (float)(RANKS * (i % 100) + RANKS * (RANKS - 1) / 2));

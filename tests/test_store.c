@@ -369,7 +369,7 @@ static void no_worker_exceeds_the_bound(void **state)
         assert_true(furthest >= (r.bound < 64 ? r.bound : r.bound / 2));
         assert_int_equal(yk_local_steps(r.store), 4 * 110);
         yk_staleness seen;
-        yk_local_staleness(r.store, &seen);
+        yk_local_staleness(r.store, -1, &seen);
         assert_true(seen.observed > 0 && seen.max > 0.0);
         yk_local_free(r.store);
         yk_team_free(r.team);
@@ -488,7 +488,7 @@ static void nothing_is_lost(size_t batch)
         assert_true(p.copies_equal[i]);
     assert_memory_equal(yk_local_table(p.store, 0).w, expected, sizeof expected);
     yk_staleness seen;
-    yk_local_staleness(p.store, &seen);
+    yk_local_staleness(p.store, -1, &seen);
     assert_int_equal(seen.hot, map.hot);
     assert_true(seen.merges >= 4);
     assert_true(seen.observed >= 4);

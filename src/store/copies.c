@@ -128,12 +128,6 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     return !st && complete && !w->open ? yk_remote_pull(r, me) : st; /* otherwise it is sent with the delta */
 }
 
-static size_t keys_of(const worker *w, int group)
-{
-    const yk_group *g = yk_local_group_of(w->copy, group);
-    return g->keyed ? w->answer.keys : (size_t)g->keys;
-}
-
 /* Begins the next copy, if there are batches. */
 static yk_status begin(copies *s, int me)
 {
@@ -148,9 +142,7 @@ static yk_status begin(copies *s, int me)
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY);
     if ((st = yk_delta_make_copy(&s->config.copy, w->answer.keys, &w->copy, &w->capacity)))
         return st;
-    for (int g = 0; g < yk_local_groups(w->copy); g++)
-        yk_delta_begin(w->copy, g, keys_of(w, g), w->answer.value[g], w->answer.status.steps);
-    yk_local_restore(w->copy, w->answer.status.steps);
+    yk_delta_begin(w->copy, w->answer.keys, w->answer.value, w->answer.status.steps);
     w->open = true;
     w->at = 0;
     w->steps = w->examples = 0;
@@ -197,8 +189,8 @@ static void scale(const copies *s, worker *w, int group)
         .workers = s->config.all_workers * s->config.depth, /* copies in flight */
         .state = yk_local_raw(w->copy, group).live};
     const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.status.steps);
-    yk_optim_scale(s->config.copy.group[group].optim.kind, &o, &share, keys_of(w, group) * g->width,
-                   w->answer.value[group]);
+    const size_t floats = g->keyed ? w->answer.keys * g->width : (size_t)g->keys;
+    yk_optim_scale(s->config.copy.group[group].optim.kind, &o, &share, floats, w->answer.value[group]);
 }
 
 static yk_status end_copy(copies *s, int me)
@@ -209,8 +201,8 @@ static yk_status end_copy(copies *s, int me)
                           .loss = w->loss,
                           .round = w->answer.status.round,
                           .share = &w->examples};
+    yk_delta_end(w->copy, w->answer.keys, w->answer.value);
     for (int g = 0; g < yk_local_groups(w->copy); g++) {
-        yk_delta_extract(w->copy, g, NULL, keys_of(w, g), NULL, w->answer.value[g]);
         scale(s, w, g);
         p.value[g] = w->answer.value[g];
     }

@@ -11,9 +11,10 @@ int yk_delta_arrays(const yk_local *s, int group)
     return 1 + s->table[group].rule->slots;
 }
 
-static float *array_of(yk__table *t, int number)
+float *yk_delta_array(yk_local *s, int group, int number)
 {
-    return number ? t->shared.s[number - 1] : t->shared.w;
+    const yk_view *shared = &s->table[group].shared;
+    return number ? shared->s[number - 1] : shared->w;
 }
 
 static inline size_t key_at(const uint32_t *key, size_t i)
@@ -29,7 +30,7 @@ void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, f
     if (t->touched)
         yk__decay_read(t, key + k->begin, k->end - k->begin);
     for (int a = 0; a < arrays; a++, out += k->stride * width) {
-        const float *from = array_of(t, a);
+        const float *from = yk_delta_array(s, group, a);
         if (!key)
             memcpy(out + k->begin * width, from + k->begin * width,
                    (k->end - k->begin) * width * sizeof *out);
@@ -57,13 +58,23 @@ yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_loca
     return yk_local_create(&c, copy);
 }
 
-void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps)
+/* The number of keys, or of floats of a dense group, in a copy. */
+static size_t length_of(const yk__table *t, size_t keys)
 {
-    yk__table *t = &copy->table[group];
-    for (int a = 0; a < yk_delta_arrays(copy, group); a++)
-        memcpy(array_of(t, a), values + (size_t)a * n * t->width, n * t->width * sizeof(float));
-    for (size_t i = 0; t->touched && i < n; i++)
-        t->touched[i] = (uint32_t)steps;
+    return t->config.shape.keyed ? keys : (size_t)t->config.shape.keys;
+}
+
+void yk_delta_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps)
+{
+    for (int g = 0; g < copy->ngroups; g++) {
+        yk__table *t = &copy->table[g];
+        const size_t n = length_of(t, keys), floats = n * t->width;
+        for (int a = 0; a < yk_delta_arrays(copy, g); a++)
+            memcpy(yk_delta_array(copy, g, a), values[g] + (size_t)a * floats, floats * sizeof(float));
+        for (size_t i = 0; t->touched && i < n; i++)
+            t->touched[i] = (uint32_t)steps;
+    }
+    yk_local_restore(copy, steps);
 }
 
 /* value becomes new - old; the array gets the old value. */
@@ -108,10 +119,16 @@ void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, con
         if (a == 0 && t->touched)
             extract_decayed(t, key, n, since, values);
         else if (!key)
-            extract_all(array_of(t, a), n * t->width, values);
+            extract_all(yk_delta_array(s, group, a), n * t->width, values);
         else
-            extract(array_of(t, a), key, n, t->width, values);
+            extract(yk_delta_array(s, group, a), key, n, t->width, values);
     }
+}
+
+void yk_delta_end(yk_local *copy, size_t keys, float *const *values)
+{
+    for (int g = 0; g < copy->ngroups; g++)
+        yk_delta_extract(copy, g, NULL, length_of(&copy->table[g], keys), NULL, values[g]);
 }
 
 void yk_delta_add(yk_local *s, int group, const yk_delta_keys *k, const float *deltas, int workers,
@@ -127,7 +144,7 @@ void yk_delta_add(yk_local *s, int group, const yk_delta_keys *k, const float *d
         t->touched[key_at(key, i)] = (uint32_t)now;
     }
     for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += k->stride * width) {
-        float *array = array_of(t, a);
+        float *array = yk_delta_array(s, group, a);
         for (size_t i = k->begin; width == 1 && i < k->end; i++) {
             if (key && i + AHEAD < k->end)
                 __builtin_prefetch(array + key[i + AHEAD], 1);

@@ -4,9 +4,9 @@
  * parameters (a server), or to all other workers (replicas).
  *
  *     owner of the parameters: a table                 worker: a copy of these parameters
- *     yk_delta_read(table, g, &keys, .., v)    ---->   yk_delta_begin(copy, g, n, v, steps)
+ *     yk_delta_read(table, g, &keys, .., v)    ---->   yk_delta_begin(copy, n, v, steps)
  *                                                      pull, grad, push, clock;  pull, grad, push, clock; ...
- *     yk_delta_add(table, g, &keys, v, ..)     <----   yk_delta_extract(copy, g, NULL, n, NULL, v)     v now holds deltas
+ *     yk_delta_add(table, g, &keys, v, ..)     <----   yk_delta_end(copy, n, v)                v now holds deltas
  *
  * Both are stores of one process (local.h); g is a parameter group. A copy of a keyed group has just the keys of these steps,
  * numbered 0 .. n - 1. The optimizer's state is sent too, so that the table is all there is to save.
@@ -47,6 +47,7 @@
 #include "store/local.h"
 
 int yk_delta_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
+float *yk_delta_array(yk_local *s, int group, int number);
 
 /* Keys begin .. end - 1 of a list of keys, each once (NULL: of 0, 1, ..., for a dense group). `stride`: the distance between
  * the arrays of their values, in keys, at least the length of the list. */
@@ -61,12 +62,13 @@ void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, f
 /* Creates *copy, or replaces it if it has too little memory for `keys` keys. config: of all parameters. */
 yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
 
-/* Sets keys 0 .. n - 1 of a copy to `values`, which are the result of `steps` steps. After all groups, call
- * yk_local_restore(copy, steps). */
-void yk_delta_begin(yk_local *copy, int group, size_t n, const float *values, uint64_t steps);
+/* Sets a copy to the values of each group, which are the result of `steps` steps. Keyed groups: keys 0 .. keys - 1. */
+void yk_delta_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps);
+/* Replaces these values with their deltas. The copy gets the old values again. */
+void yk_delta_end(yk_local *copy, size_t keys, float *const *values);
 
-/* Replaces the old values of these keys (NULL: keys 0 .. n - 1) with their deltas, and restores the old values in the store.
- * since[i]: the step up to which the old value of key i was decayed; NULL: the first step of the copy. */
+/* The same for some keys of a group of any store (NULL: keys 0 .. n - 1). since[i]: the step up to which the old value of key i
+ * was decayed; NULL: the first step of the copy. */
 void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
                       float *values);
 

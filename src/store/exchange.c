@@ -2,11 +2,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
+enum { TIMEOUT_FACTOR = 10 };           /* the timeout is at least that many times the longest round */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
@@ -34,13 +36,18 @@ static bool sort_groups(yk_exchange *x, const yk_group *group, int ngroups)
     return ok;
 }
 
-yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, yk_exchange **out)
+yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, double timeout,
+                             double first_timeout, yk_exchange **out)
 {
     yk_exchange *x = yk_alloc(1, sizeof *x, "the exchange");
     if (!x)
         return YK_ESYSTEM;
     const size_t size = (size_t)yk_comm_size(comm);
-    *x = (yk_exchange){.comm = comm, .rank = yk_comm_rank(comm), .size = (int)size};
+    *x = (yk_exchange){.comm = comm,
+                       .rank = yk_comm_rank(comm),
+                       .size = (int)size,
+                       .timeout = timeout,
+                       .limit = first_timeout};
     bool ok = sort_groups(x, group, ngroups);
     const size_t quarter = YK_ROUND_UP(x->nparams / 4 + 1, 1024);
     x->bucket = quarter < MIN ? MIN : quarter > MAX ? MAX : quarter;
@@ -231,7 +238,7 @@ static bool is_missing(const yk_exchange *x, int r)
 
 /* Names the ranks that have not sent their part. A rank that was stopped keeps others from sending theirs, so it is
  * named first. */
-yk_status yk__timed_out(const yk_exchange *x, double seconds)
+yk_status yk__timed_out(const yk_exchange *x)
 {
     char ranks[256] = "";
     int missing = 0;
@@ -241,7 +248,7 @@ yk_status yk__timed_out(const yk_exchange *x, double seconds)
             return yk_fail(
                 YK_ELOST,
                 "rank %d did not send its gradient within %.0f s: its process %s (rank %d waited for it)", r,
-                seconds, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
+                x->limit, state == 'X' ? "has died" : "was stopped by a signal", x->rank);
         if (is_missing(x, r) && strlen(ranks) < sizeof ranks - 16)
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", missing++ ? ", " : "", r);
     }
@@ -249,16 +256,16 @@ yk_status yk__timed_out(const yk_exchange *x, double seconds)
         return yk_fail(YK_ELOST,
                        "ranks %s did not send their gradients within %.0f s: they have died, are hung, or "
                        "cannot be reached (rank %d waited for them)",
-                       ranks, seconds, x->rank);
+                       ranks, x->limit, x->rank);
     return yk_fail(YK_ELOST,
                    "rank %s did not send its gradient within %.0f s: it has died, is hung, or cannot be "
                    "reached (rank %d waited for it)",
-                   missing ? ranks : "?", seconds, x->rank);
+                   missing ? ranks : "?", x->limit, x->rank);
 }
 
-static yk_status finish(yk_exchange *x, size_t n, double seconds)
+static yk_status finish(yk_exchange *x, size_t n)
 {
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
     for (size_t ended = x->ended; x->ended < buckets_of(x, n);) {
         yk_status st = make_progress(x, n);
         if (st)
@@ -267,7 +274,7 @@ static yk_status finish(yk_exchange *x, size_t n, double seconds)
             ended = x->ended;
             yk_wait_restart(&w);
         } else if (!yk_wait_poll(&w)) {
-            return yk__timed_out(x, seconds);
+            return yk__timed_out(x);
         }
     }
     x->begun = x->ended = 0;
@@ -288,10 +295,10 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
 /* ---- a round ---- */
 
 /* `gradients`: meanwhile dense buckets make progress, and the pairs of other ranks are received. */
-static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk_round *out)
+static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
 {
     const double arrived = yk_now();
-    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, seconds);
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
     for (int missing = x->size - 1; missing > 0;) {
         yk_status st = gradients && x->zeros ? make_progress(x, x->nparams) : YK_OK;
         const int before = missing;
@@ -315,10 +322,10 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, double seconds, yk
         if (st)
             return st;
         if (missing == before && !yk_wait_poll(&w))
-            return yk__timed_out(x, seconds);
+            return yk__timed_out(x);
     }
     out->last_wait = yk_now() - arrived;
-    return yk_comm_wait(x->comm, x->header_out, x->size, seconds, "a round");
+    return yk_comm_wait(x->comm, x->header_out, x->size, x->limit, "a round");
 }
 
 static yk_status send_headers(yk_exchange *x, yk__header mine)
@@ -338,7 +345,7 @@ static yk_status send_headers(yk_exchange *x, yk__header mine)
     return st;
 }
 
-void yk__add_headers(const yk_exchange *x, yk_round *out)
+static void add_headers(const yk_exchange *x, yk_round *out)
 {
     for (int r = 0; r < x->size; r++) {
         const yk__header *h = &x->head[r];
@@ -350,20 +357,19 @@ void yk__add_headers(const yk_exchange *x, yk_round *out)
 }
 
 yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
-                              double seconds, yk_round *out)
+                              yk_round *out)
 {
     *out = (yk_round){.last = -1};
     yk_status st =
         send_headers(x, (yk__header){.examples = examples, .steps = steps, .loss = loss, .action = action});
     if (!st)
-        st = wait_headers(x, false, seconds, out);
+        st = wait_headers(x, false, out);
     if (!st)
-        yk__add_headers(x, out);
+        add_headers(x, out);
     return st;
 }
 
-static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds,
-                                   yk_round *out)
+static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_round *out)
 {
     float **dense = x->zeros ? &g->group[x->dense_group].dense : NULL;
     if (dense && !g->examples) {
@@ -376,16 +382,15 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header 
     if (!st && dense)
         st = yk_exchange_ready(x, *dense, 0, x->final);
     if (!st)
-        st = wait_headers(x, true, seconds, out);
+        st = wait_headers(x, true, out);
     if (!st && x->size > 1 && x->keyed)
-        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "the gradients");
+        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, x->limit, "the gradients");
     if (!st && x->size > 1 && dense)
-        st = finish(x, x->nparams, seconds);
+        st = finish(x, x->nparams);
     return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, double seconds,
-                          yk_round *out)
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, yk_round *out)
 {
     const uint64_t began = x->track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
@@ -393,10 +398,10 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t 
     yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;
-    st = x->shared ? yk__shared_sum(x, g, &mine, seconds, out) : sum_with_messages(x, g, &mine, seconds, out);
+    st = x->shared ? yk__shared_sum(x, g, &mine, out) : sum_with_messages(x, g, &mine, out);
     if (st)
         return st;
-    yk__add_headers(x, out);
+    add_headers(x, out);
     size_t bytes = x->nparams * sizeof(float);
     for (int k = 0; k < x->ngroups; k++)
         if (x->group[k].keyed) {
@@ -410,20 +415,20 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t 
     return YK_OK;
 }
 
-yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, double seconds,
-                                 const char **data_out, size_t *bytes_out)
+yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
+                                 size_t *bytes_out)
 {
     yk_round round = {.last = -1};
     yk_status st = send_headers(x, (yk__header){.pairs = {bytes}});
     if (!st)
-        st = wait_headers(x, false, seconds, &round);
+        st = wait_headers(x, false, &round);
     if (!st)
         st = yk__pairs_send_all(x, mine, bytes);
     for (int r = 0; !st && r < x->size; r++)
         if (r != x->rank)
             st = yk__pairs_receive(x, r, (size_t)x->head[r].pairs[0]);
     if (!st)
-        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, seconds, "deltas");
+        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, x->limit, "deltas");
     for (int r = 0; !st && r < x->size; r++) {
         data_out[r] = r == x->rank ? mine : x->in[r];
         bytes_out[r] = (size_t)x->head[r].pairs[0];
@@ -431,16 +436,30 @@ yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes,
     return st;
 }
 
-yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n, double seconds)
+yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n)
 {
     yk_status st = YK_OK;
     if (x->size > 1) {
         x->dense = array;
         x->final = 0;
-        st = finish(x, n, seconds);
+        st = finish(x, n);
     }
     const float scale = 1.0f / (float)x->size;
     for (size_t i = 0; !st && i < n; i++)
         array[i] *= scale;
     return st;
+}
+
+void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *phases)
+{
+    const double now = yk_now();
+    x->longest *= 0.99; /* a single long round is forgotten after a few hundred */
+    if (x->rounds++ > 0 && now - x->last_round_at > x->longest)
+        x->longest = now - x->last_round_at;
+    x->last_round_at = now;
+    if (x->rounds >= 2)
+        x->limit = fmax(x->timeout, TIMEOUT_FACTOR * x->longest);
+    yk_phases_barrier(phases, round->last < 0);
+    if (round->last >= 0) /* the wait for the last rank is not sending */
+        yk_phase_move(phases, YK_PHASE_SENDING, YK_PHASE_WORKERS, (uint64_t)(round->last_wait * 1e9));
 }

@@ -3,10 +3,11 @@
  * Example:
  *     yk_exchange *x;
  *     yk_round round;
- *     yk_status st = yk_exchange_create(comm, group, ngroups, &x);
+ *     yk_status st = yk_exchange_create(comm, group, ngroups, 30.0, 60.0, &x);
  *     // in each step
  *     st = yk_exchange_ready(x, dense, begin, end); // optional, during the backward pass: these gradients are final
- *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, 1, 30.0, &round); // grad is now the sum, in rank order
+ *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, 1, &round); // grad is now the sum, in rank order
+ *     yk_exchange_end_round(x, &round, NULL);
  *     yk_exchange_free(x);
  *
  * Dense gradients are divided into buckets, and each bucket into one piece per rank. For a bucket of n floats and N ranks:
@@ -33,6 +34,7 @@
 
 #include "base/grad.h"
 #include "comm/comm.h"
+#include "watch/phase.h"
 #include "watch/trace.h"
 
 typedef struct yk_exchange yk_exchange;
@@ -47,7 +49,10 @@ typedef struct {
     int last;         /* the rank that arrived last, as seen by this rank; -1: this rank itself */
 } yk_round;
 
-yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, yk_exchange **out);
+/* How many seconds to wait for other ranks: `timeout`, or several times the longest round if that is longer; first_timeout
+ * in the first two rounds. */
+yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, double timeout,
+                             double first_timeout, yk_exchange **out);
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 int yk_exchange_ranks(const yk_exchange *x);
 
@@ -62,18 +67,20 @@ void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 
 /* Sums the dense gradient in place. For keyed groups, g->group[].pairs is the sum afterwards. */
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, double seconds,
-                          yk_round *out);
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, yk_round *out);
 
 /* The totals of a round without gradients. */
 yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
-                              double seconds, yk_round *out);
+                              yk_round *out);
 
 /* All-gather of data of any length. data_out[r] is borrowed until the next call. */
-yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, double seconds,
-                                 const char **data_out, size_t *bytes_out);
+yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
+                                 size_t *bytes_out);
 
 /* Replaces an array of any size with its mean over the ranks. */
-yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n, double seconds);
+yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n);
+
+/* A round of all ranks is over. Updates the phases of the thread that took part (NULL: not measured). */
+void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *phases);
 
 #endif

@@ -46,7 +46,11 @@ struct yk_exchange {
     float *dense;            /* the gradient of this round */
     float *zeros;            /* the gradient of a rank without examples; NULL: no dense group */
     uint32_t round;
-    yk_trace_track *track; /* NULL: no timeline */
+    double timeout, longest; /* seconds: of a round; of the longest round so far */
+    double limit;            /* how long to wait in this round */
+    double last_round_at;    /* when the last round ended */
+    unsigned rounds;         /* that have ended */
+    yk_trace_track *track;   /* NULL: no timeline */
 
     yk__header *head;              /* [size] */
     yk_op *header_in, *header_out; /* [size] */
@@ -63,8 +67,7 @@ struct yk_exchange {
     yk_wait_kind shared_wait;
 };
 
-yk_status yk__timed_out(const yk_exchange *x, double seconds);
-void yk__add_headers(const yk_exchange *x, yk_round *out);
+yk_status yk__timed_out(const yk_exchange *x); /* the error */
 
 /* exchange_pairs.c */
 size_t yk__pairs_bytes(const yk_exchange *x, const yk__header *h);
@@ -77,6 +80,6 @@ yk_status yk__pairs_add(yk_exchange *x);
 
 /* exchange_shared.c */
 bool yk__shared_is_missing(const yk_exchange *x, int rank);
-yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds, yk_round *out);
+yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_round *out);
 
 #endif

@@ -68,16 +68,16 @@ bool yk__shared_is_missing(const yk_exchange *x, int rank)
 
 /* This rank has arrived, or summed: waits until all have. *last_out: the last rank that this one waited for; -1: none,
  * this one was last. */
-static yk_status wait_all(yk_exchange *x, double seconds, int *last_out)
+static yk_status wait_all(yk_exchange *x, int *last_out)
 {
-    yk_wait w = yk_wait_begin(x->shared_wait, seconds);
+    yk_wait w = yk_wait_begin(x->shared_wait, x->limit);
     atomic_store_explicit(&state_of(x, x->rank)->stage, ++x->shared_stage, memory_order_release);
     *last_out = -1;
     for (int r = 0; r < x->size; r++)
         while (yk__shared_is_missing(x, r)) {
             *last_out = r;
             if (!yk_wait_poll(&w))
-                return yk__timed_out(x, seconds);
+                return yk__timed_out(x);
         }
     return YK_OK;
 }
@@ -116,7 +116,7 @@ static void count(yk_exchange *x)
     yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
 }
 
-yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, double seconds, yk_round *out)
+yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_round *out)
 {
     shared_state *own = state_of(x, x->rank);
     int last;
@@ -125,14 +125,14 @@ yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, dou
     if (g->examples)
         memcpy(gradient_of(x, x->rank), g->group[x->dense_group].dense, x->nparams * sizeof(float));
     const double began = yk_now();
-    yk_status st = wait_all(x, seconds, &out->last);
+    yk_status st = wait_all(x, &out->last);
     if (st)
         return st;
     out->last_wait = yk_now() - began;
     for (int r = 0; r < x->size; r++)
         x->head[r] = state_of(x, r)->head;
     sum_pieces(x);
-    if ((st = wait_all(x, seconds, &last)))
+    if ((st = wait_all(x, &last)))
         return st;
     count(x);
     x->final = x->nparams;

@@ -117,8 +117,7 @@ const yk_group *yk_local_group_of(const yk_local *s, int group);
  * call. */
 void yk_local_restore(yk_local *s, uint64_t steps);
 
-/* While quiesced, or after the workers have finished: the staleness of all workers, or of one. */
-void yk_local_staleness(const yk_local *s, yk_staleness *out);
-void yk_local_staleness_of(const yk_local *s, int worker, yk_staleness *out);
+/* While quiesced, or after the workers have finished: the staleness of a worker; -1: of all. */
+void yk_local_staleness(const yk_local *s, int worker, yk_staleness *out);
 
 #endif

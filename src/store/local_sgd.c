@@ -39,7 +39,6 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     yk__sgd_worker *w = &s->worker[me];
     w->batch = *batch;
     w->announced = true;
-    w->has = batch->n > 0;
     memcpy(w->cursor, cursor, sizeof w->cursor);
     return is_remote(s) ? yk__sgd_shards_announce(s, me, batch) : YK_OK;
 }

@@ -36,7 +36,6 @@ typedef struct {
     /* replicas */
     yk_exchange *exchange;
     yk_local *local;
-    double heartbeat_timeout, first_timeout; /* of a round; of each of the first two rounds */
 
     /* shards */
     yk_remote *remote;

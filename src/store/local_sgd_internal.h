@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "store/delta.h"
 #include "store/local_sgd.h"
-#include "store/replicas.h"
 
 /* The batches that a thread announced for a round: their indices in the request. */
 typedef struct {
@@ -17,7 +16,6 @@ typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* dense groups, or replicas: the next one */
     uint64_t cursor[YK_CURSOR_SIZE];
     bool announced;          /* dense groups, or replicas: announce() was called */
-    bool has;                /* and with a batch that is not empty */
     bool exhausted;          /* no more batches until the epoch is over, or until others return theirs */
     yk__announced now, next; /* keyed groups on shards: for this round, and for the next one */
     yk_grad grad;
@@ -58,7 +56,6 @@ struct yk__sgd {
 
     /* replicas */
     uint64_t step; /* global step at the beginning of the round */
-    yk_round_timer timer;
     yk__touched touched;
     yk_delta_sums sums;
     char *out;

@@ -8,20 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float *array_of(yk__sgd *s, int group, int number)
-{
-    const yk_local_state state = yk_local_raw(s->config.local, group);
-    return number ? state.live.s[number - 1] : state.live.w;
-}
-
 yk_status yk__sgd_replicas_create(yk__sgd *s)
 {
     yk_local *local = s->config.local;
     const size_t ranks = (size_t)yk_exchange_ranks(s->config.exchange);
     s->copy = local;
     s->step = s->config.first_step;
-    s->timer = (yk_round_timer){.heartbeat_timeout = s->config.heartbeat_timeout,
-                                .first_timeout = s->config.first_timeout};
     for (int g = 0; g < yk_local_groups(local); g++)
         s->keyed |= yk_local_group_of(local, g)->keyed;
     if (!s->keyed)
@@ -62,7 +54,7 @@ static yk_status remember(yk__sgd *s)
                 return YK_ESYSTEM;
             for (size_t i = t->n; i < n; i++)
                 memcpy(t->before[g][a] + i * group->width,
-                       array_of(s, g, a) + (size_t)t->keys.key[i] * group->width,
+                       yk_delta_array(local, g, a) + (size_t)t->keys.key[i] * group->width,
                        group->width * sizeof(float));
         }
         for (size_t i = t->n; touched && i < n; i++)
@@ -134,8 +126,7 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     if (YK_RESERVE(s->out, s->out_cap, s->touched.n * each + 1, "parameters that changed"))
         return YK_ESYSTEM;
     const size_t bytes = s->touched.n ? extract_deltas(s) : 0;
-    yk_status st = yk_exchange_all_gather(s->config.exchange, s->out, bytes, yk_round_timer_limit(&s->timer),
-                                          s->data, s->bytes);
+    yk_status st = yk_exchange_all_gather(s->config.exchange, s->out, bytes, s->data, s->bytes);
     size_t max = 1;
     for (int k = 0; !st && k < ranks; k++)
         max += s->bytes[k] / each;
@@ -167,8 +158,7 @@ static yk_status merge(yk__sgd *s, uint64_t steps)
     for (int g = 0; g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
         for (int a = 0; !st && !group->keyed && a < yk_delta_arrays(local, g); a++)
-            st = yk_exchange_mean(s->config.exchange, array_of(s, g, a), yk_group_floats(group),
-                                  yk_round_timer_limit(&s->timer));
+            st = yk_exchange_mean(s->config.exchange, yk_delta_array(local, g, a), yk_group_floats(group));
     }
     return st;
 }
@@ -178,16 +168,15 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
     yk_phases *phases = s->config.phases;
     yk_round round;
     yk_phase_to(phases, YK_PHASE_SENDING);
-    yk_status st =
-        yk_exchange_headers(s->config.exchange, s->totals.examples, s->totals.loss, s->totals.action,
-                            s->totals.steps, yk_round_timer_limit(&s->timer), &round);
+    yk_status st = yk_exchange_headers(s->config.exchange, s->totals.examples, s->totals.loss,
+                                       s->totals.action, s->totals.steps, &round);
     if (!st && round.examples)
         st = merge(s, round.steps);
     if (st)
         return st;
     s->step += round.steps;
     yk_local_restore(s->config.local, s->step); /* some ranks had fewer batches than others */
-    yk_round_timer_end(&s->timer, &round, phases);
+    yk_exchange_end_round(s->config.exchange, &round, phases);
     s->result = (yk_step_result){.examples = round.examples,
                                  .loss = round.loss,
                                  .steps = round.steps,

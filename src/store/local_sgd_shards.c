@@ -76,7 +76,7 @@ yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
         return (yk_batch){0};
     if (s->keyed)
         return w->calls < w->now.n ? yk_remote_batch(&s->answer, w->now.index[w->calls]) : (yk_batch){0};
-    if (!w->announced || !w->has)
+    if (!w->announced || !w->batch.n)
         return (yk_batch){0};
     w->announced = false;
     yk_remote_count_batch(s->config.remote, 0, me, w->cursor);
@@ -88,7 +88,7 @@ bool yk__sgd_shards_done(const yk__sgd *s)
     bool any = false;
     for (int i = 0; i < s->config.workers; i++) {
         const yk__sgd_worker *w = &s->worker[i];
-        any |= s->keyed ? w->calls < w->now.n : w->announced && w->has;
+        any |= s->keyed ? w->calls < w->now.n : w->announced && w->batch.n;
     }
     return !any || is_stopped(s);
 }
@@ -100,7 +100,7 @@ static yk_status add_dense(yk__sgd *s)
 {
     yk_status st = YK_OK;
     for (int i = 0; !st && !s->keyed && i < s->config.workers; i++)
-        if (s->worker[i].announced && s->worker[i].has)
+        if (s->worker[i].announced && s->worker[i].batch.n)
             st = yk_remote_add(s->config.remote, 0, i, &s->worker[i].batch, NULL, false, s->worker[i].cursor,
                                &(size_t){0});
     return st;
@@ -134,12 +134,7 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
     }
     if (!values || (st = yk_delta_make_copy(&s->config.copy, s->answer.keys, &s->copy, &s->capacity)))
         return st;
-    for (int g = 0; g < yk_local_groups(s->copy); g++) {
-        const yk_group *group = yk_local_group_of(s->copy, g);
-        yk_delta_begin(s->copy, g, group->keyed ? s->answer.keys : (size_t)group->keys, s->answer.value[g],
-                       s->answer.status.steps);
-    }
-    yk_local_restore(s->copy, s->answer.status.steps);
+    yk_delta_begin(s->copy, s->answer.keys, s->answer.value, s->answer.status.steps);
     return YK_OK;
 }
 
@@ -151,11 +146,8 @@ yk_status yk__sgd_shards_end(yk__sgd *s)
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     const uint64_t max = yk__sgd_max_steps(s, s->answer.status.steps);
     m->steps = m->steps < max ? m->steps : max; /* do not skip an evaluation or checkpoint */
-    for (int g = 0; m->examples && g < yk_local_groups(s->copy); g++) {
-        const yk_group *group = yk_local_group_of(s->copy, g);
-        yk_delta_extract(s->copy, g, NULL, group->keyed ? s->answer.keys : (size_t)group->keys, NULL,
-                         s->answer.value[g]);
-    }
+    if (m->examples)
+        yk_delta_end(s->copy, s->answer.keys, s->answer.value);
     s->result = (yk_step_result){.examples = m->examples, .loss = m->loss, .steps = m->steps};
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     if (!m->examples && !s->config.lockstep) {

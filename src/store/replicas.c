@@ -1,34 +1,7 @@
 #include "store/replicas.h"
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include <string.h>
-
-enum { TIMEOUT_FACTOR = 10 };
-
-/* ---- time limits of rounds ---- */
-
-double yk_round_timer_limit(const yk_round_timer *t)
-{
-    const double usual = TIMEOUT_FACTOR * t->longest;
-    if (t->rounds < 2)
-        return t->first_timeout;
-    return usual > t->heartbeat_timeout ? usual : t->heartbeat_timeout;
-}
-
-void yk_round_timer_end(yk_round_timer *t, const yk_round *round, yk_phases *phases)
-{
-    const double now = yk_now();
-    t->longest *= 0.99; /* a single long round is forgotten after a few hundred */
-    if (t->rounds++ > 0 && now - t->ended > t->longest)
-        t->longest = now - t->ended;
-    t->ended = now;
-    yk_phases_barrier(phases, round->last < 0);
-    if (round->last >= 0) /* the wait for the last rank is not sending */
-        yk_phase_move(phases, YK_PHASE_SENDING, YK_PHASE_WORKERS, (uint64_t)(round->last_wait * 1e9));
-}
-
-/* ---- the store ---- */
 
 typedef struct {
     yk_store base;
@@ -38,7 +11,6 @@ typedef struct {
     float *sum; /* of the dense group, over the threads; NULL: one thread, or no dense group */
     yk_merger pairs[YK_MAX_GROUPS]; /* of keyed groups, over the threads */
     yk_action action;               /* of all ranks */
-    yk_round_timer timer;
 } replicas;
 
 static replicas *of(yk_store *s)
@@ -131,10 +103,9 @@ static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result
     if (!st && me == 0) {
         yk_round round;
         yk_phase_to(phases, YK_PHASE_SENDING);
-        st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, yk_round_timer_limit(&r->timer),
-                             &round);
+        st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, &round);
         r->action = (yk_action)round.action;
-        yk_round_timer_end(&r->timer, &round, phases);
+        yk_exchange_end_round(r->config.exchange, &round, phases);
         yk_phase_to(phases, YK_PHASE_APPLY);
     }
     if (!st)
@@ -165,9 +136,6 @@ yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
     r->base.ops = &replicas_ops;
     r->config = *config;
     r->base.inner = yk_local_store(config->local);
-    r->timer = (yk_round_timer){.heartbeat_timeout = config->heartbeat_timeout,
-                                .first_timeout = config->first_timeout,
-                                .ended = yk_now()};
     r->grad = yk_alloc((size_t)config->workers, sizeof *r->grad, "the gradients");
     yk_status st = r->grad ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && config->workers > 1 && g < yk_local_groups(config->local); g++) {

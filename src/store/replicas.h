@@ -19,20 +19,8 @@ typedef struct {
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
     int workers;
-    double heartbeat_timeout, first_timeout; /* of a round; of each of the first two rounds */
 } yk_replicas_config;
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out);
-
-/* How long to wait for other ranks: several times the longest round; first_timeout for the first two rounds. */
-typedef struct {
-    double heartbeat_timeout, first_timeout, longest, ended;
-    unsigned rounds;
-} yk_round_timer;
-
-double yk_round_timer_limit(const yk_round_timer *t);
-
-/* A round of all ranks is over. Updates the phases of the thread that took part. */
-void yk_round_timer_end(yk_round_timer *t, const yk_round *round, yk_phases *phases);
 
 #endif

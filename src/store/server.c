@@ -217,7 +217,7 @@ static yk_status check_chief(yk_server *s, double now)
         waits |= s->client[i].pushed;
     if (s->chief && s->config.quorum && now - s->control_at > 1.0) {
         s->control_at = now;
-        return yk__control_alive(s);
+        return yk_server_alive(s);
     }
     if (s->chief)
         return YK_OK;
@@ -351,16 +351,6 @@ yk_status yk_server_run(yk_server *s)
     }
     wait_ends(s, yk_now_ns());
     return st;
-}
-
-yk_status yk_server_alive(yk_server *s)
-{
-    return yk__control_alive(s);
-}
-
-yk_status yk_server_end(yk_server *s)
-{
-    return s->chief ? yk__control_end(s) : YK_OK;
 }
 
 /* ---- state ---- */

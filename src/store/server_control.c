@@ -5,32 +5,32 @@
 
 #include "base/clock.h"
 
-static yk_status send_to(yk_server *s, int server, const yk__control *message, const char *what)
+/* Sends s->control to all other servers. */
+static yk_status send_to_all(yk_server *s, const char *what)
 {
+    const yk__control *message = &s->control;
     const size_t bytes = sizeof message->up + message->up.npush * sizeof *message->peer;
-    return yk_comm_send_wait(s->config.comm, server, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                             yk__server_timeout(s), what);
-}
-
-yk_status yk__control_alive(yk_server *s)
-{
-    yk__control *message = &s->control;
-    message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
-    yk_status st = YK_OK;
-    for (int i = 1; !st && !s->over && i < s->config.servers; i++) /* after the end they receive nothing */
-        st = send_to(s, i, message, "a server to receive a heartbeat");
-    return st;
-}
-
-yk_status yk__control_end(yk_server *s)
-{
-    yk__control *message = &s->control;
-    message->up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_END};
     yk_status st = YK_OK;
     for (int i = 1; !st && i < s->config.servers; i++)
-        st = send_to(s, i, message, "a server to receive the end of the job");
-    s->over = true;
+        st = yk_comm_send_wait(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
+                               yk__server_timeout(s), what);
     return st;
+}
+
+yk_status yk_server_alive(yk_server *s)
+{
+    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_ALIVE};
+    /* after the end they receive nothing */
+    return s->over ? YK_OK : send_to_all(s, "a server to receive a heartbeat");
+}
+
+yk_status yk_server_end(yk_server *s)
+{
+    if (!s->chief)
+        return YK_OK;
+    s->control.up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_END};
+    s->over = true;
+    return send_to_all(s, "a server to receive the end of the job");
 }
 
 yk_status yk__control_round(yk_server *s)
@@ -40,10 +40,7 @@ yk_status yk__control_round(yk_server *s)
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].counts)
             message->peer[message->up.npush++] = (uint32_t)s->client[i].peer;
-    yk_status st = YK_OK;
-    for (int i = 1; !st && i < s->config.servers; i++)
-        st = send_to(s, i, message, "a server to receive the workers of a round");
-    return st;
+    return send_to_all(s, "a server to receive the workers of a round");
 }
 
 static yk_status handle_round(yk_server *s)

@@ -214,8 +214,6 @@ yk_status yk__apply_immediately(yk_server *s, yk__client *c);
 yk_status yk__close_round_if_all(yk_server *s);
 
 /* server_control.c */
-yk_status yk__control_alive(yk_server *s);
-yk_status yk__control_end(yk_server *s);
 yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
 yk_status yk__control_handle(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 

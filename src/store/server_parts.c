@@ -38,16 +38,14 @@ typedef struct {
 static bool array_of(yk_local *t, int number, array *out)
 {
     for (int g = 0; g < yk_local_groups(t); g++) {
-        const yk_local_state state = yk_local_raw(t, g);
-        const int slots = yk_local_rule(t, g)->slots, arrays = 1 + slots + (state.touched != NULL);
-        if (number >= arrays) {
-            number -= arrays;
-            continue;
+        uint32_t *touched = yk_local_raw(t, g).touched;
+        const int floats = yk_delta_arrays(t, g), arrays = floats + (touched != NULL);
+        if (number < arrays) {
+            uint32_t *data = number < floats ? (uint32_t *)(void *)yk_delta_array(t, g, number) : touched;
+            *out = (array){data, g, yk_local_group_of(t, g)->width};
+            return true;
         }
-        const float *floats = number == 0 ? state.live.w : number <= slots ? state.live.s[number - 1] : NULL;
-        *out =
-            (array){floats ? (uint32_t *)(void *)floats : state.touched, g, yk_local_group_of(t, g)->width};
-        return true;
+        number -= arrays;
     }
     return false;
 }
@@ -82,13 +80,12 @@ static void copy_range(const yk_server *s, int server, uint32_t *part, const arr
     const yk_group *g = &s->config.group[whole->group];
     uint64_t begin;
     const uint64_t n = yk__piece(g, server, &begin);
-    if (!g->keyed && whole->width == 1) {
+    if (!g->keyed) {
         memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t key =
-            g->keyed ? yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)g->owners) : begin + i;
+        const uint64_t key = yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)g->owners);
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
         if (key >= g->keys)
             continue;

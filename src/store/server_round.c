@@ -5,60 +5,78 @@
 #include "base/clock.h"
 #include <string.h>
 
-/* The values of each group in a message. */
-static void blocks_of(const yk_server *s, const yk__client *c, float **out)
+/* The gradients or deltas of one client, or the sum of those of `workers` clients. */
+typedef struct {
+    yk_server *s;
+    const yk__up *totals; /* their steps, examples and loss */
+    uint64_t now;         /* deltas: the step after them */
+    uint32_t *key;
+    size_t n, stride;
+    float *block[YK_MAX_GROUPS]; /* the values of each group */
+    int workers;
+} update;
+
+static update update_of(yk_server *s, const yk__client *c)
 {
     const yk__up *up = yk__header_of(c);
-    const size_t keys = up->examples ? yk__pull_of(s, c, up->push_of)->n : 0;
+    const yk__pull *p = yk__pull_of(s, c, up->push_of);
+    update u = {.s = s,
+                .totals = up,
+                .key = p->key,
+                .n = p->n,
+                .stride = p->n,
+                .workers = s->config.scaled ? 1 : s->active};
     float *at = yk__values_of(c);
     for (int g = 0; g < s->layout.ngroups; g++) {
-        out[g] = at;
-        at += yk__layout_floats(&s->layout, g, keys);
+        u.block[g] = at;
+        at += yk__layout_floats(&s->layout, g, p->n);
     }
+    return u;
 }
 
-/* Deltas of one client, or the sum of those of `workers` clients. */
-typedef struct {
-    const yk_server *s;
-    uint64_t now; /* the step after them */
-    const uint32_t *key;
-    size_t n, stride;
-    float *const *block; /* [groups] */
-    int workers;
-} deltas;
+/* Pushes gradients to the store. Synchronous: those of the groups that are updated on arrival, or of the others. */
+static yk_status push(const update *u, bool immediate, bool ends_step)
+{
+    yk_server *s = u->s;
+    yk_grad grad = {.examples = (size_t)u->totals->examples, .loss = u->totals->loss, .pool = s->pool};
+    yk_merger pairs[YK_MAX_GROUPS];
+    yk_step_result result;
+    for (int g = 0; g < s->layout.ngroups; g++) {
+        if (s->config.synchronous && s->config.immediate[g] != immediate)
+            continue;
+        if (!s->layout.group[g].keyed) {
+            grad.group[g].dense = u->block[g];
+        } else if (u->key) {
+            pairs[g] = (yk_merger){.n = u->n, .key = u->key, .value = u->block[g]};
+            grad.group[g].pairs = &pairs[g];
+        }
+    }
+    yk_status st = yk_local_push(s->config.table, 0, &grad);
+    return st || !ends_step ? st : yk_local_clock(s->config.table, 0, &result);
+}
 
 static void add_part(void *context, int me, int all)
 {
-    const deltas *d = context;
-    yk_local *table = d->s->config.table;
-    for (int g = 0; g < d->s->layout.ngroups; g++) {
-        const yk_delta_keys k = yk__part_of_group(d->s, g, d->key, d->n, d->stride, me, all);
-        yk_delta_add(table, g, &k, d->block[g], d->workers, d->now);
-        if (d->s->config.scaled)
+    const update *u = context;
+    yk_local *table = u->s->config.table;
+    for (int g = 0; g < u->s->layout.ngroups; g++) {
+        const yk_delta_keys k = yk__part_of_group(u->s, g, u->key, u->n, u->stride, me, all);
+        yk_delta_add(table, g, &k, u->block[g], u->workers, u->now);
+        if (u->s->config.scaled)
             yk_delta_reconcile(table, g, &k);
     }
 }
 
-static void add_deltas(const yk_server *s, deltas *d)
+/* Ends a step, or adds the deltas of several. */
+static yk_status apply(update *u)
 {
-    yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, d->n)), add_part, d);
-    yk_local_restore(s->config.table, d->now);
-}
-
-/* Pushes a gradient to the store. */
-static yk_status push(yk_server *s, const yk__up *sum, const yk_merger *pairs, float *const *dense,
-                      bool ends_step)
-{
-    yk_grad g = {.examples = (size_t)sum->examples, .loss = sum->loss, .pool = s->pool};
-    yk_step_result result;
-    for (int i = 0; i < s->layout.ngroups; i++) {
-        if (s->layout.group[i].keyed)
-            g.group[i].pairs = pairs[i].key ? &pairs[i] : NULL;
-        else
-            g.group[i].dense = dense[i];
-    }
-    yk_status st = yk_local_push(s->config.table, 0, &g);
-    return st || !ends_step ? st : yk_local_clock(s->config.table, 0, &result);
+    yk_server *s = u->s;
+    if (!s->config.local_steps)
+        return push(u, false, true);
+    u->now = yk_local_steps(s->config.table) + u->totals->steps;
+    yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, u->n)), add_part, u);
+    yk_local_restore(s->config.table, u->now);
+    return YK_OK;
 }
 
 static yk_status updated(yk_server *s, const yk__up *sum)
@@ -84,55 +102,25 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     c->examples += up->examples;
 }
 
-/* Pushes the gradient of one client: of the groups that are updated on arrival, or of the others. */
-static yk_status push_one(yk_server *s, yk__client *c, bool immediate, bool ends_step)
-{
-    const yk__up *up = yk__header_of(c);
-    const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    float *block[YK_MAX_GROUPS], *dense[YK_MAX_GROUPS] = {0};
-    yk_merger pairs[YK_MAX_GROUPS] = {0};
-    blocks_of(s, c, block);
-    for (int g = 0; g < s->layout.ngroups; g++) {
-        if (s->config.synchronous && s->config.immediate[g] != immediate)
-            continue;
-        if (s->layout.group[g].keyed)
-            pairs[g] = (yk_merger){.n = p->n, .key = p->key, .value = block[g]};
-        else
-            dense[g] = block[g];
-    }
-    return push(s, up, pairs, dense, ends_step);
-}
-
 yk_status yk__apply_immediately(yk_server *s, yk__client *c)
 {
     bool any = false;
     for (int g = 0; g < s->layout.ngroups; g++)
         any |= s->config.immediate[g];
+    const update u = update_of(s, c);
     yk_phase_to(s->config.phases, any ? YK_PHASE_APPLY : YK_PHASE_OTHER);
-    return any ? push_one(s, c, true, false) : YK_OK;
+    return any ? push(&u, true, false) : YK_OK;
 }
 
 yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    yk_status st = YK_OK;
+    update u = update_of(s, c);
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk__staleness_add(&s->staleness,
                       s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
     count(s, c, up);
-    if (!s->config.local_steps) {
-        st = push_one(s, c, false, true);
-    } else {
-        float *block[YK_MAX_GROUPS];
-        blocks_of(s, c, block);
-        add_deltas(s, &(deltas){.s = s,
-                                .now = yk_local_steps(s->config.table) + up->steps,
-                                .key = p->key,
-                                .n = p->n,
-                                .stride = p->n,
-                                .block = block,
-                                .workers = s->config.scaled ? 1 : s->active});
-    }
+    yk_status st = apply(&u);
     return st ? st : updated(s, up);
 }
 
@@ -189,45 +177,29 @@ static void add_dense_part(void *context, int me, int all)
         d->sum[i] += d->values[i];
 }
 
-static void add_to_sum(yk_server *s, yk__client *c)
+static void add_to_sum(yk_server *s, const yk__client *c)
 {
-    const yk__pull *p = yk__pull_of(s, c, yk__header_of(c)->push_of);
-    float *block[YK_MAX_GROUPS];
-    blocks_of(s, c, block);
+    const update u = update_of(s, c);
     for (int g = 0; g < s->layout.ngroups; g++) {
         const size_t n = yk__layout_floats(&s->layout, g, 0);
         if (!s->layout.group[g].keyed)
-            yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, block[g], n});
+            yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, u.block[g], n});
     }
-    yk_delta_sums_add(&s->sums, p->key, p->n, (const float *const *)block);
+    yk_delta_sums_add(&s->sums, u.key, u.n, (const float *const *)u.block);
 }
 
-/* Applies the sum of `clients` clients to the parameters. */
-static yk_status apply_sum(yk_server *s, const yk__up *sum, int clients)
+static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)
 {
     yk_delta_sums *d = &s->sums;
-    float *block[YK_MAX_GROUPS], *dense[YK_MAX_GROUPS] = {0};
-    yk_merger pairs[YK_MAX_GROUPS] = {0};
-    for (int g = 0; g < s->layout.ngroups; g++) {
-        const bool keyed = s->layout.group[g].keyed;
-        block[g] = keyed ? d->group[g].sum : s->sum;
-        if (s->config.immediate[g])
-            continue;
-        if (keyed)
-            pairs[g] = (yk_merger){.n = d->keys.n, .key = d->keys.key, .value = block[g]};
-        else
-            dense[g] = block[g];
-    }
-    if (!s->config.local_steps)
-        return push(s, sum, pairs, dense, true);
-    add_deltas(s, &(deltas){.s = s,
-                            .now = yk_local_steps(s->config.table) + sum->steps,
-                            .key = d->keys.key,
-                            .n = d->keys.n,
-                            .stride = d->capacity,
-                            .block = block,
-                            .workers = clients});
-    return YK_OK;
+    update u = {.s = s,
+                .totals = totals,
+                .key = d->keys.key,
+                .n = d->keys.n,
+                .stride = d->capacity,
+                .workers = workers};
+    for (int g = 0; g < s->layout.ngroups; g++)
+        u.block[g] = s->layout.group[g].keyed ? d->group[g].sum : s->sum;
+    return apply(&u);
 }
 
 /* Applies the gradients of a round, added in worker order. */

@@ -16,9 +16,9 @@ typedef struct {
 } channel;
 
 typedef struct {
-    _Alignas(YK_ALIGN) yk_batch batch; /* joint, dense groups only: as it was announced */
+    _Alignas(YK_ALIGN) yk_batch batch; /* as it was announced; empty: there are no more, or none for now */
     size_t index;                      /* of the announced batch in its answer */
-    bool announced, has, computing;    /* announce() was called; with a batch; between pull and push */
+    bool announced, computing;         /* announce() was called; between pull and push */
     yk_grad grad;
 } worker;
 
@@ -54,7 +54,7 @@ static size_t wants(const yk_store *store, int me)
     const worker *w = &s->worker[me];
     if (s->config.joint)
         return !w->announced;
-    if (w->announced && !w->has) /* there are no more batches */
+    if (w->announced && !w->batch.n) /* there are no more batches */
         return 0;
     const int outstanding =
         yk_remote_outstanding(s->config.remote, me) + (yk_remote_added(s->config.remote, me) > 0);
@@ -67,10 +67,9 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     shards *s = of(store);
     worker *w = &s->worker[me];
     w->announced = true;
-    w->has = batch->n > 0;
-    if (!w->has)
-        return YK_OK;
     w->batch = *batch;
+    if (!batch->n)
+        return YK_OK;
     yk_status st =
         yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor, &w->index);
     /* during a computation, the request is sent with the gradient */
@@ -111,12 +110,12 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     for (int g = 0; g < s->config.ngroups; g++)
         view_out[g] = (yk_view){.w = l->answer.value[g]};
     const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
-    const bool has = !stop && (s->config.joint ? w->has : outstanding);
+    const bool has = !stop && (s->config.joint ? w->batch.n > 0 : outstanding);
     *batch_out = !has                           ? (yk_batch){0}
                  : s->keyed || !s->config.joint ? yk_remote_batch(&l->answer, s->config.joint ? w->index : 0)
                                                 : w->batch;
     w->computing = has;
-    if (s->config.joint || (w->has && !s->keyed))
+    if (s->config.joint || (w->batch.n && !s->keyed))
         w->announced = false;
     return YK_OK;
 }
@@ -230,7 +229,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
         *out = s->channel[0].result;
     out->own = w->grad.examples;
     w->computing = false;
-    if ((out->pending || out->examples == 0) && !w->has) /* ask the feed again */
+    if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
         w->announced = false;
     return st;
 }

@@ -28,8 +28,9 @@ void yk__record_staleness(yk_local *s, int me)
     w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
 }
 
-static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *out)
+void yk_local_staleness(const yk_local *s, int worker, yk_staleness *out)
 {
+    const int first = worker < 0 ? 0 : worker, end = worker < 0 ? s->config.workers : worker + 1;
     const yk__table *copied = &s->table[0]; /* the table with the most copies */
     for (int g = 1; g < s->ngroups; g++)
         copied = s->table[g].hot > copied->hot ? &s->table[g] : copied;
@@ -49,14 +50,4 @@ static void sum_staleness(const yk_local *s, int first, int end, yk_staleness *o
     out->mean = out->observed ? out->sum / (double)out->observed : 0.0;
     out->merge_every = out->merges ? merged / (double)out->merges : 0.0;
     out->merge_steps = out->merges ? steps / (double)out->merges : 0.0;
-}
-
-void yk_local_staleness(const yk_local *s, yk_staleness *out)
-{
-    sum_staleness(s, 0, s->config.workers, out);
-}
-
-void yk_local_staleness_of(const yk_local *s, int worker, yk_staleness *out)
-{
-    sum_staleness(s, worker, worker + 1, out);
 }

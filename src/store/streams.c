@@ -64,17 +64,14 @@ void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE])
     release_returned(s, t);
 }
 
-int yk_streams_release(yk_streams *s, int worker)
+void yk_streams_release(yk_streams *s, int worker)
 {
-    int n = 0;
     for (int i = 0; i < s->n; i++)
         if (s->stream[i].holder == worker) {
             s->stream[i].holder = -1;
             s->stream[i].returned = false;
-            n += s->stream[i].cursor[0] < s->epochs;
         }
     find_orphans(s);
-    return n;
 }
 
 void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR_SIZE],

@@ -42,8 +42,8 @@ void yk_streams_fini(yk_streams *s);
 /* A gradient arrived; the stream, which must exist, is in the last number of the cursor. */
 void yk_streams_used(yk_streams *s, const uint64_t cursor[YK_CURSOR_SIZE]);
 
-/* A worker was lost or left. Returns the number of streams that it had. */
-int yk_streams_release(yk_streams *s, int worker);
+/* A worker was lost or left. */
+void yk_streams_release(yk_streams *s, int worker);
 
 /* A worker is at the end of an epoch of its stream; last: the cursor after its last batch. */
 void yk_streams_return(yk_streams *s, int worker, int number, const uint64_t last[YK_CURSOR_SIZE],

@@ -252,7 +252,8 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     yk__cluster *k = &t->cluster;
     yk_local_config own = *whole;
     own.workers = t->plan->workers_per_process;
-    yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, &k->exchange);
+    yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, t->plan->heartbeat_timeout,
+                                      t->plan->first_step_timeout, &k->exchange);
     const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
     if (!st && !t->model->sparse && !t->plan->local_steps && bytes <= MAX_SHARED)
         st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
@@ -433,9 +434,7 @@ static yk_status make_replicas(yk__trainer *t)
                                   .local = t->local,
                                   .team = t->team,
                                   .phases = t->phases,
-                                  .workers = t->plan->workers_per_process,
-                                  .heartbeat_timeout = t->plan->heartbeat_timeout,
-                                  .first_timeout = t->plan->first_step_timeout};
+                                  .workers = t->plan->workers_per_process};
     return yk_replicas_create(&c, &t->store);
 }
 
@@ -453,8 +452,6 @@ static yk_status make_local_sgd(yk__trainer *t, const yk_local_config *copy)
                                    .context = t,
                                    .exchange = t->cluster.exchange,
                                    .local = t->local,
-                                   .heartbeat_timeout = t->plan->heartbeat_timeout,
-                                   .first_timeout = t->plan->first_step_timeout,
                                    .remote = t->cluster.remote,
                                    .copy = *copy};
     return yk_local_sgd_create(&c, &t->store);

@@ -54,7 +54,7 @@ static void summarize(yk__trainer *t)
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
     if (t->cluster.role == YK__SINGLE)
-        yk_local_staleness(t->local, &r->observed);
+        yk_local_staleness(t->local, -1, &r->observed);
 }
 
 /* ---- the reports of all ranks of a job ---- */

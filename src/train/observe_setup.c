@@ -36,10 +36,8 @@ static void staleness(void *trainer, int worker, yk_staleness_histogram *out)
         yk_server_state s;
         yk_server_state_of(t->cluster.server, &s);
         seen = s.staleness;
-    } else if (worker == 0) {
-        yk_local_staleness(t->local, &seen);
     } else {
-        yk_local_staleness_of(t->local, worker, &seen);
+        yk_local_staleness(t->local, worker == 0 ? -1 : worker, &seen);
     }
     _Static_assert((int)YK_STALENESS_BUCKETS <= (int)YK_STALENESS_POWERS, "all buckets fit");
     *out = (yk_staleness_histogram){.observed = seen.observed, .mean = seen.mean, .max = seen.max};
