@@ -141,6 +141,13 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     done
     at_server() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["processes"][0]["traffic"]["push"]["received"])' "$1/summary.json"; }
     holds "$(at_server replicas-2) < 0.7 * $(at_server servers)"
+    for how in '--servers 0' '--local-steps 4'; do
+        # shellcheck disable=SC2086
+        fit "$deep" --staleness keyed=4,dense=0 --launch 2 --out none $how
+        expect 2 'different --staleness bounds for keyed and dense parameters need --servers all'
+    done
+    fit fm:4 --mode async --staleness keyed=0 --launch 2 --servers 0 --steps 4 --out none
+    expect 0
     fit "$deep" --servers keyed=1,dense=0 --launch 3 --mode async --out none
     expect 2 '--servers dense=0 (replicas) needs synchronous training of the network'
     fit fm:4 --servers keyed=1,dense=0 --launch 3 --mode sync --out none

@@ -146,3 +146,13 @@ trained() { # TEST_DIR OPTION...
     grep -q -e '--staleness keyed=16' page.html
     grep -q -e '--lr keyed=0.02' page.html
 }
+
+@test "a log without line breaks needs no memory" {
+    trained runs/a
+    truncate -s 1G runs/a/metrics.jsonl
+    (
+        ulimit -d 300000
+        try report runs/a
+        expect 0
+    )
+}

@@ -160,14 +160,6 @@ static void contradictions(void **state)
     assert_error(plan_of(DENSE "local-steps=5 staleness=4", 3, &p), YK_EUSAGE, "use a bound of 5 or more");
     assert_error(plan_of(DENSE "mode=async local-steps=5 eval-every=4", 3, &p), YK_EUSAGE,
                  "evaluate every 5 steps or more");
-    static const char bounds[] =
-        "model=deepfm data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0 ";
-    char with[256];
-    snprintf(with, sizeof with, "%s servers=0", bounds);
-    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "different --staleness bounds");
-    snprintf(with, sizeof with, "%s local-steps=4", bounds);
-    assert_error(plan_of(with, 3, &p), YK_EUSAGE, "without --local-steps");
-    assert_int_equal(plan_of(bounds, 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=async local-steps=5 eval-every=5", 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=sync local-steps=5 eval-every=4", 3, &p), YK_OK);
 }

@@ -159,28 +159,11 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     *out = p;
 }
 
-/* Replicas and local SGD apply the gradients of all groups at the same time. */
-static yk_status check_bounds(const yk_plan *p)
-{
-    if (p->processes == 1 || p->group[0].staleness == p->group[1].staleness ||
-        (p->placement != YK_PLACEMENT_REPLICAS && !p->local_steps))
-        return YK_OK;
-    return yk_fail(
-        YK_EUSAGE,
-        "different --staleness bounds for keyed and dense parameters need --servers all, or --servers "
-        "1 or more, without --local-steps");
-}
-
 static yk_status check(const yk_plan *p)
 {
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
     if (p->processes == 1)
         return YK_OK;
-    if (p->replicates_dense && (!p->lockstep || p->local_steps))
-        return yk_fail(
-            YK_EUSAGE,
-            "--servers dense=0 (replicas) needs synchronous training of the network: --mode sync or "
-            "--staleness dense=0, without --quorum or --local-steps");
     if (p->processes && p->servers >= p->processes)
         return yk_fail(YK_EUSAGE,
                        "--servers %d of %d processes leaves no worker; start at least %d processes",
@@ -254,13 +237,18 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
-/* Dense groups have the placement of keyed groups, or are replicated. keyed=all,dense=0 is the same as all: in lockstep, shards
- * are replicas that divide the updates among themselves. */
-static yk_status check_groups(const yk_config *c)
+/* Dense groups have the placement of keyed groups, or are replicated, in lockstep. keyed=all,dense=0 is the same as all: in
+ * lockstep, shards are replicas that divide the updates among themselves. */
+static yk_status check_groups(const yk_config *c, const yk_plan *p)
 {
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
     if (isnan(c->servers.keyed) && isnan(c->servers.dense))
         return YK_OK;
+    if (keyed != -1 && keyed != 0 && dense == 0 && p->processes != 1 && (!p->lockstep || p->local_steps))
+        return yk_fail(
+            YK_EUSAGE,
+            "--servers dense=0 (replicas) needs synchronous training of the network: --mode sync or "
+            "--staleness dense=0, without --quorum or --local-steps");
     if (keyed != -1 && dense != -1 && keyed != 0 && (dense == keyed || dense == 0))
         return YK_OK;
     return yk_fail(
@@ -272,9 +260,7 @@ static yk_status check_groups(const yk_config *c)
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan_describe(c, processes, cores, out);
-    yk_status st = check_groups(c);
-    if (!st)
-        st = check_bounds(out);
+    yk_status st = check_groups(c, out);
     if (!st)
         st = check(out);
     return st ? st : check_stdin(c, out);

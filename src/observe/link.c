@@ -122,14 +122,10 @@ typedef struct {
 
 static yk_status all_gather_locations(yk_observer *o, location *all)
 {
-    const size_t n = (size_t)o->c.ranks;
     location mine = {.network = yk_network_id("/proc")};
     gethostname(mine.host, sizeof mine.host - 1);
-    yk_status st = yk_comm_gather(o->c.comm, &mine, sizeof mine, all, o->c.plan->first_step_timeout,
-                                  "the hosts of the ranks");
-    return st ? st
-              : yk_comm_broadcast(o->c.comm, all, n * sizeof *all, o->c.plan->first_step_timeout,
-                                  "the hosts of the ranks");
+    return yk_comm_all_gather(o->c.comm, &mine, sizeof mine, all, o->c.plan->first_step_timeout,
+                              "the hosts of the ranks");
 }
 
 static bool same_host(const location *a, const location *b)

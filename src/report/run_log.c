@@ -41,6 +41,7 @@ _Static_assert(offsetof(yk_run_sample, cpu) == SAMPLES * sizeof(double),
 /* ---- files ---- */
 
 static const uint64_t MAX_LOG = (uint64_t)4 << 30; /* bytes */
+enum { MAX_LINE = 1 << 20 };                       /* bytes */
 
 bool yk__run_path(const char *dir, const char *name, char *out)
 {
@@ -58,20 +59,25 @@ yk_status yk__open_in(const char *dir, const char *name, uint64_t max, int *fd_o
 yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__take_line take, void *context)
 {
     int fd;
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
     yk_status st = yk__open_in(dir, name, max, &fd);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (fd >= 0 && !f) {
         close(fd);
         st = yk_fail_memory(BUFSIZ, "a file");
     }
-    while (!st && f && (n = getline(&line, &cap, f)) > 0) {
-        const bool whole = line[n - 1] == '\n';
-        n -= whole;
+    char *line = f ? malloc(MAX_LINE) : NULL;
+    if (f && !line)
+        st = yk_fail_memory(MAX_LINE, "a line");
+    while (!st && f) {
+        size_t n = 0;
+        int c;
+        while ((c = getc_unlocked(f)) != EOF && c != '\n')
+            if (n < MAX_LINE - 1) /* the rest of a longer line is ignored: it is not valid */
+                line[n++] = (char)c;
+        if (c == EOF && !n)
+            break;
         line[n] = 0;
-        st = take(context, line, (size_t)n, whole);
+        st = take(context, line, n, c == '\n');
     }
     if (!st && f && !feof(f))
         st = yk_fail_in(dir, name, "cannot read", errno);

@@ -150,6 +150,8 @@ static yk_status add_dense(yk__request *a, const yk_batch *b)
     a->dense.rows = w;
     a->dense.pick = a->pick;
     a->dense.ahead = 0;
+    a->dense.noise = yk_batch_noise(b);
+    a->dense.remapped = true;
     return st;
 }
 

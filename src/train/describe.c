@@ -29,9 +29,9 @@ static void print_losses(const yk__trainer *t)
         yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
                 "or to join without a restart");
     else if (!p->survives_loss)
-        yk_note("a lost process ends the job: synchronous steps need all workers; with dedicated servers, "
-                "--mode async "
-                "or --quorum allows workers to be lost without a restart");
+        yk_note(
+            "a lost process ends the job: synchronous steps need all workers; with --servers K, --mode async "
+            "or --quorum allows workers to be lost without a restart");
     else
         yk_note("the servers allow workers to be lost%s without a restart%s%s",
                 p->joinable && !obstacle ? " or to join" : "",
@@ -42,7 +42,9 @@ static void print_processes(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const char *library = yk_comm_library(k->comm),
-               *keys = t->model->sparse ? "; only the keys of a batch are sent" : "",
+               *keys = !t->model->sparse           ? ""
+                       : t->plan->replicates_dense ? "; the servers get only the keys of a batch"
+                                                   : "; only the keys of a batch are sent",
                *deltas = t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "";
     const int n = t->plan->workers_per_process;
     if (k->role == YK__REPLICA)
