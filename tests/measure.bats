@@ -125,6 +125,18 @@ END
     expect 0 "time by phase" "worker 0 " "worker 1 " "compute"
 }
 
+@test "replicas: waiting for a slow rank is waiting for workers, not sending" {
+    for how in '' '--local-steps 2'; do
+        # shellcheck disable=SC2086
+        YK_SLOW_WORKER=1:10ms in_time 60 train --model softmax --data 'synth:digits?examples=2000' --test none --batch 10 \
+            --steps 100 --launch 2 --servers 0 --out none --json $how
+        expect 0
+        tail -n 1 out | python3 -c 'import json, sys
+p = json.load(sys.stdin)["processes"][0]["phases"]
+assert p["workers"] > 0.5 and p["sending"] < 0.3, p'
+    done
+}
+
 @test "processes: time, steps, examples, accuracy, CPU, memory, disk and traffic of each, also of servers" {
     try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 300 --mode async --launch 3 --servers 1 \
         --sample-every 0.05 --out run

@@ -460,6 +460,7 @@ void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *pha
     if (x->rounds >= 2)
         x->limit = fmax(x->timeout, TIMEOUT_FACTOR * x->longest);
     yk_phases_barrier(phases, round->last < 0);
-    if (round->last >= 0) /* the wait for the last rank is not sending */
+    yk_phase_to(phases, YK_PHASE_APPLY); /* ends the phase of sending */
+    if (round->last >= 0)                /* the wait for the last rank is not sending */
         yk_phase_move(phases, YK_PHASE_SENDING, YK_PHASE_WORKERS, (uint64_t)(round->last_wait * 1e9));
 }

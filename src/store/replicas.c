@@ -106,7 +106,6 @@ static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result
         st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, &round);
         r->action = (yk_action)round.action;
         yk_exchange_end_round(r->config.exchange, &round, phases);
-        yk_phase_to(phases, YK_PHASE_APPLY);
     }
     if (!st)
         st = yk_store_push(s->inner, me, me == 0 ? &r->total : &none);
