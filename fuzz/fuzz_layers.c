@@ -21,7 +21,7 @@ static void inspect(const yk_model *m)
     }
     if (floats > m->nparams || !m->outputs)
         abort();
-    if (yk_model_describe(m, BATCH, line, YK_MAX_LINES) > YK_MAX_LINES)
+    if (yk_model_describe(m, BATCH, line) > YK_MAX_LINES)
         abort();
     FILE *to = fopencookie(NULL, "w", (cookie_io_functions_t){0});
     if (to && m->ops->torch)
