@@ -20,6 +20,12 @@ static uint64_t clock_now(void *self)
     return now += 1000000000; /* whoever waits, waits for one turn */
 }
 
+static double clock_wall(void *self)
+{
+    (void)self;
+    return 1e9;
+}
+
 static void clock_sleep(void *self, uint64_t ns)
 {
     (void)self;
@@ -54,7 +60,7 @@ static ssize_t fs_read(void *self, int fd, void *to, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const yk_clock clock = {.now_ns = clock_now, .sleep_ns = clock_sleep};
+    static const yk_clock clock = {.now_ns = clock_now, .sleep_ns = clock_sleep, .wall = clock_wall};
     static const yk_fs fs = {.open = fs_open, .close = fs_close, .lock = fs_lock, .read = fs_read};
     static const char process[] =
         "7 (a) R 1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1 1 1 1 1 1 1 0 0";
