@@ -111,6 +111,10 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     holds "$(field test_auc) > 0.72"
     try train --resume --out run --steps 40 --optimizer keyed=ftrl,dense=sgd
     expect 2 'has the state of the optimizer keyed=ftrl,dense=momentum, not of keyed=ftrl,dense=sgd'
+    fit "$deep" --optimizer adagrad --steps 20 --out same
+    expect 0
+    try train --resume --out same --steps 40 --optimizer keyed=adagrad,dense=sgd
+    expect 2 'has the state of the optimizer adagrad, not of keyed=adagrad,dense=sgd: use --optimizer adagrad'
     fit fm:4 --lr dense=0.1 --out none
     expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
     fit fm:4 --lr wide=0.1 --out none

@@ -265,13 +265,12 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
     return st;
 }
 
-/* Older files name the optimizer of group 0. */
 static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
 {
     char is[48];
     const char *was = yk_safetensors_meta(state, "optimizer");
     name_optimizers(store, is, sizeof is);
-    if (!was || !strcmp(was, is) || !strcmp(was, yk_local_rule(store, 0)->name))
+    if (!was || !strcmp(was, is))
         return YK_OK;
     return yk_fail(YK_EUSAGE, "%s has the state of the optimizer %s, not of %s: use --optimizer %s", path,
                    was, is, was);
