@@ -165,8 +165,7 @@ PREFETCH void prefetch_ahead(const yk_view *v, uint32_t cold, const yk_batch *b,
     size_t end = b->n + b->ahead;
     if (i + START_AHEAD < end)
         __builtin_prefetch(rows->start + b->pick[i + START_AHEAD]);
-    /* the processor prefetches consecutive rows, except for the first ones */
-    if (i + INDEX_AHEAD < end && (!i || b->pick[i + INDEX_AHEAD] != b->pick[i + INDEX_AHEAD - 1] + 1)) {
+    if (i + INDEX_AHEAD < end) {
         const uint64_t s = rows->start[b->pick[i + INDEX_AHEAD]],
                        e = rows->start[b->pick[i + INDEX_AHEAD] + 1];
         prefetch_range(rows->index + s, rows->index + e);
