@@ -147,25 +147,31 @@ YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **o
  * The indices of a row need not be sorted. If an index is repeated, its values are summed. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
+ * `index` contains column numbers. `index64` contains column numbers, or any 64-bit keys if they are hashed: by training with
+ * the option hash-bits, and by predictions and evaluations of a model that was trained on hashed keys (yoke_model_hashed()). A key
+ * then gets the same column as the same 64-bit number in a LIBSVM, LIBFFM or TFRecord file, and `columns` is ignored. If
+ * keys are not hashed, `index64` must be below `columns`, which is checked when the data is used, not in yoke_data_from_csr().
+ *
  * By default, training makes a copy with a faster layout. It uses the arrays themselves where a copy would not pay off:
  * for a single worker, if there are many rows, in random order, with ascending indices. With `in_place`, it always uses
- * the arrays themselves; indices must then ascend within each row. */
+ * the arrays themselves; indices must then ascend within each row. It always copies rows with `index64`. */
 typedef struct {
     size_t struct_size; /* sizeof(yoke_csr) */
     size_t rows, columns;
     const int64_t *start64; /* [rows + 1]; exactly one of start64 and start32 is not NULL */
     const int32_t *start32;
-    const int32_t *index;  /* 0 <= index < columns < 2^31 */
+    const int32_t *index;  /* 0 <= index < columns < 2^31; exactly one of index and index64 is not NULL */
     const float *value;    /* NULL: all are 1 */
     const int32_t *labels; /* as above */
     int in_place;
     uint32_t classes;      /* as above */
     const uint16_t *field; /* field of each entry, for models that use fields; NULL: all have the same one */
+    const int64_t *index64; /* not with in_place */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
     {                                                                                                        \
-        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL                                     \
+        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                               \
     }
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
@@ -241,6 +247,7 @@ YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke
 
 YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
+YOKE_API int yoke_model_hashed(const yoke_model *m); /* whether its columns are hashes of the keys in the data */
 /* Probabilities per example: 1 (class 1), or 1 per class. */
 YOKE_API size_t yoke_model_outputs(const yoke_model *m);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller

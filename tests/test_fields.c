@@ -128,13 +128,13 @@ static void memory(void **state)
     yk_source *s;
     yk_dataset d;
     assert_int_equal(yk_memory_check(&m), YK_OK);
-    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_ALL, &s), YK_OK);
+    assert_int_equal(yk_source_from_memory(&m, &all, &s), YK_OK);
     assert_int_equal(yk_dataset_take(s, YK_SPLIT_TEST, YK_STREAM_NEVER, &d), YK_OK);
     assert_int_equal(d.fields, 9);
     static const uint16_t sorted[] = {2, 5, 0, 8, 1};
     assert_memory_equal(d.rows->field, sorted, sizeof sorted);
     yk_dataset_fini(&d);
-    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_NONE, &s), YK_OK);
+    assert_int_equal(yk_source_from_memory(&m, &none, &s), YK_OK);
     assert_int_equal(yk_dataset_take(s, YK_SPLIT_TEST, YK_STREAM_NEVER, &d), YK_OK);
     assert_int_equal(d.fields, 1);
     assert_null(d.rows->field);
@@ -144,13 +144,13 @@ static void memory(void **state)
     index[2] = 9;
     assert_int_equal(yk_memory_check(&m), YK_OK);
     assert_true(m.ascending);
-    assert_int_equal(yk_source_from_memory(&m, YK_FIELDS_ALL, &s), YK_OK); /* a copy with another layout */
+    assert_int_equal(yk_source_from_memory(&m, &all, &s), YK_OK); /* a copy with another layout */
     assert_int_equal(yk_dataset_take(s, YK_SPLIT_TRAIN, YK_STREAM_NEVER, &d), YK_OK);
     assert_int_equal(d.fields, 9);
     assert_non_null(d.rows->field);
     yk_dataset_fini(&d);
     const yk_memory_data part = yk_memory_part(&m, 0, 1);
-    assert_int_equal(yk_source_from_memory(&part, YK_FIELDS_ALL, &s), YK_OK);
+    assert_int_equal(yk_source_from_memory(&part, &all, &s), YK_OK);
     assert_int_equal(s->fields, 6);
     yk_source_free(s);
 }

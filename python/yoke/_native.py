@@ -79,7 +79,7 @@ class CDense(Structure):
 class CCsr(Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("start64", c_void_p),
                 ("start32", c_void_p), ("index", c_void_p), ("value", c_void_p), ("labels", c_void_p), ("in_place", c_int),
-                ("classes", c_uint32), ("field", c_void_p)]
+                ("classes", c_uint32), ("field", c_void_p), ("index64", c_void_p)]
 
 
 class CProgress(Structure):
@@ -136,6 +136,7 @@ FUNCTIONS = {
     "model_save": ([c_void_p, c_char_p, POINTER(CError)], c_int),
     "model_name": ([c_void_p], c_char_p),
     "model_columns": ([c_void_p], c_size_t),
+    "model_hashed": ([c_void_p], c_int),
     "model_torch": ([c_void_p], c_void_p),
     "model_outputs": ([c_void_p], c_size_t),
     "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
@@ -266,18 +267,22 @@ def as_fields(fields, columns):
     return np.ascontiguousarray(given, np.uint16)
 
 
-def _csr(x, labels=None, in_place=True, classes=0, fields=None):
-    """The structure, and the arrays that it points to. fields: the field number of each column."""
-    if x.shape[1] >= 2**31 - 1:
-        raise UsageError(f"the matrix has {x.shape[1]} columns; at most 2^31 - 2 fit")
+def _csr(x, labels=None, in_place=True, classes=0, fields=None, keys=False):
+    """The structure, and the arrays that it points to. fields: the field number of each column. keys: the column numbers are keys
+    of any size, which the library hashes."""
+    if x.shape[1] >= 2**31 - 1 and not keys:
+        raise UsageError(f"the matrix has {x.shape[1]} columns, but at most 2^31 - 2 fit; yoke.train(..., hash_bits=B) hashes column "
+                         "numbers of any size into 2^B columns")
     wide = x.indptr.dtype == np.int64
-    arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32), np.ascontiguousarray(x.indices, np.int32),
-              np.ascontiguousarray(x.data, np.float32))
+    fit = x.indices.dtype == np.int32 or not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]
+    index64 = keys or not fit  # if it does not fit, the library names the row
+    arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32),
+              np.ascontiguousarray(x.indices, np.int64 if index64 else np.int32), np.ascontiguousarray(x.data, np.float32))
     if fields is not None:
         arrays += (as_fields(fields, x.shape[1]).take(arrays[1], mode="clip"),)  # the library checks column numbers
     start, index, value, field = map(_address, arrays if len(arrays) == 4 else (*arrays, None))
-    return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, index, value, _address(labels),
-                int(in_place), classes, field), arrays
+    return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, None if index64 else index, value,
+                _address(labels), int(in_place and not index64), classes, field, index if index64 else None), arrays
 
 
 def _as_labels(labels):
@@ -291,7 +296,7 @@ def _as_labels(labels):
 class Data:
     """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
 
-    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None):
+    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, keys=False):
         self.handle = None
         x = as_rows(x)
         if is_spec(x):
@@ -303,7 +308,7 @@ class Data:
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
         if _is_csr(x):
-            self.handle = self._from_csr(x, classes, copy, fields)
+            self.handle = self._from_csr(x, classes, copy, fields, keys)
         elif fields is not None:
             raise UsageError("fields: only CSR matrices have fields; use scipy.sparse.csr_matrix(X)")
         else:
@@ -319,8 +324,10 @@ class Data:
             ctypes.sizeof(CDense), *self.x.shape, None if pixels else _address(self.x), _address(self.x) if pixels else None,
             _address(self.labels), c, h, w, classes)))
 
-    def _from_csr(self, x, classes, copy, fields):
-        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields)
+    def _from_csr(self, x, classes, copy, fields, keys):
+        if keys and not copy:
+            raise UsageError("copy=False: rows whose column numbers are hashed (hash_bits) are always copied; use copy=True")
+        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields, keys)
         try:
             return create("data_from_csr", byref(csr))
         except UsageError as error:
@@ -341,14 +348,16 @@ class Model:
 
     fields      the field number of each column of matrices, for models that use fields; None: all columns are in one field. Set it
                 after `load`, because files do not contain it
+    hashed      whether the column numbers of CSR matrices are keys, which are hashed: True if the model was trained on hashed keys,
+                from files or with hash_bits. Set it to False for a matrix whose column numbers are hashes already
     """
 
-    fields = None
     _bytes = None
 
     def __init__(self, handle, fields=None):
         self._handle = handle
         self.fields = fields
+        self.hashed = bool(lib.yoke_model_hashed(handle))
 
     @classmethod
     def load(cls, path):
@@ -420,10 +429,10 @@ class Model:
 
     def probabilities_of_csr(self, x, columns):
         """Probabilities, [rows][columns]; with two columns and one output p: 1 - p and p."""
-        if self.name not in ("logreg", "softmax") and not getattr(x, "has_canonical_format", True):
+        if self.name not in ("logreg", "softmax") and not self.hashed and not getattr(x, "has_canonical_format", True):
             x = x.copy()
-            x.sum_duplicates()  # training does so; linear models need not
-        csr, arrays = _csr(x, fields=self.fields)
+            x.sum_duplicates()  # training does so; linear models need not; the library does it for keys
+        csr, arrays = _csr(x, fields=self.fields, keys=self.hashed)
         out = np.empty((x.shape[0], columns), np.float32)
         call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
         del arrays  # the library borrowed them
@@ -452,7 +461,7 @@ class Model:
                 raise UsageError("evaluate() needs the labels: pass the class numbers of the rows")
             if not _is_csr(x):
                 self._check_scale(x)
-        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None), CScore()
+        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, keys=self.hashed), CScore()
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}
 
@@ -462,16 +471,16 @@ class Model:
             path = os.path.join(directory, "model.safetensors")
             self.save(path)
             with open(path, "rb") as f:
-                return {"safetensors": f.read(), "fields": self.fields}
+                return {"safetensors": f.read(), "fields": self.fields, "hashed": self.hashed}
 
     def __setstate__(self, state):
         import tempfile
-        self.fields = state.get("fields")
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "model.safetensors")
             with open(path, "wb") as f:
                 f.write(state["safetensors"])
-            self._handle = create("model_load", path.encode())
+            self.__init__(create("model_load", path.encode()), state.get("fields"))
+        self.hashed = state.get("hashed", self.hashed)
 
     def __repr__(self):
         return f"Model({self.name!r}, columns={self.columns}, outputs={self.outputs})"

@@ -42,20 +42,20 @@ static yk_status check_labels(yk_memory_data *m)
     return YK_OK;
 }
 
-/* Checks row r. `number` is its number in messages. */
-static yk_status check_row(const yk_rows *rows, size_t r, size_t number)
+/* Checks row r, except for its keys (NULL: it has indices). `number` is its number in messages. */
+static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, size_t number)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
     if (begin > end || end > rows->start[rows->n] || (r == 0 && begin))
         return yk_fail(YK_EDATA, "row %zu starts at entry %llu but ends at entry %llu", number,
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {
-        if (rows->index[e] >= rows->dim) /* a negative one is large here */
+        if (!key && rows->index[e] >= rows->dim) /* a negative one is large here */
             return yk_fail(YK_EDATA, "row %zu: index %d is not one of %zu columns", number,
                            (int32_t)rows->index[e], rows->dim);
         if (rows->value && !isfinite(rows->value[e]))
-            return yk_fail(YK_EDATA, "row %zu: the value of index %u is NaN or infinite", number,
-                           rows->index[e]);
+            return yk_fail(YK_EDATA, "row %zu: the value of index %lld is NaN or infinite", number,
+                           key ? (long long)key[e] : (long long)rows->index[e]);
     }
     return YK_OK;
 }
@@ -162,7 +162,7 @@ static yk_status check_found(yk_rows *rows, size_t first, const scan *found)
     yk_status st = YK_OK;
     if (found->bad || (rows->start[rows->n] && found->largest >= rows->dim))
         for (size_t r = 0; !st && r < rows->n; r++)
-            st = check_row(rows, r, first + r);
+            st = check_row(rows, NULL, r, first + r);
     if (!found->other)
         rows->value = NULL; /* all are 1 */
     return st;
@@ -174,6 +174,19 @@ static yk_status check_sparse(yk_memory_data *m)
     yk_status st = found.bad ? YK_OK : scan_rows(&m->rows, &found);
     m->ascending = !found.falls;
     return st ? st : check_found(&m->rows, 0, &found);
+}
+
+/* Keys are checked when they become column numbers. */
+static yk_status check_keyed(yk_memory_data *m)
+{
+    const yk_rows *rows = &m->rows;
+    yk_status st = YK_OK;
+    m->ascending = false;
+    if (starts_are_valid(rows) && (!rows->value || all_finite(rows->value, (size_t)rows->start[rows->n])))
+        return YK_OK;
+    for (size_t r = 0; !st && r < rows->n; r++)
+        st = check_row(rows, m->key, r, r);
+    return st;
 }
 
 yk_status yk_memory_check_block(yk_rows *rows, size_t first)
@@ -201,9 +214,9 @@ static yk_status check_dense(const yk_rows *rows)
 yk_status yk_memory_check(yk_memory_data *m)
 {
     const yk_rows *rows = &m->rows;
-    if (!rows->n || !rows->dim)
+    if (!rows->n || (!rows->dim && !m->key))
         return yk_fail(YK_EDATA, "the data has no %s", rows->n ? "columns" : "rows");
-    if (rows->dim >= INT32_MAX || rows->n >= UINT32_MAX)
+    if ((rows->dim >= INT32_MAX && !m->key) || rows->n >= UINT32_MAX)
         return yk_fail(
             YK_EUSAGE,
             "the data has %zu rows and %zu columns; at most 2^32 - 2 rows and 2^31 - 2 columns are supported",
@@ -214,7 +227,7 @@ yk_status yk_memory_check(yk_memory_data *m)
     yk_status st = check_labels(m);
     m->ascending = true;
     if (!st && rows->kind == YK_ROWS_SPARSE)
-        st = check_sparse(m);
+        st = m->key ? check_keyed(m) : check_sparse(m);
     else if (!st && rows->kind == YK_ROWS_F32)
         st = check_dense(rows);
     if (!st && m->in_place && !m->ascending)
@@ -229,6 +242,7 @@ yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
 {
     yk_memory_data part = *m;
     yk_rows *rows = &part.rows;
+    part.first += begin;
     rows->n = end - begin;
     rows->label += begin;
     if (rows->kind == YK_ROWS_SPARSE)
@@ -246,10 +260,25 @@ yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
 typedef struct {
     yk_source base;
     yk_memory_data data;
+    yk_key_space keys; /* of data.key */
 } memory_source;
 
-/* Rows whose indices do not ascend are sorted. */
-static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
+/* The keys of row `number` as column numbers. */
+static yk_status columns_of(const int64_t *key, size_t n, yk_key_space keys, size_t number, uint32_t *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!keys.hash && (uint64_t)key[i] >= keys.features) /* a negative one is large here */
+            return yk_fail(YK_EDATA,
+                           "row %zu: index %lld is not one of %llu columns; train with the option hash-bits "
+                           "(in Python, hash_bits=B) to hash numbers of any size into 2^B columns",
+                           number, (long long)key[i], (unsigned long long)keys.features);
+        out[i] = keys.hash ? yk_key_id(yk_mix64((uint64_t)key[i]), keys.features) : (uint32_t)key[i];
+    }
+    return YK_OK;
+}
+
+yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_t r, yk_key_space keys,
+                                  size_t number, yk_rows *rows)
 {
     const size_t n = yk_rows_entries(from, r);
     uint32_t *index;
@@ -260,7 +289,10 @@ static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
     uint16_t *field;
     if (from->field && (st = yk_rows_fields(rows, n, &field)))
         return st;
-    memcpy(index, from->index + from->start[r], n * sizeof *index);
+    if (!key)
+        memcpy(index, from->index + from->start[r], n * sizeof *index);
+    else if ((st = columns_of(key + from->start[r], n, keys, number, index)))
+        return st;
     if (from->field)
         memcpy(field, from->field + from->start[r], n * sizeof *field);
     if (from->value)
@@ -270,12 +302,13 @@ static yk_status append_sorted(const yk_rows *from, size_t r, yk_rows *rows)
 
 static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
-    const yk_memory_data *m = &((const memory_source *)reader->source)->data;
+    const memory_source *s = (const memory_source *)reader->source;
+    const yk_memory_data *m = &s->data;
     size_t first;
     const size_t n = yk__cached_part(reader, max, &first);
     yk_status st = m->ascending ? yk_rows_append(rows, &m->rows, first, n) : YK_OK;
     for (size_t i = 0; !st && !m->ascending && i < n; i++)
-        st = append_sorted(&m->rows, first + i, rows);
+        st = yk_memory_append_sorted(&m->rows, m->key, first + i, s->keys, m->first + first + i, rows);
     *got_out = n;
     return st;
 }
@@ -286,14 +319,35 @@ static const yk_source_ops memory_ops = {.name = "memory",
                                          .reader_size = sizeof(yk__cached_reader),
                                          .next = next};
 
-yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk_source **out)
+/* With hash_bits, the same columns as those of the same keys in a file. */
+static yk_status find_keys(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)
 {
-    memory_source *s = calloc(1, sizeof *s);
+    const size_t columns = m->rows.dim;
+    yk_spec none = {0};
+    *out = yk__spec_keys(&none, o, 0, UINT32_MAX);
+    if (out->hash)
+        return none.status;
+    out->features = columns;
+    if (columns && columns < INT32_MAX)
+        return YK_OK;
+    return yk_fail(
+        YK_EDATA,
+        "the data has %zu columns; without hashing, there must be 1 to 2^31 - 2: train with the option "
+        "hash-bits (in Python, hash_bits=B) to hash numbers of any size into 2^B columns",
+        columns);
+}
+
+yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_options *options, yk_source **out)
+{
+    yk_key_space keys = {0};
+    yk_status st = from->key ? find_keys(from, options, &keys) : YK_OK;
+    memory_source *s = st ? NULL : calloc(1, sizeof *s);
     if (!s)
-        return yk_fail_memory(sizeof *s, "a data source");
+        return st ? st : yk_fail_memory(sizeof *s, "a data source");
     s->data = *from;
+    s->keys = keys;
     yk_memory_data *m = &s->data;
-    if (fields == YK_FIELDS_NONE)
+    if (options->fields == YK_FIELDS_NONE)
         m->rows.field = NULL;
     const bool in_place = m->in_place || m->rows.kind != YK_ROWS_SPARSE;
     s->base = (yk_source){.ops = &memory_ops,
@@ -308,6 +362,10 @@ yk_status yk_source_from_memory(const yk_memory_data *from, yk_fields fields, yk
                           .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
                           .caller = !in_place && m->ascending ? &m->rows : NULL};
     yk__cached_open(&s->base, &m->rows);
+    if (m->key) {
+        s->base.dim = keys.features;
+        s->base.hashed_into = keys.hash ? keys.features : 0;
+    }
     *out = &s->base;
     return YK_OK;
 }

@@ -5,10 +5,13 @@
  *     yk_source *s;
  *     yk_status st = yk_memory_check(&m);
  *     if (!st)
- *         st = yk_source_from_memory(&m, YK_FIELDS_NONE, &s);  // the arrays must stay valid until it is freed
+ *         st = yk_source_from_memory(&m, &options, &s);  // the arrays must stay valid until it is freed
  *
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
  * for speed, unless `in_place` is set. Rows in place that are in random order (`mixed`) are visited in groups of neighbors.
+ *
+ * With `key` instead of rows.index, rows have 64-bit keys. Readers of the source turn them into column numbers: with hash_bits, by
+ * hashing them as the readers of files do; otherwise a key must be below rows.dim.
  */
 #ifndef YK_DATA_MEMORY_H
 #define YK_DATA_MEMORY_H
@@ -16,7 +19,9 @@
 #include "data/source.h"
 
 typedef struct {
-    yk_rows rows;                   /* borrowed arrays */
+    yk_rows rows;       /* borrowed arrays */
+    const int64_t *key; /* [start[n]] or NULL: the column numbers are in rows.index. Not in place */
+    size_t first;       /* number of the first row, in messages */
     size_t channels, height, width; /* images; else 0 */
     uint32_t classes;               /* set by yk_memory_check() if it is 0 */
     bool in_place;
@@ -25,8 +30,8 @@ typedef struct {
     bool mixed;     /* the labels of neighboring rows differ about as often as in random order */
 } yk_memory_data;
 
-/* Checks labels, indices, values and starts; a YK_EDATA error names the first invalid row. Sets rows.value to NULL if all
- * values are 1. */
+/* Checks labels, indices (not keys), values and starts; a YK_EDATA error names the first invalid row. Sets rows.value to NULL
+ * if all values are 1 and there are no keys. */
 yk_status yk_memory_check(yk_memory_data *m);
 
 /* Checks indices and values of some sparse rows, whose starts are correct, in one thread; `first` is the number of the first
@@ -36,7 +41,12 @@ yk_status yk_memory_check_block(yk_rows *rows, size_t first);
 /* Rows begin to end - 1 of checked data, in place. */
 yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 
-/* With YK_FIELDS_NONE, field numbers are ignored. */
-yk_status yk_source_from_memory(const yk_memory_data *m, yk_fields fields, yk_source **out);
+/* Appends row r of `from`, sorted. Its keys, of which key[from->start[r]] is the first, become column numbers; key NULL:
+ * `from` has indices. `number` is the row's number in messages. */
+yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_t r, yk_key_space keys,
+                                  size_t number, yk_rows *rows);
+
+/* With YK_FIELDS_NONE, field numbers are ignored. hash_bits and features are for keys only. */
+yk_status yk_source_from_memory(const yk_memory_data *m, const yk_source_options *options, yk_source **out);
 
 #endif

@@ -103,8 +103,11 @@ yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out)
 {
     *out = (yoke_csr){0};
     const yk_status st = YK_API_STRUCT(out, given, in_place);
-    if (!st && (!out->start64 == !out->start32 || !out->index))
-        return yk_fail(YK_EUSAGE, "yoke_csr: set index, and either start64 or start32");
+    if (!st && (!out->start64 == !out->start32 || !out->index == !out->index64))
+        return yk_fail(
+            YK_EUSAGE,
+            "yoke_csr: set either index or index64, and either start64 or start32, and leave the others "
+            "NULL");
     return st;
 }
 
@@ -115,6 +118,10 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     yk_status st = create(&d);
     if (!st)
         st = yk_api_csr(given, &csr);
+    if (!st && csr.index64 && csr.in_place)
+        st = yk_fail(YK_EUSAGE,
+                     "yoke_csr: in_place needs 32-bit column numbers (index): training copies rows with "
+                     "index64");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,
@@ -124,6 +131,7 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                           .index = (uint32_t *)csr.index,
                                           .value = (float *)csr.value,
                                           .field = (uint16_t *)csr.field},
+                                 .key = csr.index64,
                                  .in_place = csr.in_place,
                                  .classes = csr.classes};
     st = set_start(d, &csr);
@@ -134,12 +142,11 @@ yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_so
 {
     yk_source_options o = data->options;
     o.fields = shape->fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE;
-    if (!data->spec)
-        return yk_source_from_memory(&data->memory, o.fields, out);
     if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits) {
         o.features =
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
         o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
     }
-    return yk_source_open(data->spec, data->split, &o, out);
+    return data->spec ? yk_source_open(data->spec, data->split, &o, out)
+                      : yk_source_from_memory(&data->memory, &o, out);
 }

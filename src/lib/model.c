@@ -43,6 +43,11 @@ size_t yoke_model_columns(const yoke_model *m)
     return trained(m)->model->shape.dim;
 }
 
+int yoke_model_hashed(const yoke_model *m)
+{
+    return trained(m)->model->shape.hashed;
+}
+
 size_t yoke_model_outputs(const yoke_model *m)
 {
     return trained(m)->model->outputs;

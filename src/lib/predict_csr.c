@@ -1,5 +1,5 @@
 /* Predictions for a CSR matrix. Each thread checks and predicts a block of rows at a time, so the matrix is read from memory
- * once. */
+ * once. Rows with 64-bit keys are copied, a block at a time, because hashes must be sorted and equal ones merged. */
 #include "lib/internal.h"
 
 #include "base/mem.h"
@@ -22,6 +22,7 @@ typedef struct {
     uint64_t start[BLOCK + 1]; /* of the rows of a block, relative to its first entry */
     int32_t label[BLOCK];      /* zeros */
     uint32_t pick[BLOCK];      /* 0, 1, 2, ... */
+    yk_rows keyed;             /* the block, if the matrix has keys */
 } state;
 
 static uint64_t start_of(const yoke_csr *csr, size_t r)
@@ -45,12 +46,31 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
                      .n = n,
                      .dim = csr->columns,
                      .start = s->start,
-                     .index = (uint32_t *)csr->index + base,
+                     .index = csr->index ? (uint32_t *)csr->index + base : NULL,
                      .value = csr->value ? (float *)csr->value + base : NULL,
                      .field = csr->field ? (uint16_t *)csr->field + base : NULL,
                      .label = s->label,
                      .raw_keys = true};
     return YK_OK;
+}
+
+/* Replaces a block that has keys by a sorted copy that has column numbers. */
+static yk_status copy_keyed(const yk_model_shape *shape, const yoke_csr *csr, size_t first, state *s,
+                            yk_rows *block)
+{
+    const yk_key_space keys = {.features = shape->dim, .hash = shape->hashed};
+    const int64_t *key = csr->index64 + start_of(csr, first);
+    yk_rows from = *block;
+    yk_status st = YK_OK;
+    if (shape->fields < 2)
+        from.field = NULL; /* entries that differ only in their field are merged */
+    yk_rows_clear(&s->keyed);
+    for (size_t r = 0; !st && r < from.n; r++)
+        st = yk_memory_append_sorted(&from, key, r, keys, first + r, &s->keyed);
+    *block = s->keyed;
+    block->dim = shape->dim;
+    block->raw_keys = true;
+    return st;
 }
 
 /* A model with one field ignores field numbers. */
@@ -107,6 +127,8 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
         const size_t n = end - first < BLOCK ? end - first : BLOCK;
         yk_rows rows;
         st = block_of(j->csr, first, n, s, &rows);
+        if (!st && j->csr->index64)
+            st = copy_keyed(&model->shape, j->csr, first, s, &rows);
         if (!st)
             st = predict_block(model, view, &rows, first, s);
         if (!st)
@@ -124,11 +146,13 @@ static yk_status predict_part(void *context, size_t begin, size_t end)
         return YK_ESYSTEM;
     for (uint32_t i = 0; i < BLOCK; i++)
         s->pick[i] = i;
+    yk_rows_init(&s->keyed, YK_ROWS_SPARSE, 0);
     yk_status st = yk_workspace_create(model, BLOCK, &s->work);
     if (!st && !(s->p = yk_alloc(BLOCK * model->outputs, sizeof *s->p, "predictions")))
         st = YK_ESYSTEM;
     if (!st)
         st = predict_rows(j, begin, end, s);
+    yk_rows_fini(&s->keyed);
     yk_free(s->p);
     yk_workspace_free(model, s->work);
     yk_free(s);
@@ -147,7 +171,7 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
     if (shape->fields > 1 && !csr->field)
         return yk_fail(YK_EDATA, "the model was trained on %u fields, but the matrix has no field numbers",
                        shape->fields);
-    if (csr->columns != shape->dim)
+    if (csr->columns != shape->dim && !(csr->index64 && shape->hashed))
         return yk_fail(YK_EDATA, "the matrix has %zu columns, but the model was trained on %zu", csr->columns,
                        shape->dim);
     return start_of(csr, 0) ? yk_fail(YK_EDATA, "row 0 does not start at entry 0") : YK_OK;

@@ -13,7 +13,7 @@ static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split sp
     yk_source *s;
     if (!m)
         return yk_dataset_open(spec, split, o, stream, out);
-    yk_status st = yk_source_from_memory(m, o->fields, &s);
+    yk_status st = yk_source_from_memory(m, o, &s);
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 

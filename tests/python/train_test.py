@@ -215,6 +215,73 @@ def test_arrays():
     assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
 
 
+def clicks(columns, dtype, rows=3000, width=6):
+    """A CSR matrix with some of 500 column numbers below `columns`, and class numbers."""
+    rng = np.random.default_rng(1)
+    names = rng.choice(columns, 500) if columns < 2**20 else rng.integers(0, columns, 500)
+    chosen = rng.integers(0, 500, (rows, width))
+    y = ((chosen % 3 - 1).sum(axis=1) > 0).astype(int)
+    X = scipy.sparse.csr_matrix((rows, columns), dtype=np.float32)
+    X.indptr = (width * np.arange(rows + 1)).astype(dtype)
+    X.indices = names[chosen].ravel().astype(dtype)
+    X.data = rng.choice([0.5, 1.0, 2.0], rows * width).astype(np.float32)
+    return X, y
+
+
+def write_libsvm(path, X, y):
+    with open(path, "w") as f:
+        for i, label in enumerate(y):
+            entries = range(X.indptr[i], X.indptr[i + 1])
+            f.write(f"{label} " + " ".join(f"{X.indices[e]}:{X.data[e]:.9g}" for e in entries) + "\n")
+
+
+def test_keys_are_hashed_as_in_files():
+    """With 64-bit keys, and with column numbers that SciPy happens to store as 32-bit integers."""
+    for columns, dtype, model in ((2**62, np.int64, "logreg"), (2**40, np.int64, "fm:3"), (4000, np.int32, "logreg")):
+        X, y = clicks(columns, dtype)
+        with tempfile.TemporaryDirectory() as directory:
+            path, out = os.path.join(directory, "clicks.libsvm"), os.path.join(directory, "run")
+            write_libsvm(path, X, y)
+            options = dict(hash_bits=8, epochs=2, lr=0.1)
+            file = yoke.train(model, "libsvm:" + path, "libsvm:" + path, out="none", **options)
+            run = yoke.train(model, (X, y), (X, y), out=out, **options)
+            assert run.model.hashed and run.model.columns == 256 and run["test_loss"] == file["test_loss"]
+            assert all(np.array_equal(run.model.tensors()[k], v) for k, v in file.model.tensors().items())
+            expected = file.model.probabilities("libsvm:" + path)
+            for m in (file.model, run.model, yoke.load(out).model, pickle.loads(pickle.dumps(run.model))):
+                assert np.allclose(m.probabilities(X), expected, atol=1e-6)
+                assert m.evaluate(X, y) == file.model.evaluate("libsvm:" + path)
+            assert np.allclose(run.predict_proba(X[:100])[:, 1:], expected[:100], atol=1e-6)
+            more = yoke.train(model, (X, y), (X, y), out=out, resume=True, epochs=3)  # it hashed before
+            assert more.model.hashed and more.curves["epoch"].tolist() == [0, 1, 2, 3]
+    hashed = scipy.sparse.csr_matrix(([1.0], [7], [0, 1]), shape=(1, 256))
+    run.model.hashed = False  # a matrix of columns, not of keys
+    weight, bias = run.model.tensors()["0.weight"][0, 7], run.model.tensors()["0.bias"][0]
+    assert np.allclose(run.model.probabilities(hashed), 1 / (1 + np.exp(-weight - bias)), atol=1e-6)
+    assert not pickle.loads(pickle.dumps(run.model)).hashed
+    raises(yoke.UsageError, "copy=False", "logreg", (X, y), hash_bits=8, copy=False, out="none")
+
+
+def test_column_numbers_are_not_truncated():
+    """Column numbers of 64 bits without hashing: used as they are, or an error."""
+    X, y = clicks(4000, np.int64)
+    narrow = scipy.sparse.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
+    run, same = (yoke.train("logreg", (x, y), (x, y), out="none") for x in (X, narrow))
+    assert run["test_loss"] == same["test_loss"] and not run.model.hashed and run.model.columns == 4000
+    assert np.array_equal(run.model.probabilities(X), same.model.probabilities(narrow))
+    X.indices[6 * 7 + 1] = 2**32 + 5
+    for copy in (True, False):
+        raises(yoke.DataError, "row 7: index 4294967301 is not one of 4000 columns", "logreg", (X, y), copy=copy, out="none")
+    for act in (lambda: run.model.probabilities(X), lambda: run.model.evaluate(X, y)):
+        try:
+            act()
+        except yoke.DataError as error:
+            assert "row 7: index 4294967301 is not one of 4000 columns" in str(error) and "hash_bits" in str(error), error
+        else:
+            raise AssertionError("truncated")
+    raises(yoke.UsageError, "hash_bits", "logreg", clicks(2**40, np.int64), out="none")
+
+
 def test_labels_are_required():
     X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
     raises(yoke.UsageError, "data has no labels", "softmax", (X, None), out="none")
