@@ -347,7 +347,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     if ((st = yk_job_processes(c, &n)))
         return st;
     /* checks the options before anything is started; n is 0 with a hostfile */
-    if ((st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan)) ||
+    if ((st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan)) ||
         (st = yk_mpirun_find(&j->mpirun)) ||
         (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
         (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)) ||
