@@ -70,6 +70,13 @@ static double baseline(void *trainer)
 
 /* ---- the observer ---- */
 
+/* NULL: the model has groups of one kind. Keyed groups come first. */
+static const yk_optim_config *dense_optim(const yk__trainer *t)
+{
+    const int last = t->model->ngroups - 1;
+    return t->model->group[0].keyed && !t->model->group[last].keyed ? &t->group[last].optim : NULL;
+}
+
 yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
@@ -77,6 +84,7 @@ yk_status yk__observe(yk__trainer *t)
                                   .plan = t->plan,
                                   .model = t->model,
                                   .optim = &t->group[0].optim,
+                                  .dense_optim = dense_optim(t),
                                   .comm = k->comm,
                                   .rank = k->rank,
                                   .ranks = k->ranks,
