@@ -369,7 +369,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     return yk_server_create(&c, &k->server);
 }
 
-yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole)
+yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
     if (k->role == YK__REPLICA)
