@@ -55,6 +55,28 @@ teardown() { cli_teardown; }
     finished run
 }
 
+@test "--resume refuses data with another number of examples; a stream may grow" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    for mode in "" "--mode async"; do
+        rm -rf run
+        head -n 400 a.libsvm >b.libsvm
+        try train --model logreg --data libsvm:b.libsvm --features 10 $mode --batch 10 --epochs 1 --quiet --out run
+        expect 0
+        head -n 10 a.libsvm >>b.libsvm
+        try train --resume --out run --epochs 2 --quiet
+        expect 3 "/step-" "was written with 400 training examples, but libsvm:b.libsvm has 410" "--warm-start run"
+        try train --resume --out run --epochs 2 --quiet --data libsvm:a.libsvm
+        expect 0
+    done
+    head -n 400 a.libsvm >b.libsvm
+    try train --model logreg --data libsvm:b.libsvm --features 10 --stream always --epochs 1 --quiet --out stream
+    expect 0
+    head -n 10 a.libsvm >>b.libsvm
+    try train --resume --out stream --epochs 2 --quiet --json
+    expect 0
+    [ "$(field examples)" = 810 ]
+}
+
 @test "a checkpoint with impossible counters is refused" {
     digits --epochs 2 --mode async --workers 2 --quiet --out run
     expect 0

@@ -91,9 +91,7 @@ yk_status yk__observe(yk__trainer *t)
                                   .chief = k->server_peer ? k->server_peer[0] : 0,
                                   .server = k->role == YK__SERVER,
                                   .joined = k->joined,
-                                  .streamed = k->role == YK__SERVER
-                                                  ? k->cursor_kind == YK__STREAM_CURSOR
-                                                  : !t->train.rows, /* a server does not read the data */
+                                  .streamed = yk__is_streamed(t),
                                   .workers = t->local_workers,
                                   .phases = t->phases,
                                   .serving = k->role == YK__SHARD ? yk__serving_phases(t) : NULL,
