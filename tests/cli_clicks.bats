@@ -105,6 +105,8 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 0
     [ "$(field optimizer)" = '"keyed=ftrl,dense=momentum"' ]
     grep -qx 'lr = keyed=0.02,dense=0.03' run/config.ini
+    grep -q '"learning_rate":0.0199999996,"dense_learning_rate":0.0299999993[,}]' run/metrics.jsonl
+    grep -aq train/dense_learning_rate run/events.out.tfevents.*
     try train --model "$deep" --data "$clicks" --workers 2 --mode async --staleness dense=0 --batch 8 --out none --json
     expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
     [ "$(field mode)" = '"sync"' ]
@@ -113,6 +115,8 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 2 'has the state of the optimizer keyed=ftrl,dense=momentum, not of keyed=ftrl,dense=sgd'
     fit "$deep" --optimizer adagrad --steps 20 --out same
     expect 0
+    grep -q '"learning_rate":' same/metrics.jsonl
+    ! grep -q dense_learning_rate same/metrics.jsonl || false
     try train --resume --out same --steps 40 --optimizer keyed=adagrad,dense=sgd
     expect 2 'has the state of the optimizer adagrad, not of keyed=adagrad,dense=sgd: use --optimizer adagrad'
     fit fm:4 --lr dense=0.1 --out none

@@ -55,6 +55,38 @@ teardown() { cli_teardown; }
     finished run
 }
 
+@test "a stream of unknown length that is resumed in its third epoch counts epochs correctly" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    try train --model logreg --data libsvm:a.libsvm --features 10 --stream always --batch 10 --steps 100 --quiet --out run
+    expect 0
+    try train --resume --out run --steps 180 --eval-every 20 --quiet --json
+    expect 0
+    [ "$(field epochs) $(field examples)" = "4 1800" ]
+    grep -q '"kind":"eval","step":140,"examples":1400,"epoch":3.5,' run/metrics.jsonl
+}
+
+@test "--resume refuses data with another number of examples; a stream may grow" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    for mode in "" "--mode async"; do
+        rm -rf run
+        head -n 400 a.libsvm >b.libsvm
+        try train --model logreg --data libsvm:b.libsvm --features 10 $mode --batch 10 --epochs 1 --quiet --out run
+        expect 0
+        head -n 10 a.libsvm >>b.libsvm
+        try train --resume --out run --epochs 2 --quiet
+        expect 3 "/step-" "was written with 400 training examples, but libsvm:b.libsvm has 410" "--warm-start run"
+        try train --resume --out run --epochs 2 --quiet --data libsvm:a.libsvm
+        expect 0
+    done
+    head -n 400 a.libsvm >b.libsvm
+    try train --model logreg --data libsvm:b.libsvm --features 10 --stream always --epochs 1 --quiet --out stream
+    expect 0
+    head -n 10 a.libsvm >>b.libsvm
+    try train --resume --out stream --epochs 2 --quiet --json
+    expect 0
+    [ "$(field examples)" = 810 ]
+}
+
 @test "a checkpoint with impossible counters is refused" {
     digits --epochs 2 --mode async --workers 2 --quiet --out run
     expect 0

@@ -231,6 +231,23 @@ END
     wait "$run"
 }
 
+@test "the live page has the learning rate of the dense parameters if it differs" {
+    serve --model wide-deep:2 --data 'synth:ctr?features=500&examples=500'
+    python3 - "$url" <<'END'
+import json, sys, time, urllib.request
+get = lambda path: urllib.request.urlopen(sys.argv[1] + path, timeout=10).read().decode()
+for _ in range(100): # until the first progress
+    status = json.loads(get("status.json"))
+    if status["learning_rate"]:
+        break
+    time.sleep(0.1)
+assert abs(status["learning_rate"] - 0.05) < 1e-6 and abs(status["dense_learning_rate"] - 0.001) < 1e-6, status
+assert "\nyoke_dense_learning_rate 0.001" in get("metrics")
+END
+    kill -INT "$run"
+    wait "$run"
+}
+
 @test "invalid --http addresses, and --trace without a run directory" {
     digits --http nonsense --out none
     expect 2 "[ADDR:]PORT"

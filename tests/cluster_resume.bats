@@ -73,3 +73,16 @@ END
     expect 0 "stopped at step"
     equal state "$(result_of state)" '"stopped"'
 }
+
+@test "--resume refuses data with another number of examples: servers, replicas, shards" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    for how in "3 --servers 1" "2 --servers 0 --mode sync" "2 --mode async"; do
+        rm -rf run
+        cp a.libsvm b.libsvm
+        try train --model logreg --data libsvm:b.libsvm --features 10 --launch $how --batch 10 --quiet --out run
+        expect 0
+        head -n 10 a.libsvm >>b.libsvm
+        try train --resume --out run --epochs 2 --quiet
+        expect 3 "was written with 400 training examples, but libsvm:b.libsvm has 410"
+    done
+}

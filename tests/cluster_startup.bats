@@ -63,6 +63,24 @@ END
     chmod +x mpirun
     YK_MPIRUN=$PWD/mpirun YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
     expect 1 "the job did not start: no heartbeat for"
+    [[ $(field error) == *"the job did not start: no heartbeat for"* ]]
+}
+
+@test "--json: the error of a process that fails before MPI_Init, and that mpirun cannot start the job" {
+    mkdir alone
+    cp "$YOKE" alone/yoke # without a plug-in for MPI, as on a host where it was not installed
+    with_shim '[ "$RANK" != 1 ] || { shift; set -- alone/yoke "$@"; }'
+    in_time 15 $small --launch 3 --out none
+    expect 4 "yoke-mpi-"
+    [[ $(field error) == *"yoke-mpi-"* ]]
+    printf '#!/bin/sh\nexit 3\n' >mpirun
+    in_time 15 $small --launch 3 --out none
+    expect 4 "mpirun could not start the job (status 3)"
+    [[ $(field error) == *"mpirun could not start the job (status 3)"* ]]
+    printf '#!/bin/sh\nexit 127\n' >mpirun
+    in_time 15 $small --launch 3 --out none
+    expect 4
+    [[ $(field error) == *"cannot run mpirun"* ]]
 }
 
 @test "one SIGTERM ends a job that hangs during start-up, with status 0: nothing was trained" {

@@ -4,9 +4,9 @@
 setup() { load cli; load cluster; load golden; golden_setup; }
 teardown() { cluster_teardown; }
 
-@test "golden: softmax" { golden softmax; }
-@test "golden: logistic regression" { golden logreg; }
-@test "golden: networks" { golden networks; }
+@test "golden: softmax" { golden softmax all; }
+@test "golden: logistic regression" { golden logreg all; }
+@test "golden: networks" { golden networks all; }
 @test "golden: replicas" { golden replicas; }
 @test "golden: parameter servers" { golden servers; }
 @test "golden: local SGD" { golden local-steps; }

@@ -259,21 +259,40 @@ static void permutations_are_the_same_everywhere(void **state)
         assert_int_equal(yk_perm_at(&p, i), huge[i]);
 }
 
-static void formulas_in_csv(void **state)
+static void fields_of_csv(void **state)
 {
     (void)state;
-    static const char *const formula[] = {"=1+1", "@sum", "-a", "+cmd|x", "-1+2", "--1"},
-                             *const plain[] = {"", "a=b", "-", "-1", "-2.5e-3", "+7", "1-2", "all"};
-    for (size_t i = 0; i < sizeof formula / sizeof *formula; i++)
-        assert_string_equal(yk_csv_prefix(formula[i]), "'");
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        assert_string_equal(yk_csv_prefix(plain[i]), "");
+    static const char *const same[] = {"",   "a=b", "-",   "-1",         "-2.5e-3",
+                                       "+7", "1-2", "all", "a b\tc;'d'", "\xc3\xa9"};
+    static const struct {
+        const char *from, *to;
+    } changed[] = {{"=1+1", "'=1+1"},
+                   {"@sum", "'@sum"},
+                   {"-a", "'-a"},
+                   {"+cmd|x", "'+cmd|x"},
+                   {"-1+2", "'-1+2"},
+                   {"--1", "'--1"},
+                   {"a,\"b\"", "\"a,\"\"b\"\"\""},
+                   {"=a\nb", "\"'=a\nb\""},
+                   {"a\rb\xff", "\"a\xef\xbf\xbd"
+                                "b\xef\xbf\xbd\""}};
+    yk_text t = {0};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        yk_text_csv(&t, same[i]);
+        assert_string_equal(t.s, same[i]);
+        yk_text_fini(&t);
+    }
+    for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
+        yk_text_csv(&t, changed[i].from);
+        assert_string_equal(t.s, changed[i].to);
+        yk_text_fini(&t);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas_in_csv),
+        cmocka_unit_test(fields_of_csv),
         cmocka_unit_test(statuses_have_codes_and_messages),
         cmocka_unit_test(an_error_message_may_contain_the_previous_one),
         cmocka_unit_test(each_thread_has_its_own_error),

@@ -198,6 +198,50 @@ static void sparse_rows_in_memory_equal_a_file(void **state)
     }
 }
 
+/* Many rows are used in place if there is one worker; "auto" may mean one. The order of the examples, and so the loss, depends on
+ * it. */
+static void one_worker_by_auto_trains_in_place(void **state)
+{
+    (void)state;
+    enum { MANY = 20000 };
+    int32_t *index = malloc(MANY * sizeof *index), *start = malloc((MANY + 1) * sizeof *start),
+            *label = malloc(MANY * sizeof *label);
+    unsigned r = 1;
+    for (int i = 0; i <= MANY; i++)
+        start[i] = i;
+    for (int i = 0; i < MANY; i++) {
+        r = r * 1664525u + 1013904223u;
+        index[i] = (int)(r >> 20) % COLUMNS;
+        label[i] = index[i] % 3 == (int)(r >> 14 & 3);
+    }
+    yoke_csr csr = YOKE_CSR_INIT;
+    csr.rows = MANY;
+    csr.columns = COLUMNS;
+    csr.start32 = start;
+    csr.index = index;
+    csr.labels = label;
+    double loss[3];
+    for (int way = 0; way < 3; way++) {
+        yoke_data *data;
+        csr.in_place = way == 2;
+        assert_int_equal(yoke_data_from_csr(&csr, &data, NULL), YOKE_OK);
+        yoke_options *o = OPTIONS({"model", "logreg"}, {"threads", "1024"}, {"out", "none"});
+        yoke_options_set(o, "workers", way == 0 ? "auto" : "1", NULL);
+        yoke_training t = YOKE_TRAINING_INIT;
+        t.options = o;
+        t.data = data;
+        yoke_run *run = train(&t);
+        loss[way] = yoke_run_number(run, "train_loss");
+        yoke_run_free(run);
+        yoke_options_free(o);
+        yoke_data_free(data);
+    }
+    assert_true(loss[0] == loss[1] && loss[1] == loss[2]);
+    free(index);
+    free(start);
+    free(label);
+}
+
 static void bad_rows_are_refused(void **state)
 {
     (void)state;
@@ -649,6 +693,7 @@ int main(void)
         cmocka_unit_test(failures_are_values),
         cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_test_directory,
                                         remove_test_directory),
+        cmocka_unit_test(one_worker_by_auto_trains_in_place),
         cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_test_directory, remove_test_directory),
         cmocka_unit_test(a_matrix_with_fields_is_predicted),
         cmocka_unit_test(a_matrix_is_predicted_while_it_is_checked),

@@ -50,6 +50,8 @@ static const struct {
      "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers"},
+    {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
+    {YK_OPT_HAS_SPACES, "model data test"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
 };
 enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 62 };
@@ -79,6 +81,8 @@ static void flags_are_consistent(void **state)
         if (f &
             YK_OPT_CHANGES_RESULTS) /* otherwise a resumed run or another process would train something else */
             assert_true((f & YK_OPT_SAVED) && (f & YK_OPT_MUST_AGREE) && !(f & YK_OPT_COMMAND_LINE_ONLY));
+        if (f & YK_OPT_VARIES_IN_REPEATS)
+            assert_true(f & YK_OPT_CHANGES_RESULTS);
         if (f & YK_OPT_COMMAND_LINE_ONLY)
             assert_false(f & YK_OPT_MUST_AGREE); /* a worker that joins from another host cannot know it */
         assert_true((o->kind == YK_OPT_FLAG) == !o->arg);

@@ -50,6 +50,9 @@ static void each_worker_runs_once(void **state)
             assert_int_equal(r.cell[i], i < n);
     }
     assert_true(yk_cores() >= 1);
+    assert_int_equal(yk_cores_per_process(0), yk_cores()); /* unknown */
+    assert_int_equal(yk_cores_per_process(1), yk_cores());
+    assert_int_equal(yk_cores_per_process(yk_cores() + 1), 1);
     yk_team_free(NULL);
 }
 

@@ -209,26 +209,30 @@ yk_status yk_file_write(yk_file *f, const void *data, size_t size)
     return YK_OK;
 }
 
-yk_status yk_file_print(yk_file *f, const char *format, ...)
+static yk_status print(yk_file *f, const char *format, va_list args)
 {
-    char small[512];
-    va_list args;
-    va_start(args, format);
+    char small[512], *text = NULL;
+    va_list again;
+    va_copy(again, args);
     int length = vsnprintf(small, sizeof small, format, args);
-    va_end(args);
-    if (length >= 0 && (size_t)length < sizeof small)
-        return yk_file_write(f, small, (size_t)length);
-
-    char *text = NULL;
-    va_start(args, format);
-    length = vasprintf(&text, format, args);
-    va_end(args);
+    if (length >= (int)sizeof small)
+        length = vasprintf(&text, format, again);
+    va_end(again);
     if (length < 0) {
         errno = ENOMEM;
         return fail(f, "cannot format text");
     }
-    yk_status st = yk_file_write(f, text, (size_t)length);
+    yk_status st = yk_file_write(f, text ? text : small, (size_t)length);
     free(text);
+    return st;
+}
+
+yk_status yk_file_print(yk_file *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const yk_status st = print(f, format, args);
+    va_end(args);
     return st;
 }
 
@@ -274,6 +278,19 @@ yk_status yk_file_close(yk_file *f, yk_status so_far)
     if (f->temp)
         yk_fs_remove(f->directory, f->temp, 0);
     file_free(f);
+    return st;
+}
+
+yk_status yk_file_save(const char *dir, const char *name, const char *format, ...)
+{
+    yk_file *f;
+    yk_status st = yk_file_create_in(dir, name, &f);
+    if (st)
+        return st;
+    va_list args;
+    va_start(args, format);
+    st = yk_file_close(f, print(f, format, args));
+    va_end(args);
     return st;
 }
 

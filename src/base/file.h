@@ -47,6 +47,10 @@ uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle
 /* Completes the file (`so_far` is YK_OK) or discards it; returns the first error. Frees f; NULL returns so_far. */
 yk_status yk_file_close(yk_file *f, yk_status so_far);
 
+/* A whole file at once: create_in, print, close. */
+yk_status yk_file_save(const char *dir, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
  * themselves. Returns -1 and sets errno on failure. The caller frees the name. */
 int yk_file_temp(int directory, const char *name, char **temp_out);

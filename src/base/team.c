@@ -50,6 +50,12 @@ int yk_cores(void)
     return n < 1 ? 1 : n;
 }
 
+int yk_cores_per_process(int processes)
+{
+    const int share = yk_cores() / (processes > 1 ? processes : 1);
+    return share > 1 ? share : 1;
+}
+
 yk_status yk_team_create(int workers, yk_team **out)
 {
     yk_team *team = yk_alloc(1, sizeof *team, "the workers");

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include <stdarg.h>
@@ -67,11 +68,39 @@ char *yk_text_take(yk_text *t)
     return s;
 }
 
-const char *yk_csv_prefix(const char *s)
+void yk_text_escape(yk_text *t, const char *s, const char *(*replace)(char c))
+{
+    while (*s) {
+        size_t n = yk_utf8_length(s);
+        const char *with = n == 1 ? replace(*s) : NULL;
+        if (n == 0 || (n == 1 && !with && ((unsigned char)*s < 0x20 || *s == 0x7f)))
+            with = "\xef\xbf\xbd";
+        if (with)
+            yk_text_add(t, with);
+        else
+            yk_text_put(t, s, n);
+        s += n ? n : 1;
+    }
+}
+
+static bool is_formula(const char *s)
 {
     double x;
     if (!*s || !s[1] || !strchr("=+-@", *s))
-        return "";
+        return false;
     const char *end = yk_decimal(s, &x);
-    return end && !*end ? "" : "'";
+    return !end || *end;
+}
+
+static const char *in_csv(char c)
+{
+    return c == '"' ? "\"\"" : c == '\n' ? "\n" : c == '\t' ? "\t" : NULL;
+}
+
+void yk_text_csv(yk_text *t, const char *s)
+{
+    const char *const quote = strpbrk(s, ",\"\n\r") ? "\"" : "";
+    yk_text_print(t, "%s%s", quote, is_formula(s) ? "'" : "");
+    yk_text_escape(t, s, in_csv);
+    yk_text_add(t, quote);
 }

@@ -71,7 +71,7 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
         result->dispensable && (st == YK_ELOST || st == YK_ESTOP || st == YK_EINTERRUPTED);
     if (comm && others_continue && st != YK_EINTERRUPTED)
         yk_job_report_lost();
-    if (comm && !others_continue && (st || yk_comm_rank(comm) == 0))
+    if (!others_continue && (st || (comm && yk_comm_rank(comm) == 0)))
         yk_job_report_outcome(st);
     if (comm && st && !others_continue) {
         yk_comm_abort(comm, code);

@@ -97,21 +97,21 @@ static pid_t start(const yk_argv *w, const char *directory, yk_output_filter *o)
 
 typedef struct {
     int exit;
-    const char *why; /* the reason for a restart; NULL: another attempt would fail, too */
-    time_t since;    /* when the attempt began */
-    char error[1024];
+    const char *why;  /* the reason for a restart; NULL: another attempt would fail, too */
+    time_t since;     /* when the attempt began */
+    char error[1024]; /* "": in the report of a process, if there is one */
 } outcome;
 
 __attribute__((format(printf, 3, 4))) static outcome failed(int exit, const char *why, const char *format,
                                                             ...)
 {
-    char text[600];
+    outcome o = {.exit = exit, .why = why};
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(o.error, sizeof o.error, format, args);
     va_end(args);
-    yk_report_error(text);
-    return (outcome){.exit = exit, .why = why};
+    yk_report_error(o.error);
+    return o;
 }
 
 static outcome stopped_early(void)
@@ -162,7 +162,7 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
                       "--deadline (the limit is 8 times that)",
                       v->limit);
     if (code == 127) /* exec_mpirun() has reported it */
-        return (outcome){.exit = 4};
+        return (outcome){.exit = 4, .error = "cannot run mpirun; install openmpi-bin, or set YK_MPIRUN"};
     if (o->unreachable)
         return failed(4, connected ? "a host could not be reached" : NULL,
                       "cannot start the job on every host; check that this command works for each of them, "
@@ -188,10 +188,10 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
 }
 
 /* Writes the summary of an attempt whose processes could not write it. */
-static void save_lost(const job *j, const yk_output_filter *f, const outcome *o, const char *error)
+static void save_lost(const job *j, const yk_output_filter *f, const outcome *o)
 {
     const yk_lost_job lost = {.run_dir = j->out,
-                              .error = *error ? error : "the job ended without an error message",
+                              .error = o->error,
                               .since = o->since,
                               .exit_code = o->exit,
                               .workers = f->workers,
@@ -245,15 +245,19 @@ static outcome attempt(job *j, int64_t number, bool *connected)
         yk_report_error(text);
     }
     o.since = since;
-    snprintf(o.error, sizeof o.error, "%s", *filter.died ? text : *how.error ? how.error : "the job failed");
+    if (!*o.error)
+        snprintf(o.error, sizeof o.error, "%s",
+                 *filter.died ? text
+                 : *how.error ? how.error
+                              : "the job ended without an error message");
     yk_cgroup_limits("/proc", "/sys", &after);
-    const bool out_of_memory = o.exit && yk_cgroup_killed(&before, &after, o.error, sizeof o.error);
-    if (out_of_memory) { /* mpirun only knows that a process was killed */
+    /* mpirun only knows that a process was killed */
+    if (o.exit && yk_cgroup_killed(&before, &after, o.error, sizeof o.error)) {
         yk_report_error(o.error);
         o.exit = yk_status_exit(YK_ESYSTEM);
     }
     if (o.exit && filter.connected)
-        save_lost(j, &filter, &o, *filter.died || out_of_memory ? o.error : how.error);
+        save_lost(j, &filter, &o);
     if (!o.exit)
         o.exit = yk_cli_exit(written);
     return o;
@@ -347,7 +351,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     if ((st = yk_job_processes(c, &n)))
         return st;
     /* checks the options before anything is started; n is 0 with a hostfile */
-    if ((st = yk_plan_make(c, (int)n, yk_cores() / (n > 0 ? (int)n : 1), &j->plan)) ||
+    if ((st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan)) ||
         (st = yk_mpirun_find(&j->mpirun)) ||
         (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
         (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)) ||

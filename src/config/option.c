@@ -33,6 +33,10 @@
 
 /* What is trained, and how. */
 #define TRAINS (YK_OPT_CHANGES_RESULTS | YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
+/* The same; values may contain spaces. */
+#define TRAINS_TEXT (TRAINS | YK_OPT_HAS_SPACES)
+/* How long, and with which random numbers. */
+#define REPEATS (TRAINS | YK_OPT_VARIES_IN_REPEATS)
 /* When a run is evaluated, saved, measured, or declared lost. */
 #define RUNS (YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
 /* What the launcher does. */
@@ -47,15 +51,15 @@
 #define PRINTS 0
 
 const yk_option yk_options[] = {
-    {"model", "M", TEXT(model), MODEL, TRAINS, NULL,
+    {"model", "M", TEXT(model), MODEL, TRAINS_TEXT, NULL,
      "softmax (any number of classes), logreg (two classes; sparse or dense data), fm:K, wide-deep:K, "
      "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
      "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
-    {"data", "SPEC", TEXT(data), MODEL, TRAINS, NULL,
+    {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
      "'synth:ctr?features=1000&seed=2'"},
-    {"test", "SPEC", TEXT(test), MODEL, TRAINS, "the test set of idx, cifar10, images and synth data",
+    {"test", "SPEC", TEXT(test), MODEL, TRAINS_TEXT, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
@@ -147,10 +151,10 @@ const yk_option yk_options[] = {
      "join the asynchronous job of this run directory as an additional worker"},
 
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
-    {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, TRAINS, "1", "number of passes over the data"},
-    {"steps", "S", INTEGER(steps, 1, BIG), STEPS, TRAINS, NULL,
+    {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, REPEATS, "1", "number of passes over the data"},
+    {"steps", "S", INTEGER(steps, 1, BIG), STEPS, REPEATS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
-    {"seed", "S", INTEGER(seed, 0, BIG), STEPS, TRAINS, "1",
+    {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,

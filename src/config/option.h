@@ -15,8 +15,11 @@
  *     CHANGES_RESULTS     Does the model, its scores or its speed depend on it? Reports then treat runs that differ in it as
  *                         different configurations. Options that only say how a job is started do not count: the
  *                         summary has the number of processes in any case.
+ *     VARIES_IN_REPEATS   Only with CHANGES_RESULTS: may repeats of a configuration differ in it? Reports then average runs
+ *                         that differ in nothing else.
  *     MUST_AGREE          Do all processes of a job need the same value? If they differ, the job ends with an error.
  *     IN_SWEEPS           May a sweep file, or --set, set it? Otherwise the sweep sets it for each run.
+ *     HAS_SPACES          May its value contain spaces, as a list of layers does? A sweep file then separates values only by |.
  *     SAVED               Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
@@ -47,7 +50,9 @@ typedef enum {
     YK_OPT_MUST_AGREE = 2,
     YK_OPT_IN_SWEEPS = 4,
     YK_OPT_SAVED = 8,
-    YK_OPT_COMMAND_LINE_ONLY = 16
+    YK_OPT_COMMAND_LINE_ONLY = 16,
+    YK_OPT_VARIES_IN_REPEATS = 32,
+    YK_OPT_HAS_SPACES = 64
 } yk_option_flags;
 
 typedef struct {

@@ -84,27 +84,14 @@ static yk_status store_result(yoke_run *run, const yk_config *c, yk_result *r)
     return st;
 }
 
-/* Sparse rows of the caller are used in place if that is faster: making a copy takes longer than it saves, unless the rows must
- * be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys depend on
- * it. */
-static yk_memory_data data_for(const yoke_data *d, const yk_config *c)
-{
-    enum { MIN_ROWS = 1 << 14 };
-    yk_memory_data m = d->memory;
-    m.in_place |=
-        m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed && m.rows.n >= MIN_ROWS && c->workers == 1;
-    return m;
-}
-
 static yk_status train_here(const yoke_training *t, caller *by, const yk_config *c, yoke_run *run)
 {
     static const volatile sig_atomic_t never;
-    const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run, memory = t->data && !t->data->spec;
-    const yk_memory_data data = memory ? data_for(t->data, c) : (yk_memory_data){0};
+    const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run;
     const yk_train_caller train_caller = {.stop = t->cancel ? t->cancel : &never,
                                           .started = yk_now(),
                                           .single = true,
-                                          .data = memory ? &data : NULL,
+                                          .data = t->data && !t->data->spec ? &t->data->memory : NULL,
                                           .test = t->test && !t->test->spec ? &t->test->memory : NULL,
                                           .start = (const yk_trained *)t->start,
                                           .keep_model = !t->discard_model,

@@ -189,7 +189,8 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
                   {"test_accuracy", h->tested.accuracy}, {"test_auc", h->tested.auc},
                   {"majority_accuracy", h->tested.majority_accuracy}, {"best_loss", o->c.best_loss},
                   {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
-                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate});
+                  {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate},
+                  {"dense_learning_rate", p->dense_learning_rate});
     put_verdict(j, h);
     put_processes(j, rows, n);
     put_history(j, h);
@@ -306,6 +307,9 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     one(&p, "yoke_best_auc", "gauge", "The highest AUC that any model can reach on the test set.",
         o->c.best_auc);
     one(&p, "yoke_learning_rate", "gauge", "Current learning rate.", at->learning_rate);
+    if (isfinite(at->dense_learning_rate))
+        one(&p, "yoke_dense_learning_rate", "gauge", "Current learning rate of the dense parameters.",
+            at->dense_learning_rate);
     metrics_of_workers(&p, rows, n);
     metrics_of_resources(&p, h);
     return yk_prom_take(&p);

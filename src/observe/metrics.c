@@ -196,6 +196,13 @@ static mark mark_of(const yk_run_position *at, double now)
     return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
 }
 
+/* NaN: it is the same as that of `optim`. */
+static double dense_rate_at(const yk_observer *o, uint64_t step)
+{
+    const yk_optim_config *dense = o->c.dense_optim;
+    return dense && dense->lr != o->c.optim->lr ? (double)yk_optim_at(dense, step).lr : (double)NAN;
+}
+
 /* The progress since `from`, with rates since `rates`. */
 static yk_progress_report progress_since(const yk_observer *o, const yk_run_position *at, double now,
                                          const mark *from, const mark *rates)
@@ -209,7 +216,8 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
                                 .steps_per_second = (double)(at->step - rates->step) / seconds,
                                 .epoch = epochs_done(at, at->examples),
                                 .seconds_left = seconds_left(o, at),
-                                .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr};
+                                .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr,
+                                .dense_learning_rate = dense_rate_at(o, at->step)};
 }
 
 /* The rates of a point are those of the last fifth of a second or more: single steps vary too much. */
@@ -233,6 +241,8 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     begin_line(o, "train", at);
     YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
                   {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
+    if (isfinite(p.dense_learning_rate))
+        yk_json_real(&m->line, "dense_learning_rate", p.dense_learning_rate);
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);

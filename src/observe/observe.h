@@ -57,7 +57,8 @@ typedef struct {
 typedef struct {
     uint64_t step, examples;
     double epoch, loss, examples_per_second, steps_per_second, seconds_left, learning_rate;
-    const char *text; /* the progress line; NULL: it is not shown */
+    double dense_learning_rate; /* NaN: no dense parameters beside keyed ones, or the same rate */
+    const char *text;           /* the progress line; NULL: it is not shown */
 } yk_progress_report;
 
 /* The staleness of gradients: updates of other workers between the pull and the push. */
@@ -80,7 +81,8 @@ typedef struct {
     const yk_config *config;
     const yk_plan *plan;
     const yk_model *model;
-    const yk_optim_config *optim;
+    const yk_optim_config *optim;            /* of the keyed groups, if the model has any */
+    const yk_optim_config *dense_optim;      /* of the dense groups beside them; NULL: none */
     yk_comm *comm;                           /* NULL: one process */
     int rank, ranks;                         /* rank: 0 only for the chief */
     int chief;                               /* the peer number of the chief */

@@ -1,6 +1,7 @@
 /* TensorBoard: one run per job. Its events are in the run directory itself, written by the chief:
  *
  *     train/loss, train/learning_rate
+ *     train/dense_learning_rate                             if it differs from that of the keyed parameters
  *     train/mean_loss                                       at evaluations: since the evaluation before
  *     test/loss, test/accuracy, test/majority_accuracy, test/auc                                            at evaluations
  *     train/staleness                                       a histogram, at evaluations
@@ -175,6 +176,7 @@ static void add_progress(scalars *s, const yk_progress_report *p)
 {
     add(s, p->loss, "train/loss");
     add(s, p->learning_rate, "train/learning_rate");
+    add(s, p->dense_learning_rate, "train/dense_learning_rate");
     add(s, p->steps_per_second, "speed/global_step_per_second");
     add(s, p->examples_per_second, "speed/examples_per_second");
 }

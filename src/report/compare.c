@@ -49,7 +49,7 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
     for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
         const char *name = c->varying[k];
         bool number = true;
-        if (yk_is_listed(name, except) || (c->groups > 1 && yk_is_listed(name, yk_repeat_options)) ||
+        if (yk_is_listed(name, except) || (c->groups > 1 && yk__varies_in_repeats(name)) ||
             (yk_is_listed(name, wide) && !yk_is_listed(name, c->label_option)))
             continue;
         for (size_t i = 0; i < c->n && number; i++) {

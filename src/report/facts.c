@@ -219,12 +219,17 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
 const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers",   "ranks",
                                         "servers", "threads", "batch", "optimizer", "lr",
                                         "epochs",  "steps",   "seed",  NULL};
-const char *const yk_repeat_options[] = {"seed", "steps", "epochs", NULL};
 
 bool yk__changes_results(const char *option)
 {
     const yk_option *o = yk_option_find(option);
     return strcmp(option, "staleness") && (!o || o->flags & YK_OPT_CHANGES_RESULTS);
+}
+
+bool yk__varies_in_repeats(const char *option)
+{
+    const yk_option *o = yk_option_find(option);
+    return o && o->flags & YK_OPT_VARIES_IN_REPEATS;
 }
 
 bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
@@ -256,7 +261,7 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
     yk_text out = {0};
     char text[YK_OPTION_SIZE];
     for (const char *const *name = yk_usual_options; *name; name++)
-        if (!yk_is_listed(*name, yk_repeat_options) && !yk_is_listed(*name, except) &&
+        if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
             yk_text_print(&out, "%s=%s\n", *name, text);
     for (size_t o = 0; o < r->options; o++) {

@@ -86,8 +86,11 @@ void yk_facts_of(const yk_run *r, yk_facts *out);
  * staleness does not: it is part of yk_mode_text(). */
 bool yk__changes_results(const char *option);
 
-/* Lists that end with NULL: the options that people vary most often, and those in which repeats may differ. */
-extern const char *const yk_usual_options[], *const yk_repeat_options[];
+/* Whether runs that differ only in this option are repeats. */
+bool yk__varies_in_repeats(const char *option);
+
+/* The options that people vary most often; ends with NULL. */
+extern const char *const yk_usual_options[];
 
 /* The options that change results, one per line, without those in which repeats may differ and without `except`, a list that
  * ends with NULL. The caller frees it; NULL: out of memory. */

@@ -145,7 +145,7 @@ static void find_label_options(const yk_compare *c, yk_option_values *o)
         if (yk_is_listed(*name, c->varying))
             all[n++] = *name;
     for (const char *const *name = c->varying; *name; name++)
-        if (!yk_is_listed(*name, first) && !yk_is_listed(*name, yk_repeat_options))
+        if (!yk_is_listed(*name, first) && !yk__varies_in_repeats(*name))
             all[n++] = *name;
     for (size_t k = 0; k < n && o->options < YK_MAX_LABEL_OPTIONS; k++) {
         const size_t now = yk__options_add(o, all[k]);

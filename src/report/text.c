@@ -1,28 +1,10 @@
 #include "report/text.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include <math.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Adds s with some characters replaced; control characters and invalid UTF-8 become U+FFFD. */
-static void escaped(yk_text *t, const char *s, const char *(*replace)(char c))
-{
-    while (*s) {
-        size_t n = yk_utf8_length(s);
-        const char *with = n == 1 ? replace(*s) : NULL;
-        if (n == 0 || (n == 1 && !with && ((unsigned char)*s < 0x20 || *s == 0x7f)))
-            with = "\xef\xbf\xbd";
-        if (with)
-            yk_text_add(t, with);
-        else
-            yk_text_put(t, s, n);
-        s += n ? n : 1;
-    }
-}
 
 static const char *in_html(char c)
 {
@@ -48,7 +30,7 @@ void yk_html(yk_text *t, const char *format, ...)
         format += n;
         switch (format[-1]) {
         case 's':
-            escaped(t, va_arg(args, const char *), in_html);
+            yk_text_escape(t, va_arg(args, const char *), in_html);
             break;
         case 'd':
             yk_text_print(t, one, va_arg(args, int));
@@ -66,22 +48,6 @@ void yk_html(yk_text *t, const char *format, ...)
     va_end(args);
 }
 
-static const char *in_csv(char c)
-{
-    return c == '"' ? "\"\"" : c == '\n' ? "\n" : c == '\t' ? "\t" : NULL;
-}
-
-void yk_text_csv(yk_text *t, const char *s)
-{
-    bool quote = strpbrk(s, ",\"\n\r") != NULL;
-    if (quote)
-        yk_text_add(t, "\"");
-    yk_text_add(t, yk_csv_prefix(s));
-    escaped(t, s, in_csv);
-    if (quote)
-        yk_text_add(t, "\"");
-}
-
 void yk_text_number(yk_text *t, double x, int digits, const char *none)
 {
     char s[64];
@@ -97,12 +63,5 @@ void yk_text_number(yk_text *t, double x, int digits, const char *none)
 
 yk_status yk_text_save(const yk_text *t, const char *dir, const char *name)
 {
-    yk_file *f;
-    if (t->status)
-        return t->status;
-    yk_status st = yk_file_create_in(dir, name, &f);
-    if (st)
-        return st;
-    st = yk_file_write(f, t->s ? t->s : "", t->n);
-    return yk_file_close(f, st);
+    return t->status ? t->status : yk_file_save(dir, name, "%s", t->s ? t->s : "");
 }

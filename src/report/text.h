@@ -15,9 +15,6 @@
  * replaced. Conversions: s, d, zu, f, g, % with a width or precision in digits. */
 void yk_html(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds one field, quoted if necessary (RFC 4180), and never a formula. */
-void yk_text_csv(yk_text *t, const char *s);
-
 /* With at most `digits` significant digits, without trailing zeros, without an exponent between 1e-4 and 1e15; `none` if
  * it is not finite. */
 void yk_text_number(yk_text *t, double x, int digits, const char *none);

@@ -38,13 +38,6 @@ static yk_status read_text(const char *path, yk_text *out, bool *found_out)
     return st;
 }
 
-static yk_status write_text(const char *directory, const char *name, const char *text, size_t size)
-{
-    yk_file *f;
-    yk_status st = yk_file_create_in(directory, name, &f);
-    return st ? st : yk_file_close(f, yk_file_write(f, text, size));
-}
-
 /* ---- the saved plan */
 
 static yk_status compare_plan(const yk_sweep_plan *plan, const char *directory, const char *was,
@@ -99,11 +92,11 @@ static yk_status save_plan(const char *directory, const yk_sweep_plan *plan, boo
         st = compare_plan(plan, directory, was.s, is, force);
     if (!st && !(found && strcmp(was.s, is) == 0)) {
         /* first: without it, the directory has no sweep */
-        st = write_text(directory, "plan.txt", is, strlen(is));
+        st = yk_file_save(directory, "plan.txt", "%s", is);
         if (!st)
             st = read_text(plan->file.path, &file, &found);
         if (!st && found)
-            st = write_text(directory, "sweep.ini", file.s, file.n);
+            st = yk_file_save(directory, "sweep.ini", "%s", file.s);
     }
     free(is);
     yk_text_fini(&was);

@@ -190,12 +190,6 @@ static yk_status option_of(section where, const char *name, const yk_option **ou
     return YK_OK;
 }
 
-/* Whether values of the option may have blanks: a list of layers, paths. */
-static bool has_blanks(const yk_option *o)
-{
-    return strcmp(o->name, "model") == 0 || strcmp(o->name, "data") == 0 || strcmp(o->name, "test") == 0;
-}
-
 /* "a, b = 1 x | 2 y": one word per option in each choice. */
 static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char **value)
 {
@@ -216,15 +210,16 @@ static yk_status split_tied(char **choice, size_t nchoices, size_t nnames, char 
 /* "5 10 50", "5 | 10 | 50" or "lenet5 | conv 8 3x3, relu, dense 10". */
 static yk_status split_list(const yk_option *o, char **choice, size_t *nchoices, char **value)
 {
+    const bool has_spaces = o->flags & YK_OPT_HAS_SPACES;
     size_t n = *nchoices;
-    if (n == 1 && !has_blanks(o)) {
+    if (n == 1 && !has_spaces) {
         n = split_words(choice[0], yk_option_is_number(o), MAX_CHOICES, value);
         *nchoices = n <= MAX_CHOICES ? n : 0;
         return YK_OK;
     }
     for (size_t i = 0; i < n; i++) {
         value[i] = yk_trim(choice[i]);
-        if (!has_blanks(o) && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
+        if (!has_spaces && *value[i] != '"' && strpbrk(value[i], YK_BLANKS))
             return yk_fail(YK_EUSAGE, "'%s': separate values by spaces or by |, not by both", value[i]);
         value[i] = unquote(value[i]);
     }

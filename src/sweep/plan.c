@@ -58,12 +58,6 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
     return steps < 1.0 ? 1 : (int64_t)steps;
 }
 
-/* Of one process, for --workers auto. */
-static int cores_of(int processes)
-{
-    return yk_cores() / (processes > 1 ? processes : 1);
-}
-
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
@@ -71,7 +65,7 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
     yk_status st = YK_OK;
     if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
         return yk_fail(YK_EUSAGE, "with hosts, the number of examples per step is unknown: set launch too");
-    yk_plan_describe(c, processes, cores_of(processes), &r->plan);
+    yk_plan_describe(c, processes, yk_cores_per_process(processes), &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
     else if (f->fixed != YK_SWEEP_DEFAULT)
@@ -90,7 +84,7 @@ static yk_status plan_run(yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
     yk_status st = yk_config_check(c);
-    return st ? st : yk_plan_make(c, processes_of(c), cores_of(processes_of(c)), &r->plan);
+    return st ? st : yk_plan_make(c, processes_of(c), yk_cores_per_process(processes_of(c)), &r->plan);
 }
 
 /* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */

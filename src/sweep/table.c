@@ -265,15 +265,11 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 
 static const char *const states[] = {"not run", "done", "failed", "stopped"};
 
-/* A field with its separator, in quotes if necessary, and not a formula. */
+/* A field with its separator. */
 static void csv_text(yk_text *out, const char *text, const char *after)
 {
-    const char *const quote = strpbrk(text, ",\"\r\n") ? "\"" : "";
-    yk_text_add(out, quote);
-    yk_text_add(out, yk_csv_prefix(text));
-    for (; *text; text++)
-        yk_text_print(out, *text == '"' ? "\"\"" : "%c", *text);
-    yk_text_print(out, "%s%s", quote, after);
+    yk_text_csv(out, text);
+    yk_text_add(out, after);
 }
 
 static void csv_number(yk_text *out, double x)
@@ -436,11 +432,8 @@ yk_status yk_sweep_table_save(const yk_sweep_plan *p, const yk_sweep_result *r, 
     char *text[] = {points_csv(p, r), runs_csv(p, r), yk_sweep_table_json(p, r, true)};
     yk_status st = YK_OK;
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
-        yk_file *f;
         if (!st)
-            st = text[i] ? yk_file_create_in(directory, name[i], &f) : YK_ESYSTEM;
-        if (!st)
-            st = yk_file_close(f, yk_file_print(f, "%s\n", text[i]));
+            st = text[i] ? yk_file_save(directory, name[i], "%s\n", text[i]) : YK_ESYSTEM;
         free(text[i]);
     }
     return st;

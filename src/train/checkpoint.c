@@ -63,7 +63,7 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
 
 static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, const yk_progress_state *p)
 {
-    yk_tensor t[YK_CHECKPOINT_ARRAYS + 5];
+    yk_tensor t[YK_CHECKPOINT_ARRAYS + 6];
     size_t n = 0;
     for (size_t i = 0; i < a->n; i++)
         if (*a->array[i].name)
@@ -71,14 +71,17 @@ static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, 
     const uint64_t counters[] = {p->step, p->epoch, p->examples, p->period_examples};
     const uint64_t late[] = {p->late, p->late_examples};
     const double sums[] = {p->period_loss, p->seconds};
-    t[n] = vector("counters", YK_DTYPE_U64, 4, counters);
-    t[n + 1] = vector("sums", YK_DTYPE_F64, 2, sums);
-    t[n + 2] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
-    t[n + 3] = vector("late", YK_DTYPE_U64, 2, late);
-    t[n + 4] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
+    t[n++] = vector("counters", YK_DTYPE_U64, 4, counters);
+    t[n++] = vector("sums", YK_DTYPE_F64, 2, sums);
+    t[n++] = vector("place", YK_DTYPE_U64, p->ncursor, p->cursor);
+    t[n++] = vector("late", YK_DTYPE_U64, 2, late);
+    if (p->earlier)
+        t[n++] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
+    if (p->data_examples)
+        t[n++] = vector("data_examples", YK_DTYPE_U64, 1, &p->data_examples);
     const yk_pair meta[] = {
         {"format_version", TEXT(YK__MODEL_FORMAT)}, {"optimizer", a->optimizer}, {"yoke", YK_VERSION}};
-    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n + 4 + (p->earlier > 0), meta, 3);
+    return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n, meta, 3);
 }
 
 typedef yk_status remapping(const yk_keymap *keymap, float *array, size_t width);
@@ -165,7 +168,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
         return st;
     if (!cursor || cursor->dtype != YK_DTYPE_U64 || cursor->rank != 1)
         return yk_fail(YK_EDATA, "the checkpoint has no data cursor");
-    uint64_t c[4], late[2] = {0}, earlier = 0;
+    uint64_t c[4], late[2] = {0}, earlier = 0, data_examples = 0;
     double d[2];
     memcpy(c, counters->data, sizeof c);
     memcpy(d, sums->data, sizeof d);
@@ -175,6 +178,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
                            (unsigned long long)c[i]);
     read_counters(s, "late", 2, late);
     read_counters(s, "earlier", 1, &earlier);
+    read_counters(s, "data_examples", 1, &data_examples);
     *p = (yk_progress_state){.step = c[0],
                              .epoch = c[1],
                              .examples = c[2],
@@ -184,6 +188,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
                              .late = late[0],
                              .late_examples = late[1],
                              .earlier = earlier,
+                             .data_examples = data_examples,
                              .cursor = malloc(cursor->bytes + 1),
                              .ncursor = cursor->shape[0]};
     if (!p->cursor)

@@ -296,9 +296,9 @@ static yk_status epoch_over(void *context)
 {
     chief *c = context;
     yk__trainer *t = c->t;
-    if (!t->train.examples)
-        t->train.examples = t->resumed.examples + t->evaluator->examples;
     t->epoch++;
+    if (!t->train.examples) /* a stream */
+        t->train.examples = (t->resumed.examples + t->evaluator->examples) / t->epoch;
     c->used = 0;
     return check_sync(c, true);
 }

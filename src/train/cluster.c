@@ -89,7 +89,7 @@ static void report_alive(void *trainer)
 static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
 {
     yk_comm *comm = t->cluster.comm;
-    const int here = yk_cores() / yk_comm_local_size(comm), own = here > 1 ? here : 1;
+    const int own = yk_cores_per_process(yk_comm_local_size(comm));
     *cores_out = own;
     if (t->config->workers != YK_AUTO || t->cluster.ranks == 1)
         return YK_OK;
@@ -369,7 +369,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     return yk_server_create(&c, &k->server);
 }
 
-yk_status yk__cluster_stores(yk__trainer *t, const yk_local_config *whole)
+yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole)
 {
     yk__cluster *k = &t->cluster;
     if (k->role == YK__REPLICA)

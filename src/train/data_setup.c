@@ -17,6 +17,18 @@ static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split sp
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 
+/* Sparse rows of the caller are used in place if that is faster: making a copy takes longer than it saves, unless the rows must
+ * be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys depend on
+ * it. */
+static yk_memory_data place_rows(const yk__trainer *t, const yk_memory_data *given)
+{
+    enum { MIN_ROWS = 1 << 14 };
+    yk_memory_data m = *given;
+    m.in_place |= m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed && m.rows.n >= MIN_ROWS &&
+                  t->plan->workers == 1;
+    return m;
+}
+
 static const char *layout(const yk_dataset *d)
 {
     return d->kind == YK_ROWS_SPARSE ? "sparse" : "dense";
@@ -37,7 +49,8 @@ static yk_status open_data(yk__trainer *t)
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
-    yk_status st = open_set(t->caller->data, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
+    const yk_memory_data *given = t->caller->data, own = given ? place_rows(t, given) : (yk_memory_data){0};
+    yk_status st = open_set(given ? &own : NULL, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
     const yk__role role = t->cluster.role;

@@ -10,11 +10,13 @@
 #include "train/summary.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,7 +277,7 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
 {
     struct stat config;
     char *path = yk__path("%s/config.ini", lost->run_dir);
-    const bool ours = path && stat(path, &config) == 0 && config.st_mtime >= lost->since;
+    const bool ours = path && yk_fs_stat(AT_FDCWD, path, &config, 0) == 0 && config.st_mtime >= lost->since;
     free(path);
     if (!ours) /* the directory holds an older run, or none */
         return;

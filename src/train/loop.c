@@ -211,8 +211,8 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
     t->trained_examples += r->examples;
     t->trained_loss += r->loss;
     w->seen += r->examples;
-    if (epoch_over && !t->train.examples) /* a stream: now the size of an epoch is known */
-        t->train.examples = w->seen;
+    if (epoch_over && !t->train.examples)       /* a stream: now the size of an epoch is known */
+        t->train.examples = w->seen / w->epoch; /* in all epochs, also before a resume */
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
         yk_observer_progress(t->observer, t->step, true);

@@ -70,6 +70,13 @@ static double baseline(void *trainer)
 
 /* ---- the observer ---- */
 
+/* NULL: the model has groups of one kind. Keyed groups come first. */
+static const yk_optim_config *dense_optim(const yk__trainer *t)
+{
+    const int last = t->model->ngroups - 1;
+    return t->model->group[0].keyed && !t->model->group[last].keyed ? &t->group[last].optim : NULL;
+}
+
 yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
@@ -77,15 +84,14 @@ yk_status yk__observe(yk__trainer *t)
                                   .plan = t->plan,
                                   .model = t->model,
                                   .optim = &t->group[0].optim,
+                                  .dense_optim = dense_optim(t),
                                   .comm = k->comm,
                                   .rank = k->rank,
                                   .ranks = k->ranks,
                                   .chief = k->server_peer ? k->server_peer[0] : 0,
                                   .server = k->role == YK__SERVER,
                                   .joined = k->joined,
-                                  .streamed = k->role == YK__SERVER
-                                                  ? k->cursor_kind == YK__STREAM_CURSOR
-                                                  : !t->train.rows, /* a server does not read the data */
+                                  .streamed = yk__is_streamed(t),
                                   .workers = t->local_workers,
                                   .phases = t->phases,
                                   .serving = k->role == YK__SHARD ? yk__serving_phases(t) : NULL,

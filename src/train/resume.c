@@ -4,6 +4,20 @@
 #include "base/log.h"
 #include <stdlib.h>
 
+/* The order of the examples depends on their number: with another one, some would be used twice in this epoch and others not at
+ * all. A stream is read in order, so its files may grow. */
+static yk_status check_examples(const yk__trainer *t)
+{
+    const uint64_t then = t->resumed.data_examples, now = t->train.examples;
+    return !then || then == now || yk__is_streamed(t)
+               ? YK_OK
+               : yk_fail(YK_EDATA,
+                         "%s was written with %llu training examples, but %s has %llu: resume with the same "
+                         "data, or continue on other data in a new run with --warm-start %s",
+                         t->result->checkpoint, (unsigned long long)then, t->config->data,
+                         (unsigned long long)now, t->result->run_dir);
+}
+
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */
 static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
 {
@@ -19,6 +33,8 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
     }
     *found_out = true;
     st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, &t->resumed);
+    if (!st)
+        st = check_examples(t);
     if (!st)
         yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)t->resumed.step);
     return st;

@@ -146,9 +146,7 @@ static const char file[] = "summary.json";
 
 yk_status yk_summary_restore(const char *run_dir, const char *text)
 {
-    yk_file *f;
-    yk_status st = yk_file_create_in(run_dir, file, &f);
-    return st ? st : yk_file_close(f, yk_file_write(f, text, strlen(text)));
+    return yk_file_save(run_dir, file, "%s", text);
 }
 
 char *yk_summary_if_done(const char *run_dir, uint64_t steps)
@@ -176,11 +174,8 @@ char *yk_summary_if_done(const char *run_dir, uint64_t steps)
 
 yk_status yk_result_save(const yk_config *c, const yk_result *r, const char *run_dir)
 {
-    yk_file *f;
     char *all = to_json(c, r, true);
-    yk_status st = all ? yk_file_create_in(run_dir, file, &f) : YK_ESYSTEM;
-    if (!st)
-        st = yk_file_close(f, yk_file_print(f, "%s\n", all));
+    const yk_status st = all ? yk_file_save(run_dir, file, "%s\n", all) : YK_ESYSTEM;
     free(all);
     return st;
 }

@@ -236,7 +236,8 @@ static yk_status create_workers(yk__trainer *t)
     if (st)
         return st;
     const yk_local_config whole = store_config(t);
-    st = t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local) : yk__cluster_stores(t, &whole);
+    st = t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local)
+                                       : yk__cluster_parameters(t, &whole);
     if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
         return st;
     return init_parameters(t);

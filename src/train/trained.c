@@ -1,14 +1,15 @@
 #include "train/trained.h"
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -222,7 +223,7 @@ static yk_status load_file(const char *path, yk_trained **out)
 yk_status yk_trained_load(const char *path, yk_trained **out)
 {
     struct stat is;
-    if (stat(path, &is) == 0 && S_ISREG(is.st_mode))
+    if (yk_fs_stat(AT_FDCWD, path, &is, 0) == 0 && S_ISREG(is.st_mode))
         return load_file(path, out);
     char *directory = NULL;
     yk_status st = yk__checkpoint_require("", path, &directory);

@@ -155,6 +155,12 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Whether the data is read again in each epoch. A server does not read it. */
+static inline bool yk__is_streamed(const yk__trainer *t)
+{
+    return t->cluster.role == YK__SERVER ? t->cluster.cursor_kind == YK__STREAM_CURSOR : !t->train.rows;
+}
+
 /* The phases of the thread that serves a shard: a server has no workers. */
 static inline yk_phases *yk__serving_phases(const yk__trainer *t)
 {
