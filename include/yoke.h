@@ -147,10 +147,11 @@ YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **o
  * The indices of a row need not be sorted. If an index is repeated, its values are summed. The arrays are borrowed until
  * yoke_data_free() and are never modified.
  *
- * `index` contains column numbers. `index64` contains column numbers, or any 64-bit keys if they are hashed: by training with
- * the option hash-bits, and by predictions and evaluations of a model that was trained on hashed keys (yoke_model_hashed()). A key
- * then gets the same column as the same 64-bit number in a LIBSVM, LIBFFM or TFRecord file, and `columns` is ignored. If
- * keys are not hashed, `index64` must be below `columns`, which is checked when the data is used, not in yoke_data_from_csr().
+ * `index` contains column numbers, which are never hashed. `index64` contains column numbers, or arbitrary 64-bit keys that are
+ * hashed: by training with the option hash-bits, and by predictions and evaluations of a model that was trained on hashed keys
+ * (yoke_model_hashed()). A key then gets the same column as the same unsigned 64-bit number in a LIBSVM, LIBFFM or TFRecord
+ * file, and `columns` is ignored. If keys are not hashed, 0 <= index64 < columns must hold; this is checked when the data is
+ * used, not by yoke_data_from_csr().
  *
  * By default, training makes a copy with a faster layout. It uses the arrays themselves where a copy would not pay off:
  * for a single worker, if there are many rows, in random order, with ascending indices. With `in_place`, it always uses
@@ -166,7 +167,7 @@ typedef struct {
     int in_place;
     uint32_t classes;      /* as above */
     const uint16_t *field; /* field of each entry, for models that use fields; NULL: all have the same one */
-    const int64_t *index64; /* not with in_place */
+    const int64_t *index64; /* cannot be combined with in_place */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
@@ -247,7 +248,7 @@ YOKE_API yoke_status yoke_model_save(const yoke_model *m, const char *path, yoke
 
 YOKE_API const char *yoke_model_name(const yoke_model *m); /* "softmax", or a list of layers */
 YOKE_API size_t yoke_model_columns(const yoke_model *m);
-YOKE_API int yoke_model_hashed(const yoke_model *m); /* whether its columns are hashes of the keys in the data */
+YOKE_API int yoke_model_hashed(const yoke_model *m); /* 1: its columns are hashes of keys; else 0 */
 /* Probabilities per example: 1 (class 1), or 1 per class. */
 YOKE_API size_t yoke_model_outputs(const yoke_model *m);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller

@@ -55,7 +55,7 @@ teardown() { cli_teardown; }
     finished run
 }
 
-@test "a stream of unknown length that is resumed in its third epoch counts epochs correctly" {
+@test "a stream of unknown length, resumed in its third epoch, counts epochs correctly" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     try train --model logreg --data libsvm:a.libsvm --features 10 --stream always --batch 10 --steps 100 --quiet --out run
     expect 0
@@ -65,7 +65,7 @@ teardown() { cli_teardown; }
     grep -q '"kind":"eval","step":140,"examples":1400,"epoch":3.5,' run/metrics.jsonl
 }
 
-@test "--resume refuses data with another number of examples; a stream may grow" {
+@test "--resume refuses data with a different number of examples; a stream may grow" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     for mode in "" "--mode async"; do
         rm -rf run

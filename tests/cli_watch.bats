@@ -231,12 +231,12 @@ END
     wait "$run"
 }
 
-@test "the live page has the learning rate of the dense parameters if it differs" {
+@test "the live page shows the learning rate of the dense parameters if it differs" {
     serve --model wide-deep:2 --data 'synth:ctr?features=500&examples=500'
     python3 - "$url" <<'END'
 import json, sys, time, urllib.request
 get = lambda path: urllib.request.urlopen(sys.argv[1] + path, timeout=10).read().decode()
-for _ in range(100): # until the first progress
+for _ in range(100): # until training has made progress
     status = json.loads(get("status.json"))
     if status["learning_rate"]:
         break

@@ -74,7 +74,7 @@ END
     equal state "$(result_of state)" '"stopped"'
 }
 
-@test "--resume refuses data with another number of examples: servers, replicas, shards" {
+@test "--resume refuses data with a different number of examples: servers, replicas, shards" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     for how in "3 --servers 1" "2 --servers 0 --mode sync" "2 --mode async"; do
         rm -rf run

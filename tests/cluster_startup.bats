@@ -66,7 +66,7 @@ END
     [[ $(field error) == *"the job did not start: no heartbeat for"* ]]
 }
 
-@test "--json: the error of a process that fails before MPI_Init, and that mpirun cannot start the job" {
+@test "--json reports the error of a process that fails before MPI_Init, and that mpirun could not start the job" {
     mkdir alone
     cp "$YOKE" alone/yoke # without a plug-in for MPI, as on a host where it was not installed
     with_shim '[ "$RANK" != 1 ] || { shift; set -- alone/yoke "$@"; }'

@@ -13,7 +13,7 @@ recorded_isas() { # [all]
 }
 
 # Checks that all runs of a group give the recorded results. Runs that cannot be compared are skipped with a reason.
-golden() { # GROUP [all]: of all instruction sets
+golden() { # GROUP [all]; all: with every recorded instruction set
     local isa isas why=
     isas=$(recorded_isas "${@:2}")
     [ -n "$isas" ] || skip "no results are recorded for the instruction sets of this machine"

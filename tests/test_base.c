@@ -259,7 +259,7 @@ static void permutations_are_the_same_everywhere(void **state)
         assert_int_equal(yk_perm_at(&p, i), huge[i]);
 }
 
-static void fields_of_csv(void **state)
+static void csv_fields_are_quoted_and_escaped(void **state)
 {
     (void)state;
     static const char *const same[] = {"",   "a=b", "-",   "-1",         "-2.5e-3",
@@ -292,7 +292,7 @@ static void fields_of_csv(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_of_csv),
+        cmocka_unit_test(csv_fields_are_quoted_and_escaped),
         cmocka_unit_test(statuses_have_codes_and_messages),
         cmocka_unit_test(an_error_message_may_contain_the_previous_one),
         cmocka_unit_test(each_thread_has_its_own_error),

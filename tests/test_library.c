@@ -198,9 +198,9 @@ static void sparse_rows_in_memory_equal_a_file(void **state)
     }
 }
 
-/* Many rows are used in place if there is one worker; "auto" may mean one. The order of the examples, and so the loss, depends on
- * it. */
-static void one_worker_by_auto_trains_in_place(void **state)
+/* Many rows are used in place if there is one worker; "auto" may choose one. The order of the examples, and so the loss,
+ * shows whether they were. */
+static void one_worker_from_auto_trains_in_place(void **state)
 {
     (void)state;
     enum { MANY = 20000 };
@@ -430,7 +430,7 @@ static void a_matrix_is_predicted_while_it_is_checked(void **state)
     value[15000 * WIDTH + 1] = 1.0f;
     index[700 * WIDTH] = -1;
     assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
-    assert_non_null(strstr(error.message, "row 700: index -1 is not one of 50 columns"));
+    assert_non_null(strstr(error.message, "row 700: index -1 is out of range for 50 columns"));
     index[700 * WIDTH] = 0;
     wide[900] = 3 * N;
     assert_int_equal(yoke_predict_csr(m, &csr, one, 1, &error), YOKE_BAD_DATA);
@@ -693,7 +693,7 @@ int main(void)
         cmocka_unit_test(failures_are_values),
         cmocka_unit_test_setup_teardown(sparse_rows_in_memory_equal_a_file, make_test_directory,
                                         remove_test_directory),
-        cmocka_unit_test(one_worker_by_auto_trains_in_place),
+        cmocka_unit_test(one_worker_from_auto_trains_in_place),
         cmocka_unit_test_setup_teardown(bad_rows_are_refused, make_test_directory, remove_test_directory),
         cmocka_unit_test(a_matrix_with_fields_is_predicted),
         cmocka_unit_test(a_matrix_is_predicted_while_it_is_checked),

@@ -16,13 +16,13 @@ typedef struct {
     char libsvm[300], libffm[300]; /* specs of files with the same rows */
 } clicks;
 
-/* A few keys of any size: all 64 bits are used. As int64_t, every other one is negative. */
+/* Keys that use all 64 bits. Some are negative as int64_t. */
 static int64_t key_of(unsigned i)
 {
     return (int64_t)((uint64_t)i * 0x9e3779b97f4a7c15u + (i % 2 ? (uint64_t)1 << 63 : 3));
 }
 
-/* Rows in any order, in which some keys are repeated. */
+/* The keys of a row are in any order, and some are repeated. */
 static clicks *make_clicks(void)
 {
     clicks *c = calloc(1, sizeof *c);
@@ -87,7 +87,7 @@ static yoke_options *options_of(const char *model, const char *name, const char 
     return o;
 }
 
-/* From arrays, or from a file (spec). */
+/* Trains on arrays (data) or on a file (spec). */
 static yoke_model *train(yoke_options *o, const yoke_data *data, const char *spec)
 {
     yoke_training t = YOKE_TRAINING_INIT;
@@ -120,7 +120,7 @@ static void assert_same_parameters(const yoke_model *a, const yoke_model *b)
     }
 }
 
-/* Evaluations and predictions are those of the file, although nobody says that the keys are hashed: the model does. */
+/* Evaluations and predictions equal those of the file. No option says that keys are hashed: the model does. */
 static void assert_same_predictions(const yoke_model *m, const yoke_csr *csr, const char *spec)
 {
     static float expected[ROWS], got[ROWS];
@@ -183,7 +183,7 @@ static void keys_are_hashed_as_in_files(void **state)
 }
 
 /* --features N with hash-bits: the range of the hash, also for arrays. */
-static void the_range_can_be_any_number(void **state)
+static void features_sets_the_range_of_the_hash(void **state)
 {
     (void)state;
     clicks *c = make_clicks();
@@ -202,8 +202,8 @@ static void the_range_can_be_any_number(void **state)
     free(c);
 }
 
-/* Small numbers without hash-bits are columns, as those of `index` are; `index` is never hashed. */
-static void numbers_that_fit_are_columns(void **state)
+/* Without hash-bits, index64 has column numbers, as index does. index is never hashed. */
+static void without_hash_bits_index64_has_column_numbers(void **state)
 {
     (void)state;
     static int32_t index[ROWS * WIDTH];
@@ -283,7 +283,7 @@ static void wrong_structures_are_refused(void **state)
 }
 
 /* The message names the row, the number and what to do. */
-static void numbers_that_do_not_fit_are_named(void **state)
+static void column_numbers_out_of_range_are_named(void **state)
 {
     (void)state;
     enum { N = 40000 }; /* predicted by several threads */
@@ -307,10 +307,11 @@ static void numbers_that_do_not_fit_are_named(void **state)
         int64_t key;
         const char *words;
     } bad[] = {
-        {5000000000, "row 39990: index 5000000000 is not one of 50 columns; train with the option hash-bits"},
-        {((int64_t)1 << 32) + 7, "row 39990: index 4294967303 is not one of 50 columns"},
-        {50, "row 39990: index 50 is not one of 50 columns"},
-        {-1, "row 39990: index -1 is not one of 50 columns"}};
+        {5000000000,
+         "row 39990: index 5000000000 is out of range for 50 columns; train with the option hash-bits"},
+        {((int64_t)1 << 32) + 7, "row 39990: index 4294967303 is out of range for 50 columns"},
+        {50, "row 39990: index 50 is out of range for 50 columns"},
+        {-1, "row 39990: index -1 is out of range for 50 columns"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         key[39990] = bad[i].key;
         assert_not_trained(&csr, o, bad[i].words);
@@ -331,7 +332,7 @@ static void numbers_that_do_not_fit_are_named(void **state)
     yoke_options_free(o);
 }
 
-/* A program that was compiled before index64 existed: its structure ends there, and what follows is not read. */
+/* In a program compiled before index64 existed, the structure ends before it: what follows is not read. */
 static void older_programs_keep_working(void **state)
 {
     (void)state;
@@ -360,9 +361,12 @@ static void older_programs_keep_working(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_hashed_as_in_files),       cmocka_unit_test(the_range_can_be_any_number),
-        cmocka_unit_test(numbers_that_fit_are_columns),      cmocka_unit_test(wrong_structures_are_refused),
-        cmocka_unit_test(numbers_that_do_not_fit_are_named), cmocka_unit_test(older_programs_keep_working),
+        cmocka_unit_test(keys_are_hashed_as_in_files),
+        cmocka_unit_test(features_sets_the_range_of_the_hash),
+        cmocka_unit_test(without_hash_bits_index64_has_column_numbers),
+        cmocka_unit_test(wrong_structures_are_refused),
+        cmocka_unit_test(column_numbers_out_of_range_are_named),
+        cmocka_unit_test(older_programs_keep_working),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -267,15 +267,15 @@ def as_fields(fields, columns):
     return np.ascontiguousarray(given, np.uint16)
 
 
-def _csr(x, labels=None, in_place=True, classes=0, fields=None, keys=False):
-    """The structure, and the arrays that it points to. fields: the field number of each column. keys: the column numbers are keys
-    of any size, which the library hashes."""
-    if x.shape[1] >= 2**31 - 1 and not keys:
-        raise UsageError(f"the matrix has {x.shape[1]} columns, but at most 2^31 - 2 fit; yoke.train(..., hash_bits=B) hashes column "
-                         "numbers of any size into 2^B columns")
+def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False):
+    """The structure, and the arrays that it points to. fields: the field number of each column. hash_keys: the column numbers
+    are 64-bit keys, which the library hashes."""
+    if x.shape[1] >= 2**31 - 1 and not hash_keys:
+        raise UsageError(f"the matrix has {x.shape[1]} columns, but at most 2^31 - 2 are supported; yoke.train(..., hash_bits=B) "
+                         "hashes column numbers of any size into 2^B columns")
     wide = x.indptr.dtype == np.int64
-    fit = x.indices.dtype == np.int32 or not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]
-    index64 = keys or not fit  # if it does not fit, the library names the row
+    fits = x.indices.dtype == np.int32 or not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]
+    index64 = hash_keys or not fits  # the library's error names the row of a number that does not fit
     arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32),
               np.ascontiguousarray(x.indices, np.int64 if index64 else np.int32), np.ascontiguousarray(x.data, np.float32))
     if fields is not None:
@@ -296,7 +296,7 @@ def _as_labels(labels):
 class Data:
     """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
 
-    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, keys=False):
+    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, hash_keys=False):
         self.handle = None
         x = as_rows(x)
         if is_spec(x):
@@ -308,7 +308,7 @@ class Data:
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
         if _is_csr(x):
-            self.handle = self._from_csr(x, classes, copy, fields, keys)
+            self.handle = self._from_csr(x, classes, copy, fields, hash_keys)
         elif fields is not None:
             raise UsageError("fields: only CSR matrices have fields; use scipy.sparse.csr_matrix(X)")
         else:
@@ -324,10 +324,10 @@ class Data:
             ctypes.sizeof(CDense), *self.x.shape, None if pixels else _address(self.x), _address(self.x) if pixels else None,
             _address(self.labels), c, h, w, classes)))
 
-    def _from_csr(self, x, classes, copy, fields, keys):
-        if keys and not copy:
+    def _from_csr(self, x, classes, copy, fields, hash_keys):
+        if hash_keys and not copy:
             raise UsageError("copy=False: rows whose column numbers are hashed (hash_bits) are always copied; use copy=True")
-        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields, keys)
+        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields, hash_keys)
         try:
             return create("data_from_csr", byref(csr))
         except UsageError as error:
@@ -348,8 +348,8 @@ class Model:
 
     fields      the field number of each column of matrices, for models that use fields; None: all columns are in one field. Set it
                 after `load`, because files do not contain it
-    hashed      whether the column numbers of CSR matrices are keys, which are hashed: True if the model was trained on hashed keys,
-                from files or with hash_bits. Set it to False for a matrix whose column numbers are hashes already
+    hashed      whether the column numbers of CSR matrices are keys to be hashed. Initially True if the model was trained on hashed keys,
+                in files or in matrices. Set it to False for matrices whose column numbers are already hashes
     """
 
     _bytes = None
@@ -431,8 +431,8 @@ class Model:
         """Probabilities, [rows][columns]; with two columns and one output p: 1 - p and p."""
         if self.name not in ("logreg", "softmax") and not self.hashed and not getattr(x, "has_canonical_format", True):
             x = x.copy()
-            x.sum_duplicates()  # training does so; linear models need not; the library does it for keys
-        csr, arrays = _csr(x, fields=self.fields, keys=self.hashed)
+            x.sum_duplicates()  # training does so; linear models need not. The library does it for keys
+        csr, arrays = _csr(x, fields=self.fields, hash_keys=self.hashed)
         out = np.empty((x.shape[0], columns), np.float32)
         call("predict_csr", self._handle, byref(csr), out.ctypes.data, columns)
         del arrays  # the library borrowed them
@@ -461,7 +461,7 @@ class Model:
                 raise UsageError("evaluate() needs the labels: pass the class numbers of the rows")
             if not _is_csr(x):
                 self._check_scale(x)
-        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, keys=self.hashed), CScore()
+        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed), CScore()
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}
 

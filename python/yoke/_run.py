@@ -117,7 +117,7 @@ def check_options(data, test, callback, options):
 
 
 def hashes_keys(options):
-    """Whether the library will hash column numbers: because of hash_bits, or because the run that is resumed did."""
+    """Whether the library will hash column numbers: hash_bits is set, here or in the run that is resumed."""
     bits, out = options.get("hash_bits", options.get("hash-bits")), options.get("out")
     if bits is None and options.get("resume") and out not in (None, "none"):
         bits = read_config(os.fspath(out)).get("hash-bits")
@@ -131,8 +131,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     mode="async", workers=4, eval_every=50, resume=True. `data` and `test` are specs, as on the command line, or pairs (X, y) of
     a NumPy array, a SciPy CSR matrix or a DataFrame, and the class numbers from 0.
 
-    With hash_bits=B, the column numbers of a CSR matrix are keys of up to 64 bits, which are hashed into 2^B columns, as those of
-    files are; the matrix may have any number of columns. The model hashes the column numbers of matrices that it is applied to.
+    With hash_bits=B, the column numbers of a CSR matrix are keys of up to 64 bits, which are hashed into 2^B columns in the same way
+    as keys in files; the matrix can have any number of columns. The model also hashes the column numbers of CSR matrices that it
+    predicts or evaluates.
 
     start       initial parameters: a yoke.Model, a run, a fitted estimator or a path
     callback    callback(metrics) is called with a dict after each evaluation; training ends when it returns True
@@ -148,9 +149,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     settings = {"model": model, "data": data, "test": test, **options}
     handle = _native.Options({name: value for name, value in settings.items() if name not in from_memory})
-    keys = hashes_keys(options)
-    training = Training(handle, as_data(data, _native.TRAIN, copy, fields, keys) if "data" in from_memory else None,
-                        as_data(test, _native.TEST, copy, fields, keys) if "test" in from_memory else None,
+    hash_keys = hashes_keys(options)
+    training = Training(handle, as_data(data, _native.TRAIN, copy, fields, hash_keys) if "data" in from_memory else None,
+                        as_data(test, _native.TEST, copy, fields, hash_keys) if "test" in from_memory else None,
                         model_to_start_from(start))
     evaluations = []
     view = _notebook.view(progress, options)

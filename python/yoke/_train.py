@@ -156,7 +156,7 @@ class Training:
             if text not in drop:
                 _warn(text)
 
-def as_data(given, split, copy=True, fields=None, keys=False):
+def as_data(given, split, copy=True, fields=None, hash_keys=False):
     """(X, y) as Data."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
@@ -164,4 +164,4 @@ def as_data(given, split, copy=True, fields=None, keys=False):
     if y is None:
         name = "test" if split == _native.TEST else "data"
         raise _native.UsageError(f"{name} has no labels: pass a pair (X, y) of a matrix and the class numbers of its rows")
-    return _native.Data(x, y, split, copy=copy, fields=fields, keys=keys)
+    return _native.Data(x, y, split, copy=copy, fields=fields, hash_keys=hash_keys)

@@ -47,7 +47,7 @@ uint64_t yk_file_written(const yk_file *f); /* bytes so far, through this handle
 /* Completes the file (`so_far` is YK_OK) or discards it; returns the first error. Frees f; NULL returns so_far. */
 yk_status yk_file_close(yk_file *f, yk_status so_far);
 
-/* A whole file at once: create_in, print, close. */
+/* Writes a whole file: create_in, print, close. */
 yk_status yk_file_save(const char *dir, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -26,7 +26,7 @@ typedef struct yk_team yk_team;
 /* The number of cores that this process may use, by affinity and cgroup limit; at least 1. */
 int yk_cores(void);
 
-/* The share of each of `processes` processes on this host; at least 1. 0 processes: unknown, as if there were one. */
+/* The number of cores for each of `processes` processes that share this host; at least 1. 0 (unknown) counts as one process. */
 int yk_cores_per_process(int processes);
 
 yk_status yk_team_create(int workers, yk_team **out);

@@ -27,11 +27,12 @@ void yk_text_put(yk_text *t, const void *bytes, size_t n);
 void yk_text_add(yk_text *t, const char *s);
 void yk_text_print(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds s, with characters replaced: by `replace`, unless it returns NULL; control characters and invalid UTF-8 by U+FFFD. */
+/* Adds s, escaped: replaces each ASCII character for which `replace` returns a string by that string, and other control characters
+ * and invalid UTF-8 by U+FFFD. */
 void yk_text_escape(yk_text *t, const char *s, const char *(*replace)(char c));
 
-/* Adds a field of a CSV file, in quotes if necessary (RFC 4180). A "'" comes first if a spreadsheet would take it for a formula:
- * it begins with = + - @ and is not a number. */
+/* Adds a field of a CSV file, quoted if necessary (RFC 4180). A field that a spreadsheet would interpret as a formula, because it
+ * begins with = + - @ and is not a number, is prefixed with "'". */
 void yk_text_csv(yk_text *t, const char *s);
 
 char *yk_text_take(yk_text *t); /* also resets t */

@@ -99,7 +99,7 @@ typedef struct {
     int exit;
     const char *why;  /* the reason for a restart; NULL: another attempt would fail, too */
     time_t since;     /* when the attempt began */
-    char error[1024]; /* "": in the report of a process, if there is one */
+    char error[1024]; /* "": the error that a process reported, if any */
 } outcome;
 
 __attribute__((format(printf, 3, 4))) static outcome failed(int exit, const char *why, const char *format,

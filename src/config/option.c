@@ -35,7 +35,7 @@
 #define TRAINS (YK_OPT_CHANGES_RESULTS | YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)
 /* The same; values may contain spaces. */
 #define TRAINS_TEXT (TRAINS | YK_OPT_HAS_SPACES)
-/* How long, and with which random numbers. */
+/* How long a run trains, and its seed: repeats of a configuration may differ in these. */
 #define REPEATS (TRAINS | YK_OPT_VARIES_IN_REPEATS)
 /* When a run is evaluated, saved, measured, or declared lost. */
 #define RUNS (YK_OPT_MUST_AGREE | YK_OPT_IN_SWEEPS | YK_OPT_SAVED)

@@ -19,7 +19,8 @@
  *                         that differ in nothing else.
  *     MUST_AGREE          Do all processes of a job need the same value? If they differ, the job ends with an error.
  *     IN_SWEEPS           May a sweep file, or --set, set it? Otherwise the sweep sets it for each run.
- *     HAS_SPACES          May its value contain spaces, as a list of layers does? A sweep file then separates values only by |.
+ *     HAS_SPACES          May its value contain spaces, as a list of layers does? In a sweep file, only | then separates
+ *                         values.
  *     SAVED               Does it belong to the run rather than to this invocation? Then it is written to config.ini,
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone

@@ -42,7 +42,7 @@ static yk_status check_labels(yk_memory_data *m)
     return YK_OK;
 }
 
-/* Checks row r, except for its keys (NULL: it has indices). `number` is its number in messages. */
+/* Checks row r, but not its keys; key NULL: it has indices, which are checked. `number` is its number in messages. */
 static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, size_t number)
 {
     const uint64_t begin = rows->start[r], end = rows->start[r + 1];
@@ -51,7 +51,7 @@ static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, si
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {
         if (!key && rows->index[e] >= rows->dim) /* a negative one is large here */
-            return yk_fail(YK_EDATA, "row %zu: index %d is not one of %zu columns", number,
+            return yk_fail(YK_EDATA, "row %zu: index %d is out of range for %zu columns", number,
                            (int32_t)rows->index[e], rows->dim);
         if (rows->value && !isfinite(rows->value[e]))
             return yk_fail(YK_EDATA, "row %zu: the value of index %lld is NaN or infinite", number,
@@ -176,7 +176,7 @@ static yk_status check_sparse(yk_memory_data *m)
     return st ? st : check_found(&m->rows, 0, &found);
 }
 
-/* Keys are checked when they become column numbers. */
+/* Keys are checked later, when they are converted to column numbers. */
 static yk_status check_keyed(yk_memory_data *m)
 {
     const yk_rows *rows = &m->rows;
@@ -263,15 +263,16 @@ typedef struct {
     yk_key_space keys; /* of data.key */
 } memory_source;
 
-/* The keys of row `number` as column numbers. */
+/* Converts the n keys of a row to column numbers. `number` is its number in messages. */
 static yk_status columns_of(const int64_t *key, size_t n, yk_key_space keys, size_t number, uint32_t *out)
 {
     for (size_t i = 0; i < n; i++) {
         if (!keys.hash && (uint64_t)key[i] >= keys.features) /* a negative one is large here */
-            return yk_fail(YK_EDATA,
-                           "row %zu: index %lld is not one of %llu columns; train with the option hash-bits "
-                           "(in Python, hash_bits=B) to hash numbers of any size into 2^B columns",
-                           number, (long long)key[i], (unsigned long long)keys.features);
+            return yk_fail(
+                YK_EDATA,
+                "row %zu: index %lld is out of range for %llu columns; train with the option hash-bits "
+                "(in Python, hash_bits=B) to hash indices of any size into 2^B columns",
+                number, (long long)key[i], (unsigned long long)keys.features);
         out[i] = keys.hash ? yk_key_id(yk_mix64((uint64_t)key[i]), keys.features) : (uint32_t)key[i];
     }
     return YK_OK;
@@ -319,8 +320,8 @@ static const yk_source_ops memory_ops = {.name = "memory",
                                          .reader_size = sizeof(yk__cached_reader),
                                          .next = next};
 
-/* With hash_bits, the same columns as those of the same keys in a file. */
-static yk_status find_keys(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)
+/* With hash_bits, keys get the same columns as in a file. */
+static yk_status make_key_space(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)
 {
     const size_t columns = m->rows.dim;
     yk_spec none = {0};
@@ -332,15 +333,15 @@ static yk_status find_keys(const yk_memory_data *m, const yk_source_options *o, 
         return YK_OK;
     return yk_fail(
         YK_EDATA,
-        "the data has %zu columns; without hashing, there must be 1 to 2^31 - 2: train with the option "
-        "hash-bits (in Python, hash_bits=B) to hash numbers of any size into 2^B columns",
+        "the data has %zu columns, but without hashing it must have 1 to 2^31 - 2; train with the option "
+        "hash-bits (in Python, hash_bits=B) to hash indices of any size into 2^B columns",
         columns);
 }
 
 yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_options *options, yk_source **out)
 {
     yk_key_space keys = {0};
-    yk_status st = from->key ? find_keys(from, options, &keys) : YK_OK;
+    yk_status st = from->key ? make_key_space(from, options, &keys) : YK_OK;
     memory_source *s = st ? NULL : calloc(1, sizeof *s);
     if (!s)
         return st ? st : yk_fail_memory(sizeof *s, "a data source");

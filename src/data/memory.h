@@ -10,8 +10,8 @@
  * The arrays are borrowed and never modified. Dense rows are used in place. Sparse rows are copied, and the copy is laid out
  * for speed, unless `in_place` is set. Rows in place that are in random order (`mixed`) are visited in groups of neighbors.
  *
- * With `key` instead of rows.index, rows have 64-bit keys. Readers of the source turn them into column numbers: with hash_bits, by
- * hashing them as the readers of files do; otherwise a key must be below rows.dim.
+ * Rows with `key` instead of rows.index have 64-bit keys, which readers of the source convert to column numbers. With hash_bits, they
+ * hash keys as the readers of files do; otherwise, keys are column numbers and must be below rows.dim.
  */
 #ifndef YK_DATA_MEMORY_H
 #define YK_DATA_MEMORY_H
@@ -20,7 +20,7 @@
 
 typedef struct {
     yk_rows rows;       /* borrowed arrays */
-    const int64_t *key; /* [start[n]] or NULL: the column numbers are in rows.index. Not in place */
+    const int64_t *key; /* [start[n]]; NULL: rows.index has the column numbers. Not with in_place */
     size_t first;       /* number of the first row, in messages */
     size_t channels, height, width; /* images; else 0 */
     uint32_t classes;               /* set by yk_memory_check() if it is 0 */
@@ -41,12 +41,12 @@ yk_status yk_memory_check_block(yk_rows *rows, size_t first);
 /* Rows begin to end - 1 of checked data, in place. */
 yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end);
 
-/* Appends row r of `from`, sorted. Its keys, of which key[from->start[r]] is the first, become column numbers; key NULL:
- * `from` has indices. `number` is the row's number in messages. */
+/* Appends row r of `from`, sorted by column. Its keys, which begin at key[from->start[r]], are converted to column numbers; key
+ * NULL: `from` has indices. `number` is the row's number in messages. */
 yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_t r, yk_key_space keys,
                                   size_t number, yk_rows *rows);
 
-/* With YK_FIELDS_NONE, field numbers are ignored. hash_bits and features are for keys only. */
+/* With YK_FIELDS_NONE, field numbers are ignored. hash_bits and features apply to keys only. */
 yk_status yk_source_from_memory(const yk_memory_data *m, const yk_source_options *options, yk_source **out);
 
 #endif

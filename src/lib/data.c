@@ -120,8 +120,8 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
         st = yk_api_csr(given, &csr);
     if (!st && csr.index64 && csr.in_place)
         st = yk_fail(YK_EUSAGE,
-                     "yoke_csr: in_place needs 32-bit column numbers (index): training copies rows with "
-                     "index64");
+                     "yoke_csr: in_place requires 32-bit column numbers (index), because training always "
+                     "copies rows with index64");
     if (st)
         return finish(d, st, out, error);
     d->memory = (yk_memory_data){.rows = {.kind = YK_ROWS_SPARSE,

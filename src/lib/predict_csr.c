@@ -1,5 +1,5 @@
 /* Predictions for a CSR matrix. Each thread checks and predicts a block of rows at a time, so the matrix is read from memory
- * once. Rows with 64-bit keys are copied, a block at a time, because hashes must be sorted and equal ones merged. */
+ * once. Rows with 64-bit keys are copied, a block at a time, because column numbers must be sorted and equal ones merged. */
 #include "lib/internal.h"
 
 #include "base/mem.h"
@@ -22,7 +22,7 @@ typedef struct {
     uint64_t start[BLOCK + 1]; /* of the rows of a block, relative to its first entry */
     int32_t label[BLOCK];      /* zeros */
     uint32_t pick[BLOCK];      /* 0, 1, 2, ... */
-    yk_rows keyed;             /* the block, if the matrix has keys */
+    yk_rows keyed;             /* a copy of the block with column numbers, if the matrix has keys */
 } state;
 
 static uint64_t start_of(const yoke_csr *csr, size_t r)
@@ -54,7 +54,7 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
     return YK_OK;
 }
 
-/* Replaces a block that has keys by a sorted copy that has column numbers. */
+/* Replaces a block that has keys with a sorted copy that has column numbers. */
 static yk_status copy_keyed(const yk_model_shape *shape, const yoke_csr *csr, size_t first, state *s,
                             yk_rows *block)
 {

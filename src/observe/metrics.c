@@ -196,7 +196,7 @@ static mark mark_of(const yk_run_position *at, double now)
     return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
 }
 
-/* NaN: it is the same as that of `optim`. */
+/* The learning rate of the dense groups. NaN: there are none beside keyed groups, or it is the same as that of `optim`. */
 static double dense_rate_at(const yk_observer *o, uint64_t step)
 {
     const yk_optim_config *dense = o->c.dense_optim;

@@ -17,10 +17,9 @@ static yk_status open_set(const yk_memory_data *m, const char *spec, yk_split sp
     return st ? st : yk_dataset_take(s, split, stream, out);
 }
 
-/* Sparse rows of the caller are used in place if that is faster: making a copy takes longer than it saves, unless the rows must
- * be shuffled or their indices sorted. Several asynchronous workers need a copy, since their copies of hot keys depend on
- * it. */
-static yk_memory_data place_rows(const yk__trainer *t, const yk_memory_data *given)
+/* Uses sparse rows of the caller in place if that is faster: a copy takes longer than it saves, unless the rows must be shuffled or
+ * their indices sorted. Several asynchronous workers need a copy, because their copies of hot keys depend on it. */
+static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data *given)
 {
     enum { MIN_ROWS = 1 << 14 };
     yk_memory_data m = *given;
@@ -49,8 +48,9 @@ static yk_status open_data(yk__trainer *t)
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
-    const yk_memory_data *given = t->caller->data, own = given ? place_rows(t, given) : (yk_memory_data){0};
-    yk_status st = open_set(given ? &own : NULL, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
+    const yk_memory_data *given = t->caller->data,
+                         memory = given ? choose_in_place(t, given) : (yk_memory_data){0};
+    yk_status st = open_set(given ? &memory : NULL, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
     const yk__role role = t->cluster.role;

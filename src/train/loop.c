@@ -32,7 +32,7 @@ typedef struct {
     bool bursts;          /* several steps at once (burst.h); only in a single process */
     bool remote;          /* the parameters are on servers */
     uint64_t done, epoch; /* steps and epochs so far; of this worker if asynchronous */
-    uint64_t seen;        /* lockstep: examples of all workers */
+    uint64_t seen; /* lockstep: examples of all workers in all epochs, including those before a resume */
     unsigned round;
     uint64_t next_check; /* asynchronous: this worker checks what is due after this many of its steps */
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
@@ -211,8 +211,8 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
     t->trained_examples += r->examples;
     t->trained_loss += r->loss;
     w->seen += r->examples;
-    if (epoch_over && !t->train.examples)       /* a stream: now the size of an epoch is known */
-        t->train.examples = w->seen / w->epoch; /* in all epochs, also before a resume */
+    if (epoch_over && !t->train.examples) /* a stream: now the size of an epoch is known */
+        t->train.examples = w->seen / w->epoch;
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
         yk_observer_progress(t->observer, t->step, true);

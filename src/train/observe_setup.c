@@ -70,7 +70,7 @@ static double baseline(void *trainer)
 
 /* ---- the observer ---- */
 
-/* NULL: the model has groups of one kind. Keyed groups come first. */
+/* The optimizer of the dense groups; NULL: the model does not have both kinds of groups. Keyed groups come first. */
 static const yk_optim_config *dense_optim(const yk__trainer *t)
 {
     const int last = t->model->ngroups - 1;

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include <stdlib.h>
 
-/* The order of the examples depends on their number: with another one, some would be used twice in this epoch and others not at
- * all. A stream is read in order, so its files may grow. */
+/* The order of the examples depends on their number: if that changes, some are used twice in this epoch and others not at all. A
+ * stream is read in order, so its files may grow. */
 static yk_status check_examples(const yk__trainer *t)
 {
     const uint64_t then = t->resumed.data_examples, now = t->train.examples;
@@ -14,8 +14,9 @@ static yk_status check_examples(const yk__trainer *t)
                : yk_fail(YK_EDATA,
                          "%s was written with %llu training examples, but %s has %llu: resume with the same "
                          "data, or continue on other data in a new run with --warm-start %s",
-                         t->result->checkpoint, (unsigned long long)then, t->config->data,
-                         (unsigned long long)now, t->result->run_dir);
+                         t->result->checkpoint, (unsigned long long)then,
+                         t->caller->data ? "the data in memory" : t->config->data, (unsigned long long)now,
+                         t->result->run_dir);
 }
 
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */

@@ -8,7 +8,7 @@
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
 yk_status yk__cluster_ready(yk__trainer *t); /* when training begins */
-/* The parameters that this process owns, and its access to those of others. `whole`: all parameters, one worker. */
+/* Creates the parameters that this process owns, and its access to those of others. `whole`: all parameters, one worker. */
 yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole);
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
 void yk__cluster_free(yk__trainer *t);

@@ -155,7 +155,7 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether the data is read again in each epoch. A server does not read it. */
+/* Whether the data is read again in each epoch. A server does not read the data, so it goes by the kind of cursor. */
 static inline bool yk__is_streamed(const yk__trainer *t)
 {
     return t->cluster.role == YK__SERVER ? t->cluster.cursor_kind == YK__STREAM_CURSOR : !t->train.rows;

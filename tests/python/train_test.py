@@ -216,7 +216,7 @@ def test_arrays():
 
 
 def clicks(columns, dtype, rows=3000, width=6):
-    """A CSR matrix with some of 500 column numbers below `columns`, and class numbers."""
+    """A CSR matrix that uses 500 column numbers below `columns`, and class numbers."""
     rng = np.random.default_rng(1)
     names = rng.choice(columns, 500) if columns < 2**20 else rng.integers(0, columns, 500)
     chosen = rng.integers(0, 500, (rows, width))
@@ -252,7 +252,7 @@ def test_keys_are_hashed_as_in_files():
                 assert np.allclose(m.probabilities(X), expected, atol=1e-6)
                 assert m.evaluate(X, y) == file.model.evaluate("libsvm:" + path)
             assert np.allclose(run.predict_proba(X[:100])[:, 1:], expected[:100], atol=1e-6)
-            more = yoke.train(model, (X, y), (X, y), out=out, resume=True, epochs=3)  # it hashed before
+            more = yoke.train(model, (X, y), (X, y), out=out, resume=True, epochs=3)  # hash_bits is in config.ini
             assert more.model.hashed and more.curves["epoch"].tolist() == [0, 1, 2, 3]
     hashed = scipy.sparse.csr_matrix(([1.0], [7], [0, 1]), shape=(1, 256))
     run.model.hashed = False  # a matrix of columns, not of keys
@@ -271,12 +271,12 @@ def test_column_numbers_are_not_truncated():
     assert np.array_equal(run.model.probabilities(X), same.model.probabilities(narrow))
     X.indices[6 * 7 + 1] = 2**32 + 5
     for copy in (True, False):
-        raises(yoke.DataError, "row 7: index 4294967301 is not one of 4000 columns", "logreg", (X, y), copy=copy, out="none")
+        raises(yoke.DataError, "row 7: index 4294967301 is out of range for 4000 columns", "logreg", (X, y), copy=copy, out="none")
     for act in (lambda: run.model.probabilities(X), lambda: run.model.evaluate(X, y)):
         try:
             act()
         except yoke.DataError as error:
-            assert "row 7: index 4294967301 is not one of 4000 columns" in str(error) and "hash_bits" in str(error), error
+            assert "row 7: index 4294967301 is out of range for 4000 columns" in str(error) and "hash_bits" in str(error), error
         else:
             raise AssertionError("truncated")
     raises(yoke.UsageError, "hash_bits", "logreg", clicks(2**40, np.int64), out="none")
