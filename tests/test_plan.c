@@ -133,6 +133,7 @@ static void placement_of_groups(void **state)
     snprintf(with, sizeof with, "%s servers=keyed=all,dense=0", deep);
     assert_int_equal(plan_of(with, 5, &p), YK_OK);
     assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_SHARDS && p.workers == 5);
+    assert_true(p.group[0].placement == YK_PLACEMENT_REPLICAS && p.group[1].placement == YK_PLACEMENT_SHARDS);
     assert_int_equal(plan_of(deep, 1, &p), YK_OK);
     assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_LOCAL);
     static const char *const wrong[][2] = {{"mode=async", "needs synchronous training of the network"},

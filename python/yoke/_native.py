@@ -274,15 +274,25 @@ def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False)
         raise UsageError(f"the matrix has {x.shape[1]} columns, but at most 2^31 - 2 are supported; yoke.train(..., hash_bits=B) "
                          "hashes column numbers of any size into 2^B columns")
     wide = x.indptr.dtype == np.int64
-    fits = x.indices.dtype == np.int32 or not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]
-    index64 = hash_keys or not fits  # the library's error names the row of a number that does not fit
+    if not hash_keys and x.indices.dtype != np.int32:  # the library checks those of 32 bits
+        _check_columns(x)
     arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32),
-              np.ascontiguousarray(x.indices, np.int64 if index64 else np.int32), np.ascontiguousarray(x.data, np.float32))
+              np.ascontiguousarray(x.indices, np.int64 if hash_keys else np.int32), np.ascontiguousarray(x.data, np.float32))
     if fields is not None:
         arrays += (as_fields(fields, x.shape[1]).take(arrays[1], mode="clip"),)  # the library checks column numbers
     start, index, value, field = map(_address, arrays if len(arrays) == 4 else (*arrays, None))
-    return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, None if index64 else index, value,
-                _address(labels), int(in_place and not index64), classes, field, index if index64 else None), arrays
+    return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, None if hash_keys else index, value,
+                _address(labels), int(in_place and not hash_keys), classes, field, index if hash_keys else None), arrays
+
+
+def _check_columns(x):
+    """DataError if a column number is out of range: as 32 bits, it could look like a valid one."""
+    if not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]:
+        return
+    at = int(np.argmax((x.indices < 0) | (x.indices >= x.shape[1])))
+    row = int(np.searchsorted(x.indptr, at, side="right")) - 1
+    raise DataError(f"row {row}: index {x.indices[at]} is out of range for {x.shape[1]} columns; yoke.train(..., hash_bits=B) hashes "
+                    "column numbers of any size")
 
 
 def _as_labels(labels):

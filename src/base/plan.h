@@ -26,6 +26,7 @@ typedef struct {
     int optimizer;      /* yk_optim_kind (optim/optim.h) */
     double lr;          /* the initial learning rate */
     uint64_t staleness; /* the bound; YK_ASYNC: none */
+    yk_placement placement;
 } yk_group_plan;
 
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
-    yk_placement placement;
+    yk_placement placement;  /* of keyed groups; dense ones have the same, or are replicated */
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
     bool replicates_dense;   /* with dedicated servers: dense groups are on the workers (store/messages.h) */

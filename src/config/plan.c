@@ -92,7 +92,10 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     p->placement = placement_of(c, p);
     const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
     p->servers = dedicated ? servers_of(c, true) : 0;
-    p->replicates_dense = dedicated && servers_of(c, false) == 0;
+    const bool replicated = p->processes != 1 && servers_of(c, false) == 0;
+    p->group[0].placement = replicated ? YK_PLACEMENT_REPLICAS : p->placement;
+    p->group[1].placement = p->placement;
+    p->replicates_dense = dedicated && replicated;
     p->workers_per_process = workers_of(c, cores);
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;

@@ -39,7 +39,7 @@ static void add_groups(yk_json *j, const yk_result *r)
     for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
-                      {"placement", yk_placement_name[g->placement]},
+                      {"placement", yk_placement_name[g->plan.placement]},
                       {"optimizer", yk_optim_rule_of((yk_optim_kind)g->plan.optimizer)->name});
         yk_json_real(j, "lr", g->plan.lr);
         yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
@@ -49,21 +49,27 @@ static void add_groups(yk_json *j, const yk_result *r)
     yk_json_end(j);
 }
 
+/* If an option is invalid, there is no plan, and all of it is null. */
 static void add_plan(yk_json *j, const yk_result *r)
 {
     const yk_plan *p = &r->plan;
-    yk_json_int_or_null(j, "staleness", p->staleness != YK_ASYNC, p->staleness);
+    const bool known = p->batch > 0;
+    yk_json_text(j, "mode", !known ? NULL : p->synchronous ? "sync" : "async");
+    yk_json_int_or_null(j, "staleness", known && p->staleness != YK_ASYNC, p->staleness);
     yk_json_int_or_null(j, "workers", p->workers, p->workers);
     yk_json_int_or_null(j, "workers_per_process", p->workers, p->workers_per_process);
-    yk_json_text(j, "placement", yk_placement_name[p->placement]);
+    yk_json_text(j, "placement", known ? yk_placement_name[p->placement] : NULL);
     add_groups(j, r);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
     YK_JSON_INTS(j, {"lifetime", r->copy_lifetime}, {"in_flight", r->copy_lifetime ? (uint64_t)p->depth : 0});
     yk_json_end(j);
     yk_json_int(j, "numa_nodes", r->numa_nodes);
-    yk_json_int(j, "prefetch", p->depth > 0 ? (uint64_t)p->depth - 1 : 0);
-    YK_JSON_INTS(j, {"ranks", p->processes ? p->processes : 1}, {"servers", p->servers},
-                 {"threads", p->threads}, {"threads_used", r->threads_used}, {"batch", p->batch});
+    yk_json_int_or_null(j, "prefetch", known, p->depth - 1);
+    yk_json_int_or_null(j, "ranks", known, p->processes ? p->processes : 1);
+    yk_json_int_or_null(j, "servers", known, p->servers);
+    yk_json_int_or_null(j, "threads", known, p->threads);
+    yk_json_int_or_null(j, "threads_used", known, r->threads_used);
+    yk_json_int_or_null(j, "batch", known, p->batch);
     yk_json_int_or_null(j, "global_batch", p->workers, p->global_batch);
 }
 
@@ -77,12 +83,11 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_text(j, "state", r->status ? "failed" : r->interrupted ? "stopped" : "done");
     yk_json_text(j, "error", r->error);
     yk_json_int(j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
-    YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
-                  {"mode", r->plan.synchronous ? "sync" : "async"});
+    YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
-    yk_json_real(j, "lr", r->lr);
+    yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
     YK_JSON_INTS(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
                  {"examples", r->examples});
     const double none = (double)NAN;

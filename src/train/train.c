@@ -92,10 +92,7 @@ static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
         t->group[g] = (yk_local_group){
             .shape = t->model->group[g], .optim = optim[keyed], .staleness = t->plan->group[keyed].staleness};
         t->group[g].optim.earlier = t->start.earlier;
-        t->result->group[g] = (yk_group_result){
-            .shape = t->model->group[g],
-            .placement = keyed || !t->plan->replicates_dense ? t->plan->placement : YK_PLACEMENT_REPLICAS,
-            .plan = t->plan->group[keyed]};
+        t->result->group[g] = (yk_group_result){.shape = t->model->group[g], .plan = t->plan->group[keyed]};
     }
     for (int keyed = 0; keyed < 2; keyed++) {
         const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);

@@ -49,7 +49,6 @@ typedef struct {
 /* A parameter group, as it was trained. */
 typedef struct {
     yk_group shape;
-    yk_placement placement;
     yk_group_plan plan;
 } yk_group_result;
 

@@ -259,6 +259,13 @@ def test_keys_are_hashed_as_in_files():
     weight, bias = run.model.tensors()["0.weight"][0, 7], run.model.tensors()["0.bias"][0]
     assert np.allclose(run.model.probabilities(hashed), 1 / (1 + np.exp(-weight - bias)), atol=1e-6)
     assert not pickle.loads(pickle.dumps(run.model)).hashed
+    hashed.indices = np.array([300], np.int64)
+    try:
+        run.model.probabilities(hashed)
+    except yoke.DataError as error:
+        assert "row 0: index 300 is out of range for 256 columns" in str(error), error
+    else:
+        raise AssertionError("hashed in spite of model.hashed = False")
     raises(yoke.UsageError, "copy=False", "logreg", (X, y), hash_bits=8, copy=False, out="none")
 
 
