@@ -121,8 +121,51 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 2 'has the state of the optimizer adagrad, not of keyed=adagrad,dense=sgd: use --optimizer adagrad'
     fit fm:4 --lr dense=0.1 --out none
     expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
+    fit fm:4 --staleness wide=1 --out none
+    expect 2 '--staleness wide=1: must be one value, or keyed=VALUE,dense=VALUE'
+}
+
+@test "each group has its own optimizer and learning rate, in all kinds of jobs" {
+    local own='--optimizer linear=ftrl,v=sgd,dense=adam --lr linear=0.2,v=0.05' loss
+    # shellcheck disable=SC2086
+    fit "${deep/dropout 0.2, /}" --batch 60 --epochs 2 $own --out none
+    expect 0
+    loss=$(field test_loss)
+    [ "$(group 0 optimizer) $(group 0 lr)" = 'ftrl 0.2' ]
+    [ "$(group 1 optimizer) $(group 1 lr)" = 'sgd 0.05' ]
+    [ "$(group 2 optimizer) $(group 2 lr)" = 'adam 0.001' ]
+    for how in '--launch 2 --servers 0 --batch 30' '--launch 2 --servers all --batch 30' '--launch 3 --servers 1 --batch 30'; do
+        # shellcheck disable=SC2086
+        fit "${deep/dropout 0.2, /}" --epochs 2 $own --out none $how
+        expect 0
+        holds "abs($(field test_loss) - $loss) < 1e-6"
+    done
+    # shellcheck disable=SC2086
+    fit "$deep" --batch 16 --steps 120 $own --out whole
+    expect 0
+    # shellcheck disable=SC2086
+    fit "$deep" --batch 16 --steps 50 $own --out parts
+    expect 0
+    try train --resume --out parts --steps 120 --quiet
+    expect 0
+    [ "$(tensors whole)" = "$(tensors parts)" ]
+    try train --resume --out parts --steps 140 --optimizer linear=sgd,v=sgd,dense=adam
+    expect 2 'has the state of the optimizer linear=ftrl,v=sgd,network=adam, not of keyed=sgd,dense=adam'
+}
+
+@test "errors in options by group" {
     fit fm:4 --lr wide=0.1 --out none
-    expect 2 '--lr wide=0.1: must be one value, or keyed=VALUE,dense=VALUE'
+    expect 2 '--lr wide=...: --model fm:4 has no parameter group wide; its groups are: linear, fm'
+    fit fm:4 --optimizer wide=sgd --out none
+    expect 2 '--optimizer wide=...: --model fm:4 has no parameter group wide'
+    fit fm:4 --optimizer linear=best --out none
+    expect 2 'unknown --optimizer best'
+    for wrong in linear=1,linear=2 keyed=1,keyed=2 linear=1,2 linear= =1 linear=1,; do
+        fit fm:4 --lr "$wrong" --out none
+        expect 2 "--lr $wrong: must be one value, or keyed=VALUE,dense=VALUE"
+    done
+    fit fm:4 --optimizer linear=sgd,linear=adam --out none
+    expect 2 '--optimizer linear=sgd,linear=adam: must be one value'
 }
 
 @test "a network that is replicated next to servers gives the same bits, also if resumed, with less traffic at the server" {

@@ -122,7 +122,7 @@ static const char *value_of(const yk_option *o)
            : word                            ? strcmp(word, o->default_text) ? word : "1"
            : o->kind == YK_OPT_INT           ? "7"
            : o->kind == YK_OPT_REAL          ? "0.375"
-           : o->kind == YK_OPT_REAL_BY_GROUP ? "keyed=0.375,dense=0.1"
+           : o->kind == YK_OPT_REAL_BY_GROUP ? "keyed=0.375,dense=0.1,linear=0.2"
            : o->kind == YK_OPT_INT_BY_GROUP  ? "dense=7"
                                              : "text";
 }

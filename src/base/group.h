@@ -20,10 +20,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { YK_MAX_GROUPS = 4 };
+enum { YK_MAX_GROUPS = 4, YK_GROUP_NAME = 24 };
 
 typedef struct {
-    char name[24];
+    char name[YK_GROUP_NAME];
     bool keyed;
     uint32_t width; /* floats per key; dense: 1 */
     uint64_t keys;  /* dense: number of floats */

@@ -30,7 +30,8 @@ typedef struct {
 } yk_group_plan;
 
 typedef struct {
-    yk_group_plan group[2]; /* [0]: dense groups, [1]: keyed groups */
+    yk_group_plan
+        group[2]; /* [0]: dense groups, [1]: keyed groups; single ones may differ (yk_plan_group()) */
 
     /* synchronization */
     uint64_t staleness; /* the stricter bound; YK_ASYNC: none */

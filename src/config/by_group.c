@@ -4,22 +4,39 @@
 #include <stdio.h>
 #include <string.h>
 
-yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size)
+bool yk_by_group_next(const char **at, yk_by_group_part *out)
 {
-    bool seen[2] = {false, false};
-    snprintf(out, size, "%s", text && !strchr(text, '=') ? text : "");
-    for (const char *at = text && strchr(text, '=') ? text : ""; *at;) {
-        const size_t n = strcspn(at, ",");
-        const bool is_keyed = strncmp(at, "keyed=", 6) == 0;
-        if ((!is_keyed && strncmp(at, "dense=", 6)) || n == 6 || n - 6 >= size || seen[is_keyed] ||
-            (at[n] && !at[n + 1]))
-            return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE");
-        seen[is_keyed] = true;
-        if (is_keyed == keyed)
-            snprintf(out, size, "%.*s", (int)(n - 6), at + 6);
-        at += n + (at[n] == ',');
+    const size_t n = strcspn(*at, ","), name = strcspn(*at, "=,"), value = n > name ? n - name - 1 : 0;
+    if (!name || name >= sizeof out->name || !value || value >= sizeof out->value ||
+        ((*at)[n] == ',' && !(*at)[n + 1]))
+        return false;
+    snprintf(out->name, sizeof out->name, "%.*s", (int)name, *at);
+    snprintf(out->value, sizeof out->value, "%.*s", (int)value, *at + name + 1);
+    *at += n + ((*at)[n] == ',');
+    return true;
+}
+
+static yk_status malformed(bool names)
+{
+    return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE%s",
+                   names ? ", or NAME=VALUE for single groups, each once" : "");
+}
+
+yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size)
+{
+    yk_by_group_part part;
+    bool found = false;
+    const char *at = text && strchr(text, '=') ? text : "";
+    snprintf(out, size, "%s", text && !*at ? text : "");
+    while (yk_by_group_next(&at, &part)) {
+        if (strcmp(part.name, group))
+            continue;
+        if (found)
+            return malformed(true);
+        found = true;
+        snprintf(out, size, "%s", part.value);
     }
-    return YK_OK;
+    return *at ? malformed(true) : YK_OK;
 }
 
 static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
@@ -35,23 +52,37 @@ static yk_status set_one(const char *text, double min, double max, bool whole, c
     return st;
 }
 
+/* Where to store the value of a part; NULL: it has a name that is not possible, or was given twice. */
+static double *place_of(yk_by_group *g, const char *name, bool names)
+{
+    if (strcmp(name, "keyed") == 0)
+        return isnan(g->keyed) ? &g->keyed : NULL;
+    if (strcmp(name, "dense") == 0)
+        return isnan(g->dense) ? &g->dense : NULL;
+    for (int i = 0; names && i < YK_MAX_GROUPS; i++) {
+        if (strcmp(g->named[i].name, name) == 0)
+            return NULL;
+        if (*g->named[i].name)
+            continue;
+        snprintf(g->named[i].name, sizeof g->named[i].name, "%s", name);
+        return &g->named[i].value;
+    }
+    return NULL;
+}
+
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out)
 {
     yk_by_group g = YK_BY_GROUP_NONE;
-    char keyed[64], dense[64];
-    yk_status st;
-    if (!strchr(text, '=')) {
-        st = set_one(text, min, max, whole, word, &g.all);
-    } else {
-        if ((st = yk_by_group_word(text, true, keyed, sizeof keyed)) ||
-            (st = yk_by_group_word(text, false, dense, sizeof dense)))
-            return st;
-        if (*keyed)
-            st = set_one(keyed, min, max, whole, word, &g.keyed);
-        if (!st && *dense)
-            st = set_one(dense, min, max, whole, word, &g.dense);
+    yk_by_group_part part;
+    const char *at = strchr(text, '=') ? text : "";
+    yk_status st = *at ? YK_OK : set_one(text, min, max, whole, word, &g.all);
+    while (!st && yk_by_group_next(&at, &part)) {
+        double *place = place_of(&g, part.name, !whole);
+        st = place ? set_one(part.value, min, max, whole, word, place) : malformed(!whole);
     }
+    if (!st && *at)
+        st = malformed(!whole);
     if (!st)
         *out = g;
     return st;
@@ -63,21 +94,32 @@ static void add_number(char *out, size_t size, const char *name, const char *wor
     char text[32];
     yk_number_shortest(x, text, sizeof text);
     if (!isnan(x))
-        snprintf(out + n, size - n, "%s%s%s", n ? "," : "", name, word && x == YK_ALL ? word : text);
+        snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", name, *name ? "=" : "",
+                 word && x == YK_ALL ? word : text);
 }
 
 void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t size)
 {
     *out = '\0';
     add_number(out, size, "", word, g->all);
-    add_number(out, size, "keyed=", word, g->keyed);
-    add_number(out, size, "dense=", word, g->dense);
+    add_number(out, size, "keyed", word, g->keyed);
+    add_number(out, size, "dense", word, g->dense);
+    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
+        add_number(out, size, g->named[i].name, word, g->named[i].value);
 }
 
 double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise)
 {
     const double own = keyed ? g->keyed : g->dense;
     return !isnan(own) ? own : !isnan(g->all) ? g->all : otherwise;
+}
+
+double yk_by_group_named(const yk_by_group *g, const char *name, double otherwise)
+{
+    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
+        if (strcmp(g->named[i].name, name) == 0)
+            return g->named[i].value;
+    return otherwise;
 }
 
 static bool same(double a, double b)
@@ -87,5 +129,8 @@ static bool same(double a, double b)
 
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b)
 {
-    return same(a->all, b->all) && same(a->keyed, b->keyed) && same(a->dense, b->dense);
+    bool equal = same(a->all, b->all) && same(a->keyed, b->keyed) && same(a->dense, b->dense);
+    for (int i = 0; i < YK_MAX_GROUPS; i++) /* in the order in which they were given */
+        equal &= !strcmp(a->named[i].name, b->named[i].name) && same(a->named[i].value, b->named[i].value);
+    return equal;
 }

@@ -1,17 +1,19 @@
-/* Options with one value for all parameter groups, or one for the keyed and one for the dense groups:
+/* Options with one value for all parameter groups, or separate values for the keyed groups, the dense groups or single groups:
  *
- *     --lr 0.1    --lr keyed=0.05,dense=0.001    --optimizer keyed=adagrad,dense=adam    --servers keyed=2,dense=0
+ *     --lr 0.1    --lr keyed=0.05,dense=0.001    --optimizer linear=ftrl,embed=adagrad,dense=adam    --servers keyed=2,dense=0
  *
  * Example:
  *     yk_by_group lr = YK_BY_GROUP_NONE;
- *     yk_status st = yk_by_group_set("keyed=0.05", 0.0, HUGE_VAL, false, NULL, &lr);
+ *     yk_status st = yk_by_group_set("keyed=0.05,linear=0.2", 0.0, HUGE_VAL, false, NULL, &lr);
  *     double keyed = yk_by_group_of(&lr, true, 0.1), dense = yk_by_group_of(&lr, false, 0.1); // 0.05 and 0.1
+ *     double linear = yk_by_group_named(&lr, "linear", keyed);                                // 0.2
  *
  * Plain data; the functions are pure.
  */
 #ifndef YK_CONFIG_BY_GROUP_H
 #define YK_CONFIG_BY_GROUP_H
 
+#include "base/group.h"
 #include "base/status.h"
 #include <math.h>
 #include <stdbool.h>
@@ -19,14 +21,19 @@
 
 typedef struct {
     double all, keyed, dense; /* NaN: not given */
+    struct {
+        char name[YK_GROUP_NAME]; /* "": none */
+        double value;
+    } named[YK_MAX_GROUPS];
 } yk_by_group;
 
-#define YK_BY_GROUP_NONE ((yk_by_group){NAN, NAN, NAN})
+#define YK_BY_GROUP_NONE ((yk_by_group){.all = NAN, .keyed = NAN, .dense = NAN})
 
 #define YK_ALL (-2) /* the value that means "all" */
 
-/* Parses a number, or one for each kind of group. `word` is accepted instead of a number and stored as YK_ALL; NULL: none.
- * YK_EUSAGE with the reason; the caller adds the name of the option. */
+/* Parses a number, or a list of numbers by group. Only numbers that need not be whole may have names of single groups. `word` is
+ * accepted instead of a number and stored as YK_ALL; NULL: none. YK_EUSAGE with the reason; the caller adds the name of the
+ * option. */
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out);
 
@@ -36,10 +43,21 @@ void yk_by_group_text(const yk_by_group *g, const char *word, char *out, size_t 
 /* The value for keyed or dense groups; `otherwise` if none was given. */
 double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise);
 
+/* The value that was given for the group of this name; `otherwise` if there is none. */
+double yk_by_group_named(const yk_by_group *g, const char *name, double otherwise);
+
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
 
-/* The word for keyed or dense groups in "WORD" or "keyed=WORD,dense=WORD"; `out` is "" if none is given. YK_EUSAGE if the
- * list is malformed. */
-yk_status yk_by_group_word(const char *text, bool keyed, char *out, size_t size);
+/* The word for `group` in "WORD" or in a list such as "keyed=WORD,dense=WORD"; `group` is "keyed", "dense" or the name of a
+ * group. `out` is "" if none is given. YK_EUSAGE if the list is malformed. */
+yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size);
+
+/* The next part of a list NAME=VALUE,NAME=VALUE,...: `*at` begins at the text, and moves on. False at the end, or if the part
+ * is malformed; then `*at` is not at the end of the text. */
+typedef struct {
+    char name[YK_GROUP_NAME], value[64];
+} yk_by_group_part;
+
+bool yk_by_group_next(const char **at, yk_by_group_part *out);
 
 #endif

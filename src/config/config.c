@@ -147,6 +147,19 @@ static yk_status one_of(const char *option, const char *value, const char *const
     return value ? yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", option, value, list) : YK_OK;
 }
 
+static yk_status check_optimizers(const yk_config *c)
+{
+    yk_optim_kind kind;
+    yk_by_group_part part;
+    const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
+    yk_status st = yk_config_optimizer(c, "", true, &kind); /* these find a malformed list */
+    if (!st)
+        st = yk_config_optimizer(c, "", false, &kind);
+    while (!st && yk_by_group_next(&at, &part))
+        st = yk_config_optimizer(c, part.name, true, &kind);
+    return st;
+}
+
 yk_status yk_config_check(const yk_config *c)
 {
     static const char *const modes[] = {"sync", "async", NULL},
@@ -185,8 +198,7 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
     if (c->http && (st = yk_http_check(c->http)))
         return st;
-    yk_optim_kind kind;
-    if ((st = yk_config_optimizer(c, true, &kind)) || (st = yk_config_optimizer(c, false, &kind)))
+    if ((st = check_optimizers(c)))
         return st;
     if (c->momentum >= 0.0 && (!c->optimizer || !strstr(c->optimizer, "momentum")))
         return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
@@ -204,14 +216,31 @@ const char *yk_config_default_optimizer(const yk_config *c)
     return !branches ? "sgd" : yk_model_uses_fields(c->model) ? "keyed=adagrad,dense=adam" : "adagrad";
 }
 
-yk_status yk_config_optimizer(const yk_config *c, bool keyed, yk_optim_kind *out)
+yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out)
 {
+    const char *const kind = keyed ? "keyed" : "dense";
     char name[64];
-    if (yk_by_group_word(c->optimizer, keyed, name, sizeof name))
+    if (yk_by_group_word(c->optimizer, group, name, sizeof name) ||
+        (!*name && yk_by_group_word(c->optimizer, kind, name, sizeof name)))
         return yk_fail(YK_EUSAGE, "--optimizer %s: %s", c->optimizer, yk_error());
-    if (!*name && yk_by_group_word(yk_config_default_optimizer(c), keyed, name, sizeof name))
+    if (!*name && yk_by_group_word(yk_config_default_optimizer(c), kind, name, sizeof name))
         return YK_EUSAGE;
     return yk_optim_find(name, out);
+}
+
+bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)
+{
+    yk_by_group_part part;
+    const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
+    *option_out = "lr";
+    for (size_t k = 0; k < YK_MAX_GROUPS && *c->lr.named[k].name; k++)
+        if (i-- == 0)
+            return snprintf(name_out, YK_GROUP_NAME, "%s", c->lr.named[k].name) > 0;
+    *option_out = "optimizer";
+    while (yk_by_group_next(&at, &part))
+        if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0)
+            return snprintf(name_out, YK_GROUP_NAME, "%s", part.name) > 0;
+    return false;
 }
 
 const char *yk_config_only_for(const yk_config *c, bool keyed)
@@ -263,7 +292,7 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
 {
     const void *field = (const char *)c + o->offset;
     const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
-    char number[128] = "";
+    char number[256] = "";
     const char *text = number;
     if (o->kind == YK_OPT_TEXT)
         text = *(char *const *)field ? *(char *const *)field : "";

@@ -68,8 +68,10 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 
 yk_status yk_config_check(const yk_config *c);
 
-/* The optimizer of keyed or dense groups. */
-yk_status yk_config_optimizer(const yk_config *c, bool keyed, yk_optim_kind *out);
+/* The optimizer of the group of this name, which is keyed or dense; "": of groups for which none is given by name. */
+yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
+/* The i-th name of a single group in --lr or --optimizer (*option_out); false: there are not that many. */
+bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
 const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
 /* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);

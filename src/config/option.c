@@ -160,10 +160,12 @@ const yk_option yk_options[] = {
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
-     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks"},
+     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; the name of a "
+     "parameter group can be used like keyed and dense, for example linear=ftrl,embed=adagrad"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
-     "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks"},
+     "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; the name of a "
+     "parameter group can be used like keyed and dense"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",

@@ -23,15 +23,22 @@ static uint64_t staleness_of(const yk_config *c, bool keyed)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-/* All workers take the same steps if a group is synchronous. An unknown optimizer is an error of yk_config_check(). */
+yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
+{
+    yk_group_plan g = p->group[keyed];
+    yk_optim_kind kind = YK_SGD;
+    (void)yk_config_optimizer(c, name, keyed, &kind); /* an unknown one is an error of yk_config_check() */
+    g.optimizer = (int)kind;
+    g.lr = yk_by_group_named(&c->lr, name, yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr));
+    return g;
+}
+
+/* All workers take the same steps if a group is synchronous. */
 static void set_groups(const yk_config *c, yk_plan *p)
 {
     for (int keyed = 0; keyed < 2; keyed++) {
-        yk_optim_kind kind = YK_SGD;
-        (void)yk_config_optimizer(c, keyed, &kind);
-        p->group[keyed] = (yk_group_plan){.optimizer = (int)kind,
-                                          .lr = yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr),
-                                          .staleness = staleness_of(c, keyed)};
+        p->group[keyed] = yk_plan_group(c, p, "", keyed);
+        p->group[keyed].staleness = staleness_of(c, keyed);
     }
     const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
     p->staleness = keyed < dense ? keyed : dense;

@@ -21,6 +21,9 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 /* The same without the checks, to describe a job that could not run. */
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out);
 
+/* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
+yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);
+
 /* Whether dedicated servers were requested. */
 bool yk_plan_has_servers(const yk_config *c);
 

@@ -24,15 +24,23 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
         snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
-/* All keyed groups have the same optimizer, and a dense group is the last one. */
+/* As in --optimizer: by group, if keyed groups have different ones. A dense group is the last one. */
 static void name_optimizers(const yk_local *store, char *out, size_t size)
 {
     const int last = yk_local_groups(store) - 1;
-    const char *first_name = yk_local_rule(store, 0)->name, *last_name = yk_local_rule(store, last)->name;
-    if (strcmp(first_name, last_name))
-        snprintf(out, size, "keyed=%s,dense=%s", first_name, last_name);
-    else
-        snprintf(out, size, "%s", first_name);
+    const char *const first_name = yk_local_rule(store, 0)->name;
+    bool by_name = false, differs = false;
+    for (int g = 1; g <= last; g++) {
+        const bool other = strcmp(yk_local_rule(store, g)->name, first_name) != 0;
+        differs |= other;
+        by_name |= other && yk_local_group_of(store, g)->keyed;
+    }
+    snprintf(out, size, "%s", differs ? "" : first_name);
+    for (int g = 0; by_name && g <= last; g++)
+        snprintf(out + strlen(out), size - strlen(out), "%s%s=%s", g ? "," : "",
+                 yk_local_group_of(store, g)->name, yk_local_rule(store, g)->name);
+    if (differs && !by_name)
+        snprintf(out, size, "keyed=%s,dense=%s", first_name, yk_local_rule(store, last)->name);
 }
 
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out)
@@ -272,7 +280,7 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
 
 static yk_status check_optimizer(const char *path, const yk_safetensors *state, yk_local *store)
 {
-    char is[48];
+    char is[YK_OPTIMIZER_NAMES];
     const char *was = yk_safetensors_meta(state, "optimizer");
     name_optimizers(store, is, sizeof is);
     if (!was || !strcmp(was, is))

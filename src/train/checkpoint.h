@@ -45,6 +45,7 @@ typedef struct {
 
 /* The arrays that are saved: those of a store, or copies of them (saver.h). Plain data; elements have 4 bytes. */
 enum { YK_CHECKPOINT_ARRAYS = YK_MAX_GROUPS * (3 + YK_MAX_SLOTS), YK_CHECKPOINT_NAME = 48 };
+enum { YK_OPTIMIZER_NAMES = YK_MAX_GROUPS * (YK_GROUP_NAME + 24) }; /* "linear=ftrl,embed=adagrad,..." */
 
 typedef struct {
     char name[YK_CHECKPOINT_NAME]; /* in state.safetensors; empty: weights, in model.safetensors */
@@ -58,7 +59,7 @@ typedef struct {
 typedef struct {
     yk_checkpoint_array array[YK_CHECKPOINT_ARRAYS]; /* first the weights of each group */
     size_t n;
-    char optimizer[48]; /* as in --optimizer: "adam", or "keyed=adagrad,dense=adam" */
+    char optimizer[YK_OPTIMIZER_NAMES]; /* as in --optimizer: "adam", or "keyed=adagrad,dense=adam" */
 } yk_checkpoint_arrays;
 
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out); /* of a quiesced store */

@@ -93,6 +93,10 @@ void yk__print_plan(const yk__trainer *t)
             plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
             yk_optim_rule_of(t->group[0].optim.kind)->name, t->result->lr);
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
+    for (const yk_local_group *g = t->group + 1; g <= last && g->shape.keyed; g++)
+        if (g->optim.kind != t->group[0].optim.kind || g->optim.lr != t->group[0].optim.lr)
+            yk_note("%s: %s, learning rate %g", g->shape.name, yk_optim_rule_of(g->optim.kind)->name,
+                    g->optim.lr);
     if (t->model->sparse && !last->shape.keyed)
         yk_note("the network: %s, learning rate %g%s", yk_optim_rule_of(last->optim.kind)->name,
                 last->optim.lr,

@@ -82,18 +82,43 @@ static yk_status claim_run_dir(yk__trainer *t)
 
 /* ---- setup ---- */
 
+/* --lr NAME=... and --optimizer NAME=... */
+static yk_status check_group_names(const yk__trainer *t)
+{
+    const yk_model *m = t->model;
+    const char *option;
+    char name[YK_GROUP_NAME], names[YK_MAX_GROUPS * (YK_GROUP_NAME + 2)] = "";
+    for (int g = 0; g < m->ngroups; g++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", g ? ", " : "",
+                 m->group[g].name);
+    for (size_t i = 0; yk_config_named_group(t->config, i, &option, name); i++) {
+        bool found = false;
+        for (int g = 0; g < m->ngroups; g++)
+            found |= strcmp(m->group[g].name, name) == 0;
+        if (!found)
+            return yk_fail(YK_EUSAGE,
+                           "--%s %s=...: --model %.60s has no parameter group %s; its groups are: %s", option,
+                           name, t->config->model, name, names);
+    }
+    return YK_OK;
+}
+
 /* How each group is trained. */
-static yk_status set_groups(yk__trainer *t, const yk_optim_config optim[2])
+static yk_status set_groups(yk__trainer *t)
 {
     bool used[2] = {false, false};
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const bool keyed = t->model->group[g].keyed;
-        used[keyed] = true;
-        t->group[g] = (yk_local_group){
-            .shape = t->model->group[g], .optim = optim[keyed], .staleness = t->plan->group[keyed].staleness};
+    yk_status st = check_group_names(t);
+    for (int g = 0; !st && g < t->model->ngroups; g++) {
+        const yk_group *shape = &t->model->group[g];
+        const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);
+        used[shape->keyed] = true;
+        t->group[g] = (yk_local_group){.shape = *shape, .staleness = plan.staleness};
+        st = optimizer_of(t->config, &plan, &t->group[g].optim);
         t->group[g].optim.earlier = t->start.earlier;
-        t->result->group[g] = (yk_group_result){.shape = t->model->group[g], .plan = t->plan->group[keyed]};
+        t->result->group[g] = (yk_group_result){.shape = *shape, .plan = plan};
     }
+    if (st)
+        return st;
     for (int keyed = 0; keyed < 2; keyed++) {
         const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
         if (option)
@@ -117,10 +142,10 @@ static yk_status make_model(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_net_options net;
-    yk_optim_config optim[2]; /* dense, keyed */
+    yk_optim_config unused; /* errors are found before data is read */
     yk_status st;
-    if ((st = optimizer_of(c, &t->plan->group[0], &optim[0])) ||
-        (st = optimizer_of(c, &t->plan->group[1], &optim[1])) || (st = yk__net_options_of(c, &net)) ||
+    if ((st = optimizer_of(c, &t->plan->group[0], &unused)) ||
+        (st = optimizer_of(c, &t->plan->group[1], &unused)) || (st = yk__net_options_of(c, &net)) ||
         (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
         (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
@@ -143,7 +168,7 @@ static yk_status make_model(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    if ((st = set_groups(t, optim)) || (st = yk__set_decay_steps(t)))
+    if ((st = set_groups(t)) || (st = yk__set_decay_steps(t)))
         return st;
     return yk__set_bias_rates(t);
 }
