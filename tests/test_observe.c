@@ -178,7 +178,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     yk__telemetry *received = yk__telemetry_copy(o, &others); /* including the last message */
     WANT(others == 1 && received[0].last && received[0].report.process.phases.steps == STEPS);
     free(received);
-    char *page = yk__live_document(o, YK_HTTP_STATUS);
+    char *page = yk__live_status(o);
     WANT(page && strstr(page, "\"rank 1\""));
     free(page);
     TRY(yk_observer_close(o));
