@@ -81,7 +81,8 @@ static void create(uint8_t how, bool chief, job *j)
                           .local_steps = local ? 4 : 0,
                           .survives_loss = true,
                           .timeout = 1e9,
-                          .first_timeout = 1e9};
+                          .first_timeout = 1e9,
+                          .control_timeout = 1e9};
     for (int g = 0; g < table.ngroups; g++) {
         size_t begin;
         c.group[g].owners = servers;

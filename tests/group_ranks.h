@@ -73,7 +73,7 @@ static inline yk_status replica(void *context, int rank)
     yk_exchange *x = NULL;
     yk_local *local = NULL;
     yk_store *s = NULL;
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &comm);
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm);
     if (!st)
         st = yk_team_create(j->threads, &c.team);
     if (!st)
@@ -117,6 +117,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0,
+                               .control_timeout = 45.0,
                                .heartbeat_every = 1.0,
                                .hooks = {.context = j, .paused = j->paused}};
     memcpy(config.immediate, j->immediate, sizeof j->immediate);
@@ -200,7 +201,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
 static inline yk_status server_or_client(void *context, int rank)
 {
     yk_comm *comm;
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &comm);
+    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm);
     if (st)
         return st;
     job *j = context;

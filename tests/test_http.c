@@ -1,4 +1,4 @@
-/* The server of the live page: its replies, and that a client that does not read cannot block it. */
+/* The HTTP server: its replies, and that a client that does not read cannot block it. */
 #include "scratch.h"
 
 #include "base/clock.h"
@@ -14,11 +14,9 @@
 
 static atomic_size_t size_of_status;
 
-static char *make(void *context, yk_http_document which)
+static char *make_status(void *made)
 {
-    atomic_fetch_add((atomic_int *)context, 1);
-    if (which == YK_HTTP_METRICS)
-        return strdup("# HELP a b\n");
+    atomic_fetch_add((atomic_int *)made, 1);
     const size_t n = atomic_load(&size_of_status);
     char *text = malloc(n + 1);
     if (text) {
@@ -27,6 +25,25 @@ static char *make(void *context, yk_http_document which)
     }
     return text;
 }
+
+static char *make_metrics(void *made)
+{
+    atomic_fetch_add((atomic_int *)made, 1);
+    return strdup("# HELP a b\n");
+}
+
+static char *fail_to_make(void *made)
+{
+    (void)made;
+    return NULL;
+}
+
+static const yk_http_route routes[] = {
+    {"/", "text/html; charset=utf-8", .text = "<html>a page</html>"},
+    {"/status.json", "application/json; charset=utf-8", .make = make_status},
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", .make = make_metrics},
+    {"/none", "text/plain", .make = fail_to_make},
+    {NULL}};
 
 typedef struct {
     yk_http *http;
@@ -37,7 +54,7 @@ typedef struct {
 static void start(server *s)
 {
     atomic_store(&size_of_status, 5);
-    yk_http_config c = {.address = "0", .make = make, .context = &s->made};
+    yk_http_config c = {.address = "0", .routes = routes, .context = &s->made};
     assert_int_equal(yk_http_start(&c, &s->http), YK_OK);
     assert_int_equal(sscanf(yk_http_url(s->http), "http://127.0.0.1:%u/", &s->port), 1);
     assert_true(s->port > 0 && s->port < 65536);
@@ -96,8 +113,7 @@ static void requests_are_answered(void **state)
     const char *a = get(s.port, "/");
     assert_has(a, "200 OK");
     assert_has(a, "text/html");
-    assert_has(a, "status.json");
-    assert_has(a, "</html>");
+    assert_has(a, "\r\n\r\n<html>a page</html>");
     assert_int_equal(atomic_load(&s.made), 0);
     a = get(s.port, "/status.json");
     assert_has(a, "application/json");
@@ -106,7 +122,10 @@ static void requests_are_answered(void **state)
     assert_has(a, "text/plain; version=0.0.4");
     assert_has(a, "\r\n\r\n# HELP a b\n");
     assert_int_equal(atomic_load(&s.made), 2);
-    assert_has(get(s.port, "/etc/passwd"), " 404 ");
+    assert_has(get(s.port, "/none"), " 500 ");
+    a = get(s.port, "/etc/passwd");
+    assert_has(a, " 404 ");
+    assert_has(a, "\r\n\r\nnot found; available: / /status.json /metrics /none\n");
     assert_has(get(s.port, "/../../etc/passwd"), " 404 ");
     assert_has(ask(s.port,
                    "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"),
@@ -201,7 +220,7 @@ static void addresses(void **state)
     char where[32];
     snprintf(where, sizeof where, "127.0.0.1:%u", s.port);
     yk_http *second;
-    yk_http_config c = {.address = where, .make = make, .context = &s.made};
+    yk_http_config c = {.address = where, .routes = routes, .context = &s.made};
     assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "cannot listen"); /* the port is in use */
     c.address = "203.0.113.7:0";                                           /* not an address of this host */
     assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "203.0.113.7");

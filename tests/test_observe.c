@@ -178,7 +178,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     yk__telemetry *received = yk__telemetry_copy(o, &others); /* including the last message */
     WANT(others == 1 && received[0].last && received[0].report.process.phases.steps == STEPS);
     free(received);
-    char *page = yk__live_document(o, YK_HTTP_STATUS);
+    char *page = yk__live_status(o);
     WANT(page && strstr(page, "\"rank 1\""));
     free(page);
     TRY(yk_observer_close(o));
@@ -219,7 +219,7 @@ static yk_status observed_rank(void *context, int rank)
     yk_observer *o;
     yk_optim_config optim = yk_optim_defaults(YK_SGD);
     WANT(p);
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, &comm));
+    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm));
     yk_config_init(&c);
     yk_plan_describe(&c, 2, 1, &plan);
     TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));

@@ -281,6 +281,27 @@ static void explicit_waits_let_others_run(void **state)
     run_with(&r, MAX, pause_until_all_ran, YK_OK);
 }
 
+static yk_status miss_the_barrier(void *context, int me)
+{
+    team_test *r = context;
+    while (me && !atomic_load(&r->released))
+        yk_yield();
+    yk_status st = me ? YK_OK : yk_team_barrier(r->team, me);
+    atomic_store(&r->released, 1);
+    return st;
+}
+
+static void a_barrier_has_a_timeout(void **state)
+{
+    (void)state;
+    team_test r = {.n = 2};
+    assert_int_equal(yk_team_create(2, &r.team), YK_OK);
+    yk_team_set_timeout(r.team, 0.05);
+    assert_int_equal(yk_team_run(r.team, miss_the_barrier, &r), YK_ELOST);
+    assert_string_equal(yk_error(), "no response from worker 1 within 0.05 s");
+    yk_team_free(r.team);
+}
+
 /* ---- the last worker at a barrier */
 
 static yk_status come_late(void *context, int me)
@@ -323,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_stop_releases_workers_and_is_reset),
         cmocka_unit_test(a_single_worker_can_stop),
         cmocka_unit_test(explicit_waits_let_others_run),
+        cmocka_unit_test(a_barrier_has_a_timeout),
         cmocka_unit_test(the_last_worker_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

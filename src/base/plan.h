@@ -72,6 +72,9 @@ typedef struct {
     double startup_timeout;    /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */
     double report_timeout;     /* for reports at the end of the run */
+    double barrier_timeout;    /* for replicas that evaluate or save, which takes longer than a step */
+    double control_timeout;    /* for messages between servers, which may be waiting for a worker */
+    double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
 #endif

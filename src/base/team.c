@@ -23,7 +23,7 @@ typedef struct {
 struct yk_team {
     int n;
     yk_wait_kind kind;
-    double seconds; /* how long to wait for a worker */
+    double seconds; /* how long to wait for a worker; HUGE_VAL: no timeout */
     _Alignas(YK_ALIGN) atomic_uint round;
     _Alignas(YK_ALIGN) atomic_uint waiting;
     _Alignas(YK_ALIGN) atomic_int sleeping; /* workers in the kernel; 0: waking needs no system call */
@@ -67,7 +67,7 @@ yk_status yk_team_create(int workers, yk_team **out)
     }
     team->n = workers;
     team->kind = workers <= yk_cores() ? YK_WAIT_THREADS : YK_WAIT_OVERSUBSCRIBED;
-    team->seconds = YK_TEAM_TIMEOUT;
+    team->seconds = HUGE_VAL;
     team->worker = list;
     for (int i = 0; i < workers; i++)
         list[i].team = team;
@@ -76,9 +76,9 @@ yk_status yk_team_create(int workers, yk_team **out)
     return YK_OK;
 }
 
-void yk_team_disable_timeout(yk_team *team)
+void yk_team_set_timeout(yk_team *team, double seconds)
 {
-    team->seconds = HUGE_VAL;
+    team->seconds = seconds;
 }
 
 void yk_team_free(yk_team *team)
@@ -120,8 +120,8 @@ static yk_status missing(const yk_team *team, unsigned round)
     for (int i = 0; i < team->n; i++)
         if (atomic_load(&team->worker[i].arrived) != round + 1 && strlen(names) < sizeof names - 16)
             snprintf(names + strlen(names), sizeof names - strlen(names), "%s%d", n++ ? ", " : "", i);
-    return yk_fail(YK_ELOST, "no response from worker%s %s within %d s", n > 1 ? "s" : "", names,
-                   YK_TEAM_TIMEOUT);
+    return yk_fail(YK_ELOST, "no response from worker%s %s within %g s", n > 1 ? "s" : "", names,
+                   team->seconds);
 }
 
 yk_status yk_team_barrier(yk_team *team, int me)

@@ -9,7 +9,7 @@
  *
  * work() waits for the others with yk_team_barrier(team, me). If a worker returns an error, or any thread calls
  * yk_team_stop(), all waits end and yk_team_barrier() returns YK_ESTOP. A wait spins briefly if each worker has a core, then
- * sleeps. After YK_TEAM_TIMEOUT it returns YK_ELOST and names the missing workers.
+ * sleeps. After the timeout, if there is one, it returns YK_ELOST and names the missing workers.
  */
 #ifndef YK_BASE_TEAM_H
 #define YK_BASE_TEAM_H
@@ -18,8 +18,6 @@
 #include "base/wait.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-#define YK_TEAM_TIMEOUT 600 /* seconds */
 
 typedef struct yk_team yk_team;
 
@@ -32,8 +30,9 @@ int yk_cores_per_process(int processes);
 yk_status yk_team_create(int workers, yk_team **out);
 void yk_team_free(yk_team *team); /* NULL is fine */
 
-/* Waits without a timeout: for threads that are idle between jobs. */
-void yk_team_disable_timeout(yk_team *team);
+/* How long workers wait for each other. The default is no timeout, for threads that may be idle between jobs. Call it before
+ * yk_team_run(). */
+void yk_team_set_timeout(yk_team *team, double seconds);
 
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */
 yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), void *context);

@@ -40,8 +40,6 @@ yk_status yk_thread_pool_create(int threads, yk_thread_pool **out)
     p->threads = threads;
     p->helper = yk_alloc((size_t)threads, sizeof *p->helper, "a thread pool");
     yk_status st = p->helper ? yk_team_create(threads, &p->team) : YK_ESYSTEM;
-    if (!st)
-        yk_team_disable_timeout(p->team);
     for (int i = 1; !st && i < threads; i++) {
         p->helper[i] = (helper){.pool = p, .me = i};
         const int e = yk_thread_start(&p->helper[i].thread, run_parts, &p->helper[i]);

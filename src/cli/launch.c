@@ -159,7 +159,7 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
     if (v->hung)
         return failed(1, "the job did not start",
                       "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise "
-                      "--deadline (the limit is 8 times that)",
+                      "--deadline (the limit is 8 times --deadline, but at least 60 s)",
                       v->limit);
     if (code == 127) /* exec_mpirun() has reported it */
         return (outcome){.exit = 4, .error = "cannot run mpirun; install openmpi-bin, or set YK_MPIRUN"};

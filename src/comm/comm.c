@@ -91,7 +91,7 @@ static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *star
     return YK_OK;
 }
 
-yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
+yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, yk_comm **out)
 {
     const int expected = yk_comm_expected();
     prctl(PR_SET_TIMERSLACK,
@@ -106,7 +106,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
         return yk_fail_memory(sizeof *c, "the processes");
     c->ops = t.ops;
     c->self = t.self;
-    c->stopped_timeout = 8.0; /* until yk_comm_set_timeout() */
+    c->stopped_timeout = timeout;
     if ((st = start_transport(c, wanted, startup))) {
         free(c);
         return st;
@@ -125,7 +125,7 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out)
             "%s does not support calls from several threads, which heartbeats and joining workers need",
             c->library);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
-    return st ? st : yk__exchange_addresses(c);
+    return st ? st : yk__exchange_addresses(c, timeout);
 }
 
 void yk_comm_stop(yk_comm *c, bool clean)
@@ -171,10 +171,6 @@ int yk_comm_local_size(const yk_comm *c)
 int yk_comm_sharing(const yk_comm *c)
 {
     return c->sharing ? c->sharing : yk_comm_local_size(c);
-}
-void yk_comm_set_timeout(yk_comm *c, double seconds)
-{
-    c->stopped_timeout = seconds;
 }
 
 void yk_comm_set_sharing(yk_comm *c, int processes)

@@ -4,7 +4,7 @@
  *     yk_comm *c = NULL;
  *     yk_op op;
  *     // if yk_comm_expected() > 0: a launcher started this process
- *     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, &c);
+ *     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 8.0, &c);
  *     if (!st)
  *         st = yk_comm_send(c, 1, tag, YK_PURPOSE_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
  *     if (!st)
@@ -69,8 +69,11 @@ int yk_comm_expected_rank(void); /* 0 without a launcher */
  *
  * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. Waits
  * then ignore their own deadlines: a wait fails when its peer misses the heartbeat timeout or has died, or when a signal
- * arrives (YK_EINTERRUPTED). */
-yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, yk_comm **out);
+ * arrives (YK_EINTERRUPTED).
+ *
+ * timeout: a process on this host that is stopped by a signal for more than this many seconds is lost. Without a `startup`,
+ * it is also the deadline of the first messages. */
+yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, yk_comm **out);
 
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
 yk_status yk_comm_ready(yk_comm *c);
@@ -95,9 +98,8 @@ int yk_comm_ranks_here(const yk_comm *c, int first, int count);
 /* Processes that share the cores of this one: those on its host, or fewer after it was bound to some of the cores. */
 int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
-void yk_comm_set_timeout(yk_comm *c, double seconds); /* a process that is stopped for longer is lost */
-const char *yk_comm_library(const yk_comm *c);        /* "Open MPI v4.1.4 ..." */
-const yk_traffic *yk_comm_traffic(const yk_comm *c);  /* [YK_PURPOSES] */
+const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
+const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
                        yk_op *op);

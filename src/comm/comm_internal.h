@@ -51,7 +51,7 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */
-yk_status yk__exchange_addresses(yk_comm *c);
+yk_status yk__exchange_addresses(yk_comm *c, double timeout);
 yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what);
 
 #endif

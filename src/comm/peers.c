@@ -31,7 +31,7 @@ static bool wants_messages(void)
     return btl && *btl != '^' && !strstr(btl, "vader") && !strstr(btl, "sm");
 }
 
-yk_status yk__exchange_addresses(yk_comm *c)
+yk_status yk__exchange_addresses(yk_comm *c, double timeout)
 {
     yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
     if (c->processes)
@@ -40,7 +40,7 @@ yk_status yk__exchange_addresses(yk_comm *c)
     c->address = calloc((size_t)c->size, sizeof *c->address);
     if (!c->address)
         return yk_fail_memory((size_t)c->size * sizeof *c->address, "the processes");
-    return yk_comm_all_gather(c, &mine, sizeof mine, c->address, 30.0, "all processes to start");
+    return yk_comm_all_gather(c, &mine, sizeof mine, c->address, timeout, "all processes to start");
 }
 
 bool yk_comm_on_one_host(const yk_comm *c)

@@ -31,7 +31,8 @@ static yk_status must_end(const yk_startup *s, double now)
         return yk_fail(
             YK_ELOST,
             "%s did not return within %.0f s: another process of the job has died, is hung, or cannot "
-            "be reached; for a job that starts slowly, raise --deadline (the limit is 8 times that)",
+            "be reached; for a job that starts slowly, raise --deadline (the limit is 8 times "
+            "--deadline, but at least 60 s)",
             s->what, s->config.limit);
     return YK_OK;
 }

@@ -142,6 +142,9 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
     p->startup_timeout = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
     p->first_step_timeout = 2.0 * p->startup_timeout;
     p->report_timeout = fmax(30.0, 4.0 * c->deadline);
+    p->barrier_timeout = 2.0 * p->first_step_timeout;
+    p->control_timeout = 2.0 * p->worker_timeout + 5.0;
+    p->team_timeout = fmax(600.0, 75.0 * c->deadline);
 }
 
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)

@@ -281,8 +281,7 @@ static yk_status start_threads(yk_workspace *w)
 {
     yk_status st = YK_OK;
     for (int g = 0; !st && w->division.size > 1 && g < w->division.groups; g++)
-        if (!(st = yk_team_create(w->division.size, &w->group[g].team)))
-            yk_team_disable_timeout(w->group[g].team);
+        st = yk_team_create(w->division.size, &w->group[g].team);
     return st ? st : yk_thread_pool_create(w->threads, &w->pool);
 }
 

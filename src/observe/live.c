@@ -1,4 +1,4 @@
-/* The documents of the live page: status.json for watch/page.html, and metrics for Prometheus. */
+/* The live page (page.html), status.json, which it fetches once a second, and metrics for Prometheus. */
 #include "observe/observer_internal.h"
 
 #include "base/clock.h"
@@ -315,9 +315,11 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     return yk_prom_take(&p);
 }
 
-char *yk__live_document(void *observer, yk_http_document which)
+/* ---- the server ---- */
+
+/* `make`: status() or metrics(). */
+static char *document(yk_observer *o, char *(*make)(yk_observer *, const yk__history *, const row *, int))
 {
-    yk_observer *o = observer;
     yk__history *h = malloc(sizeof *h); /* a copy, so that the lock is held only briefly */
     int n;
     char *out = NULL;
@@ -330,12 +332,44 @@ char *yk__live_document(void *observer, yk_http_document which)
         h->end.error = h->error; /* of the copy */
     row *rows = rows_of(o, h, &n);
     if (rows)
-        out = which == YK_HTTP_STATUS ? status(o, h, rows, n) : metrics(o, h, rows, n);
-    if (out && which == YK_HTTP_STATUS && h->end.state)
+        out = make(o, h, rows, n);
+    if (out && make == status && h->end.state)
         atomic_store(&o->end_seen, true);
     free(rows);
     free(h);
     return out;
+}
+
+char *yk__live_status(void *observer)
+{
+    return document(observer, status);
+}
+
+static char *make_metrics(void *observer)
+{
+    return document(observer, metrics);
+}
+
+/* Generated from page.html by the build. */
+extern const unsigned char yk_embedded_observe_page_html[];
+
+yk_status yk__live_start(yk_observer *o)
+{
+    static const char html[] = "text/html; charset=utf-8";
+    static const yk_http_route routes[] = {
+        {"/", html, .text = (const char *)yk_embedded_observe_page_html},
+        {"/index.html", html, .text = (const char *)yk_embedded_observe_page_html},
+        {"/status.json", "application/json; charset=utf-8", .make = yk__live_status},
+        {"/metrics", "text/plain; version=0.0.4; charset=utf-8", .make = make_metrics},
+        {NULL}};
+    const char *address = o->c.config->http;
+    if (!address || o->c.rank)
+        return YK_OK;
+    yk_status st =
+        yk_http_start(&(yk_http_config){.address = address, .routes = routes, .context = o}, &o->http);
+    if (!st)
+        yk_note("live page: %s", yk_http_url(o->http));
+    return st;
 }
 
 /* ---- the end ---- */

@@ -258,18 +258,6 @@ static yk_status start_sampler(yk_observer *o)
     return st ? st : yk_resources_start(&r, &o->resources);
 }
 
-static yk_status start_page(yk_observer *o)
-{
-    const char *address = o->c.config->http;
-    if (!address || o->c.rank)
-        return YK_OK;
-    const yk_http_config c = {.address = address, .make = yk__live_document, .context = o};
-    yk_status st = yk_http_start(&c, &o->http);
-    if (!st)
-        yk_note("live page: %s", yk_http_url(o->http));
-    return st;
-}
-
 /* If a rank cannot write to the run directory, the chief still gets its telemetry. */
 static void open_own_events(yk_observer *o)
 {
@@ -299,7 +287,7 @@ yk_status yk_observer_start(yk_observer *o, double began)
         open_own_events(o);
     if (!st)
         st = start_sampler(o);
-    return st ? st : start_page(o);
+    return st ? st : yk__live_start(o);
 }
 
 /* ---- end ---- */

@@ -131,7 +131,8 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 
 /* live.c */
-char *yk__live_document(void *observer, yk_http_document which);
+yk_status yk__live_start(yk_observer *o);
+char *yk__live_status(void *observer); /* the caller frees it */
 
 /* timeline.c */
 yk_status yk__timeline_start(yk_observer *o);

@@ -185,8 +185,8 @@ static yk_status wait_until_within_bound(yk_local *s, int me)
                 return YK_OK; /* the slower worker may wait for this one at the barrier */
             if (!yk_wait_poll(&turns))
                 return yk_fail(YK_ELOST,
-                               "worker %d took no step for %d s: its thread is hung or starved of CPU time",
-                               slowest, YK_TEAM_TIMEOUT);
+                               "worker %d took no step for %g s: its thread is hung or starved of CPU time",
+                               slowest, turns.seconds);
         }
     }
 }

@@ -4,7 +4,9 @@
 #include "base/wait.h"
 #include <string.h>
 
-static const double retry_seconds = 0.02; /* between two requests for examples that others may return */
+/* Between two requests for examples that others may return. How long these take to return them has no limit: a stream may
+ * last for hours. But each request has a deadline (yk__remote_wait()), and server 0 declares workers lost. */
+static const double retry_seconds = 0.02;
 
 /* ---- joining ---- */
 

@@ -223,7 +223,7 @@ static yk_status check_chief(yk_server *s, double now)
         return YK_OK;
     if (!waits || s->over)
         s->control_at = now;
-    if (now - s->control_at > yk__server_timeout(s))
+    if (now - s->control_at > s->config.control_timeout)
         return yk_fail(
             YK_ELOST, "server 0 (rank 0) sent nothing for %.1f s: it has died, is hung, or cannot be reached",
             now - s->control_at);

@@ -13,7 +13,7 @@ static yk_status send_to_all(yk_server *s, const char *what)
     yk_status st = YK_OK;
     for (int i = 1; !st && i < s->config.servers; i++)
         st = yk_comm_send_wait(s->config.comm, i, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                               yk__server_timeout(s), what);
+                               s->config.control_timeout, what);
     return st;
 }
 
@@ -62,7 +62,7 @@ yk_status yk__control_handle(yk_server *s, size_t bytes)
     if (bytes < sizeof message->up || bytes > sizeof *message)
         return yk_fail(YK_ELOST, "server 0 sent a malformed message of %zu bytes", bytes);
     yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_CTRL, YK_PURPOSE_CONTROL, message, bytes,
-                                     yk__server_timeout(s), "a message from server 0");
+                                     s->config.control_timeout, "a message from server 0");
     if (st)
         return st;
     if (bytes != sizeof message->up + message->up.npush * sizeof *message->peer)

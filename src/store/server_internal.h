@@ -144,12 +144,6 @@ static inline yk_delta_keys yk__part_of_group(const yk_server *s, int group, con
     return k;
 }
 
-/* How long servers wait for each other. */
-static inline double yk__server_timeout(const yk_server *s)
-{
-    return 2.0 * s->config.timeout + 5.0;
-}
-
 /* The number of a worker in the assignment of examples or streams. */
 static inline int yk__leaseholder(const yk_server *s, const yk__client *c, uint32_t thread)
 {

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long ranks wait for each other: evaluations and checkpoints take longer than steps. */
-static double barrier_timeout(const yk__trainer *t)
-{
-    return 2.0 * t->plan->first_step_timeout;
-}
-
 /* ---- replicas ---- */
 
 uint64_t yk__parameter_hash(yk__trainer *t)
@@ -36,8 +30,8 @@ static yk_status compare(yk__trainer *t)
       *all = yk_alloc((size_t)n, sizeof *all, "the comparison of replicas");
     if (!all)
         return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, barrier_timeout(t), "the parameters' hash");
+    yk_status st = yk_comm_gather(t->cluster.comm, &mine, sizeof mine, all, t->plan->barrier_timeout,
+                                  "the parameters' hash");
     for (int i = 1; !st && t->cluster.rank == 0 && i < n; i++)
         if (all[i].step != mine.step || all[i].hash != mine.hash)
             st = yk_fail(YK_ELOST,
@@ -60,7 +54,7 @@ static yk_status gather_tallies(yk__trainer *t)
         yk_comm_pieces all;
         if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
             break;
-        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, barrier_timeout(t),
+        st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, t->plan->barrier_timeout,
                              "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
             st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
@@ -82,7 +76,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
     for (size_t i = 0; i < own; i++)
         yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR_SIZE * sizeof *mine, cursors,
-                                  barrier_timeout(t), "the data cursors");
+                                  t->plan->barrier_timeout, "the data cursors");
     yk_free(mine);
     return st;
 }
@@ -142,7 +136,8 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     }
     if (!st && replica) {
         yk_phase_to(p, YK_PHASE_WORKERS);
-        st = yk_comm_barrier(t->cluster.comm, barrier_timeout(t), "the end of an evaluation or checkpoint");
+        st = yk_comm_barrier(t->cluster.comm, t->plan->barrier_timeout,
+                             "the end of an evaluation or checkpoint");
     }
     atomic_store(&t->barrier_due, false);
     return st;

@@ -174,7 +174,7 @@ yk_status yk__cluster_start(yk__trainer *t)
                                        .end_process = t->caller->end_process};
     if (!(st = yk_startup_begin(&startup, &k->startup)))
         st = yk_comm_start(getenv("YK_JOINABLE") || c->join ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, k->startup,
-                           &k->comm);
+                           t->plan->heartbeat_timeout, &k->comm);
     if (!k->comm)
         return st;
     k->rank = yk_comm_rank(k->comm);
@@ -190,7 +190,6 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;
     set_role(t);
-    yk_comm_set_timeout(k->comm, t->plan->heartbeat_timeout);
     t->result->numa_nodes = bind_to_nodes(t);
     k->wait = wait_of(t);
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
@@ -340,6 +339,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
+        .control_timeout = t->plan->control_timeout,
         .heartbeat_every = t->plan->heartbeat_every,
         .stagger_steps = yk__stagger_steps(t),
         .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,

@@ -365,9 +365,9 @@ static yk_status train(loop *w)
     for (;; w->round++) {
         yk_step_result r;
         bool entered = false, end = false;
-        if (!w->begun && !(w->begun = yk__may_begin(t, w->me)) && !atomic_load(&t->barrier_due))
-            continue;
-        yk_status st = local_async ? enter_barrier(w, &entered) : YK_OK;
+        yk_status st = w->begun ? YK_OK : yk__wait_to_begin(t, w->me, &w->begun);
+        if (!st && local_async)
+            st = enter_barrier(w, &entered);
         if (st || (entered && t->end))
             return st;
         if (entered)

@@ -25,14 +25,23 @@ uint64_t yk__stagger_steps(const yk__trainer *t)
     return gradually ? STAGGER_STEPS : 0;
 }
 
-bool yk__may_begin(yk__trainer *t, int worker)
+yk_status yk__wait_to_begin(yk__trainer *t, int worker, bool *begun_out)
 {
-    if (atomic_load(&t->first_steps) >= STAGGER_STEPS * (uint64_t)worker || yk__is_stopped(t) ||
-        yk_team_stopped(t->team))
-        return true;
-    yk_phase_to(t->worker[worker].phases, YK_PHASE_WORKERS);
-    yk_sleep(100e-6);
-    return false;
+    yk_wait w = yk_wait_every(100e-6, t->plan->team_timeout);
+    for (uint64_t last = 0;;) {
+        const uint64_t steps = atomic_load(&t->first_steps);
+        *begun_out =
+            steps >= STAGGER_STEPS * (uint64_t)worker || yk__is_stopped(t) || yk_team_stopped(t->team);
+        if (*begun_out || atomic_load(&t->barrier_due))
+            return YK_OK;
+        yk_phase_to(t->worker[worker].phases, YK_PHASE_WORKERS);
+        if (steps != last)
+            yk_wait_restart(&w);
+        last = steps;
+        if (!yk_wait_poll(&w))
+            return yk_fail(YK_ELOST, "worker %d waited to begin, but no worker took a step for %g s", worker,
+                           w.seconds);
+    }
 }
 
 void yk__count_first_steps(yk__trainer *t, uint64_t steps)

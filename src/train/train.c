@@ -253,6 +253,8 @@ static yk_status create_workers(yk__trainer *t)
 {
     const size_t threads = (size_t)t->local_workers + 1; /* the last one: yk__serving_phases() */
     yk_status st = yk_team_create(t->local_workers, &t->team);
+    if (!st)
+        yk_team_set_timeout(t->team, t->plan->team_timeout);
     if (!st && !(t->phases = yk_alloc(threads, sizeof *t->phases, "time measurements")))
         st = YK_ESYSTEM;
     if (st)

@@ -16,10 +16,6 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-/* Generated from page.html by the build. */
-extern const unsigned char yk_embedded_watch_page_html[];
-extern const unsigned long yk_embedded_watch_page_html_size;
-
 enum {
     MAX_CONNECTIONS = 64,
     MAX_OF_CLIENT = 16,
@@ -41,7 +37,8 @@ struct yk_http {
     yk_http_config config;
     struct MHD_Daemon *daemon;
     char url[128];
-    bool loopback; /* only programs on this host can connect */
+    char not_found[256]; /* names the documents */
+    bool loopback;       /* only programs on this host can connect */
     connection connection[MAX_CONNECTIONS + MAX_CLOSING];
 };
 
@@ -223,18 +220,15 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
         return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
     if (!knows(h, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
         return refuse(c, MHD_HTTP_FORBIDDEN, "unknown host name: use http://localhost or http://127.0.0.1\n");
-    if (strcmp(url, "/") == 0 || strcmp(url, "/index.html") == 0)
-        return reply(c, MHD_HTTP_OK, "text/html; charset=utf-8", (const char *)yk_embedded_watch_page_html,
-                     yk_embedded_watch_page_html_size, false);
-    const bool status = strcmp(url, "/status.json") == 0;
-    if (!status && strcmp(url, "/metrics"))
-        return refuse(c, MHD_HTTP_NOT_FOUND, "not found; available: / /status.json /metrics\n");
-    char *text = h->config.make(h->config.context, status ? YK_HTTP_STATUS : YK_HTTP_METRICS);
+    const yk_http_route *r = h->config.routes;
+    while (r->path && strcmp(url, r->path))
+        r++;
+    if (!r->path)
+        return refuse(c, MHD_HTTP_NOT_FOUND, h->not_found);
+    const char *text = r->text ? r->text : r->make(h->config.context);
     if (!text)
         return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
-    return reply(c, MHD_HTTP_OK,
-                 status ? "application/json; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8",
-                 text, strlen(text), true);
+    return reply(c, MHD_HTTP_OK, r->type, text, strlen(text), !r->text);
 }
 
 /* ---- starting */
@@ -253,6 +247,14 @@ static void set_url(yk_http *h, const struct addrinfo *at)
     const union MHD_DaemonInfo *port = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
     snprintf(h->url, sizeof h->url, at->ai_family == AF_INET6 ? "http://[%s]:%u/" : "http://%s:%u/", host,
              port ? (unsigned)port->port : 0u);
+}
+
+static void list_routes(yk_http *h)
+{
+    size_t n = (size_t)snprintf(h->not_found, sizeof h->not_found, "not found; available:");
+    for (const yk_http_route *r = h->config.routes; r->path && n < sizeof h->not_found; r++)
+        n += (size_t)snprintf(h->not_found + n, sizeof h->not_found - n, " %s%s", r->path,
+                              r[1].path ? "" : "\n");
 }
 
 /* The server thread blocks all signals; other threads receive them. */
@@ -289,9 +291,10 @@ yk_status yk_http_start(const yk_http_config *config, yk_http **out)
     yk_http *h = calloc(1, sizeof *h);
     if (!h) {
         freeaddrinfo(at);
-        return yk_fail_memory(sizeof *h, "the live page");
+        return yk_fail_memory(sizeof *h, "the HTTP server");
     }
     h->config = *config;
+    list_routes(h);
     h->loopback = is_loopback(at);
     errno = 0;
     start_daemon(h, at);

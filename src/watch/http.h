@@ -1,16 +1,15 @@
-/* A small HTTP server for a run in progress: a web page, its data, and metrics for Prometheus.
+/* A small HTTP server for a run in progress.
  *
  * Example:
- *     yk_http_config c = {.address = "8080", .make = make_document, .context = run};
+ *     static const yk_http_route routes[] = {{"/", "text/html; charset=utf-8", .text = page},
+ *                                            {"/status.json", "application/json", .make = make_status},
+ *                                            {NULL}};
+ *     yk_http_config c = {.address = "8080", .routes = routes, .context = run};
  *     yk_http *h;
  *     yk_status st = yk_http_start(&c, &h); // listens on 127.0.0.1:8080, on its own thread
  *     if (!st)
  *         yk_note("live page: %s", yk_http_url(h));
  *     yk_http_stop(h);
- *
- *     GET /             the page (watch/page.html), which fetches status.json once a second
- *     GET /status.json  make(YK_HTTP_STATUS)
- *     GET /metrics      make(YK_HTTP_METRICS)
  *
  * `address` is [ADDR:]PORT. Without ADDR the server listens on the loopback address only; 0.0.0.0:8080 or [::]:8080 listens
  * on all addresses; port 0 chooses a free port. There is no authentication: do not expose it to untrusted networks.
@@ -24,11 +23,16 @@
 
 #include "base/status.h"
 
-typedef enum { YK_HTTP_STATUS, YK_HTTP_METRICS } yk_http_document;
+/* A document, for GET and HEAD: a constant text (borrowed), or the result of make(). */
+typedef struct {
+    const char *path, *type; /* "/metrics"; of its content */
+    const char *text;
+    char *(*make)(void *context); /* the server frees it; NULL: out of memory */
+} yk_http_route;
 
 typedef struct {
     const char *address;
-    char *(*make)(void *context, yk_http_document which); /* the server frees it; NULL: out of memory */
+    const yk_http_route *routes; /* borrowed; the last one has no path */
     void *context;
 } yk_http_config;
 

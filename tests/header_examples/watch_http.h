@@ -1,3 +1,5 @@
 #include "base/log.h"
-extern char *make_document(void *context, yk_http_document which);
+#include <stddef.h>
+extern const char page[];
+extern char *make_status(void *context);
 extern void *run;
