@@ -91,8 +91,8 @@ static yoke_options *options_of(const char *model, const char *name, const char 
 static yoke_model *train(yoke_options *o, const yoke_data *data, const char *spec)
 {
     yoke_training t = YOKE_TRAINING_INIT;
-    yoke_run *run;
-    yoke_model *m;
+    yoke_run *run = NULL;
+    yoke_model *m = NULL;
     yoke_error error;
     if (spec)
         yoke_options_set(o, "data", spec, NULL);
