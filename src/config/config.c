@@ -198,6 +198,17 @@ yk_status yk_config_check(const yk_config *c)
     return YK_OK;
 }
 
+bool yk_config_starts_job(const yk_config *c)
+{
+    bool starts = false;
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const void *field = (const char *)c + o->offset;
+        if (o->flags & YK_OPT_STARTS_JOB)
+            starts |= o->kind == YK_OPT_TEXT ? *(char *const *)field != NULL : *(const int64_t *)field > 0;
+    }
+    return starts;
+}
+
 const char *yk_config_default_optimizer(const yk_config *c)
 {
     const bool branches = c->model && yk_model_is_branches(c->model);
