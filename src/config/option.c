@@ -158,7 +158,7 @@ const yk_option yk_options[] = {
     {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
-    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
+    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
      "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks"},
