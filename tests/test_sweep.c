@@ -177,6 +177,11 @@ static void processes_count_as_workers(void **state)
     yk_sweep_plan_fini(&p);
     expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
                    "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
+    expect_refusal(
+        HEAD "[grid]\nlaunch, servers = 3 1 | - 1\n", false,
+        "the run launch=- servers=1: --servers, --quorum, --local-steps and --prefetch need several");
+    expect_refusal(HEAD "launch = 1\n[grid]\nservers = 1\n", false,
+                   "the run servers=1: --servers and --quorum need several processes; this job has one");
     /* sparse data uses shards in synchronous mode, too */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",
@@ -404,7 +409,7 @@ static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
 static void runs_are_found_again(void **state)
 {
     (void)state;
-    yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\n[grid]\nservers = 0 2\n", false);
+    yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\nlaunch = 3\n[grid]\nservers = 0 2\n", false);
     assert_state(&p, YK_SWEEP_RUN_MISSING);
     char *path = yk_sweep_dir_path(directory, &p.run[0], NULL),
          *file = yk_sweep_dir_path(directory, &p.run[0], "summary.json");

@@ -107,7 +107,10 @@ static yk_status plan_run(yk_sweep_run *r)
     yk_status st = yk_config_check(c);
     if (!st)
         st = count_processes(c, &processes);
-    return st ? st : yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan);
+    if (st)
+        return st;
+    return yk_config_starts_job(c) ? yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan)
+                                   : yk_plan_make_alone(c, yk_cores(), &r->plan);
 }
 
 /* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */
