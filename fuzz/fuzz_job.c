@@ -3,8 +3,8 @@
 #include "input.h"
 
 #include "cli/job_status.h"
-#include "cli/network.h"
 #include "cli/output_filter.h"
+#include "config/hosts.h"
 #include <fcntl.h>
 #include <string.h>
 
@@ -13,8 +13,11 @@ static void read_files(void)
     yk_job_outcome outcome;
     if (yk_job_outcome_read("/in/all", &outcome) && !memchr(outcome.error, 0, sizeof outcome.error))
         abort();
-    const yk_status st = yk_network_check_hostfile("/in/all");
-    if (st && (st != YK_EUSAGE || !strstr(yk_error(), "/in/all")))
+    char path[] = "/in/all";
+    const yk_config config = {.hostfile = path};
+    int64_t processes;
+    const yk_status st = yk_job_processes(&config, &processes);
+    if ((st && (st != YK_EUSAGE || !strstr(yk_error(), path))) || processes < 0)
         abort();
 }
 

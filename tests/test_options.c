@@ -53,6 +53,8 @@ static const struct {
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
     {YK_OPT_HAS_SPACES, "model data test"},
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
+    {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
+    {YK_OPT_WORD_BY_GROUP, "optimizer"},
 };
 enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 62 };
 
@@ -150,6 +152,59 @@ static void stored_options_survive_a_round_trip(void **state)
     }
 }
 
+static bool starts_job(const char *name, const char *value)
+{
+    yk_config c;
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, name, value), YK_OK);
+    const bool starts = yk_config_starts_job(&c);
+    yk_config_fini(&c);
+    return starts;
+}
+
+static void some_options_start_a_job(void **state)
+{
+    (void)state;
+    assert_true(starts_job("launch", "1") && starts_job("hosts", "a") && starts_job("hostfile", "hosts") &&
+                starts_job("join", "run"));
+    assert_false(starts_job("launch", "0") || starts_job("servers", "1") || starts_job("agent", "ssh") ||
+                 starts_job("network", "any"));
+}
+
+static const char *only_for(const char *name, const char *value, bool keyed)
+{
+    yk_config c;
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, name, value), YK_OK);
+    const char *found = yk_config_only_for(&c, keyed);
+    yk_config_fini(&c);
+    return found ? found : "";
+}
+
+static void values_for_one_kind_of_group_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *keyed, *dense, *all;
+    } want[] = {{"staleness", "keyed=2", "dense=0", "3"},
+                {"servers", "keyed=all", "dense=0", "all"},
+                {"optimizer", "keyed=adagrad", "dense=adam", "sgd"},
+                {"lr", "keyed=0.1", "dense=0", "0.2"}};
+    size_t n = 0;
+    for (const yk_option *o = yk_options; o->name; o++)
+        n += yk_option_is_by_group(o) || (o->flags & YK_OPT_WORD_BY_GROUP);
+    assert_int_equal(n, sizeof want / sizeof *want);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(only_for(want[i].name, want[i].keyed, true), want[i].name);
+        assert_string_equal(only_for(want[i].name, want[i].keyed, false), "");
+        assert_string_equal(only_for(want[i].name, want[i].dense, false), want[i].name);
+        assert_string_equal(only_for(want[i].name, want[i].dense, true), "");
+        assert_string_equal(only_for(want[i].name, want[i].all, true), "");
+        assert_string_equal(only_for(want[i].name, want[i].all, false), "");
+    }
+    assert_string_equal(only_for("data", "csv:a?dense=b", false), "");
+}
+
 static void servers_are_a_number_or_all(void **state)
 {
     (void)state;
@@ -196,6 +251,8 @@ int main(void)
                                        cmocka_unit_test(flags_are_consistent),
                                        cmocka_unit_test(documented_defaults_are_correct),
                                        cmocka_unit_test(stored_options_survive_a_round_trip),
+                                       cmocka_unit_test(some_options_start_a_job),
+                                       cmocka_unit_test(values_for_one_kind_of_group_are_found),
                                        cmocka_unit_test(servers_are_a_number_or_all),
                                        cmocka_unit_test(misspelled_names_get_the_closest_one)};
     return cmocka_run_group_tests_name("options", tests, make_test_directory, remove_test_directory);

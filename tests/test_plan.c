@@ -3,6 +3,8 @@
 
 #include "scratch.h"
 
+enum { ALONE = -1 }; /* not in a job */
+
 static yk_status plan_of(const char *options, int processes, yk_plan *out)
 {
     yk_config c;
@@ -14,7 +16,7 @@ static yk_status plan_of(const char *options, int processes, yk_plan *out)
         *equals = '\0';
         assert_int_equal(yk_config_set(&c, word, equals + 1), YK_OK);
     }
-    yk_status st = yk_plan_make(&c, processes, 8, out);
+    yk_status st = processes == ALONE ? yk_plan_make_alone(&c, 8, out) : yk_plan_make(&c, processes, 8, out);
     yk_config_fini(&c);
     return st;
 }
@@ -144,8 +146,6 @@ static void placement_of_groups(void **state)
     assert_int_equal(plan_of(with, 5, &p), YK_OK);
     assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_SHARDS && p.workers == 5);
     assert_true(p.group[0].placement == YK_PLACEMENT_REPLICAS && p.group[1].placement == YK_PLACEMENT_SHARDS);
-    assert_int_equal(plan_of(deep, 1, &p), YK_OK);
-    assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_LOCAL);
     static const char *const wrong[][2] = {{"mode=async", "needs synchronous training of the network"},
                                            {"quorum=2", "without --quorum"},
                                            {"local-steps=2", "or --local-steps"},
@@ -173,6 +173,55 @@ static void contradictions(void **state)
                  "evaluate every 5 steps or more");
     assert_int_equal(plan_of(DENSE "mode=async local-steps=5 eval-every=5", 3, &p), YK_OK);
     assert_int_equal(plan_of(DENSE "mode=sync local-steps=5 eval-every=4", 3, &p), YK_OK);
+}
+
+static void options_that_need_several_processes(void **state)
+{
+    (void)state;
+    yk_plan p;
+    static const char *const options[] = {"servers=1", "servers=keyed=1,dense=0", "quorum=2",
+                                          "quorum=1",  "local-steps=2",           "prefetch=1"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char with[128];
+        snprintf(with, sizeof with, DENSE "%s", options[i]);
+        assert_error(plan_of(with, ALONE, &p), YK_EUSAGE,
+                     "need several processes: start the job with --launch N");
+        if (i < 3) /* a job can be resumed with one process */
+            assert_error(plan_of(with, 1, &p), YK_EUSAGE, "this job has one");
+        else
+            assert_int_equal(plan_of(with, 1, &p), YK_OK);
+    }
+    assert_int_equal(plan_of(DENSE "servers=0 prefetch=auto workers=2", ALONE, &p), YK_OK);
+    assert_true(p.processes == 1 && p.workers == 2 && p.placement == YK_PLACEMENT_LOCAL);
+    assert_int_equal(plan_of(DENSE "servers=all", ALONE, &p), YK_OK);
+}
+
+/* Replicas and local SGD cannot have them, if there are groups of both kinds. */
+static void different_bounds(void **state)
+{
+    (void)state;
+    static const char why[] =
+        "different --staleness bounds for keyed and dense parameters need --servers all";
+    static const char *const bounds = "data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0";
+    static const struct {
+        const char *options;
+        bool allowed;
+    } want[] = {{"model=deepfm servers=0", false},
+                {"model=deepfm local-steps=4", false},
+                {"model=deepfm servers=all", true},
+                {"model=deepfm servers=1", true},
+                {"model=fm:4 servers=0", true}}; /* it has keyed parameters only */
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        char with[256];
+        snprintf(with, sizeof with, "%s %s", bounds, want[i].options);
+        if (want[i].allowed)
+            assert_int_equal(plan_of(with, 2, &p), YK_OK);
+        else
+            assert_error(plan_of(with, 2, &p), YK_EUSAGE, why);
+    }
+    yk_plan p;
+    assert_int_equal(plan_of("model=deepfm data=synth:ctr staleness=keyed=4,dense=0", 1, &p), YK_OK);
 }
 
 /* Dense parameters are fresh unless prefetching is requested; copies of keyed ones are prefetched within the bound. */
@@ -266,6 +315,8 @@ int main(void)
                                        cmocka_unit_test(timeouts),
                                        cmocka_unit_test(placement_of_groups),
                                        cmocka_unit_test(contradictions),
+                                       cmocka_unit_test(options_that_need_several_processes),
+                                       cmocka_unit_test(different_bounds),
                                        cmocka_unit_test(prefetching),
                                        cmocka_unit_test(standard_input),
                                        cmocka_unit_test(lifetimes_of_copies)};

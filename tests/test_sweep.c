@@ -177,6 +177,11 @@ static void processes_count_as_workers(void **state)
     yk_sweep_plan_fini(&p);
     expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
                    "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
+    expect_refusal(
+        HEAD "[grid]\nlaunch, servers = 3 1 | - 1\n", false,
+        "the run launch=- servers=1: --servers, --quorum, --local-steps and --prefetch need several");
+    expect_refusal(HEAD "launch = 1\n[grid]\nservers = 1\n", false,
+                   "the run servers=1: --servers and --quorum need several processes; this job has one");
     /* sparse data uses shards in synchronous mode, too */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
                 "[grid]\ndata = synth:ctr | synth:digits\n",
@@ -184,13 +189,36 @@ static void processes_count_as_workers(void **state)
     assert_int_equal(p.run[0].plan.placement, YK_PLACEMENT_SHARDS);
     assert_int_equal(p.run[1].plan.placement, YK_PLACEMENT_REPLICAS);
     yk_sweep_plan_fini(&p);
+}
+
+static void processes_on_hosts_count_as_workers(void **state)
+{
+    (void)state;
+    static const char sweep[] = "[sweep]\nexamples = 12k\n" HEAD "batch = 10\n";
     static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
-    assert_error(plan_with("[sweep]\nexamples = 12k\n" HEAD, false, hosts, 2, &p), YK_EUSAGE,
-                 "set launch too");
-    yk_sweep_plan_fini(&p);
-    assert_int_equal(plan_with("[sweep]\nepochs = 2\n" HEAD, false, hosts, 2, &p), YK_OK);
+    yk_sweep_plan p;
+    assert_int_equal(plan_with(sweep, false, hosts, 2, &p), YK_OK);
+    assert_int_equal(p.run[0].plan.workers, 3);
+    assert_int_equal(p.run[0].steps, 400);
     assert_argument(&p.run[0], "--hosts=a,b:2");
     assert_argument(&p.run[0], "--mpi-options=--mca a b");
+    yk_sweep_plan_fini(&p);
+    static const char *const malformed[] = {"hosts=a,,b"}, *const any_cores[] = {"hosts=a,b", "workers=auto"};
+    assert_error(plan_with(sweep, false, malformed, 1, &p), YK_EUSAGE, "must be a list such as a,b:2");
+    yk_sweep_plan_fini(&p);
+    assert_error(plan_with(sweep, false, any_cores, 2, &p), YK_EUSAGE, "set workers to a number");
+    yk_sweep_plan_fini(&p);
+
+    char option[300];
+    snprintf(option, sizeof option, "hostfile=%s", in_directory("hosts"));
+    const char *const hostfile[] = {option};
+    assert_error(plan_with(sweep, false, hostfile, 1, &p), YK_EUSAGE, "is unknown: set launch too");
+    yk_sweep_plan_fini(&p);
+    assert_int_equal(plan_with("[sweep]\nepochs = 2\n" HEAD, false, hostfile, 1, &p), YK_OK);
+    yk_sweep_plan_fini(&p);
+    put(in_directory("hosts"), "a slots=1\nb slots=2\n", 20);
+    assert_int_equal(plan_with(sweep, false, hostfile, 1, &p), YK_OK);
+    assert_int_equal(p.run[0].steps, 400);
     yk_sweep_plan_fini(&p);
 }
 
@@ -381,7 +409,7 @@ static void assert_state(const yk_sweep_plan *p, yk_sweep_run_state wanted)
 static void runs_are_found_again(void **state)
 {
     (void)state;
-    yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\n[grid]\nservers = 0 2\n", false);
+    yk_sweep_plan p = plan_of(HEAD "lr = 0.1\ntrace = true\nlaunch = 3\n[grid]\nservers = 0 2\n", false);
     assert_state(&p, YK_SWEEP_RUN_MISSING);
     char *path = yk_sweep_dir_path(directory, &p.run[0], NULL),
          *file = yk_sweep_dir_path(directory, &p.run[0], "summary.json");
@@ -542,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_grid_has_every_combination),
         cmocka_unit_test(examples_become_steps),
         cmocka_unit_test(processes_count_as_workers),
+        cmocka_unit_test(processes_on_hosts_count_as_workers),
         cmocka_unit_test(files_do_not_start_programs),
         cmocka_unit_test(flags_and_blanks),
         cmocka_unit_test(quick_and_set_replace),

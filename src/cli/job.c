@@ -23,7 +23,7 @@ bool yk_job_is_process(void)
 
 static bool wants_launcher(const yk_config *c)
 {
-    return (c->launch || c->hosts || c->hostfile || c->join) && !yk_job_is_process();
+    return yk_config_starts_job(c) && !yk_job_is_process();
 }
 
 bool yk_job_wanted(const yoke_options *options)

@@ -14,6 +14,7 @@
 #include "cli/network.h"
 #include "cli/output_filter.h"
 #include "cli/supervise.h"
+#include "config/hosts.h"
 #include "lib/internal.h"
 #include "train/run_dir.h"
 #include "train/summary.h"
@@ -195,7 +196,7 @@ static void save_lost(const job *j, const yk_output_filter *f, const outcome *o)
                               .since = o->since,
                               .exit_code = o->exit,
                               .workers = f->workers,
-                              .ranks = (int)j->config->launch};
+                              .ranks = j->plan.processes};
     if (!j->config->join && strcmp(j->out, "none"))
         yk_summary_save_lost(j->config, &lost);
 }
@@ -350,12 +351,13 @@ static yk_status prepare(job *j, int argc, char **argv)
     snprintf(j->join_file, sizeof j->join_file, "%s/join", j->out);
     if ((st = yk_job_processes(c, &n)))
         return st;
-    /* checks the options before anything is started; n is 0 with a hostfile */
-    if ((st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan)) ||
-        (st = yk_mpirun_find(&j->mpirun)) ||
+    if (c->join) /* the worker reads the other options of the run, and checks them */
+        yk_plan_describe(c, (int)n, yk_cores(), &j->plan);
+    else /* checks the options before anything is started */
+        st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan);
+    if (st || (st = yk_mpirun_find(&j->mpirun)) ||
         (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
-        (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)) ||
-        (c->hostfile && (st = yk_network_check_hostfile(c->hostfile))))
+        (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)))
         return st;
     if (c->join)
         st = yk_network_read_join(j->join_file, c->network && strcmp(c->network, "any") == 0, j->name_server,

@@ -1,6 +1,5 @@
 #include "cli/mpirun.h"
 
-#include "base/number.h"
 #include "cli/network.h"
 #include "lib/internal.h"
 #include <errno.h>
@@ -9,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { MAX_SLOTS = 1024 };
 
 /* ---- lists of arguments ---- */
 
@@ -86,37 +83,6 @@ yk_status yk_mpirun_find(yk_mpirun *out)
 }
 
 /* ---- options of mpirun ---- */
-
-/* "a,b:2" is three processes on two hosts. */
-static yk_status count_hosts(const char *hosts, int64_t *out)
-{
-    *out = 0;
-    for (const char *at = hosts; *at;) {
-        const size_t n = strcspn(at, ",");
-        const char *colon = memchr(at, ':', n);
-        uint64_t slots = 1;
-        if (n == 0 || colon == at || (colon && yk_digits(colon + 1, MAX_SLOTS, &slots) != at + n) || !slots)
-            return yk_fail(YK_EUSAGE,
-                           "--hosts %s: the value must be a list such as a,b:2 (one process on a, two on b)",
-                           hosts);
-        *out += (int64_t)slots;
-        at += n + (at[n] == ',');
-    }
-    return YK_OK;
-}
-
-yk_status yk_job_processes(const yk_config *c, int64_t *out)
-{
-    *out = c->join ? 1 : c->launch;
-    if (!c->hosts)
-        return YK_OK;
-    int64_t slots = 0;
-    yk_status st = yk_network_check_hosts(c->hosts);
-    if (!st)
-        st = count_hosts(c->hosts, &slots);
-    *out = *out ? *out : slots;
-    return st;
-}
 
 /* For other hosts; processes on this host inherit the environment. */
 static void pass_environment(yk_argv *w)

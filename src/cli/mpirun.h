@@ -31,13 +31,10 @@ typedef struct {
     const char *out;         /* the run directory */
     const char *name_server; /* the address of the name server, or "file:" and a file with it; NULL: none */
     const yk_plan *plan;
-    int64_t processes; /* 0: mpirun takes the number from the hostfile */
+    int64_t processes; /* 0: unknown (config/hosts.h) */
 } yk_job_paths;
 
 yk_status yk_mpirun_argv(const yk_config *c, const yk_mpirun *mpirun, int argc, char **argv,
                          const yk_job_paths *paths, yk_argv *out);
-
-/* The number of processes; 0: mpirun takes it from the hostfile. */
-yk_status yk_job_processes(const yk_config *c, int64_t *out);
 
 #endif

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* base/loopback.c as a shared library, embedded by the build. */
@@ -167,51 +166,4 @@ void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, 
         snprintf(out, size,
                  "the name server of %s (ompi-server) did not start: it is in the package openmpi-bin",
                  library);
-}
-
-/* ---- host names ---- */
-
-/* The first '-' that begins a word; NULL: none. A '-' within a name follows a letter, a digit, or one of "._-". */
-static const char *leading_dash(const char *text)
-{
-    for (const char *s = text; (s = strchr(s, '-')); s++)
-        if (s == text || (!isalnum((unsigned char)s[-1]) && !strchr("._-", s[-1])))
-            return s;
-    return NULL;
-}
-
-static yk_status reject(const char *from, const char *name)
-{
-    return yk_fail(YK_EUSAGE, "%s: '%.*s': a host name cannot begin with '-'", from,
-                   (int)strcspn(name, ", \t\r\n"), name);
-}
-
-yk_status yk_network_check_hosts(const char *hosts)
-{
-    const char *dash = leading_dash(hosts);
-    return dash ? reject("--hosts", dash) : YK_OK;
-}
-
-yk_status yk_network_check_hostfile(const char *path)
-{
-    char *line = NULL, from[PATH_MAX + 32];
-    size_t cap = 0;
-    struct stat s;
-    yk_status st = YK_OK;
-    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) /* mpirun reads it again */
-        return yk_fail(YK_EUSAGE, "%s: the hostfile is not a regular file", path);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return yk_fail(YK_EUSAGE, "%s: cannot read the hostfile: %s", path, strerror(errno));
-    for (int number = 1; !st && getline(&line, &cap, f) >= 0; number++) {
-        char *comment = strstr(line, "//");
-        line[comment ? comment - line : (ptrdiff_t)strlen(line)] = '\0';
-        line[strcspn(line, "#")] = '\0';
-        const char *dash = leading_dash(line);
-        snprintf(from, sizeof from, "%s:%d", path, number);
-        st = dash ? reject(from, dash) : YK_OK;
-    }
-    free(line);
-    fclose(f);
-    return st;
 }

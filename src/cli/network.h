@@ -29,9 +29,4 @@ yk_status yk_network_read_join(const char *path, bool any, char *out, size_t siz
 /* Why workers cannot join a job that has no name server; `library`: its MPI, for example "Open MPI v5.0.7". */
 void yk_network_join_obstacle(bool has_run_dir, const char *library, char *out, size_t size);
 
-/* Rejects host names that begin with '-' in --hosts (a,b:2) and in hostfiles: ssh would take them for options, and options
- * of ssh can run programs. */
-yk_status yk_network_check_hosts(const char *hosts);
-yk_status yk_network_check_hostfile(const char *path);
-
 #endif

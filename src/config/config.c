@@ -210,6 +210,17 @@ yk_status yk_config_check(const yk_config *c)
     return YK_OK;
 }
 
+bool yk_config_starts_job(const yk_config *c)
+{
+    bool starts = false;
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const void *field = (const char *)c + o->offset;
+        if (o->flags & YK_OPT_STARTS_JOB)
+            starts |= o->kind == YK_OPT_TEXT ? *(char *const *)field != NULL : *(const int64_t *)field > 0;
+    }
+    return starts;
+}
+
 const char *yk_config_default_optimizer(const yk_config *c)
 {
     const bool branches = c->model && yk_model_is_branches(c->model);
@@ -243,13 +254,24 @@ bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out
     return false;
 }
 
+/* Whether it has a value for the keyed or the dense groups only. */
+static bool is_given_for(const yk_option *o, const yk_config *c, bool keyed)
+{
+    const void *field = (const char *)c + o->offset;
+    if (yk_option_is_by_group(o)) {
+        const yk_by_group *g = field;
+        return !isnan(keyed ? g->keyed : g->dense);
+    }
+    const char *text = o->flags & YK_OPT_WORD_BY_GROUP ? *(char *const *)field : NULL;
+    return text && strstr(text, keyed ? "keyed=" : "dense=");
+}
+
 const char *yk_config_only_for(const yk_config *c, bool keyed)
 {
-    return !isnan(keyed ? c->lr.keyed : c->lr.dense)                           ? "lr"
-           : !isnan(keyed ? c->staleness.keyed : c->staleness.dense)           ? "staleness"
-           : !isnan(keyed ? c->servers.keyed : c->servers.dense)               ? "servers"
-           : c->optimizer && strstr(c->optimizer, keyed ? "keyed=" : "dense=") ? "optimizer"
-                                                                               : NULL;
+    for (const yk_option *o = yk_options; o->name; o++)
+        if (is_given_for(o, c, keyed))
+            return o->name;
+    return NULL;
 }
 
 /* An option that was not given has a value out of its range: NaN or a negative number. */

@@ -68,6 +68,10 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 
 yk_status yk_config_check(const yk_config *c);
 
+/* Whether yoke starts the processes of a job, or a worker that joins one. Otherwise this process trains, alone or as one of those
+ * that mpirun or srun started. */
+bool yk_config_starts_job(const yk_config *c);
+
 /* The optimizer of the group of this name, which is keyed or dense; "": of groups for which none is given by name. */
 yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
 /* The i-th name of a single group in --lr or --optimizer (*option_out); false: there are not that many. */

@@ -110,12 +110,13 @@ const yk_option yk_options[] = {
     {"threads", "T", INTEGER(threads, 1, 1024), PARALLEL, TRAINS, "1",
      "threads of each worker, for networks; yoke uses only as many as help; linear models use one"},
 
-    {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES, "the number of processes in --hosts",
+    {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
+     "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
      "srun; 0: a single process, for example to resume the run of a job without MPI"},
-    {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS, "this host",
+    {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
-    {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS, NULL,
+    {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, NULL,
      "read the hosts from a file, one per line: HOST slots=N"},
     {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
     {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
@@ -147,7 +148,7 @@ const yk_option yk_options[] = {
     {"deadline", "S", REAL(deadline, 0.1, 86400), CLUSTER, RUNS, "8",
      "heartbeat timeout: a process is declared lost after S seconds without a heartbeat (async: a worker "
      "after S/2), or later if its steps are long"},
-    {"join", "RUN", TEXT(join), CLUSTER, INVOKES, NULL,
+    {"join", "RUN", TEXT(join), CLUSTER, INVOKES | YK_OPT_STARTS_JOB, NULL,
      "join the asynchronous job of this run directory as an additional worker"},
 
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
@@ -157,7 +158,7 @@ const yk_option yk_options[] = {
     {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 
-    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS,
+    {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
      "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; the name of a "

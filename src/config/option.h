@@ -25,6 +25,9 @@
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
  *                         else, so it cannot set such an option. With SAVED, it is written to config.ini as a comment.
+ *     WORD_BY_GROUP       Can the text be one word for the keyed and one for the dense groups (by_group.h)? Numbers by group
+ *                         have kinds of their own.
+ *     STARTS_JOB          Does yoke start the processes of a job if it is given (yk_config_starts_job())?
  */
 #ifndef YK_CONFIG_OPTION_H
 #define YK_CONFIG_OPTION_H
@@ -53,7 +56,9 @@ typedef enum {
     YK_OPT_SAVED = 8,
     YK_OPT_COMMAND_LINE_ONLY = 16,
     YK_OPT_VARIES_IN_REPEATS = 32,
-    YK_OPT_HAS_SPACES = 64
+    YK_OPT_HAS_SPACES = 64,
+    YK_OPT_STARTS_JOB = 128,
+    YK_OPT_WORD_BY_GROUP = 256
 } yk_option_flags;
 
 typedef struct {

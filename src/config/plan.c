@@ -67,11 +67,6 @@ static int servers_of(const yk_config *c, bool keyed)
     return (int)yk_by_group_of(&c->servers, keyed, -1);
 }
 
-bool yk_plan_has_servers(const yk_config *c)
-{
-    return servers_of(c, true) > 0;
-}
-
 /* The placement of keyed groups; that of dense ones is the same, or replicas. A model without keyed groups has no `keyed=`.
  * By default, synchronous training of dense models and synchronous local SGD use replicas. Otherwise every process owns a
  * shard. */
@@ -270,11 +265,49 @@ static yk_status check_groups(const yk_config *c, const yk_plan *p)
         "all processes (keyed=all), and the network replicated");
 }
 
+/* One process can be a job, for example to resume a run with fewer processes. */
+static yk_status check_single(const yk_config *c, const yk_plan *p)
+{
+    return p->processes == 1 && (servers_of(c, true) > 0 || c->quorum > 1)
+               ? yk_fail(YK_EUSAGE,
+                         "--servers and --quorum need several processes; this job has one: start it with "
+                         "--launch N, mpirun or srun")
+               : YK_OK;
+}
+
+/* Replicas and local SGD update all groups at once. Only sums of branches with a network have groups of both kinds. */
+static yk_status check_bounds(const yk_config *c, const yk_plan *p)
+{
+    const bool at_once = p->placement == YK_PLACEMENT_REPLICAS || p->local_steps,
+               differ = p->group[0].staleness != p->group[1].staleness;
+    return p->processes != 1 && at_once && differ && c->model && yk_model_uses_fields(c->model)
+               ? yk_fail(YK_EUSAGE,
+                         "different --staleness bounds for keyed and dense parameters need --servers all, or "
+                         "--servers 1 or more, without --local-steps")
+               : YK_OK;
+}
+
+static yk_status check_all(const yk_config *c, const yk_plan *p)
+{
+    yk_status st;
+    if ((st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
+        (st = check_bounds(c, p)))
+        return st;
+    return check_stdin(c, p);
+}
+
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan_describe(c, processes, cores, out);
-    yk_status st = check_groups(c, out);
-    if (!st)
-        st = check(out);
-    return st ? st : check_stdin(c, out);
+    return check_all(c, out);
+}
+
+yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out)
+{
+    yk_plan_describe(c, 1, cores, out);
+    if (servers_of(c, true) > 0 || c->quorum || c->local_steps || c->prefetch > 0)
+        return yk_fail(YK_EUSAGE,
+                       "--servers, --quorum, --local-steps and --prefetch need several processes: start "
+                       "the job with --launch N, --hosts, mpirun or srun");
+    return check_all(c, out);
 }

@@ -18,13 +18,13 @@
  * `cores`: of one process, the same number on all ranks; --workers auto divides them among the workers. */
 yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out);
 
-/* The same without the checks, to describe a job that could not run. */
+/* The plan of a process that is not part of a job, not even of a job of one process: options that need a job are errors. */
+yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out);
+
+/* yk_plan_make() without the checks, to describe a job that could not run. */
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out);
 
 /* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
 yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);
-
-/* Whether dedicated servers were requested. */
-bool yk_plan_has_servers(const yk_config *c);
 
 #endif

@@ -165,9 +165,7 @@ yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_e
     if (!st)
         st = set_data(t, &config);
     if (!st)
-        st = config.launch || config.hosts || config.hostfile || config.join
-                 ? train_in_job(t, &config, run)
-                 : train_here(t, &by, &config, run);
+        st = yk_config_starts_job(&config) ? train_in_job(t, &config, run) : train_here(t, &by, &config, run);
     yk_config_fini(&config);
     yk_log_set(before);
     pthread_mutex_destroy(&by.lock);

@@ -101,14 +101,22 @@ static bool is_default(const char *name, const char *value)
     return same;
 }
 
+/* Whether yoke started the processes of the run. Otherwise mpirun or srun did, if there are several. */
+static bool was_launched(const yk_run *r)
+{
+    for (const yk_option *o = yk_options; o->name; o++)
+        if ((o->flags & YK_OPT_STARTS_JOB) && yk_run_get(r, o->name))
+            return true;
+    return false;
+}
+
 /* People copy this command, and config.ini is untrusted: values are quoted, and lines that are not options are left
  * out. */
 static void command(const yk_run *r, const yk_facts *f, yk_text *out)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
     yk_text_add(out, "<h3>Run it again</h3><pre>");
-    const bool launched = yk_run_get(r, "launch") || yk_run_get(r, "hosts") || yk_run_get(r, "hostfile");
-    if (f->ranks > 1.0 && !launched) /* it was started by mpirun or srun */
+    if (f->ranks > 1.0 && !was_launched(r))
         yk_text_print(out, "<span>mpirun -n %.0f</span> ", f->ranks);
     yk_text_add(out, "yoke train");
     for (size_t i = 0; i < r->options; i++) {

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "config/option.h"
 #include "format/ini.h"
 #include <dirent.h>
 #include <errno.h>
@@ -75,12 +76,14 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
 static yk_status read_hosts(void *run, char *line, size_t size, bool whole)
 {
     static const char comment[] = "; on the command line: --";
+    static const unsigned of_hosts = YK_OPT_STARTS_JOB | YK_OPT_SAVED | YK_OPT_COMMAND_LINE_ONLY;
     char *name = line + strlen(comment), *value = size > strlen(comment) ? strchr(name, ' ') : NULL;
     (void)whole;
     if (!value || strncmp(line, comment, strlen(comment)))
         return YK_OK;
     *value++ = '\0';
-    return strcmp(name, "hosts") && strcmp(name, "hostfile") ? YK_OK : add_option(run, name, value);
+    const yk_option *o = yk_option_find(name);
+    return o && (o->flags & of_hosts) == of_hosts ? add_option(run, name, value) : YK_OK;
 }
 
 static yk_status read_config(yk_run *r)

@@ -2,6 +2,7 @@
 
 #include "base/team.h"
 #include "base/text.h"
+#include "config/hosts.h"
 #include "optim/optim.h"
 #include <ctype.h>
 #include <math.h>
@@ -40,10 +41,13 @@ static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_
     return add_argument(r, n, name, text);
 }
 
-/* 0: unknown, it is the number of hosts. */
-static int processes_of(const yk_config *c)
+/* 0: unknown. If the hostfile cannot be read, yoke train reports it: it may be written before a run begins. */
+static yk_status count_processes(const yk_config *c, int *out)
 {
-    return c->launch ? (int)c->launch : c->hosts || c->hostfile ? 0 : 1;
+    int64_t n = 0;
+    const yk_status st = yk_job_processes(c, &n);
+    *out = st ? 0 : (int)n;
+    return c->hostfile ? YK_OK : st;
 }
 
 double yk_sweep_examples_per_step(const yk_sweep_run *r)
@@ -58,13 +62,29 @@ static int64_t steps_of(const yk_sweep_run *r, int64_t examples)
     return steps < 1.0 ? 1 : (int64_t)steps;
 }
 
+/* Checks that the number of examples per step is known. */
+static yk_status check_step_size(const yk_config *c, int processes)
+{
+    if (!processes)
+        return yk_fail(YK_EUSAGE,
+                       "%s: the number of processes, and so of examples per step, is unknown: set launch too",
+                       c->hostfile);
+    if (c->workers == YK_AUTO && (c->hosts || c->hostfile))
+        return yk_fail(YK_EUSAGE,
+                       "with hosts and workers = auto, the number of examples per step is unknown: "
+                       "set workers to a number");
+    return YK_OK;
+}
+
 static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 {
     const yk_config *c = &r->config;
-    const int processes = processes_of(c);
-    yk_status st = YK_OK;
-    if (!processes && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
-        return yk_fail(YK_EUSAGE, "with hosts, the number of examples per step is unknown: set launch too");
+    int processes;
+    yk_status st = count_processes(c, &processes);
+    if (!st && (f->fixed == YK_SWEEP_EXAMPLES || f->eval_examples))
+        st = check_step_size(c, processes);
+    if (st)
+        return st;
     yk_plan_describe(c, processes, yk_cores_per_process(processes), &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
@@ -83,8 +103,14 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
 static yk_status plan_run(yk_sweep_run *r)
 {
     const yk_config *c = &r->config;
+    int processes;
     yk_status st = yk_config_check(c);
-    return st ? st : yk_plan_make(c, processes_of(c), yk_cores_per_process(processes_of(c)), &r->plan);
+    if (!st)
+        st = count_processes(c, &processes);
+    if (st)
+        return st;
+    return yk_config_starts_job(c) ? yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan)
+                                   : yk_plan_make_alone(c, yk_cores(), &r->plan);
 }
 
 /* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */

@@ -31,7 +31,7 @@ typedef struct {
     size_t point;
     int64_t repeat;        /* from 0 */
     int64_t epochs, steps; /* one of them is 0 */
-    yk_plan plan;          /* as yoke train will make it; with one worker if the number of hosts is unknown */
+    yk_plan plan; /* as yoke train will make it; with one worker if the number of processes is unknown */
 } yk_sweep_run;
 
 typedef struct {

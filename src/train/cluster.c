@@ -15,7 +15,7 @@
 
 /* ---- roles ---- */
 
-/* Checks that the number of processes is that of the options. */
+/* Checks that the number of processes is that of --launch. */
 static yk_status check_world(const yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -25,10 +25,6 @@ static yk_status check_world(const yk__trainer *t)
             YK_EUSAGE,
             "--launch %lld, but the job has %d process%s; do not combine --launch with mpirun or srun",
             (long long)c->launch, ranks, ranks == 1 ? "" : "es");
-    if (ranks == 1 && (yk_plan_has_servers(c) || c->quorum > 1))
-        return yk_fail(YK_EUSAGE,
-                       "--servers and --quorum need several processes; this job has one: start it with "
-                       "--launch N, mpirun or srun");
     return YK_OK;
 }
 
@@ -152,21 +148,27 @@ static yk_wait_kind wait_of(const yk__trainer *t)
     return shared && !t->plan->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
 }
 
+/* The plan before MPI starts: it has the timeouts, and most errors in the options are found early. If the launcher seems to have
+ * started only one process, there may be more; of a job that this process joins, the size is unknown. */
+static yk_status plan_early(yk__trainer *t, int expected)
+{
+    if (expected > 1 && !t->config->join)
+        return yk_plan_make(t->config, expected, yk_cores(), &t->result->plan);
+    yk_plan_describe(t->config, 1, yk_cores(), &t->result->plan);
+    return YK_OK;
+}
+
 yk_status yk__cluster_start(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     const yk_config *c = t->config;
+    const int expected = t->caller->single ? 0 : yk_comm_expected();
     k->ranks = 1;
-    yk_status st = yk_plan_make(c, 1, yk_cores(), &t->result->plan);
+    if (!expected)
+        return yk_plan_make_alone(c, yk_cores(), &t->result->plan);
+    yk_status st = plan_early(t, expected);
     if (st)
         return st;
-    if (t->caller->single || yk_comm_expected() == 0) {
-        if (yk_plan_has_servers(c) || c->quorum || c->local_steps || c->prefetch > 0)
-            return yk_fail(YK_EUSAGE,
-                           "--servers, --quorum, --local-steps and --prefetch need several processes: start "
-                           "the job with --launch N, --hosts, mpirun or srun");
-        return YK_OK;
-    }
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
                                        .stop = t->caller->stop,
                                        .alive = t->caller->stage ? report_alive : NULL,

@@ -125,13 +125,6 @@ static yk_status set_groups(yk__trainer *t)
             return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
                            keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
     }
-    const yk_plan *p = t->plan;
-    if (used[0] && used[1] && p->group[0].staleness != p->group[1].staleness && p->processes > 1 &&
-        (p->placement == YK_PLACEMENT_REPLICAS || p->local_steps)) /* these update all groups at once */
-        return yk_fail(
-            YK_EUSAGE,
-            "different --staleness bounds for keyed and dense parameters need --servers all, or --servers "
-            "1 or more, without --local-steps");
     t->result->ngroups = t->model->ngroups;
     t->result->lr = t->group[0].optim.lr;
     return YK_OK;
