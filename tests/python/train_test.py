@@ -262,6 +262,20 @@ def test_keys_are_hashed_as_in_files():
     raises(yoke.UsageError, "copy=False", "logreg", (X, y), hash_bits=8, copy=False, out="none")
 
 
+def test_a_start_must_be_hashed_alike():
+    """With the same number of columns, a missing hash_bits is an error, as is one too many."""
+    X, y = clicks(256, np.int32)
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
+        hashed = yoke.train("logreg", (X, y), hash_bits=8, out=out)
+        plain = yoke.train("logreg", (X, y), out="none")
+        for start in ({"start": hashed}, {"start": out}, {"warm_start": out}):
+            raises(yoke.UsageError, "hash_bits=8", "logreg", (X, y), out="none", **start)
+            raises(yoke.UsageError, "into 512 features", "logreg", (X, y), hash_bits=9, out="none", **start)
+            yoke.train("logreg", (X, y), hash_bits=8, out="none", **start)
+        raises(yoke.UsageError, "were not hashed", "logreg", (X, y), hash_bits=8, start=plain, out="none")
+
+
 def test_column_numbers_are_not_truncated():
     """Column numbers of 64 bits without hashing: used as they are, or an error."""
     X, y = clicks(4000, np.int64)
