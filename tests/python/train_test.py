@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import scipy.sparse
@@ -126,8 +127,8 @@ for i in range(30):
         assert run.summary["interrupted"]
     except KeyboardInterrupt:
         pass  # before the start, or after the end
-    for thread in threading.enumerate():
-        if thread.name == "yoke.train":
+    for thread in threading.enumerate():  # also those whose start was interrupted
+        if thread.name == "yoke.train" and thread.is_alive():
             thread.join(10)
             assert not thread.is_alive(), i
 """
@@ -173,6 +174,36 @@ def test_interrupt_of_the_start():
     finally:
         threading.Thread.start = start
     assert len(begun) == 1 and not begun[0].is_alive()
+
+
+def test_interrupt_before_the_thread_runs():
+    """Ctrl-C while the thread is about to run, or before it exists: it does not train later, and keeps no data."""
+    X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
+    start, kept, trained, library = threading.Thread.start, [], [], yoke._train.lib
+
+    class Library:
+        def yoke_train(self, *arguments):
+            trained.append(arguments)
+
+    def interrupted(thread):
+        kept.append(thread)
+        raise KeyboardInterrupt
+
+    threading.Thread.start, yoke._train.lib = interrupted, Library()
+    try:
+        data = yoke._native.Data(X, y)
+        alive = weakref.ref(data)
+        training = yoke._train.Training(yoke._native.Options({"model": "softmax", "out": "none"}), data)
+        try:
+            training.run()
+        except KeyboardInterrupt:
+            del data, training
+        assert len(kept) == 1 and not alive()
+        start(kept[0])
+        kept[0].join()
+        assert not trained
+    finally:
+        threading.Thread.start, yoke._train.lib = start, library
 
 
 def test_gil_is_released():
