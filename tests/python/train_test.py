@@ -464,6 +464,9 @@ def test_notebook_view():
     run = yoke.train("softmax", DIGITS, epochs=3, out="none", callback=lambda m: view.metrics(m))
     view.finish(run)
     assert "<progress" in shown[0] and "<svg" in shown[-1] and "test accuracy" in shown[-1]
+    for epoch, expected in ((1.5, '<progress value="0.5000"'), (float("nan"), "<progress style")):  # NaN: not known
+        view.progress({"step": 5, "epoch": epoch, "text": "step 5"})
+        assert expected in shown[-1], shown[-1]
     view.fail()
     assert "failed" in shown[-1] and "<progress" not in shown[-1]
 
