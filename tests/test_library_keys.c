@@ -92,7 +92,7 @@ static yoke_model *train(yoke_options *o, const yoke_data *data, const char *spe
 {
     yoke_training t = YOKE_TRAINING_INIT;
     yoke_run *run;
-    yoke_model *m;
+    yoke_model *m = NULL;
     yoke_error error;
     if (spec)
         yoke_options_set(o, "data", spec, NULL);
