@@ -65,6 +65,51 @@ teardown() { cli_teardown; }
     grep -q '"kind":"eval","step":140,"examples":1400,"epoch":3.5,' run/metrics.jsonl
 }
 
+# The epochs in metrics.jsonl: null, or EXAMPLES / LENGTH from the line with FROM examples on.
+epochs_are() { # RUN LENGTH FROM
+    python3 - "$@" <<'END'
+import json, sys
+run, length, start = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+for line in map(json.loads, open(run + "/metrics.jsonl")):
+    known = line["examples"] >= start or line["examples"] == 0
+    assert line["epoch"] is None if not known else abs(line["epoch"] - line["examples"] / length) < 1e-6, line
+END
+}
+
+@test "the epoch of a stream is null as long as its length is not known, also after it was resumed" {
+    seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
+    stream() { # OPTION...
+        try train --model logreg --data libsvm:a.libsvm --test libsvm:a.libsvm --features 10 --stream always --batch 10 \
+            --log-every 1 --eval-every 7 --json "$@"
+        expect 0
+    }
+    stream --steps 30 --out first
+    epochs_are first 400 inf
+    grep -q '^step 28: train loss' err # without the epoch
+    stream --steps 100 --out run
+    epochs_are run 400 401
+    stream --resume --out run --steps 110 # within the third epoch
+    epochs_are run 400 401
+    grep -q '"step":101,"examples":1010,"epoch":2.525,' run/metrics.jsonl
+    head -n 100 a.libsvm >more.libsvm
+    cat more.libsvm >>a.libsvm # it grows: the epoch does not fall
+    stream --resume --out run --steps 200
+    epochs_are run 400 401
+    for workers in 1 2; do
+        stream --steps 100 --mode async --workers $workers --out async-$workers
+        [ "$(field epochs)" = null ]
+        epochs_are async-$workers 500 inf
+        stream --epochs 2 --mode async --workers $workers --out whole-$workers
+        [ "$(field epochs)" = 2 ]
+        grep -q '"kind":"eval",.*"examples":1000,"epoch":2.0,' whole-$workers/metrics.jsonl # the end
+    done
+    try report run async-1 --out page.html --csv numbers
+    expect 0
+    ! grep -i 'epoch nan\|nan epoch' page.html || false
+    grep -q '^async-1,98,' numbers/test-loss.csv # without epochs, it is still among the curves
+    grep -q '^run,7,0.175,' numbers/test-loss.csv # now the length of the first epoch is known
+}
+
 @test "--resume refuses data with a different number of examples; a stream may grow" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     for mode in "" "--mode async"; do

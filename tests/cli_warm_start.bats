@@ -112,7 +112,47 @@ END
     rows 20 >b.libsvm
     refused 2 "first has 80 features; --features 50 is too small" --model logreg --no-bias --optimizer adam \
         --data b.libsvm --features 50
-    refused 2 "hashed into 64 features, but those of first into 80" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
+    refused 2 "the keys of a.libsvm are hashed into 64 features, but those of first were not hashed: leave out --hash-bits" --model logreg --no-bias --hash-bits 6 --optimizer adam --data a.libsvm
     refused 2 "--warm-start nowhere: cannot read: No such file or directory" --model logreg --no-bias --warm-start nowhere --data a.libsvm
     linear second --optimizer adam --warm-start first # nothing is left of the errors
+}
+
+@test "warm start: keys are hashed as in the earlier run" {
+    begin() { # STATUS WORDS START OPTION...
+        local wanted=$1 words=$2 start=$3
+        shift 3
+        rm -rf run
+        try train --model logreg --no-bias --batch 40 --quiet --out run ${start:+--warm-start $start} "$@"
+        expect "$wanted" ${words:+"$words"}
+    }
+    # earlier: hashed, not hashed, hashed into a number of columns that is not a power of 2
+    begin 0 "" "" --data a.libsvm --hash-bits 7
+    mv run hashed
+    begin 0 "" "" --data a.libsvm --features 128
+    mv run plain
+    begin 0 "" "" --data a.libsvm --hash-bits 7 --features 100
+    mv run odd
+
+    begin 2 "--warm-start: the keys of a.libsvm are not hashed, but those of hashed were hashed into 128 features: add --hash-bits 7" \
+        hashed --data a.libsvm
+    begin 2 "add --hash-bits 7" hashed --data a.libsvm --features 128
+    begin 2 "add --hash-bits 7 and --features 100" odd --data a.libsvm --features 100
+    begin 2 "hashed into 64 features, but those of hashed into 128: use the same --hash-bits or --features" \
+        hashed --data a.libsvm --hash-bits 6
+    begin 2 "hashed into 128 features, but those of plain were not hashed: leave out --hash-bits" plain --data a.libsvm --hash-bits 7
+    begin 0 "" hashed --data a.libsvm --hash-bits 7
+    begin 0 "" odd --data a.libsvm --hash-bits 7 --features 100
+
+    # columns of a cache may be hashes, and a run on it may start from both; then it is known
+    try data convert a.libsvm --hash-bits 7 --out a.cache
+    expect 0
+    begin 0 "" "" --data a.cache
+    mv run unknown
+    begin 0 "" unknown --data a.libsvm --hash-bits 7
+    begin 0 "" unknown --data a.libsvm
+    begin 0 "" plain --data a.cache
+    begin 0 "" hashed --data a.cache
+    mv run third
+    begin 2 "those of third were hashed into 128 features" third --data a.libsvm
+    begin 0 "" third --data a.libsvm --hash-bits 7
 }

@@ -231,7 +231,7 @@ END
     wait "$run"
 }
 
-@test "the live page shows the learning rate of the dense parameters if it differs" {
+@test "the live page has the learning rate and the optimizer of the dense parameters if they differ" {
     serve --model wide-deep:2 --data 'synth:ctr?features=500&examples=500'
     python3 - "$url" <<'END'
 import json, sys, time, urllib.request
@@ -243,6 +243,16 @@ for _ in range(100): # until training has made progress
     time.sleep(0.1)
 assert abs(status["learning_rate"] - 0.05) < 1e-6 and abs(status["dense_learning_rate"] - 0.001) < 1e-6, status
 assert "\nyoke_dense_learning_rate 0.001" in get("metrics")
+assert (status["optimizer"], status["dense_optimizer"]) == ("adagrad", "adam") and "s.dense_optimizer" in get(""), status
+END
+    kill -INT "$run"
+    wait "$run"
+    : >err # has the address of the first run
+    serve --model wide-deep:2 --data 'synth:ctr?features=500&examples=500' --optimizer adagrad --out same
+    python3 - "$url" <<'END'
+import json, sys, urllib.request
+status = json.load(urllib.request.urlopen(sys.argv[1] + "status.json", timeout=10))
+assert (status["optimizer"], status["dense_optimizer"]) == ("adagrad", None), status
 END
     kill -INT "$run"
     wait "$run"

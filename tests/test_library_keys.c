@@ -332,6 +332,58 @@ static void column_numbers_out_of_range_are_named(void **state)
     yoke_options_free(o);
 }
 
+/* Training on `csr` from `start`; words NULL: it succeeds. */
+static void assert_start(const yoke_csr *csr, const yoke_model *start, const char *bits, const char *words)
+{
+    yoke_data *data = data_of(csr);
+    yoke_options *o = options_of("logreg", bits ? "hash-bits" : NULL, bits);
+    yoke_training t = YOKE_TRAINING_INIT;
+    yoke_run *run;
+    yoke_error error;
+    t.options = o;
+    t.data = data;
+    t.start = start;
+    yoke_options_set(o, "test", "none", NULL);
+    const yoke_status st = yoke_train(&t, &run, &error);
+    if (st != (words ? YOKE_BAD_USAGE : YOKE_OK) || (words && !strstr(error.message, words)))
+        fail_msg("status %d: %s", st, st ? error.message : "no error");
+    yoke_run_free(run);
+    yoke_options_free(o);
+    yoke_data_free(data);
+}
+
+/* With the same number of columns, only the model tells whether they are hashes. */
+static void an_initial_model_must_be_hashed_alike(void **state)
+{
+    (void)state;
+    clicks *c = make_clicks();
+    yoke_csr keys = csr_of(c), columns = keys;
+    int64_t *column = calloc(ROWS * WIDTH, sizeof *column);
+    for (int e = 0; e < ROWS * WIDTH; e++)
+        column[e] = (int64_t)((uint64_t)c->key[e] >> 57);
+    columns.columns = 128;
+    columns.index64 = column;
+    yoke_data *from_keys = data_of(&keys), *from_columns = data_of(&columns);
+    yoke_options *o = options_of("logreg", "hash-bits", "7"), *plain = options_of("logreg", NULL, NULL);
+    yoke_model *hashed = train(o, from_keys, NULL), *not_hashed = train(plain, from_columns, NULL);
+    assert_start(
+        &columns, hashed, NULL,
+        "start: the keys of memory are not hashed, but those of the initial model were hashed into 128 "
+        "features: train with the option hash-bits 7");
+    assert_start(&columns, not_hashed, "7", "those of the initial model were not hashed: leave out");
+    assert_start(&keys, hashed, "8", "hashed into 256 features, but those of the initial model into 128");
+    assert_start(&keys, hashed, "7", NULL);
+    assert_start(&columns, not_hashed, NULL, NULL);
+    yoke_model_free(hashed);
+    yoke_model_free(not_hashed);
+    yoke_options_free(o);
+    yoke_options_free(plain);
+    yoke_data_free(from_keys);
+    yoke_data_free(from_columns);
+    free(column);
+    free(c);
+}
+
 /* In a program compiled before index64 existed, the structure ends before it: what follows is not read. */
 static void older_programs_keep_working(void **state)
 {
@@ -367,6 +419,7 @@ int main(void)
         cmocka_unit_test(wrong_structures_are_refused),
         cmocka_unit_test(column_numbers_out_of_range_are_named),
         cmocka_unit_test(older_programs_keep_working),
+        cmocka_unit_test(an_initial_model_must_be_hashed_alike),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -116,6 +116,15 @@ static void documented_defaults_are_correct(void **state)
         compared, 8); /* batch, workers, threads, deadline, seed, lr-decay-every, sample-every, shuffle-mb */
 }
 
+/* The help names everything that is hashed. */
+static void help_lists_hashed_data(void **state)
+{
+    (void)state;
+    static const char *const hashed[] = {"LIBSVM", "LIBFFM", "TFRecord", "CSR arrays", "Criteo", "CSV"};
+    for (size_t i = 0; i < sizeof hashed / sizeof *hashed; i++)
+        assert_non_null(strstr(yk_option_find("hash-bits")->help, hashed[i]));
+}
+
 /* A value for each kind that is not its default. */
 static const char *value_of(const yk_option *o)
 {
@@ -250,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(flags_are_as_intended),
                                        cmocka_unit_test(flags_are_consistent),
                                        cmocka_unit_test(documented_defaults_are_correct),
+                                       cmocka_unit_test(help_lists_hashed_data),
                                        cmocka_unit_test(stored_options_survive_a_round_trip),
                                        cmocka_unit_test(some_options_start_a_job),
                                        cmocka_unit_test(values_for_one_kind_of_group_are_found),

@@ -82,14 +82,17 @@ class Notebook(NullView):
             self.handle.update(self.html(self.text()))
 
     def done(self):
+        """The part of training that is done; None: not known."""
         if not self.last:
             return 0.0
         part = self.last["step"] / self.steps if self.steps else self.last["epoch"] / self.epochs
-        return min(max(part, 0.0), 1.0)
+        return None if math.isnan(part) else min(max(part, 0.0), 1.0)
 
     def text(self):
         words = html.escape(self.last["text"]) if self.last else "starting"
-        return f'<progress value="{self.done():.4f}" style="width:320px"></progress> <code>{words}</code>' + plots(self.curves)
+        done = self.done()
+        value = "" if done is None else f' value="{done:.4f}"'
+        return f'<progress{value} style="width:320px"></progress> <code>{words}</code>' + plots(self.curves)
 
     def finish(self, run):
         self.handle.update(self.html(html_of_run(run)))

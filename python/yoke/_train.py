@@ -42,6 +42,7 @@ class Training:
         self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
+        self.starting, self.begun, self.abandoned = threading.Lock(), False, False
         self.interrupted = False  # by Ctrl-C
         self.failure = None  # the exception of a callback
 
@@ -63,6 +64,10 @@ class Training:
         return self.canceled.value
 
     def _train(self, training, result):
+        with self.starting:
+            if self.abandoned:
+                return
+            self.begun = True
         run, error = c_void_p(), _native.CError()
         try:
             lib.yoke_train(byref(training), byref(run), byref(error))
@@ -91,18 +96,23 @@ class Training:
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
                     "warning": warn if self.ignored is None else self.warned.append}
-        self._start(thread)
-        self._handle_events(thread, result, handlers)
-        return self._finish(result)
-
-    def _start(self, thread):
         try:
             thread.start()
-        except BaseException:  # Ctrl-C: the thread may be running or about to run
-            self.cancel()
-            if thread.is_alive():
-                thread.join()
+            self._handle_events(thread, result, handlers)
+        except BaseException:  # Ctrl-C during the start
+            self._abandon(thread)
             raise
+        return self._finish(result)
+
+    def _abandon(self, thread):
+        """The thread may be running, about to run, or never run; `threading` lists it in each case. Nothing trains afterwards."""
+        self.cancel()
+        with self.starting:
+            self.abandoned = True
+        if self.begun:
+            thread.join()
+        else:  # `threading` may keep the thread, and this object, forever
+            self.options = self.data = self.test = self.start = None
 
     def _handle_events(self, thread, result, handlers):
         """Returns when training has ended. After Ctrl-C or the exception of a callback, training is canceled first.

@@ -70,8 +70,8 @@ const yk_option yk_options[] = {
      "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
      "24 for Criteo text and CSV, else not hashed",
-     "hash the keys of sparse data (any 64-bit index of LIBSVM, LIBFFM and TFRecord files, Criteo text, CSV) "
-     "into 2^B features"},
+     "hash the keys of sparse data into 2^B features: any 64-bit index of LIBSVM, LIBFFM and TFRecord files "
+     "and of CSR arrays (C library, Python), Criteo text, CSV"},
     {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",

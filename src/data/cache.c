@@ -58,6 +58,7 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->width = shape.width;
     source->channels = shape.channels;
     source->cached = &s->rows;
+    source->may_have_hashes = true;
     st = o->fields == YK_FIELDS_NONE ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
     return st ? st : fit_features(s, spec, o);
 }

@@ -84,6 +84,7 @@ struct yk_source {
     uint32_t classes;           /* 0: not known without reading */
     uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
     uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
+    bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
     const char **column;        /* [columns of the file that are used] their names; NULL: not known */
     size_t ncolumns;
     size_t height, width, channels; /* images; 0 otherwise */

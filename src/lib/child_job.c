@@ -256,7 +256,7 @@ static int handle_metrics_line(job *j, const json_t *line)
                    examples = (uint64_t)fmax(number(line, "examples"), 0.0);
     const double epoch = number(line, "epoch"), rate = number(line, "examples_per_second"),
                  loss = number(line, "loss");
-    char text[128];
+    char text[128], done[32] = "";
     if (kind && strcmp(kind, "eval") == 0 && t->metrics)
         return t->metrics(t->context,
                           &(yoke_metrics){.step = step,
@@ -270,8 +270,10 @@ static int handle_metrics_line(job *j, const json_t *line)
                                           .majority_accuracy = number(line, "majority_accuracy")});
     if (!kind || strcmp(kind, "train") || !t->progress)
         return 0;
-    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f  %.3g examples/s", (unsigned long long)step,
-             epoch, loss, rate);
+    if (isfinite(epoch))
+        snprintf(done, sizeof done, "  epoch %.2f", epoch);
+    snprintf(text, sizeof text, "step %llu%s  loss %.3f  %.3g examples/s", (unsigned long long)step, done,
+             loss, rate);
     return t->progress(t->context, &(yoke_progress){.step = step,
                                                     .examples = examples,
                                                     .epoch = epoch,

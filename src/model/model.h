@@ -36,6 +36,7 @@ typedef struct {
     uint32_t fields; /* exclusive upper bound of the rows' field numbers; 0 or 1: they have none */
     bool bias;
     bool hashed;                    /* its columns are hashes of the keys in the data */
+    bool not_hashed;                /* they are the indices in the data. Neither: not known */
     size_t channels, height, width; /* images; 0 otherwise */
     int threads;                    /* per worker */
     yk_net_options net;             /* networks only; zero: the defaults */

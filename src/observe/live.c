@@ -163,6 +163,13 @@ static double step_rate_of(const yk__history *h, const row *r, int n)
     return h->end.state ? p->steps_per_second : rate_of(h, r, n) * (double)p->step / (double)p->examples;
 }
 
+/* NULL: no dense parameters beside keyed ones, or the same optimizer. */
+static const char *dense_optimizer(const yk_observer *o)
+{
+    const yk_optim_config *dense = o->c.dense_optim;
+    return dense && dense->kind != o->c.optim->kind ? yk_optim_rule_of(dense->kind)->name : NULL;
+}
+
 static char *status(yk_observer *o, const yk__history *h, const row *rows, int n)
 {
     const yk_config *c = o->c.config;
@@ -173,7 +180,8 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data},
                   {"mode", plan->synchronous ? "synchronous" : "asynchronous"});
     YK_JSON_INTS(j, {"workers", plan->workers}, {"batch", plan->batch});
-    yk_json_text(j, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name);
+    YK_JSON_TEXTS(j, {"optimizer", yk_optim_rule_of(o->c.optim->kind)->name},
+                  {"dense_optimizer", dense_optimizer(o)});
     yk_json_text(j, "host", h->usage.host[0] ? h->usage.host : "localhost");
     yk_json_int(j, "cores", yk_cores());
     yk_json_text(j, "run", o->c.run_dir);

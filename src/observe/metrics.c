@@ -90,10 +90,23 @@ yk_status yk__metrics_open(yk_observer *o)
 
 /* ---- lines ---- */
 
-/* Epochs, including the fraction of the current one. Examples of late gradients count. */
 static double epochs_done(const yk_run_position *at, uint64_t examples)
 {
-    return at->epoch_examples ? (double)(examples + at->late_examples) / (double)at->epoch_examples : 0.0;
+    const double done = (double)(examples + at->late_examples);
+    return at->epoch_examples ? done / (double)at->epoch_examples : done > 0.0 ? (double)NAN : 0.0;
+}
+
+double yk_epochs_done(const yk_run_position *at)
+{
+    return epochs_done(at, at->examples);
+}
+
+/* `before` and "epoch 0.43"; nothing if it is not known. */
+static void epoch_text(double epoch, const char *before, char out[32])
+{
+    out[0] = 0;
+    if (isfinite(epoch))
+        snprintf(out, 32, "%sepoch %.2f", before, epoch);
 }
 
 static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at)
@@ -102,7 +115,7 @@ static void begin_line(yk_observer *o, const char *kind, const yk_run_position *
     yk_json_object(j, NULL);
     yk_json_text(j, "kind", kind);
     YK_JSON_INTS(j, {"step", at->step}, {"examples", at->examples});
-    yk_json_real(j, "epoch", epochs_done(at, at->examples));
+    yk_json_real(j, "epoch", yk_epochs_done(at));
     yk_json_real(j, "seconds", yk__observer_seconds(o));
 }
 
@@ -146,7 +159,7 @@ static void show(yk_observer *o, const yk_progress_report *p)
 {
     if (!yk_progress_wanted() && !o->c.progress)
         return;
-    char test[40] = "", by[80] = "", left[40] = "", rate[24], text[256];
+    char test[40] = "", by[80] = "", left[40] = "", rate[24], epoch[32], text[256];
     const double accuracy = o->metrics->accuracy;
     yk_verdict verdict;
     shorten(p->examples_per_second, rate);
@@ -156,8 +169,9 @@ static void show(yk_observer *o, const yk_progress_report *p)
         snprintf(by, sizeof by, "  bottleneck: %s", yk_verdict_name(verdict.kind));
     if (isfinite(p->seconds_left))
         snprintf(left, sizeof left, "  %d:%02d left", (int)p->seconds_left / 60, (int)p->seconds_left % 60);
-    snprintf(text, sizeof text, "step %llu  epoch %.2f  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step,
-             p->epoch, p->loss, test, rate, left, by);
+    epoch_text(p->epoch, "  ", epoch);
+    snprintf(text, sizeof text, "step %llu%s  loss %.3f%s  %s/s%s%s", (unsigned long long)p->step, epoch,
+             p->loss, test, rate, left, by);
     yk_progress("%s", text);
     if (o->c.progress) {
         yk_progress_report report = *p;
@@ -214,7 +228,7 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
                                         (double)(at->trained_examples - from->trained),
                                 .examples_per_second = (double)(at->examples - rates->examples) / seconds,
                                 .steps_per_second = (double)(at->step - rates->step) / seconds,
-                                .epoch = epochs_done(at, at->examples),
+                                .epoch = yk_epochs_done(at),
                                 .seconds_left = seconds_left(o, at),
                                 .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr,
                                 .dense_learning_rate = dense_rate_at(o, at->step)};
@@ -354,13 +368,12 @@ static void add_to_curve(yk_observer *o, const yk_evaluation *e)
         for (size_t i = 0; i < o->ncurve; i++)
             o->curve[i] = o->curve[2 * i + 1];
     }
-    o->curve[o->ncurve++] =
-        (yk_curve_point){.epoch = e->at.epoch_examples ? epochs_done(&e->at, e->at.examples) : nan,
-                         .train_loss = e->train_loss,
-                         .test_loss = e->tested ? e->test_loss : nan,
-                         .accuracy = e->tested ? e->accuracy : nan,
-                         .steps = e->at.step - since,
-                         .examples = e->at.examples - before};
+    o->curve[o->ncurve++] = (yk_curve_point){.epoch = yk_epochs_done(&e->at),
+                                             .train_loss = e->train_loss,
+                                             .test_loss = e->tested ? e->test_loss : nan,
+                                             .accuracy = e->tested ? e->accuracy : nan,
+                                             .steps = e->at.step - since,
+                                             .examples = e->at.examples - before};
     o->curve_steps = e->at.step;
     o->curve_examples = e->at.examples;
 }
@@ -373,17 +386,17 @@ const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
 
 static void print_evaluation(const yk_evaluation *e)
 {
-    const double epoch = epochs_done(&e->at, e->at.examples);
-    char trained[48] = "", auc[48] = "";
+    char trained[48] = "", auc[48] = "", epoch[32];
+    epoch_text(yk_epochs_done(&e->at), ", ", epoch);
     if (isfinite(e->train_loss))
         snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss, e->tested ? ", " : "");
     if (!e->tested) {
-        yk_note("step %llu, epoch %.2f: %s", (unsigned long long)e->at.step, epoch, trained);
+        yk_note("step %llu%s: %s", (unsigned long long)e->at.step, epoch, trained);
         return;
     }
     if (isfinite(e->auc))
         snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
-    yk_note("step %llu, epoch %.2f: %stest loss %.4f, accuracy %.2f %% (majority class: %.2f %%)%s",
+    yk_note("step %llu%s: %stest loss %.4f, accuracy %.2f %% (majority class: %.2f %%)%s",
             (unsigned long long)e->at.step, epoch, trained, e->test_loss, 100.0 * e->accuracy,
             100.0 * e->majority_accuracy, auc);
 }
@@ -433,7 +446,7 @@ void yk_metrics_read_end(const char *run_dir, yk_metrics_end *out)
     yk_lines_last(run_dir, name, "step", line, sizeof line);
     out->steps = (uint64_t)fmax(yk_line_number(line, "step"), 0.0); /* fmax() ignores NaN */
     out->examples = (uint64_t)fmax(yk_line_number(line, "examples"), 0.0);
-    out->epochs = (uint64_t)fmax(yk_line_number(line, "epoch"), 0.0);
+    out->epochs = yk_line_number(line, "epoch");
     out->seconds = fmax(yk_line_number(line, "seconds"), 0.0);
     yk_lines_last(run_dir, name, "bottleneck", line, sizeof line);
     read_verdict(line, &out->verdict);

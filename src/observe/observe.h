@@ -53,6 +53,9 @@ typedef struct {
     double trained_loss;
 } yk_run_position;
 
+/* Epochs, including the fraction of the current one; NaN: not known. Examples of late gradients count. */
+double yk_epochs_done(const yk_run_position *at);
+
 /* Progress since the last report. A number that is not known is NaN. */
 typedef struct {
     uint64_t step, examples;
@@ -222,10 +225,10 @@ void yk_observation_warn(const yk_outcome *outcome, yk_observation *w);
 
 /* ---- the metrics of another process ---- */
 
-/* The position and the bottleneck of a run in the last lines of its metrics.jsonl; zeros: not known. */
+/* The position and the bottleneck of a run in the last lines of its metrics.jsonl; zeros, and NaN for epochs: not known. */
 typedef struct {
-    uint64_t steps, examples, epochs;
-    double seconds;
+    uint64_t steps, examples;
+    double epochs, seconds;
     yk_verdict verdict; /* kind, share and text only */
 } yk_metrics_end;
 

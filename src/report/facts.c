@@ -118,7 +118,7 @@ static void results_of(const yk_run *r, yk_facts *f)
             *results[i].fact = yk_double_at(results[i].from, results[i].offset);
     }
     if (end) {
-        f->epochs = end->epoch; /* a fraction; the summary has whole ones only */
+        f->epochs = yk_known_or(end->epoch, f->epochs); /* a fraction; the summary has whole ones only */
         const double seconds = end->seconds > 0.0 ? end->seconds : NAN;
         f->steps_per_second = yk_known_or(f->steps_per_second, end->step / seconds);
         f->examples_per_second = yk_known_or(f->examples_per_second, end->examples / seconds);

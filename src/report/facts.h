@@ -25,8 +25,8 @@ typedef struct {
     double epoch, step; /* of the first evaluation as good as that, except for noise */
     double rest;        /* share of the run's time after it */
     bool reached;       /* enough of the run came after it to be sure */
-    bool worse; /* the test loss rose again, by more than noise; then `low`, `low_epoch` and `last` are set */
-    double low, low_epoch, last;
+    bool worse;         /* the test loss rose again, by more than noise; then the following are set */
+    double low, low_epoch, low_step, last;
 } yk_plateau;
 
 typedef struct {
@@ -71,6 +71,9 @@ static inline double yk_known_or(double x, double otherwise)
 {
     return isfinite(x) ? x : otherwise;
 }
+
+/* "epoch 2.5", or "step 400" if the epoch is not known. Returns `out`. */
+const char *yk_when_text(double epoch, double step, char out[32]);
 
 /* Whether the name is in a list that ends with NULL. */
 static inline bool yk_is_listed(const char *name, const char *const *list)

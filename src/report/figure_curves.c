@@ -101,9 +101,11 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
     for (size_t p = first; p < m->n; p++) {
         const yk_metric *at = &m->row[p];
         const double y = metric_at(m, p, offset);
-        yk__series_put(out, &(yk_point){.x = {at->step, at->epoch, at->examples, at->seconds},
-                                        .y = error ? 1.0 - y : y,
-                                        .spread = NAN});
+        /* without the epoch, a point still has its place on the other axes */
+        yk__series_put(out,
+                       &(yk_point){.x = {at->step, yk_known_or(at->epoch, 0.0), at->examples, at->seconds},
+                                   .y = error ? 1.0 - y : y,
+                                   .spread = NAN});
     }
 }
 

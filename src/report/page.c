@@ -81,16 +81,18 @@ static void tiles(const yk_facts *f, yk_text *out)
 
 static void plateau(const yk_facts *f, yk_text *out)
 {
-    char best[YK_UNIT_SIZE], rest[YK_UNIT_SIZE];
+    char best[YK_UNIT_SIZE], rest[YK_UNIT_SIZE], when[32];
+    const bool known = isfinite(f->plateau.epoch);
     if (!f->plateau.reached)
         return;
     yk_unit_text(!strcmp(f->plateau.what, "test accuracy") ? YK_UNIT_PERCENT_EXACT : YK_UNIT_PLAIN,
                  f->plateau.best, best);
     yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
     yk_text_print(out,
-                  "<p>No improvement after epoch %.3g of %.3g: by then, the %s was as good as its best value "
+                  "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value "
                   "(%s). The last %.0f %% of the time (%s) brought no improvement.</p>",
-                  f->plateau.epoch, f->epochs, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
+                  yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 3 : 15,
+                  known ? f->epochs : f->steps, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
 }
 
 static void bottlenecks(const yk_compare *c, yk_text *out)
@@ -128,7 +130,8 @@ static void failed_runs(const yk_compare *c, yk_text *out)
 static void plateaus(const yk_compare *c, yk_text *out)
 {
     size_t n = 0, last = 0;
-    double min = INFINITY, max = 0.0;
+    double min = INFINITY, max = 0.0; /* epochs, where they are known */
+    char when[32], range[64] = "";
     for (size_t i = 0; i < c->n; i++)
         if (c->facts[i].plateau.reached) {
             n++;
@@ -137,11 +140,13 @@ static void plateaus(const yk_compare *c, yk_text *out)
             max = fmax(max, c->facts[i].plateau.epoch);
         }
     if (n == 1)
-        yk_html(out, "<li>%s did not improve after epoch %.3g.</li>", c->label[last], max);
-    else if (n)
-        yk_html(out,
-                "<li>%zu of %zu runs stopped improving long before the end, after epoch %.3g to %.3g.</li>",
-                n, c->n, min, max);
+        yk_html(out, "<li>%s did not improve after %s.</li>", c->label[last],
+                yk_when_text(c->facts[last].plateau.epoch, c->facts[last].plateau.step, when));
+    else if (n) {
+        if (isfinite(min))
+            snprintf(range, sizeof range, ", after epoch %.3g to %.3g", min, max);
+        yk_html(out, "<li>%zu of %zu runs stopped improving long before the end%s.</li>", n, c->n, range);
+    }
 }
 
 static void verdict(const yk_page *p, yk_text *out)

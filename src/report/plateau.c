@@ -15,6 +15,12 @@ static size_t count(const yk_metrics *e, size_t offset)
     return n;
 }
 
+const char *yk_when_text(double epoch, double step, char out[32])
+{
+    snprintf(out, 32, isfinite(epoch) ? "epoch %.3g" : "step %.0f", isfinite(epoch) ? epoch : step);
+    return out;
+}
+
 void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
 {
     enum { MIN_POINTS = 4 };
@@ -67,6 +73,7 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
     }
     out->low = e->row[low].test_loss;
     out->low_epoch = e->row[low].epoch;
+    out->low_step = e->row[low].step;
     out->last = end->test_loss;
     double fell = e->row[trained].test_loss - out->low;
     out->worse = e->n - 1 - low >= 2 && out->last - out->low > 0.05 * (fell > 0.0 ? fell : 0.0) &&

@@ -375,10 +375,12 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     if (s->marked) {
         locate(p, &s->mark, 0.0, &x, &y);
         class[2] = 0; /* the color only */
+        const bool known = s->mark.x[YK_X_EPOCH] > 0.0;
         yk_text_print(out,
                       "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">"
-                      "<title>no improvement after epoch %.4g</title></circle>",
-                      class, x / 10.0, y / 10.0, s->mark.x[YK_X_EPOCH]);
+                      "<title>no improvement after %s %.*g</title></circle>",
+                      class, x / 10.0, y / 10.0, known ? "epoch" : "step", known ? 4 : 15,
+                      s->mark.x[known ? YK_X_EPOCH : YK_X_STEP]);
     }
     yk_text_add(out, "</g>");
 }

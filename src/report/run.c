@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,25 @@ static yk_status read_logs(yk_run *r)
     return st;
 }
 
+/* ---- metrics.jsonl ---- */
+
+/* In the first epoch of a stream, its length is not known yet (0 in old runs); afterwards it is. */
+static void fill_epochs(yk_run *r)
+{
+    const yk_metrics *const all[] = {&r->train, &r->eval};
+    double each = NAN;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < all[k]->n; i++)
+            if (all[k]->row[i].epoch > 0.0)
+                each = all[k]->row[i].examples / all[k]->row[i].epoch;
+    if (!(each > 0.0))
+        return;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < all[k]->n; i++)
+            if (!(all[k]->row[i].epoch > 0.0))
+                all[k]->row[i].epoch = all[k]->row[i].examples / each;
+}
+
 yk_status yk_run_load(yk_run *r)
 {
     yk_status st = r->path && r->name ? read_config(r) : yk_fail_memory(64, "a run");
@@ -164,5 +184,7 @@ yk_status yk_run_load(yk_run *r)
         st = read_summary(r);
     if (!st)
         st = yk__run_metrics(r);
+    if (!st)
+        fill_epochs(r);
     return st ? st : read_logs(r);
 }

@@ -159,6 +159,7 @@ static double mean_loss(const yk_metrics *m, double from)
 static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
 {
     double first = mean_loss(&r->train, 0.0), last = mean_loss(&r->train, 0.9), lowest = first;
+    char when[32];
     for (double at = 0.1; at < 0.85; at += 0.1)
         lowest = fmin(lowest, mean_loss(&r->train, at));
     if (isnan(first)) { /* a short run: use its evaluations */
@@ -181,8 +182,8 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
         add(w, YK_WARNING_LOSS_ROSE, run, "the training loss fell to %.4f and rose again to %.4f", lowest,
             last);
     else if (f->plateau.worse)
-        add(w, YK_WARNING_OVERFITTING, run, "the test loss was %.4f after epoch %.4g and is %.4f at the end",
-            f->plateau.low, f->plateau.low_epoch, f->plateau.last);
+        add(w, YK_WARNING_OVERFITTING, run, "the test loss was %.4f after %s and is %.4f at the end",
+            f->plateau.low, yk_when_text(f->plateau.low_epoch, f->plateau.low_step, when), f->plateau.last);
 }
 
 /* Compares the CPU use of each host with that of all processes of the run on it. */
@@ -225,6 +226,7 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
 {
     const yk_run *r = &c->run[i];
     const yk_facts *f = &c->facts[i];
+    const bool known = isfinite(f->epochs);
     if (!has_judged(r))
         check_accuracy(w, f, (int)i);
     check_traffic(w, r, f, (int)i);
@@ -238,7 +240,8 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
         add(w, YK_WARNING_INCOMPLETE, (int)i,
             "has no summary.json: it was killed, is still running, or was written by an old version");
     else if (f->interrupted)
-        add(w, YK_WARNING_INCOMPLETE, (int)i, "was interrupted after %.4g epochs", f->epochs);
+        add(w, YK_WARNING_INCOMPLETE, (int)i, "was interrupted after %.*g %s", known ? 4 : 15,
+            known ? f->epochs : f->steps, known ? "epochs" : "steps");
     if (r->bad_lines)
         add(w, YK_WARNING_BAD_LINES, (int)i, "%zu %s", r->bad_lines, r->bad_lines == 1 ? "line" : "lines");
 }

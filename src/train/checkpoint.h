@@ -38,7 +38,7 @@ typedef struct {
     uint64_t period_examples;
     uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
     uint64_t earlier;             /* steps of the runs before this one (--warm-start) */
-    uint64_t data_examples;       /* in the training data; 0: streamed, or unknown */
+    uint64_t data_examples;       /* in the training data; 0: not known (a stream, in its first epoch) */
     uint64_t *cursor;             /* of the feed; load() allocates it */
     size_t ncursor;
 } yk_progress_state;

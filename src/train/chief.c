@@ -297,8 +297,7 @@ static yk_status epoch_over(void *context)
     chief *c = context;
     yk__trainer *t = c->t;
     t->epoch++;
-    if (!t->train.examples) /* a stream */
-        t->train.examples = (t->resumed.examples + t->evaluator->examples) / t->epoch;
+    yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples, t->epoch);
     c->used = 0;
     return check_sync(c, true);
 }
@@ -385,9 +384,10 @@ static yk_status end_chief(chief *c)
     yk_server_state_of(t->cluster.server, &state);
     if (!t->plan->lockstep)
         count_epochs(c);
-    if (!t->plan->lockstep && !state.stopped &&
-        t->step < t->plan->steps) /* no examples are left in any epoch */
-        t->epoch = t->plan->epochs;
+    if (!t->plan->lockstep && !state.stopped && t->step < t->plan->steps) {
+        t->epoch = t->plan->epochs; /* no examples are left in any epoch */
+        yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples + t->late_examples, t->epoch);
+    }
     t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
                              t->epoch < t->plan->epochs;
     /* an earlier snapshot of this step may lack gradients that other servers received later */

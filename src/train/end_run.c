@@ -53,6 +53,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
+    r->epochs_unknown = !t->plan->lockstep && !t->train.examples && !t->epoch && r->examples;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
     if (t->cluster.role == YK__SINGLE)
@@ -129,13 +130,15 @@ static void show_end(const yk__trainer *t, const char *state)
 {
     const yk_result *r = t->result;
     const double here = (double)(r->steps - r->resumed_from);
+    const uint64_t epoch_examples = yk__epoch_examples(t);
     const yk_run_end end = {.state = state,
                             .error = r->error,
                             .verdict = &r->observation.verdict,
                             .step = r->steps,
                             .examples = r->examples,
-                            .epoch = t->train.examples ? (double)r->examples / (double)t->train.examples
-                                                       : (double)r->epochs,
+                            .epoch = epoch_examples      ? (double)r->examples / (double)epoch_examples
+                                     : r->epochs_unknown ? (double)NAN
+                                                         : (double)r->epochs,
                             .seconds = t->resumed.seconds + r->seconds,
                             .train_loss = r->train_loss,
                             .examples_per_second = (double)r->trained_here / r->train_seconds,
@@ -198,7 +201,8 @@ static void read_progress(const char *run_dir, yk_result *r)
     yk_metrics_read_end(run_dir, &end);
     r->steps = end.steps;
     r->examples = r->trained_here = end.examples;
-    r->epochs = end.epochs;
+    r->epochs = (uint64_t)fmax(end.epochs, 0.0); /* fmax() ignores NaN */
+    r->epochs_unknown = !isfinite(end.epochs) && end.examples;
     r->seconds = fmax(end.seconds, r->seconds); /* this process may have run longer */
     r->train_seconds = r->seconds;
     if (end.verdict.kind != YK_VERDICT_NONE)

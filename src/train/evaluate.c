@@ -70,7 +70,7 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
                            .epoch = t->epoch,
                            .late_examples = t->late_examples,
                            .examples = t->resumed.examples,
-                           .data_examples = yk__is_streamed(t) ? 0 : t->train.examples,
+                           .data_examples = yk__epoch_examples(t),
                            .seconds = t->resumed.seconds + yk_now() - t->training_started};
     for (int i = 0; i < t->nevaluators; i++) {
         p.examples += t->evaluator[i].examples;

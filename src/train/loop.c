@@ -211,8 +211,8 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
     t->trained_examples += r->examples;
     t->trained_loss += r->loss;
     w->seen += r->examples;
-    if (epoch_over && !t->train.examples) /* a stream: now the size of an epoch is known */
-        t->train.examples = w->seen / w->epoch;
+    if (epoch_over) /* now the size of an epoch is known */
+        yk__set_epoch_examples(t, w->seen, w->epoch);
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
         yk_observer_progress(t->observer, t->step, true);
@@ -286,8 +286,10 @@ static yk_status barrier_async(loop *w)
         const uint64_t examples = yk__progress_now(t).examples;
         t->step = yk_local_steps(t->local);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
-        if (all_done && !yk__is_done(t, t->step, t->epoch)) /* no examples are left in any epoch */
+        if (all_done && !yk__is_done(t, t->step, t->epoch)) { /* no examples are left in any epoch */
             t->epoch = t->plan->epochs;
+            yk__set_epoch_examples(t, examples, t->epoch);
+        }
         t->end = all_done || yk__is_stopped(t);
         t->result->interrupted = t->end && !all_done;
         const yk__due due = yk__due_async(t, t->step); /* none if a worker did not use its quota */

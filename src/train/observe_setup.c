@@ -17,7 +17,7 @@ static void position(void *trainer, yk_run_position *out)
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,
                              .late_examples = t->late_examples,
-                             .epoch_examples = t->train.examples,
+                             .epoch_examples = yk__epoch_examples(t),
                              .trained_examples = all.examples,
                              .trained_loss = all.loss};
 }
@@ -123,7 +123,7 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
     return (yk_evaluation){.at = {.step = at->step,
                                   .examples = at->examples,
                                   .late_examples = at->late_examples,
-                                  .epoch_examples = t->train.examples},
+                                  .epoch_examples = yk__epoch_examples(t)},
                            .train_loss = t->result->train_loss,
                            .tested = t->result->tested,
                            .test_loss = s->loss,
@@ -138,9 +138,7 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
     const double unknown = (double)NAN;
     const yk_metrics_report m = {.step = e.at.step,
                                  .examples = e.at.examples,
-                                 .epoch = e.at.epoch_examples ? (double)(e.at.examples + e.at.late_examples) /
-                                                                    (double)e.at.epoch_examples
-                                                              : unknown,
+                                 .epoch = yk_epochs_done(&e.at),
                                  .seconds = t->resumed.seconds + yk_now() - t->training_started,
                                  .train_loss = e.train_loss,
                                  .test_loss = e.tested ? e.test_loss : unknown,

@@ -88,8 +88,9 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_int(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
     yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
-    YK_JSON_INTS(j, {"parameters", r->params}, {"epochs", r->epochs}, {"steps", r->steps},
-                 {"examples", r->examples});
+    yk_json_int(j, "parameters", (int64_t)r->params);
+    yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
+    YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});
     const double none = (double)NAN;
     const yk_score unknown = {.loss = none, .accuracy = none, .majority_accuracy = none, .auc = none},
                    *test = r->tested ? &r->test : &unknown, *best = r->best_known ? &r->best : &unknown;

@@ -149,12 +149,12 @@ static yk_status make_model(yk__trainer *t)
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,
-                            .hashed = t->train.source->hashed_into > 0,
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
                             .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
                             .net = net};
+    yk__warm_start_hashing(t, &shape);
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
         return st;

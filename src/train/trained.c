@@ -47,7 +47,7 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    yk_pair meta[12] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+    yk_pair meta[13] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
                         {"model", name},
                         {"dim", dim},
                         {"classes", classes},
@@ -62,6 +62,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
         meta[n++] = (yk_pair){"fields", fields};
     if (m->shape.hashed)
         meta[n++] = (yk_pair){"hashed", "1"};
+    if (m->shape.not_hashed)
+        meta[n++] = (yk_pair){"not_hashed", "1"};
     if (!st)
         st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, n);
     for (int i = 0; i < m->ntensors; i++)
@@ -131,6 +133,7 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
                          .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MAX_CLASSES, &ok),
                          .fields = fields ? (uint32_t)read_meta(fields, UINT16_MAX + 1, &ok) : 1,
                          .hashed = yk_safetensors_meta(s, "hashed") != NULL,
+                         .not_hashed = yk_safetensors_meta(s, "not_hashed") != NULL,
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};
     const char *at =
         yk_safetensors_meta(s, "image"); /* channels x height x width; not always present in files of 0.1.0 */

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,12 +71,66 @@ yk_status yk__warm_start_find(yk__trainer *t)
     return st;
 }
 
+/* ---- hashed keys */
+
+/* With the same number of columns, nothing else would tell that the columns of `run` and those of the data mean different
+ * keys. `option` and `name` say where `run` comes from. */
+static yk_status check_hashing(const yk__trainer *t, const yk_model_shape *run, const char *option,
+                               const char *name)
+{
+    const yk_source *s = t->train.source;
+    const int64_t given = t->config->hash_bits;
+    if (run->kind != YK_ROWS_SPARSE || s->kind != YK_ROWS_SPARSE)
+        return YK_OK;
+    if (s->hashed_into && run->not_hashed)
+        return yk_fail(YK_EUSAGE,
+                       "%s: the keys of %s are hashed into %zu features, but those of %s were not hashed: %s",
+                       option, s->spec, s->dim, name, given ? "leave out --hash-bits" : "start a new run");
+    if (s->hashed_into && s->dim != run->dim)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: the keys of %s are hashed into %zu features, but those of %s into %zu: use the same "
+            "--hash-bits or --features",
+            option, s->spec, s->dim, name, run->dim);
+    if (s->hashed_into || s->may_have_hashes || !run->hashed)
+        return YK_OK;
+    char remedy[160];
+    int bits = 1;
+    while ((size_t)1 << bits < run->dim)
+        bits++;
+    if (t->caller->data)
+        snprintf(remedy, sizeof remedy,
+                 "train with the option hash-bits %d (in Python, hash_bits=%d; in C, with index64)", bits,
+                 bits);
+    else if (given)
+        snprintf(remedy, sizeof remedy, "start a new run: --hash-bits has no effect on this format");
+    else
+        snprintf(remedy, sizeof remedy, "add --hash-bits %d", bits);
+    const size_t n = strlen(remedy);
+    if (!given && (size_t)1 << bits != run->dim)
+        snprintf(remedy + n, sizeof remedy - n, " and --features %zu", run->dim);
+    return yk_fail(YK_EUSAGE,
+                   "%s: the keys of %s are not hashed, but those of %s were hashed into %zu features: %s",
+                   option, s->spec, name, run->dim, remedy);
+}
+
+/* A cache does not tell whether its columns are hashes, but the run that this one starts from does. */
+void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape)
+{
+    const yk_source *s = t->train.source;
+    const yk_model_shape *run = t->caller->start ? &t->caller->start->model->shape : &t->start.shape;
+    shape->hashed = s->hashed_into || (s->may_have_hashes && run->hashed);
+    shape->not_hashed = !s->hashed_into && (s->may_have_hashes ? run->not_hashed : s->kind == YK_ROWS_SPARSE);
+}
+
 yk_status yk__warm_start_check(yk__trainer *t)
 {
     const yk_model_shape *run = &t->start.shape;
     const yk_dataset *d = &t->train;
     const char *spec = d->source->spec;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
+    if (t->caller->start)
+        return check_hashing(t, &t->caller->start->model->shape, "start", "the initial model");
     if (!run->dim) /* none, or not the chief */
         return YK_OK;
     if (sparse != (run->kind == YK_ROWS_SPARSE) || (!sparse && d->dim && d->dim != run->dim))
@@ -83,12 +138,9 @@ yk_status yk__warm_start_check(yk__trainer *t)
             YK_EDATA, "--warm-start: %s has %s rows with %zu columns, but %s was trained on %s rows with %zu",
             spec, sparse ? "sparse" : "dense", d->dim, t->config->warm_start,
             run->kind == YK_ROWS_SPARSE ? "sparse" : "dense", run->dim);
-    if (d->source->hashed_into && d->source->dim != run->dim)
-        return yk_fail(YK_EUSAGE,
-                       "--warm-start: the keys of %s are hashed into %zu features, but those of %s into %zu: "
-                       "use the same "
-                       "--hash-bits or --features",
-                       spec, d->source->dim, t->config->warm_start, run->dim);
+    yk_status st = check_hashing(t, run, "--warm-start", t->config->warm_start);
+    if (st)
+        return st;
     if (t->config->features && (uint64_t)t->config->features < run->dim)
         return yk_fail(YK_EUSAGE, "--warm-start: %s has %zu features; --features %lld is too small",
                        t->config->warm_start, run->dim, (long long)t->config->features);

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import scipy.sparse
@@ -126,8 +127,8 @@ for i in range(30):
         assert run.summary["interrupted"]
     except KeyboardInterrupt:
         pass  # before the start, or after the end
-    for thread in threading.enumerate():
-        if thread.name == "yoke.train":
+    for thread in threading.enumerate():  # also those whose start was interrupted
+        if thread.name == "yoke.train" and thread.is_alive():
             thread.join(10)
             assert not thread.is_alive(), i
 """
@@ -173,6 +174,36 @@ def test_interrupt_of_the_start():
     finally:
         threading.Thread.start = start
     assert len(begun) == 1 and not begun[0].is_alive()
+
+
+def test_interrupt_before_the_thread_runs():
+    """Ctrl-C while the thread is about to run, or before it exists: it does not train later, and keeps no data."""
+    X, y = np.eye(4, dtype=np.float32), np.arange(4) % 2
+    start, kept, trained, library = threading.Thread.start, [], [], yoke._train.lib
+
+    class Library:
+        def yoke_train(self, *arguments):
+            trained.append(arguments)
+
+    def interrupted(thread):
+        kept.append(thread)
+        raise KeyboardInterrupt
+
+    threading.Thread.start, yoke._train.lib = interrupted, Library()
+    try:
+        data = yoke._native.Data(X, y)
+        alive = weakref.ref(data)
+        training = yoke._train.Training(yoke._native.Options({"model": "softmax", "out": "none"}), data)
+        try:
+            training.run()
+        except KeyboardInterrupt:
+            del data, training
+        assert len(kept) == 1 and not alive()
+        start(kept[0])
+        kept[0].join()
+        assert not trained
+    finally:
+        threading.Thread.start, yoke._train.lib = start, library
 
 
 def test_gil_is_released():
@@ -267,6 +298,20 @@ def test_keys_are_hashed_as_in_files():
     else:
         raise AssertionError("hashed in spite of model.hashed = False")
     raises(yoke.UsageError, "copy=False", "logreg", (X, y), hash_bits=8, copy=False, out="none")
+
+
+def test_a_start_must_be_hashed_alike():
+    """With the same number of columns, a missing hash_bits is an error, as is one too many."""
+    X, y = clicks(256, np.int32)
+    with tempfile.TemporaryDirectory() as directory:
+        out = os.path.join(directory, "run")
+        hashed = yoke.train("logreg", (X, y), hash_bits=8, out=out)
+        plain = yoke.train("logreg", (X, y), out="none")
+        for start in ({"start": hashed}, {"start": out}, {"warm_start": out}):
+            raises(yoke.UsageError, "hash_bits=8", "logreg", (X, y), out="none", **start)
+            raises(yoke.UsageError, "into 512 features", "logreg", (X, y), hash_bits=9, out="none", **start)
+            yoke.train("logreg", (X, y), hash_bits=8, out="none", **start)
+        raises(yoke.UsageError, "were not hashed", "logreg", (X, y), hash_bits=8, start=plain, out="none")
 
 
 def test_column_numbers_are_not_truncated():
@@ -426,6 +471,9 @@ def test_notebook_view():
     run = yoke.train("softmax", DIGITS, epochs=3, out="none", callback=lambda m: view.metrics(m))
     view.finish(run)
     assert "<progress" in shown[0] and "<svg" in shown[-1] and "test accuracy" in shown[-1]
+    for epoch, expected in ((1.5, '<progress value="0.5000"'), (float("nan"), "<progress style")):  # NaN: not known
+        view.progress({"step": 5, "epoch": epoch, "text": "step 5"})
+        assert expected in shown[-1], shown[-1]
     view.fail()
     assert "failed" in shown[-1] and "<progress" not in shown[-1]
 
