@@ -42,6 +42,16 @@ static bool may_end_with(const attempt_plan *p, yk_status st)
            (st == YK_EINTERRUPTED && has(p, YK_SIM_SIGNAL)) || (st == YK_ESYSTEM && p && p->disk != DISK_OK);
 }
 
+/* Whether rank 0 failed because a worker died after the last step, although the job needed it no more. */
+static bool failed_at_the_end(const schedule *s, const attempt_plan *p, const attempt *a)
+{
+    bool workers_only = s->plan.survives_loss && p && p->disk == DISK_OK;
+    for (int i = 0; p && i < p->events; i++)
+        workers_only &= p->event[i].action == YK_SIM_KILL && p->event[i].rank >= s->plan.servers;
+    return workers_only && a->status[0] == YK_ELOST &&
+           (strstr(a->error[0], "the reports") || strstr(a->error[0], "heartbeat to be received"));
+}
+
 const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *a, complaint *why)
 {
     const bool kills = has(p, YK_SIM_KILL) || (p && p->disk == POWER_FAILURE), calm = only_short_pauses(s, p);
@@ -61,6 +71,9 @@ const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *
         if (calm && (r->end != YK_SIM_RETURNED || a->status[i]))
             return complain(why, "rank %d did not succeed, although nothing had failed: %s", i, a->error[i]);
     }
+    if (failed_at_the_end(s, p, a))
+        return complain(why, "the job failed, although a worker was lost after its last step: %s",
+                        a->error[0]);
     if (calm && a->too_far)
         return complain(
             why,

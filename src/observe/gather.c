@@ -6,6 +6,8 @@
  */
 #include "observe/observer_internal.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,7 +20,7 @@ static double timeout_of(const yk_observer *o)
     return (o->c.rank == 0 ? 1.0 : 2.0) * o->c.plan->report_timeout;
 }
 
-static const char alive = 0, ready = 1;
+static const char alive = 0, ready = 1, none_lost = 0, some_lost = 1;
 
 yk_bytes yk__bytes_total(const yk_comm *c)
 {
@@ -56,6 +58,19 @@ static bool is_lost(const yk_observer *o, int rank)
     return p && p->status.lost;
 }
 
+/* Whether the job also succeeds if this rank is lost from now on: all steps have been taken. */
+static bool may_be_lost(const yk_observer *o, int rank)
+{
+    return o->c.plan->survives_loss && rank >= o->c.plan->servers && yk__telemetry_peer(o, rank);
+}
+
+/* The chief waits until a rank has received a message. */
+static yk_status wait_for(yk_observer *o, int rank, yk_op *op, const char *what)
+{
+    const yk_status st = yk_comm_wait(o->c.comm, op, 1, timeout_of(o), what);
+    return st == YK_ELOST && may_be_lost(o, rank) ? YK_OK : st;
+}
+
 static bool is_received(const yk_rank_report *r)
 {
     return r->process.role[0];
@@ -73,8 +88,7 @@ static yk_status send_state(yk_observer *o, const char *state)
         bool done = true;
         if (is_lost(o, i))
             continue;
-        st = state == &ready ? yk_comm_wait(c, op, 1, timeout_of(o), "a heartbeat to be received")
-                             : yk_comm_test(c, op, &done);
+        st = state == &ready ? wait_for(o, i, op, "a heartbeat to be received") : yk_comm_test(c, op, &done);
         if (!st && done)
             st = yk_comm_send(c, i, TAG_READY, YK_PURPOSE_CONTROL, state, 1, op);
     }
@@ -89,36 +103,60 @@ yk_status yk_observer_alive(yk_observer *o)
 /* The chief sends `ready`; the others wait for it. After that, no message is counted in the reports. */
 static yk_status wait_until_ready(yk_observer *o)
 {
-    yk_comm *c = o->c.comm;
     if (o->c.rank == 0) {
-        const yk_status st = send_state(o, &ready);
-        return st ? st
-                  : yk_comm_wait(c, o->alive_op, o->c.ranks, timeout_of(o),
-                                 "the last heartbeat to be received");
+        yk_status st = send_state(o, &ready);
+        for (int i = 1; !st && i < o->c.ranks; i++)
+            st = wait_for(o, i, &o->alive_op[i], "the last heartbeat to be received");
+        return st;
     }
     for (char state = alive; state != ready;) {
-        const yk_status st = yk_comm_recv_wait(c, 0, TAG_READY, YK_PURPOSE_CONTROL, &state, 1, timeout_of(o),
-                                               "rank 0 to end the run");
+        const yk_status st = yk_comm_recv_wait(o->c.comm, 0, TAG_READY, YK_PURPOSE_CONTROL, &state, 1,
+                                               timeout_of(o), "rank 0 to end the run");
         if (st)
             return st;
     }
     return YK_OK;
 }
 
-/* The chief receives the reports of all ranks that are not lost, then tells them whether a rank is lost. */
-static yk_status receive_reports(yk_observer *o, char lost, yk_op *op, yk_rank_report *report)
+/* If the rank is lost, and the job succeeds without it, its report is missing. Nothing is received before it has arrived: a rank
+ * that was only stopped for too long must not write into memory that was freed. */
+static yk_status receive_report(yk_observer *o, int rank, yk_rank_report *out)
 {
     yk_comm *c = o->c.comm;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, timeout_of(o));
+    for (bool found = !may_be_lost(o, rank); !found;) {
+        const bool dead = yk_comm_is_dead(c, rank); /* asked first: its last message may have arrived */
+        int peer;
+        size_t bytes;
+        const yk_status st = yk_comm_probe(c, rank, TAG_REPORT, &found, &peer, &bytes);
+        if (st)
+            return st;
+        if (found || (!dead && yk_wait_poll(&w)))
+            continue;
+        yk__telemetry_peer(o, rank)->status.lost = true;
+        yk_note("rank %d was lost after the last step: its part of the report is incomplete", rank);
+        return YK_OK;
+    }
+    return yk_comm_recv_wait(c, rank, TAG_REPORT, YK_PURPOSE_CONTROL, out, sizeof *out, timeout_of(o),
+                             "the reports of the ranks");
+}
+
+/* The chief receives the reports of all ranks that are not lost, then tells them whether a rank is lost. */
+static yk_status receive_reports(yk_observer *o, bool *lost, yk_op *op, yk_rank_report *report)
+{
     yk_status st = YK_OK;
-    for (int i = 1; !st && i < o->c.ranks; i++)
+    for (int i = 1; !st && i < o->c.ranks; i++) {
         if (!is_lost(o, i))
-            st = yk_comm_recv(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &report[i], sizeof *report, &op[i]);
-    if (!st)
-        st = yk_comm_wait(c, op, o->c.ranks, timeout_of(o), "the reports of the ranks");
+            st = receive_report(o, i, &report[i]);
+        *lost |= is_lost(o, i);
+    }
     for (int i = 1; !st && i < o->c.ranks; i++)
         if (is_received(&report[i]))
-            st = yk_comm_send(c, i, TAG_REPORT, YK_PURPOSE_CONTROL, &lost, 1, &op[i]);
-    return st ? st : yk_comm_wait(c, op, o->c.ranks, timeout_of(o), "the replies to the reports");
+            st = yk_comm_send(o->c.comm, i, TAG_REPORT, YK_PURPOSE_CONTROL, *lost ? &some_lost : &none_lost,
+                              1, &op[i]);
+    for (int i = 1; !st && i < o->c.ranks; i++)
+        st = wait_for(o, i, &op[i], "the replies to the reports");
+    return st;
 }
 
 static yk_status send_report(yk_observer *o, const yk_rank_report *mine, char *lost)
@@ -150,7 +188,7 @@ static void add_telemetry(yk_observer *o, yk_rank_report *report, int *n)
     }
 }
 
-static yk_status gather_on_chief(yk_observer *o, const yk_rank_report *mine, char lost,
+static yk_status gather_on_chief(yk_observer *o, const yk_rank_report *mine, bool *lost,
                                  yk_rank_report **reports_out, int *n_out)
 {
     const size_t max = (size_t)o->c.ranks + (size_t)o->telemetry.npeers;
@@ -188,7 +226,7 @@ yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **report
         return st;
     yk__report_make(o, &o->self, &mine);
     if (o->c.rank == 0)
-        return gather_on_chief(o, &mine, flag, reports_out, n_out);
+        return gather_on_chief(o, &mine, lost, reports_out, n_out);
     st = send_report(o, &mine, &flag);
     *lost = flag;
     return st;

@@ -122,6 +122,10 @@ static yk_status gather_reports(yk__trainer *t)
     if (st || !r->report)
         return st;
     sum_traffic(r);
+    int lost = 0;
+    for (int i = 0; i < r->nreports; i++)
+        lost += r->report[i].process.lost;
+    r->lost = lost > r->lost ? lost : r->lost; /* some of them after the last step */
     return r->lost ? YK_OK : check_exchange(t);
 }
 
