@@ -148,7 +148,7 @@ teardown() {
     expect 2
     [ "$(field exit_code)" -eq 2 ]
     [ "$(wc -l <out)" -eq 1 ]
-    try train --model softmax --data synth:digits --optimizer foo --json # no plan was made: unknown
+    try train --model softmax --data synth:digits --optimizer foo --json # there is no plan: all of it is null
     expect 2
     for name in mode staleness placement ranks servers threads batch lr; do
         [ "$(field $name)" = null ]

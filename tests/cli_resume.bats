@@ -76,7 +76,7 @@ for line in map(json.loads, open(run + "/metrics.jsonl")):
 END
 }
 
-@test "the epoch of a stream is null as long as its length is not known, also after it was resumed" {
+@test "the epoch of a stream is null until its length is known, which a resumed run remembers" {
     seq 400 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >a.libsvm
     stream() { # OPTION...
         try train --model logreg --data libsvm:a.libsvm --test libsvm:a.libsvm --features 10 --stream always --batch 10 \
@@ -92,7 +92,7 @@ END
     epochs_are run 400 401
     grep -q '"step":101,"examples":1010,"epoch":2.525,' run/metrics.jsonl
     head -n 100 a.libsvm >more.libsvm
-    cat more.libsvm >>a.libsvm # it grows: the epoch does not fall
+    cat more.libsvm >>a.libsvm # the stream grows: the epoch does not go back
     stream --resume --out run --steps 200
     epochs_are run 400 401
     for workers in 1 2; do

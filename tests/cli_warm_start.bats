@@ -143,7 +143,7 @@ END
     begin 0 "" hashed --data a.libsvm --hash-bits 7
     begin 0 "" odd --data a.libsvm --hash-bits 7 --features 100
 
-    # columns of a cache may be hashes, and a run on it may start from both; then it is known
+    # the columns of a cache may be hashes: a run on it may start from either kind of run, and then records which one
     try data convert a.libsvm --hash-bits 7 --out a.cache
     expect 0
     begin 0 "" "" --data a.cache

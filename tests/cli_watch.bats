@@ -27,7 +27,7 @@ run='' # a process that teardown ends if a test fails
 
 @test "a run that was long enough tries changes afterwards; time, memory and results do not include that" {
     YK_EVIDENCE=evidence.json timeout --preserve-status -s INT 2 "$YOKE" train --model softmax --data 'synth:digits?examples=2000&test=500' --workers 2 \
-        --batch 40 --epochs 1000000 --out run --json >out 2>err # from 24 on, the kernels are those of twice the batch
+        --batch 40 --epochs 1000000 --out run --json >out 2>err # from a batch of 24 on, twice the batch uses the same kernels
     try eval --checkpoint run --data 'synth:digits?examples=2000&test=500' --json
     expect 0
     python3 - <<'END'
@@ -231,7 +231,7 @@ END
     wait "$run"
 }
 
-@test "the live page has the learning rate and the optimizer of the dense parameters if they differ" {
+@test "the live page shows the learning rate and the optimizer of the dense parameters if they differ" {
     serve --model wide-deep:2 --data 'synth:ctr?features=500&examples=500'
     python3 - "$url" <<'END'
 import json, sys, time, urllib.request

@@ -234,7 +234,7 @@ equals_serial() { # BATCH OPTION...
     status=0
     YK_MPIRUN=./none-such "$YOKE" $one --launch 2 >out 2>err || status=$?
     expect 4 "cannot run ./none-such"
-    status=0 # found before processes are started
+    status=0 # the error is found before processes are started
     YK_MPIRUN=./none-such "$YOKE" $one --launch 1 --servers 1 >out 2>err || status=$?
     expect 2 "--servers and --quorum need several processes; this job has one"
     in_time 60 train --model softmax --data none-such --launch 3 --out none

@@ -42,7 +42,7 @@ static bool may_end_with(const attempt_plan *p, yk_status st)
            (st == YK_EINTERRUPTED && has(p, YK_SIM_SIGNAL)) || (st == YK_ESYSTEM && p && p->disk != DISK_OK);
 }
 
-/* Whether rank 0 failed because a worker died after the last step, although the job needed it no more. */
+/* Whether rank 0 failed because a worker died after the last step, although the job no longer needed it. */
 static bool failed_at_the_end(const schedule *s, const attempt_plan *p, const attempt *a)
 {
     bool workers_only = s->plan.survives_loss && p && p->disk == DISK_OK;

@@ -352,8 +352,8 @@ static void assert_start(const yoke_csr *csr, const yoke_model *start, const cha
     yoke_data_free(data);
 }
 
-/* With the same number of columns, only the model tells whether they are hashes. */
-static void an_initial_model_must_be_hashed_alike(void **state)
+/* With the same number of columns, only the model records whether they are hashes. */
+static void an_initial_model_needs_the_same_hashing(void **state)
 {
     (void)state;
     clicks *c = make_clicks();
@@ -419,7 +419,7 @@ int main(void)
         cmocka_unit_test(wrong_structures_are_refused),
         cmocka_unit_test(column_numbers_out_of_range_are_named),
         cmocka_unit_test(older_programs_keep_working),
-        cmocka_unit_test(an_initial_model_must_be_hashed_alike),
+        cmocka_unit_test(an_initial_model_needs_the_same_hashing),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -118,7 +118,7 @@ static void timeouts(void **state)
     assert_int_equal(plan_of(DENSE "deadline=2", 3, &p), YK_OK);
     assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
     assert_true(p.control_timeout == 9.0 && p.team_timeout == 600.0);
-    /* the longer timeout is that of a thread or process that waits for one that waits */
+    /* a thread or process that waits for a waiting one has the longer timeout */
     for (double deadline = 0.1; deadline < 86400; deadline *= 2) {
         char options[128];
         snprintf(options, sizeof options, DENSE "deadline=%g", deadline);
@@ -196,7 +196,7 @@ static void options_that_need_several_processes(void **state)
     assert_int_equal(plan_of(DENSE "servers=all", ALONE, &p), YK_OK);
 }
 
-/* Replicas and local SGD cannot have them, if there are groups of both kinds. */
+/* Replicas and local SGD do not allow them if there are groups of both kinds. */
 static void different_bounds(void **state)
 {
     (void)state;

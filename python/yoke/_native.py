@@ -274,7 +274,7 @@ def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False)
         raise UsageError(f"the matrix has {x.shape[1]} columns, but at most 2^31 - 2 are supported; yoke.train(..., hash_bits=B) "
                          "hashes column numbers of any size into 2^B columns")
     wide = x.indptr.dtype == np.int64
-    if not hash_keys and x.indices.dtype != np.int32:  # the library checks those of 32 bits
+    if not hash_keys and x.indices.dtype != np.int32:  # the library checks 32-bit indices
         _check_columns(x)
     arrays = (np.ascontiguousarray(x.indptr, np.int64 if wide else np.int32),
               np.ascontiguousarray(x.indices, np.int64 if hash_keys else np.int32), np.ascontiguousarray(x.data, np.float32))
@@ -286,7 +286,7 @@ def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False)
 
 
 def _check_columns(x):
-    """DataError if a column number is out of range: as 32 bits, it could look like a valid one."""
+    """Raise DataError if a column number is out of range: truncated to 32 bits, it could look valid."""
     if not x.indices.size or 0 <= x.indices.min() <= x.indices.max() < x.shape[1]:
         return
     at = int(np.argmax((x.indices < 0) | (x.indices >= x.shape[1])))

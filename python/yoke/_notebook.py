@@ -82,7 +82,7 @@ class Notebook(NullView):
             self.handle.update(self.html(self.text()))
 
     def done(self):
-        """The part of training that is done; None: not known."""
+        """The fraction of training that is done; None if it is not known."""
         if not self.last:
             return 0.0
         part = self.last["step"] / self.steps if self.steps else self.last["epoch"] / self.epochs

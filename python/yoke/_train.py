@@ -105,7 +105,7 @@ class Training:
         return self._finish(result)
 
     def _abandon(self, thread):
-        """The thread may be running, about to run, or never run; `threading` lists it in each case. Nothing trains afterwards."""
+        """Ensure that nothing trains afterwards. The thread may be running, about to run, or may never run; `threading` lists it anyway."""
         self.cancel()
         with self.starting:
             self.abandoned = True

@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     yk_group_plan
-        group[2]; /* [0]: dense groups, [1]: keyed groups; single ones may differ (yk_plan_group()) */
+        group[2]; /* [0]: dense groups, [1]: keyed groups; individual ones may differ (yk_plan_group()) */
 
     /* synchronization */
     uint64_t staleness; /* the stricter bound; YK_ASYNC: none */
@@ -45,7 +45,7 @@ typedef struct {
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
-    yk_placement placement;  /* of keyed groups; dense ones have the same, or are replicated */
+    yk_placement placement;  /* of keyed groups; dense groups have the same, or replicas */
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
     bool replicates_dense;   /* with dedicated servers: dense groups are on the workers (store/messages.h) */

@@ -30,8 +30,8 @@ int yk_cores_per_process(int processes);
 yk_status yk_team_create(int workers, yk_team **out);
 void yk_team_free(yk_team *team); /* NULL is fine */
 
-/* How long workers wait for each other. The default is no timeout, for threads that may be idle between jobs. Call it before
- * yk_team_run(). */
+/* How long workers wait for each other. By default there is no timeout, because threads may be idle between jobs.
+ * Call it before yk_team_run(). */
 void yk_team_set_timeout(yk_team *team, double seconds);
 
 /* Worker 0 runs on the calling thread. Returns when all workers have returned. */

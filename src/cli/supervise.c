@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The limits in this file are about mpirun itself, on this host. Those between the processes of a job are in the plan; the
- * start-up timeout of the plan is `limit`.
+/* The time limits in this file apply to mpirun itself, on this host. The plan has those between the processes of a job; `limit`
+ * is its startup timeout.
  *
- * Seconds for mpirun to end after its ranks have ended; the same, if it has not forwarded the results yet. */
+ * How many seconds mpirun may take to exit after its ranks: usually, and if it has not forwarded the results yet. */
 static const double grace = 1.0, result_grace = 10.0;
 
 bool yk_job_has_ended(const yk_output_filter *o, yk_job_outcome *out)

@@ -72,7 +72,7 @@ int yk_comm_expected_rank(void); /* 0 without a launcher */
  * arrives (YK_EINTERRUPTED).
  *
  * timeout: a process on this host that is stopped by a signal for more than this many seconds is lost. Without a `startup`,
- * it is also the deadline of the first messages. */
+ * it is also the deadline for the first messages. */
 yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, yk_comm **out);
 
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */

@@ -19,7 +19,7 @@ bool yk_by_group_next(const char **at, yk_by_group_part *out)
 static yk_status malformed(bool names)
 {
     return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE%s",
-                   names ? ", or NAME=VALUE for single groups, each once" : "");
+                   names ? ", or NAME=VALUE for individual groups; each name only once" : "");
 }
 
 yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size)
@@ -52,8 +52,8 @@ static yk_status set_one(const char *text, double min, double max, bool whole, c
     return st;
 }
 
-/* Where to store the value of a part; NULL: it has a name that is not possible, or was given twice. */
-static double *place_of(yk_by_group *g, const char *name, bool names)
+/* Where to store the value for this name. NULL: the name is not allowed, or was given twice. */
+static double *slot_of(yk_by_group *g, const char *name, bool names)
 {
     if (strcmp(name, "keyed") == 0)
         return isnan(g->keyed) ? &g->keyed : NULL;
@@ -78,8 +78,8 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
     const char *at = strchr(text, '=') ? text : "";
     yk_status st = *at ? YK_OK : set_one(text, min, max, whole, word, &g.all);
     while (!st && yk_by_group_next(&at, &part)) {
-        double *place = place_of(&g, part.name, !whole);
-        st = place ? set_one(part.value, min, max, whole, word, place) : malformed(!whole);
+        double *slot = slot_of(&g, part.name, !whole);
+        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed(!whole);
     }
     if (!st && *at)
         st = malformed(!whole);

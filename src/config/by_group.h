@@ -1,4 +1,5 @@
-/* Options with one value for all parameter groups, or separate values for the keyed groups, the dense groups or single groups:
+/* Options with one value for all parameter groups, or separate values for the keyed groups, the dense groups or individual
+ * groups:
  *
  *     --lr 0.1    --lr keyed=0.05,dense=0.001    --optimizer linear=ftrl,embed=adagrad,dense=adam    --servers keyed=2,dense=0
  *
@@ -31,9 +32,9 @@ typedef struct {
 
 #define YK_ALL (-2) /* the value that means "all" */
 
-/* Parses a number, or a list of numbers by group. Only numbers that need not be whole may have names of single groups. `word` is
- * accepted instead of a number and stored as YK_ALL; NULL: none. YK_EUSAGE with the reason; the caller adds the name of the
- * option. */
+/* Parses a number, or a list of numbers by group. With `whole`, numbers must be integers, and individual groups cannot be named.
+ * `word` is accepted instead of a number and stored as YK_ALL; NULL: none. YK_EUSAGE with the reason; the caller adds the name
+ * of the option. */
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out);
 
@@ -52,8 +53,8 @@ bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
  * group. `out` is "" if none is given. YK_EUSAGE if the list is malformed. */
 yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size);
 
-/* The next part of a list NAME=VALUE,NAME=VALUE,...: `*at` begins at the text, and moves on. False at the end, or if the part
- * is malformed; then `*at` is not at the end of the text. */
+/* Reads the next part of a list NAME=VALUE,NAME=VALUE,... and advances `*at`, which initially points to the list. Returns false at
+ * the end of the list, and if the part is malformed; in that case, `*at` is not at the end. */
 typedef struct {
     char name[YK_GROUP_NAME], value[64];
 } yk_by_group_part;

@@ -152,7 +152,7 @@ static yk_status check_optimizers(const yk_config *c)
     yk_optim_kind kind;
     yk_by_group_part part;
     const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
-    yk_status st = yk_config_optimizer(c, "", true, &kind); /* these find a malformed list */
+    yk_status st = yk_config_optimizer(c, "", true, &kind); /* also reports a malformed list */
     if (!st)
         st = yk_config_optimizer(c, "", false, &kind);
     while (!st && yk_by_group_next(&at, &part))
@@ -254,7 +254,7 @@ bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out
     return false;
 }
 
-/* Whether it has a value for the keyed or the dense groups only. */
+/* Whether the option has a value for the keyed groups only, or for the dense groups only. */
 static bool is_given_for(const yk_option *o, const yk_config *c, bool keyed)
 {
     const void *field = (const char *)c + o->offset;

@@ -68,13 +68,13 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
 
 yk_status yk_config_check(const yk_config *c);
 
-/* Whether yoke starts the processes of a job, or a worker that joins one. Otherwise this process trains, alone or as one of those
- * that mpirun or srun started. */
+/* Whether yoke starts the processes of a job, or a worker that joins one. Otherwise this process trains, alone or as one
+ * of the processes that mpirun or srun started. */
 bool yk_config_starts_job(const yk_config *c);
 
-/* The optimizer of the group of this name, which is keyed or dense; "": of groups for which none is given by name. */
+/* The optimizer of the group of this name, which is keyed or dense; "": of groups that --optimizer does not name. */
 yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
-/* The i-th name of a single group in --lr or --optimizer (*option_out); false: there are not that many. */
+/* The i-th name of an individual group in --lr and --optimizer, and the option that it is in; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
 const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
 /* The name of an option that was given for groups of this kind only; NULL: none. */

@@ -54,7 +54,7 @@ static yk_status count_hosts(const char *hosts, int64_t *out)
 
 /* ---- --hostfile ---- */
 
-/* The N of "HOST slots=N" or "HOST slots = N"; 0: unknown, as in a line that mpirun may understand. */
+/* The N of "HOST slots=N" or "HOST slots = N"; 0: unknown; mpirun may still understand the line. */
 static int64_t slots_of(const char *line)
 {
     uint64_t slots = 0;

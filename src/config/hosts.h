@@ -7,7 +7,7 @@
  *     int64_t processes;
  *     yk_status st = yk_job_processes(&config, &processes); // --hosts a,b:2: 3; no job: 1
  *
- * The launcher and sweeps call this function, so that they agree. Any thread may call it.
+ * Both the launcher and sweeps call this function, so that they agree. Any thread may call it.
  */
 #ifndef YK_CONFIG_HOSTS_H
 #define YK_CONFIG_HOSTS_H
@@ -16,9 +16,9 @@
 #include "config/config.h"
 #include <stdint.h>
 
-/* The number of processes that the launcher starts: 1 for a worker that joins a job, and if there is no launcher. 0: unknown, since
- * the hostfile has a line without slots=N; mpirun then decides. YK_EUSAGE: a list that is malformed, a hostfile that cannot be
- * read, or a host name that begins with '-': ssh would take it for an option, and options of ssh can run programs. */
+/* The number of processes that the launcher starts: 1 for a worker that joins a job, and if there is no launcher. 0: unknown,
+ * because the hostfile is empty or has a line without slots=N; mpirun then decides. YK_EUSAGE: a malformed list, a hostfile that
+ * cannot be read, or a host name that begins with '-', which ssh would treat as an option, and ssh options can run programs. */
 yk_status yk_job_processes(const yk_config *c, int64_t *out);
 
 #endif

@@ -70,8 +70,8 @@ const yk_option yk_options[] = {
      "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
      "24 for Criteo text and CSV, else not hashed",
-     "hash the keys of sparse data into 2^B features: any 64-bit index of LIBSVM, LIBFFM and TFRecord files "
-     "and of CSR arrays (C library, Python), Criteo text, CSV"},
+     "hash the keys of sparse data into 2^B features: any 64-bit index in LIBSVM, LIBFFM and TFRecord files "
+     "and in CSR arrays (C library, Python); Criteo text; CSV"},
     {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",
@@ -161,12 +161,12 @@ const yk_option yk_options[] = {
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
      "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
-     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; the name of a "
-     "parameter group can be used like keyed and dense, for example linear=ftrl,embed=adagrad"},
+     "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; individual "
+     "parameter groups can be named too, for example linear=ftrl,embed=adagrad"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
      "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
-     "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; the name of a "
-     "parameter group can be used like keyed and dense"},
+     "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; individual "
+     "parameter groups can be named too, for example linear=0.1,embed=0.05"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
     {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",

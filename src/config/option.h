@@ -25,9 +25,9 @@
  *                         and --resume and --join read it from there.
  *     COMMAND_LINE_ONLY   Does it run programs, open ports or choose where to write? A file often comes from someone
  *                         else, so it cannot set such an option. With SAVED, it is written to config.ini as a comment.
- *     WORD_BY_GROUP       Can the text be one word for the keyed and one for the dense groups (by_group.h)? Numbers by group
- *                         have kinds of their own.
- *     STARTS_JOB          Does yoke start the processes of a job if it is given (yk_config_starts_job())?
+ *     WORD_BY_GROUP       Can the text be a list of words by group (by_group.h)? Numbers by group have their own option
+ *                         kinds.
+ *     STARTS_JOB          If the option is given, does yoke start the processes of a job (yk_config_starts_job())?
  */
 #ifndef YK_CONFIG_OPTION_H
 #define YK_CONFIG_OPTION_H

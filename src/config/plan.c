@@ -27,7 +27,7 @@ yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *na
 {
     yk_group_plan g = p->group[keyed];
     yk_optim_kind kind = YK_SGD;
-    (void)yk_config_optimizer(c, name, keyed, &kind); /* an unknown one is an error of yk_config_check() */
+    (void)yk_config_optimizer(c, name, keyed, &kind); /* yk_config_check() reports unknown ones */
     g.optimizer = (int)kind;
     g.lr = yk_by_group_named(&c->lr, name, yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr));
     return g;

@@ -58,13 +58,13 @@ static bool is_lost(const yk_observer *o, int rank)
     return p && p->status.lost;
 }
 
-/* Whether the job also succeeds if this rank is lost from now on: all steps have been taken. */
+/* Whether the job still succeeds if this rank is lost now, after the last step. */
 static bool may_be_lost(const yk_observer *o, int rank)
 {
     return o->c.plan->survives_loss && rank >= o->c.plan->servers && yk__telemetry_peer(o, rank);
 }
 
-/* The chief waits until a rank has received a message. */
+/* The chief waits until a rank has received a message, or is lost and not needed. */
 static yk_status wait_for(yk_observer *o, int rank, yk_op *op, const char *what)
 {
     const yk_status st = yk_comm_wait(o->c.comm, op, 1, timeout_of(o), what);
@@ -118,14 +118,15 @@ static yk_status wait_until_ready(yk_observer *o)
     return YK_OK;
 }
 
-/* If the rank is lost, and the job succeeds without it, its report is missing. Nothing is received before it has arrived: a rank
- * that was only stopped for too long must not write into memory that was freed. */
+/* If the rank is lost and the job succeeds without it, there is no report. The receive is posted only after the report has arrived:
+ * a rank that was merely stopped for too long must not write into memory that has been freed. */
 static yk_status receive_report(yk_observer *o, int rank, yk_rank_report *out)
 {
     yk_comm *c = o->c.comm;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, timeout_of(o));
     for (bool found = !may_be_lost(o, rank); !found;) {
-        const bool dead = yk_comm_is_dead(c, rank); /* asked first: its last message may have arrived */
+        /* before the probe, which then finds a report that was sent before the rank died */
+        const bool dead = yk_comm_is_dead(c, rank);
         int peer;
         size_t bytes;
         const yk_status st = yk_comm_probe(c, rank, TAG_REPORT, &found, &peer, &bytes);

@@ -163,7 +163,7 @@ static double step_rate_of(const yk__history *h, const row *r, int n)
     return h->end.state ? p->steps_per_second : rate_of(h, r, n) * (double)p->step / (double)p->examples;
 }
 
-/* NULL: no dense parameters beside keyed ones, or the same optimizer. */
+/* NULL: the model does not have both keyed and dense parameters, or they have the same optimizer. */
 static const char *dense_optimizer(const yk_observer *o)
 {
     const yk_optim_config *dense = o->c.dense_optim;

@@ -101,7 +101,7 @@ double yk_epochs_done(const yk_run_position *at)
     return epochs_done(at, at->examples);
 }
 
-/* `before` and "epoch 0.43"; nothing if it is not known. */
+/* Writes `before` and "epoch 0.43"; nothing if the epoch is not known. */
 static void epoch_text(double epoch, const char *before, char out[32])
 {
     out[0] = 0;

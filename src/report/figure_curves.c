@@ -101,7 +101,7 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
     for (size_t p = first; p < m->n; p++) {
         const yk_metric *at = &m->row[p];
         const double y = metric_at(m, p, offset);
-        /* without the epoch, a point still has its place on the other axes */
+        /* if the epoch is not known, the point can still be drawn over the other axes */
         yk__series_put(out,
                        &(yk_point){.x = {at->step, yk_known_or(at->epoch, 0.0), at->examples, at->seconds},
                                    .y = error ? 1.0 - y : y,

@@ -144,7 +144,7 @@ static void plateaus(const yk_compare *c, yk_text *out)
                 yk_when_text(c->facts[last].plateau.epoch, c->facts[last].plateau.step, when));
     else if (n) {
         if (isfinite(min))
-            snprintf(range, sizeof range, ", after epoch %.3g to %.3g", min, max);
+            snprintf(range, sizeof range, ", after epochs %.3g to %.3g", min, max);
         yk_html(out, "<li>%zu of %zu runs stopped improving long before the end%s.</li>", n, c->n, range);
     }
 }

@@ -77,14 +77,14 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
 static yk_status read_hosts(void *run, char *line, size_t size, bool whole)
 {
     static const char comment[] = "; on the command line: --";
-    static const unsigned of_hosts = YK_OPT_STARTS_JOB | YK_OPT_SAVED | YK_OPT_COMMAND_LINE_ONLY;
+    static const unsigned host_flags = YK_OPT_STARTS_JOB | YK_OPT_SAVED | YK_OPT_COMMAND_LINE_ONLY;
     char *name = line + strlen(comment), *value = size > strlen(comment) ? strchr(name, ' ') : NULL;
     (void)whole;
     if (!value || strncmp(line, comment, strlen(comment)))
         return YK_OK;
     *value++ = '\0';
     const yk_option *o = yk_option_find(name);
-    return o && (o->flags & of_hosts) == of_hosts ? add_option(run, name, value) : YK_OK;
+    return o && (o->flags & host_flags) == host_flags ? add_option(run, name, value) : YK_OK;
 }
 
 static yk_status read_config(yk_run *r)
@@ -160,21 +160,22 @@ static yk_status read_logs(yk_run *r)
 
 /* ---- metrics.jsonl ---- */
 
-/* In the first epoch of a stream, its length is not known yet (0 in old runs); afterwards it is. */
+/* The first lines of a stream have no epoch (in old runs, 0), because its length is not known yet. Later lines tell the number of
+ * examples per epoch, from which the missing epochs are computed. */
 static void fill_epochs(yk_run *r)
 {
     const yk_metrics *const all[] = {&r->train, &r->eval};
-    double each = NAN;
+    double per_epoch = NAN;
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < all[k]->n; i++)
             if (all[k]->row[i].epoch > 0.0)
-                each = all[k]->row[i].examples / all[k]->row[i].epoch;
-    if (!(each > 0.0))
+                per_epoch = all[k]->row[i].examples / all[k]->row[i].epoch;
+    if (!(per_epoch > 0.0))
         return;
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < all[k]->n; i++)
             if (!(all[k]->row[i].epoch > 0.0))
-                all[k]->row[i].epoch = all[k]->row[i].examples / each;
+                all[k]->row[i].epoch = all[k]->row[i].examples / per_epoch;
 }
 
 yk_status yk_run_load(yk_run *r)

@@ -4,8 +4,8 @@
 #include "base/wait.h"
 #include <string.h>
 
-/* Between two requests for examples that others may return. How long these take to return them has no limit: a stream may
- * last for hours. But each request has a deadline (yk__remote_wait()), and server 0 declares workers lost. */
+/* Between two requests for examples that others may return. There is no limit on how long that takes: a stream may last
+ * for hours. But each request has a deadline (yk__remote_wait()), and server 0 declares workers lost. */
 static const double retry_seconds = 0.02;
 
 /* ---- joining ---- */

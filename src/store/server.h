@@ -71,7 +71,7 @@ typedef struct {
     bool survives_loss;            /* of a client */
     double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
     double first_timeout;      /* the same until its second message; also the timeout of snapshots */
-    double control_timeout;    /* of messages between servers */
+    double control_timeout;    /* for messages between servers */
     double heartbeat_every;    /* seconds between heartbeats to clients that wait */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */

@@ -41,7 +41,8 @@ static yk_status add_number(yk_sweep_run *r, size_t *n, const char *name, int64_
     return add_argument(r, n, name, text);
 }
 
-/* 0: unknown. If the hostfile cannot be read, yoke train reports it: it may be written before a run begins. */
+/* 0: unknown. A hostfile that cannot be read is not an error here: it may be written before the run starts. If it is
+ * not, yoke train reports it. */
 static yk_status count_processes(const yk_config *c, int *out)
 {
     int64_t n = 0;
@@ -67,12 +68,13 @@ static yk_status check_step_size(const yk_config *c, int processes)
 {
     if (!processes)
         return yk_fail(YK_EUSAGE,
-                       "%s: the number of processes, and so of examples per step, is unknown: set launch too",
+                       "%s: the number of processes (and so of examples per step) is unknown: set launch too",
                        c->hostfile);
     if (c->workers == YK_AUTO && (c->hosts || c->hostfile))
-        return yk_fail(YK_EUSAGE,
-                       "with hosts and workers = auto, the number of examples per step is unknown: "
-                       "set workers to a number");
+        return yk_fail(
+            YK_EUSAGE,
+            "with hosts or hostfile and workers = auto, the number of examples per step is unknown: "
+            "set workers to a number");
     return YK_OK;
 }
 

@@ -24,7 +24,7 @@ static void add_array(yk_checkpoint_arrays *a, const yk_group *g, bool first, co
         snprintf(to->name, sizeof to->name, "%s%s%s", first ? "" : g->name, first ? "" : ".", name);
 }
 
-/* As in --optimizer: by group, if keyed groups have different ones. A dense group is the last one. */
+/* As in --optimizer; each group by name if keyed groups have different optimizers. A dense group is the last group. */
 static void name_optimizers(const yk_local *store, char *out, size_t size)
 {
     const int last = yk_local_groups(store) - 1;

@@ -15,7 +15,7 @@
 
 /* ---- roles ---- */
 
-/* Checks that the number of processes is that of --launch. */
+/* Checks that the job has as many processes as --launch says. */
 static yk_status check_world(const yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -148,8 +148,9 @@ static yk_wait_kind wait_of(const yk__trainer *t)
     return shared && !t->plan->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
 }
 
-/* The plan before MPI starts: it has the timeouts, and most errors in the options are found early. If the launcher seems to have
- * started only one process, there may be more; of a job that this process joins, the size is unknown. */
+/* Makes a plan before MPI starts: the timeouts are needed, and most errors in the options are found early. The options are not
+ * checked if the launcher seems to have started only one process, because there may be more, or if this process joins a job,
+ * whose size is unknown. */
 static yk_status plan_early(yk__trainer *t, int expected)
 {
     if (expected > 1 && !t->config->join)

@@ -125,7 +125,7 @@ static yk_status gather_reports(yk__trainer *t)
     int lost = 0;
     for (int i = 0; i < r->nreports; i++)
         lost += r->report[i].process.lost;
-    r->lost = lost > r->lost ? lost : r->lost; /* some of them after the last step */
+    r->lost = lost > r->lost ? lost : r->lost; /* some may be lost after the last step */
     return r->lost ? YK_OK : check_exchange(t);
 }
 

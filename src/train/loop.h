@@ -54,7 +54,7 @@ void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
 
 /* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
 uint64_t yk__stagger_steps(const yk__trainer *t);
-/* Waits until worker `worker` of this process may take its first step (*begun_out), or a barrier is due. */
+/* Waits until worker `worker` of this process may take its first step (*begun_out: true), or a barrier is due. */
 yk_status yk__wait_to_begin(yk__trainer *t, int worker, bool *begun_out);
 /* After a step. UINT32_MAX: the worker has no examples, at least for now, so the others need not wait for it. */
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);

@@ -25,7 +25,7 @@ yk_status yk__make_feed(yk__trainer *t);
 /* warm_start.c */
 yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__cluster_shape() */
 yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fits */
-/* Sets hashed and not_hashed. */
+/* Sets shape->hashed and shape->not_hashed. */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
 

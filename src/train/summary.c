@@ -49,7 +49,7 @@ static void add_groups(yk_json *j, const yk_result *r)
     yk_json_end(j);
 }
 
-/* If an option is invalid, there is no plan, and all of it is null. */
+/* If an option is invalid, there is no plan, and the values that come from it are null. */
 static void add_plan(yk_json *j, const yk_result *r)
 {
     const yk_plan *p = &r->plan;

@@ -82,7 +82,7 @@ static yk_status claim_run_dir(yk__trainer *t)
 
 /* ---- setup ---- */
 
-/* --lr NAME=... and --optimizer NAME=... */
+/* Checks the names in --lr NAME=... and --optimizer NAME=... */
 static yk_status check_group_names(const yk__trainer *t)
 {
     const yk_model *m = t->model;
@@ -135,7 +135,7 @@ static yk_status make_model(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_net_options net;
-    yk_optim_config unused; /* errors are found before data is read */
+    yk_optim_config unused; /* only to report errors before data is read */
     yk_status st;
     if ((st = optimizer_of(c, &t->plan->group[0], &unused)) ||
         (st = optimizer_of(c, &t->plan->group[1], &unused)) || (st = yk__net_options_of(c, &net)) ||

@@ -68,7 +68,7 @@ typedef struct {
     bool dispensable;                /* the job can continue without this process */
     bool clean, chief;               /* clean: MPI_Finalize can be called; chief: this process is the chief */
     uint64_t steps, epochs, examples; /* of the whole run, including before a resume */
-    bool epochs_unknown;              /* an asynchronous stream that did not come to its end */
+    bool epochs_unknown;              /* asynchronous training ended before its stream did */
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
     uint64_t params;

@@ -161,14 +161,14 @@ static inline bool yk__is_streamed(const yk__trainer *t)
     return t->cluster.role == YK__SERVER ? t->cluster.cursor_kind == YK__STREAM_CURSOR : !t->train.rows;
 }
 
-/* Examples of one epoch; 0: not known yet. A resumed stream: as in the epochs before. */
+/* Examples per epoch; 0: not known yet. For a resumed stream, the number in the checkpoint. */
 static inline uint64_t yk__epoch_examples(const yk__trainer *t)
 {
     return t->train.examples ? t->train.examples : t->resumed.data_examples;
 }
 
 /* A stream has used `seen` examples in `epochs` whole epochs, including those before a resume. If files have grown since then,
- * the old number stays: the epoch in metrics and on displays must not fall. */
+ * the old number is kept, so that the epoch in metrics and progress output never goes back. */
 static inline void yk__set_epoch_examples(yk__trainer *t, uint64_t seen, uint64_t epochs)
 {
     const uint64_t before = t->resumed.data_examples, mean = epochs ? seen / epochs : 0;

@@ -73,7 +73,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
 
 /* ---- hashed keys */
 
-/* With the same number of columns, nothing else would tell that the columns of `run` and those of the data mean different
+/* If the numbers of columns are equal, no other check would notice that the columns of `run` and of the data stand for different
  * keys. `option` and `name` say where `run` comes from. */
 static yk_status check_hashing(const yk__trainer *t, const yk_model_shape *run, const char *option,
                                const char *name)
@@ -114,7 +114,7 @@ static yk_status check_hashing(const yk__trainer *t, const yk_model_shape *run, 
                    option, s->spec, name, run->dim, remedy);
 }
 
-/* A cache does not tell whether its columns are hashes, but the run that this one starts from does. */
+/* A cache does not record whether its columns are hashes, but the run that this one starts from may. */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape)
 {
     const yk_source *s = t->train.source;

@@ -37,7 +37,7 @@ struct yk_http {
     yk_http_config config;
     struct MHD_Daemon *daemon;
     char url[128];
-    char not_found[256]; /* names the documents */
+    char not_found[256]; /* the reply; lists the paths */
     bool loopback;       /* only programs on this host can connect */
     connection connection[MAX_CONNECTIONS + MAX_CLOSING];
 };

@@ -25,7 +25,7 @@
 
 /* A document, for GET and HEAD: a constant text (borrowed), or the result of make(). */
 typedef struct {
-    const char *path, *type; /* "/metrics"; of its content */
+    const char *path, *type; /* for example "/metrics" and "text/plain" */
     const char *text;
     char *(*make)(void *context); /* the server frees it; NULL: out of memory */
 } yk_http_route;

@@ -296,12 +296,12 @@ def test_keys_are_hashed_as_in_files():
     except yoke.DataError as error:
         assert "row 0: index 300 is out of range for 256 columns" in str(error), error
     else:
-        raise AssertionError("hashed in spite of model.hashed = False")
+        raise AssertionError("hashed despite model.hashed = False")
     raises(yoke.UsageError, "copy=False", "logreg", (X, y), hash_bits=8, copy=False, out="none")
 
 
-def test_a_start_must_be_hashed_alike():
-    """With the same number of columns, a missing hash_bits is an error, as is one too many."""
+def test_start_needs_the_same_hashing():
+    """hash_bits must be given if and only if the initial model was hashed, even if the numbers of columns are equal."""
     X, y = clicks(256, np.int32)
     with tempfile.TemporaryDirectory() as directory:
         out = os.path.join(directory, "run")
