@@ -263,7 +263,9 @@ static bool is_given_for(const yk_option *o, const yk_config *c, bool keyed)
         return !isnan(keyed ? g->keyed : g->dense);
     }
     const char *text = o->flags & YK_OPT_WORD_BY_GROUP ? *(char *const *)field : NULL;
-    return text && strstr(text, keyed ? "keyed=" : "dense=");
+    char word[64];
+    return text && strchr(text, '=') &&
+           !yk_by_group_word(text, keyed ? "keyed" : "dense", word, sizeof word) && *word;
 }
 
 const char *yk_config_only_for(const yk_config *c, bool keyed)
