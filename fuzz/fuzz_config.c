@@ -2,7 +2,7 @@
  * crash. The last byte selects the number of processes. */
 #include "input.h"
 
-#include "config/plan.h"
+#include "train/plan.h"
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 
 #include "base/rng.h"
 #include "config/config.h"
-#include "config/plan.h"
+#include "train/plan.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -148,7 +148,7 @@ static void servers_bound_staleness(void **state)
     }
 }
 
-/* The same for copies, with the lifetimes of config/plan.c. */
+/* The same for copies, with the lifetimes of train/plan.c. */
 static void copies_bound_staleness(void **state)
 {
     (void)state;

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "comm/sim.h"
-#include "config/plan.h"
+#include "train/plan.h"
 #include "fs_memory.h"
 #include "observe/lines.h"
 #include "observe/observer_internal.h"

@@ -1,5 +1,5 @@
 /* From options to a plan: modes, roles, timeouts, and options that conflict. */
-#include "config/plan.h"
+#include "train/plan.h"
 
 #include "scratch.h"
 

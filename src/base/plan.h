@@ -1,4 +1,4 @@
-/* The plan of a run: all decisions that follow from its options, made once (config/plan.h) and never changed. Plain data.
+/* The plan of a run: all decisions that follow from its options, made once (train/plan.h) and never changed. Plain data.
  *
  * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, how many servers there
  * are, how long to wait for a peer.

@@ -13,7 +13,7 @@
 #define YK_CLI_MPIRUN_H
 
 #include "comm/plugin.h"
-#include "config/plan.h"
+#include "train/plan.h"
 #include "lib/internal.h"
 
 /* Finds the mpirun that starts jobs, and its MPI: YK_MPIRUN, or the first one in PATH whose MPI has a plug-in.

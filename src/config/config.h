@@ -38,9 +38,9 @@ typedef struct {
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *bind;                                          /* auto, none, numa; NULL: auto */
     char *network;                                       /* local, any; NULL: any with hosts, else local */
-    yk_by_group servers; /* not given: chosen by config/plan.h; YK_ALL: every process owns a shard */
+    yk_by_group servers; /* not given: chosen by train/plan.h; YK_ALL: every process owns a shard */
     int64_t quorum, local_steps, restarts; /* 0: all processes, off, none */
-    int64_t prefetch;                      /* batches; YK_AUTO: chosen by config/plan.h */
+    int64_t prefetch;                      /* batches; YK_AUTO: chosen by train/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
     yk_by_group lr;                        /* not given: the optimizer's default */

@@ -19,7 +19,7 @@
 #ifndef YK_SWEEP_PLAN_H
 #define YK_SWEEP_PLAN_H
 
-#include "config/plan.h"
+#include "train/plan.h"
 #include "sweep/file.h"
 
 typedef struct {

@@ -14,7 +14,7 @@
 #define YK_TRAIN_TRAIN_H
 
 #include "config/config.h"
-#include "config/plan.h"
+#include "train/plan.h"
 #include "data/memory.h"
 #include "model/model.h"
 #include "observe/observe.h"

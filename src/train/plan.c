@@ -1,4 +1,4 @@
-#include "config/plan.h"
+#include "train/plan.h"
 
 #include "base/number.h"
 #include "data/source.h"

@@ -6,8 +6,8 @@
  *
  * The launcher, sweeps and every process of a job call this function, so that their plans agree. Any thread may call it.
  */
-#ifndef YK_CONFIG_PLAN_H
-#define YK_CONFIG_PLAN_H
+#ifndef YK_TRAIN_PLAN_H
+#define YK_TRAIN_PLAN_H
 
 #include "base/plan.h"
 #include "base/status.h"
