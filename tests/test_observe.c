@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "comm/sim.h"
-#include "train/plan.h"
 #include "fs_memory.h"
 #include "observe/lines.h"
 #include "observe/observer_internal.h"
+#include "train/plan.h"
 #include <math.h>
 
 static yk_process process(const char *host, int workers, double cpu, double seconds)

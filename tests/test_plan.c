@@ -179,8 +179,8 @@ static void options_that_need_several_processes(void **state)
 {
     (void)state;
     yk_plan p;
-    static const char *const options[] = {"servers=1", "servers=keyed=1,dense=0", "quorum=2",
-                                          "quorum=1",  "local-steps=2",           "prefetch=1"};
+    static const char *const options[] = {"servers=1", "servers=keyed=1,dense=0", "quorum=2", "quorum=1",
+                                          "prefetch=1"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         char with[128];
         snprintf(with, sizeof with, DENSE "%s", options[i]);
@@ -194,6 +194,163 @@ static void options_that_need_several_processes(void **state)
     assert_int_equal(plan_of(DENSE "servers=0 prefetch=auto workers=2", ALONE, &p), YK_OK);
     assert_true(p.processes == 1 && p.workers == 2 && p.placement == YK_PLACEMENT_LOCAL);
     assert_int_equal(plan_of(DENSE "servers=all", ALONE, &p), YK_OK);
+    for (int processes = ALONE; processes <= 1; processes += 2) { /* local SGD has nothing to average */
+        assert_int_equal(plan_of(DENSE "local-steps=5", processes, &p), YK_OK);
+        assert_int_equal(p.local_steps, 0);
+    }
+}
+
+static void optimizers(void **state)
+{
+    (void)state;
+    yk_plan p;
+    assert_int_equal(
+        plan_of(SPARSE "optimizer=keyed=ftrl,dense=adam lr=keyed=0.5,dense=0.25 l1=0.125", 1, &p), YK_OK);
+    assert_true(p.group[0].optim.kind == YK_ADAM && p.group[1].optim.kind == YK_FTRL);
+    assert_true(p.group[0].optim.lr == 0.25 && p.group[1].optim.lr == 0.5 && p.group[1].optim.l1 == 0.125);
+    assert_int_equal(
+        plan_of(DENSE "optimizer=momentum momentum=0.5 lr-schedule=step lr-decay-every=7", 1, &p), YK_OK);
+    assert_true(p.group[0].optim.momentum == 0.5 && p.group[0].optim.schedule == YK_LR_STEP);
+    assert_true(p.group[0].optim.lr_decay == 0.1 && p.group[0].optim.lr_decay_every == 7);
+    assert_int_equal(plan_of(DENSE "lr-schedule=inverse", 1, &p), YK_OK);
+    assert_true(p.group[0].optim.schedule == YK_LR_INVERSE && p.group[0].optim.lr_decay == 1e-3);
+    assert_error(plan_of(DENSE "lr=1 l2=2", 1, &p), YK_EUSAGE, "--l2");
+}
+
+/* The processes of a job with 2 servers and 2 workers per process, and of one without servers. */
+static void roles(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        int rank;
+        bool joined;
+        yk_role role;
+        int owners, first_worker;
+        bool driven;
+    } want[] = {
+        {DENSE "workers=2", 3, false, YK_ROLE_REPLICA, 0, 6, false},
+        {DENSE "workers=2 servers=all", 3, false, YK_ROLE_SHARD, 5, 6, true},
+        {DENSE "workers=2 servers=2", 1, false, YK_ROLE_SERVER, 2, 0, false},
+        {DENSE "workers=2 servers=2", 3, false, YK_ROLE_WORKER, 2, 2, true},
+        {DENSE "servers=2", 3, false, YK_ROLE_WORKER, 2, 1, false},
+        {DENSE "servers=2 mode=async", 1, true, YK_ROLE_WORKER, 2, 0, false},
+        {"model=deepfm data=synth:ctr servers=keyed=2,dense=0", 3, false, YK_ROLE_SHARD, 5, 1, true},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        assert_int_equal(plan_of(want[i].options, want[i].joined ? 0 : 5, &p), YK_OK);
+        yk_plan_set_process(&p, &(yk_plan_process){.rank = want[i].rank,
+                                                   .joined = want[i].joined,
+                                                   .cores = 8,
+                                                   .sharing = 1,
+                                                   .servers_here = 2,
+                                                   .clients_here = 1});
+        assert_int_equal(p.role, want[i].role);
+        assert_int_equal(p.owners, want[i].owners);
+        assert_int_equal(p.first_worker, want[i].first_worker);
+        assert_true(p.driven == want[i].driven && p.first_client == p.servers);
+        assert_int_equal(p.clients, want[i].joined ? 1 : 5 - p.servers);
+        /* servers share the cores that the workers leave free */
+        assert_int_equal(p.serving_threads, p.role == YK_ROLE_SERVER ? (8 - p.workers_per_process) / 2 : 1);
+    }
+}
+
+static void threads_that_share_cores(void **state)
+{
+    (void)state;
+    yk_plan p;
+    for (int sharing = 1; sharing <= 2; sharing++)
+        for (int sync = 0; sync < 2; sync++) {
+            assert_int_equal(
+                plan_of(sync ? DENSE "servers=1 threads=4" : DENSE "servers=1 threads=4 mode=async", 3, &p),
+                YK_OK);
+            yk_plan_set_process(&p, &(yk_plan_process){.rank = 1, .cores = 4, .sharing = sharing});
+            assert_int_equal(p.wait, sharing == 2 && !sync ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS);
+            assert_int_equal(p.usable_threads, 4);
+        }
+    yk_plan_set_process(&p, &(yk_plan_process){.rank = 1, .cores = 3, .sharing = 1});
+    assert_true(p.usable_threads == 3 && p.threads == 4);
+}
+
+static void intervals_in_epochs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        uint64_t steps_per_epoch, eval_every;
+    } want[] = {
+        {DENSE "batch=10", 34, 0}, /* 1,001 examples, 3 workers in 3 processes */
+        {DENSE "batch=10 mode=async", 101, 101},
+        {DENSE "batch=10 mode=async eval-every=7", 101, 7},
+        {DENSE "batch=10 mode=async local-steps=250", 101, 303}, /* a round is longer than an epoch */
+        {DENSE "batch=10 quorum=2 servers=all", 0, 0},
+    };
+    const yk_plan_data data = {.examples = 1001};
+    yk_config c;
+    yk_plan p;
+    yk_config_init(&c);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        assert_int_equal(plan_of(want[i].options, 3, &p), YK_OK);
+        assert_int_equal(yk_plan_set_data(&p, &c, &data), YK_OK);
+        assert_int_equal(p.steps_per_epoch, want[i].steps_per_epoch);
+        assert_int_equal(p.eval_every, want[i].eval_every);
+    }
+    c.lr_decay_epochs = 1.5;
+    assert_error(yk_plan_set_data(&p, &c, &data), YK_EUSAGE, "with --quorum the number of steps");
+    /* an asynchronous step of local SGD has a batch of each worker of a process */
+    assert_int_equal(plan_of(DENSE "batch=10 mode=async local-steps=4 workers=2", 3, &p), YK_OK);
+    assert_int_equal(yk_plan_set_data(&p, &c, &data), YK_OK);
+    assert_true(p.steps_per_epoch == 51 && p.group[0].optim.lr_decay_every == 77);
+    assert_int_equal(plan_of(DENSE, 3, &p), YK_OK);
+    assert_error(yk_plan_set_data(&p, &c, &(yk_plan_data){.streamed = true}), YK_EUSAGE,
+                 "the length of an epoch");
+    yk_config_fini(&c);
+}
+
+/* Chunks of examples that share a copy: longer for more data, and never across a push that an evaluation needs. */
+static void units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        yk_plan_data data;
+        uint64_t unit, lifetime;
+        yk_cursor_kind cursor;
+    } want[] = {
+        {SPARSE "mode=async batch=100", {.examples = 1000}, 0, 20, YK_CURSOR_LEASE},
+        {SPARSE "mode=async batch=100", {.examples = 100000}, 2000, 20, YK_CURSOR_LEASE},
+        {SPARSE "mode=async batch=100 epochs=1000", {.examples = 1000000}, 8000, 80, YK_CURSOR_LEASE},
+        {SPARSE "mode=async batch=100 epochs=1000 eval-every=40",
+         {.examples = 1000000},
+         4000,
+         40,
+         YK_CURSOR_LEASE},
+        {SPARSE "mode=async batch=100 epochs=1000",
+         {.examples = 1000000, .ordered = true},
+         0,
+         20,
+         YK_CURSOR_LEASE},
+        {SPARSE "mode=async batch=100 steps=96",
+         {.examples = 100000, .streamed = true},
+         0,
+         2,
+         YK_CURSOR_STREAM},
+        {SPARSE "batch=100", {.examples = 100000}, 0, 0, YK_CURSOR_LOCKSTEP},
+    };
+    yk_config c;
+    yk_plan p;
+    yk_config_init(&c);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        assert_int_equal(plan_of(want[i].options, 3, &p), YK_OK);
+        assert_int_equal(yk_plan_set_data(&p, &c, &want[i].data), YK_OK);
+        assert_int_equal(p.unit, want[i].unit);
+        assert_int_equal(p.copy_lifetime, want[i].lifetime);
+        assert_int_equal(p.cursor_kind, want[i].cursor);
+    }
+    yk_plan_set_unit(&p, 250); /* of a checkpoint */
+    assert_true(p.unit == 250 && p.copy_lifetime == 3);
+    yk_config_fini(&c);
 }
 
 /* Replicas and local SGD do not allow them if there are groups of both kinds. */
@@ -316,6 +473,11 @@ int main(void)
                                        cmocka_unit_test(placement_of_groups),
                                        cmocka_unit_test(contradictions),
                                        cmocka_unit_test(options_that_need_several_processes),
+                                       cmocka_unit_test(optimizers),
+                                       cmocka_unit_test(roles),
+                                       cmocka_unit_test(threads_that_share_cores),
+                                       cmocka_unit_test(intervals_in_epochs),
+                                       cmocka_unit_test(units),
                                        cmocka_unit_test(different_bounds),
                                        cmocka_unit_test(prefetching),
                                        cmocka_unit_test(standard_input),

@@ -177,9 +177,8 @@ static void processes_count_as_workers(void **state)
     yk_sweep_plan_fini(&p);
     expect_refusal(HEAD "[grid]\nlaunch, servers = 3 0 | 3 3\n", false,
                    "the run launch=3 servers=3: --servers 3 of 3 processes leaves no worker");
-    expect_refusal(
-        HEAD "[grid]\nlaunch, servers = 3 1 | - 1\n", false,
-        "the run launch=- servers=1: --servers, --quorum, --local-steps and --prefetch need several");
+    expect_refusal(HEAD "[grid]\nlaunch, servers = 3 1 | - 1\n", false,
+                   "the run launch=- servers=1: --servers, --quorum and --prefetch need several");
     expect_refusal(HEAD "launch = 1\n[grid]\nservers = 1\n", false,
                    "the run servers=1: --servers and --quorum need several processes; this job has one");
     /* sparse data uses shards in synchronous mode, too */

@@ -1,11 +1,14 @@
-/* The plan of a run: all decisions that follow from its options, made once (train/plan.h) and never changed. Plain data.
+/* The plan of a run: all decisions that follow from its options, its processes and its data. Plain data, complete before the
+ * first step and never changed after that (train/plan.h).
  *
- * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, how many servers there
- * are, how long to wait for a peer.
+ * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, what this process does, how
+ * long to wait for a peer.
  */
 #ifndef YK_BASE_PLAN_H
 #define YK_BASE_PLAN_H
 
+#include "base/optim_config.h"
+#include "base/wait.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,10 +24,21 @@ typedef enum {
 /* "local", "replicas", "servers", "shards" */
 extern const char *const yk_placement_name[];
 
+/* What a process of a job does (train/cluster.h). */
+typedef enum {
+    YK_ROLE_SINGLE, /* there is only one */
+    YK_ROLE_REPLICA,
+    YK_ROLE_SERVER, /* owns a shard, and does not train */
+    YK_ROLE_WORKER, /* trains, and owns no shard */
+    YK_ROLE_SHARD   /* both trains and owns a shard */
+} yk_role;
+
+/* How workers get their examples; the first number of a data cursor (data/feed.h). */
+typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
+
 /* How the groups of one kind are trained. */
 typedef struct {
-    int optimizer;      /* yk_optim_kind (optim/optim.h) */
-    double lr;          /* the initial learning rate */
+    yk_optim_config optim;
     uint64_t staleness; /* the bound; YK_ASYNC: none */
     yk_placement placement;
 } yk_group_plan;
@@ -38,8 +52,8 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the minimum number of batches that a worker processes with one copy; 0: no
-     * copies. The actual number also depends on the size of the data (train/cluster_data.c). */
+    /* Asynchronous, keyed parameters on shards: the number of batches that a worker processes with one copy (store/copies.h); 0:
+     * no copies. */
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
@@ -52,8 +66,19 @@ typedef struct {
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */
+    int usable_threads;      /* of these: no more than there are cores */
     bool survives_loss;      /* the job continues without a lost worker */
     bool joinable;           /* workers may join the running job */
+
+    /* this process */
+    yk_role role;
+    int owners;          /* processes that own a shard: the first ranks, or all */
+    int first_client;    /* processes that train: the rank of the first one, */
+    int clients;         /* and how many */
+    int first_worker;    /* of this process, in the job */
+    int serving_threads; /* of a dedicated server */
+    bool driven;         /* the main thread sends and receives for the others (store/remote.h) */
+    yk_wait_kind wait;   /* for messages of servers and clients */
 
     /* steps */
     uint64_t batch; /* examples per worker and step */
@@ -61,7 +86,10 @@ typedef struct {
     uint64_t global_batch;
     uint64_t gradients_per_step;           /* asynchronous: 1 */
     uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
+    uint64_t steps_per_epoch;              /* 0: not known in advance */
     uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
+    yk_cursor_kind cursor_kind;
+    uint64_t unit; /* examples that are always trained together (data/feed.h); 0: any */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */

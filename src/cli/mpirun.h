@@ -13,8 +13,8 @@
 #define YK_CLI_MPIRUN_H
 
 #include "comm/plugin.h"
-#include "train/plan.h"
 #include "lib/internal.h"
+#include "train/plan.h"
 
 /* Finds the mpirun that starts jobs, and its MPI: YK_MPIRUN, or the first one in PATH whose MPI has a plug-in.
  * YK_ESYSTEM: the error says what is missing. */

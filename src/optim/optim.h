@@ -27,25 +27,12 @@
 #ifndef YK_OPTIM_OPTIM_H
 #define YK_OPTIM_OPTIM_H
 
+#include "base/optim_config.h"
 #include "base/status.h"
 #include "base/view.h"
 #include "kern/isa.h"
 #include <stddef.h>
 #include <stdint.h>
-
-typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_ROWWISE, YK_OPTIM_KINDS } yk_optim_kind;
-typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
-
-typedef struct {
-    yk_optim_kind kind;
-    double lr, l1, l2;
-    yk_lr_schedule schedule;
-    double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
-    uint64_t lr_decay_every; /* step: the interval in steps */
-    double momentum, beta1, beta2, epsilon, ftrl_beta;
-    double damping;   /* adam without velocity; 0 in all other cases */
-    uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
-} yk_optim_config;
 
 /* The parameters [begin, end) of a dense model, which have their own learning rate, e.g. biases. */
 typedef struct {

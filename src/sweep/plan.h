@@ -19,8 +19,8 @@
 #ifndef YK_SWEEP_PLAN_H
 #define YK_SWEEP_PLAN_H
 
-#include "train/plan.h"
 #include "sweep/file.h"
+#include "train/plan.h"
 
 typedef struct {
     char *directory;    /* run directory, below that of the sweep: "batch-100_mode-sync_seed-1" */

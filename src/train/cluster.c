@@ -28,21 +28,40 @@ static yk_status check_world(const yk__trainer *t)
     return YK_OK;
 }
 
+/* Completes the plan for this process. */
+static void set_process(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const yk_plan *p = t->plan;
+    const yk_plan_process process = {
+        .rank = k->rank,
+        .joined = k->joined,
+        .cores = yk_cores(),
+        .sharing = yk_comm_sharing(k->comm),
+        .bound = t->result->numa_nodes > 0,
+        .servers_here = k->joined ? 0 : yk_comm_ranks_here(k->comm, 0, p->servers),
+        .clients_here = k->joined ? 1 : yk_comm_ranks_here(k->comm, p->servers, k->ranks - p->servers)};
+    yk_plan_set_process(&t->result->plan, &process);
+    k->role = (yk__role)p->role;
+    k->servers = p->owners;
+    k->first_client = p->first_client;
+    k->clients = p->clients;
+    k->first_worker = p->first_worker;
+    k->driven = p->driven;
+    k->wait = p->wait;
+    k->serving_threads = p->serving_threads;
+}
+
 /* Becomes an additional worker of a running job. Its ranks have other numbers here; its servers are found by name. */
 static yk_status join(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     k->joined = true;
     k->rank = 1; /* not the chief */
-    k->role = YK__WORKER;
-    k->cursor_kind = YK__LEASE_CURSOR;
     if (t->caller->ranked)
         t->caller->ranked(-1);
     yk_status st = yk_plan_make(t->config, 0, yk_cores(), &t->result->plan);
-    k->servers = k->first_client = t->plan->servers;
-    k->clients = 1;
-    k->driven = t->plan->workers_per_process > 1;
-    k->wait = YK_WAIT_RANKS;
+    set_process(t);
     if (!st && !t->plan->joinable)
         return yk_fail(
             YK_EUSAGE,
@@ -122,32 +141,6 @@ static int bind_to_nodes(yk__trainer *t)
     return numa.nodes;
 }
 
-static void set_role(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    const yk_plan *p = t->plan;
-    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->replicates_dense;
-    k->servers = shards ? k->ranks : p->servers;
-    k->first_client = p->servers;
-    k->clients = k->ranks - p->servers;
-    k->role = p->placement == YK_PLACEMENT_REPLICAS ? YK__REPLICA
-              : k->rank < p->servers                ? YK__SERVER
-              : shards                              ? YK__SHARD
-                                                    : YK__WORKER;
-    k->driven = k->role == YK__SHARD || (k->role == YK__WORKER && p->workers_per_process > 1);
-    k->first_worker = k->role == YK__SERVER ? 0 : (k->rank - k->first_client) * p->workers_per_process;
-}
-
-/* If the threads of an asynchronous job share cores, those that wait sleep soon, so that the others can compute, and send what
- * they wait for. Synchronous steps are often shorter than such a sleep. */
-static yk_wait_kind wait_of(const yk__trainer *t)
-{
-    const yk__cluster *k = &t->cluster;
-    const int own = t->plan->workers_per_process * t->plan->threads + k->driven;
-    const bool shared = own * yk_comm_sharing(k->comm) > yk_cores();
-    return shared && !t->plan->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
-}
-
 /* Makes a plan before MPI starts: the timeouts are needed, and most errors in the options are found early. The options are not
  * checked if the launcher seems to have started only one process, because there may be more, or if this process joins a job,
  * whose size is unknown. */
@@ -192,9 +185,8 @@ yk_status yk__cluster_start(yk__trainer *t)
         return st;
     if (k->ranks == 1) /* one process needs no messages */
         return YK_OK;
-    set_role(t);
     t->result->numa_nodes = bind_to_nodes(t);
-    k->wait = wait_of(t);
+    set_process(t);
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
     if (!st)
         yk__report_stage(t, YK_STAGE_CONNECTED);
@@ -288,7 +280,7 @@ static yk_status make_client(yk__trainer *t)
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) {
-        c.arrays[g] = t->plan->local_steps || t->result->copy_lifetime
+        c.arrays[g] = t->plan->local_steps || t->plan->copy_lifetime
                           ? 1 + yk_optim_rule_of(t->group[g].optim.kind)->slots
                           : 1;
     }
@@ -298,27 +290,7 @@ static yk_status make_client(yk__trainer *t)
 /* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
 static uint64_t longest_copy(const yk__trainer *t)
 {
-    return t->result->copy_lifetime * (t->plan->staleness == YK_ASYNC ? YK__LONGEST_COPY : 1);
-}
-
-enum { MAX_SERVING_THREADS = 16 };
-
-/* A dedicated server uses the cores of its host that the workers there leave free, shared with the other servers there. */
-static int serving_threads_of(const yk__trainer *t)
-{
-    const yk__cluster *k = &t->cluster;
-    if (k->role != YK__SERVER)
-        return 1;
-    const int servers = yk_comm_ranks_here(k->comm, 0, t->plan->servers),
-              clients = yk_comm_ranks_here(k->comm, k->first_client, k->clients),
-              busy = clients * t->plan->workers_per_process * t->plan->threads;
-    const int given =
-        (int)fmin(yk_env_number("YK_SERVING_THREADS", -1), MAX_SERVING_THREADS); /* set by tests */
-    const int n = given >= 0              ? given
-                  : t->result->numa_nodes ? yk_cores() / yk_comm_sharing(k->comm)
-                  : servers > 0           ? (yk_cores() - busy) / servers
-                                          : 1;
-    return n < 1 ? 1 : n > MAX_SERVING_THREADS ? MAX_SERVING_THREADS : n;
+    return t->plan->copy_lifetime * (t->plan->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);
 }
 
 static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
@@ -331,13 +303,13 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .first_client = k->first_client,
         .clients = k->clients,
         .threads = t->plan->workers_per_process,
-        .serving_threads = k->serving_threads = serving_threads_of(t),
+        .serving_threads = t->plan->serving_threads,
         .channels = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,
-        .local_steps = t->result->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
-        .scaled = t->result->copy_lifetime > 0,
+        .local_steps = t->plan->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
+        .scaled = t->plan->copy_lifetime > 0,
         .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
@@ -366,7 +338,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     if (c.assignment)
         yk_assignment_init(&k->assignment, t->train.examples, t->plan->epochs,
                            yk__leases_steps(t->plan) ? t->plan->steps : UINT64_MAX, t->plan->batch,
-                           t->plan->workers, t->unit);
+                           t->plan->workers, t->plan->unit);
     if (c.streams && (st = yk_streams_init(&k->streams, t->plan->workers, t->plan->epochs)))
         return st;
     return yk_server_create(&c, &k->server);
@@ -405,7 +377,7 @@ static yk_status make_chunks(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_startup_enter(k->startup, YK_STARTUP_BUSY, "collecting the keys of the examples");
-    yk_status st = yk_chunks_create(t->train.rows, t->unit, k->servers, t->model->bias_key, &k->chunks);
+    yk_status st = yk_chunks_create(t->train.rows, t->plan->unit, k->servers, t->model->bias_key, &k->chunks);
     if (!st)
         st = yk_team_run(t->team, prepare_chunks, t);
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
@@ -418,14 +390,14 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .phases = t->phases,
                           .workers = t->plan->workers_per_process,
                           .all_workers = t->plan->workers,
-                          .lifetime = t->result->copy_lifetime,
+                          .lifetime = t->plan->copy_lifetime,
                           .depth = t->plan->depth,
                           .bounded = t->plan->staleness != YK_ASYNC,
                           .copy = *copy};
     c.copy.workers = 1;
     c.copy.phases = NULL;
     yk_status st = YK_OK;
-    if (t->unit && yk_feed_unit(t->feed) == t->unit)
+    if (t->plan->unit && yk_feed_unit(t->feed) == t->plan->unit)
         st = make_chunks(t);
     c.chunks = t->cluster.chunks;
     return st ? st : yk_copies_create(&c, &t->store);
@@ -465,7 +437,7 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->result->copy_lifetime         ? make_copies(t, &copy)
+    return t->plan->copy_lifetime           ? make_copies(t, &copy)
            : t->plan->local_steps           ? make_local_sgd(t, &copy)
            : t->cluster.role == YK__REPLICA ? make_replicas(t)
                                             : make_shards(t);

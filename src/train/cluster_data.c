@@ -2,7 +2,6 @@
  * the shape. */
 #include "train/setup.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,45 +67,12 @@ typedef struct {
     uint64_t dim, examples, classes, fields, earlier, streams, ordered;
 } shape;
 
-/* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
- * sent and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at first
- * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. Without a staleness bound, and for
- * sgd: with adagrad, longer copies lost more. 0: there are too few examples for chunks. */
-static uint64_t unit_of(const yk__trainer *t)
+static yk_status set_data(yk__trainer *t, bool streamed, bool ordered)
 {
-    enum { PER_EPOCH = 8, IN_ALL = 500 };
-    const yk_plan *p = t->plan;
-    const double examples = (double)t->train.examples, workers = (double)p->workers,
-                 steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps * (double)p->batch,
-                 all = fmin(steps, p->epochs == UINT64_MAX ? HUGE_VAL : examples * (double)p->epochs);
-    uint64_t unit = p->copy_lifetime * p->batch;
-    if (examples < PER_EPOCH * workers * (double)unit)
-        return 0;
-    if (p->staleness != YK_ASYNC || p->group[1].optimizer != YK_SGD)
-        return unit;
-    for (int longer = 2; longer <= YK__LONGEST_COPY; longer *= 2)
-        if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
-            all >= 2 * IN_ALL * workers * (double)unit &&
-            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push skips no evaluation */
-            unit *= 2;
-    return unit;
-}
-
-/* The unit of the order of examples, and the lifetime of copies, which follows from it. */
-void yk__cluster_set_unit(yk__trainer *t, uint64_t unit)
-{
-    t->unit = unit;
-    if (unit)
-        t->result->copy_lifetime = (unit + t->plan->batch - 1) / t->plan->batch;
-}
-
-/* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
- * compared with --steps, so that this adds few steps. Leases end at the last step. */
-static void limit_copies(const yk_plan *p, uint64_t *lifetime)
-{
-    enum { PARTS = 8 };
-    const uint64_t max = p->steps / (PARTS * (uint64_t)(p->workers * p->depth));
-    *lifetime = yk__min(*lifetime, max ? max : 1);
+    const yk_plan_data data = {.examples = t->train.examples, .streamed = streamed, .ordered = ordered};
+    yk_status st = yk_plan_set_data(&t->result->plan, t->config, &data);
+    t->cluster.cursor_kind = (yk__cursor_kind)t->plan->cursor_kind;
+    return st;
 }
 
 yk_status yk__cluster_shape(yk__trainer *t)
@@ -121,12 +87,11 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .streams = k->role != YK__SERVER && !t->train.rows,
                   .ordered = k->role != YK__SERVER && !t->train.shuffled},
           *all = NULL, max = {0};
-    t->result->copy_lifetime = t->plan->copy_lifetime;
+    if (k->joined && !t->train.rows)
+        return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
+                                  "assigned to workers at the start");
     if (k->role == YK__SINGLE || k->joined)
-        return k->joined && !t->train.rows
-                   ? yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
-                                        "assigned to workers at the start")
-                   : YK_OK;
+        return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the job has the unit */
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
     yk_status st =
@@ -155,13 +120,5 @@ yk_status yk__cluster_shape(yk__trainer *t)
     t->train.classes = t->test.classes = (uint32_t)max.classes;
     t->train.fields = (uint32_t)max.fields;
     t->start.earlier = max.earlier;
-    k->cursor_kind = max.streams         ? YK__STREAM_CURSOR
-                     : t->plan->lockstep ? YK__LOCKSTEP_CURSOR
-                                         : YK__LEASE_CURSOR;
-    if (k->cursor_kind == YK__STREAM_CURSOR && t->plan->copy_lifetime && t->plan->steps != UINT64_MAX)
-        limit_copies(t->plan, &t->result->copy_lifetime);
-    if (k->cursor_kind == YK__LEASE_CURSOR && !max.ordered &&
-        t->plan->copy_lifetime) /* neighbors are unrelated */
-        yk__cluster_set_unit(t, unit_of(t));
-    return YK_OK;
+    return set_data(t, max.streams, max.ordered);
 }

@@ -156,7 +156,7 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
 {
     yk__trainer *t = trainer;
     yk_lease next;
-    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->unit ? t->unit : 0;
+    uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->plan->unit ? t->plan->unit : 0;
     yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &next, &unit);
     if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
         yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
@@ -194,7 +194,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .steps = leased ? UINT64_MAX : t->plan->steps,
                                .synchronous = t->plan->lockstep,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
-                               .unit = (size_t)t->unit,
+                               .unit = (size_t)t->plan->unit,
                                .keymap = t->remap,
                                .phases = t->phases,
                                .first = t->cluster.first_worker,

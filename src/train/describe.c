@@ -103,6 +103,14 @@ void yk__print_plan(const yk__trainer *t)
                 p->synchronous && t->group[0].staleness && t->cluster.role != YK__REPLICA
                     ? "; it is synchronous, the keyed parameters are asynchronous"
                     : "");
+    if (c->local_steps && p->processes == 1)
+        yk_note("--local-steps has no effect in one process: there are no parameters to average");
+    if (t->tested && !c->eval_every && p->steps_per_epoch && p->eval_every > p->steps_per_epoch)
+        yk_note(
+            "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "
+            "evaluating every %llu epochs",
+            (unsigned long long)p->steps_per_epoch, p->steps_per_epoch == 1 ? "" : "s",
+            (unsigned long long)p->local_steps, (unsigned long long)(p->eval_every / p->steps_per_epoch));
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
                 !t->model->ops->threads ? ": linear models use one thread per worker; use --workers instead"

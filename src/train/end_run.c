@@ -297,7 +297,6 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .lr = yk_by_group_of(&c->lr, true, (double)NAN),
                    .train_loss = (double)NAN};
     yk_plan_describe(c, lost->ranks, 1, &r.plan);
-    r.copy_lifetime = r.plan.copy_lifetime;
     r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);

@@ -114,26 +114,3 @@ yk_status yk__set_bias_rates(yk__trainer *t)
     }
     return YK_OK;
 }
-
-yk_status yk__set_decay_steps(yk__trainer *t)
-{
-    const double epochs = t->config->lr_decay_epochs;
-    if (epochs <= 0.0)
-        return YK_OK;
-    if (!t->train.examples)
-        return yk_fail(YK_EUSAGE,
-                       "--lr-decay-epochs: the length of an epoch of %s is not known in advance; use "
-                       "--lr-decay-every STEPS, or --stream never",
-                       t->config->data);
-    if (t->plan->quorum)
-        return yk_fail(YK_EUSAGE,
-                       "--lr-decay-epochs: with --quorum the number of steps in an epoch is not known "
-                       "in advance; use --lr-decay-every STEPS");
-    /* a lockstep step has a batch of each worker, an asynchronous one the batch of one worker */
-    const uint64_t per_step = t->plan->batch * (t->plan->lockstep ? (uint64_t)t->plan->workers : 1);
-    const double per_epoch = (double)((t->train.examples + per_step - 1) / per_step),
-                 steps = floor(epochs * per_epoch + 0.5);
-    for (int g = 0; g < t->model->ngroups; g++)
-        t->group[g].optim.lr_decay_every = steps < 1.0 ? 1 : (uint64_t)steps;
-    return YK_OK;
-}

@@ -23,13 +23,29 @@ static uint64_t staleness_of(const yk_config *c, bool keyed)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
+static yk_optim_config optimizer_of(const yk_config *c, const char *group, bool keyed)
+{
+    yk_optim_kind kind = YK_SGD;
+    (void)yk_config_optimizer(c, group, keyed, &kind); /* yk_config_check() reports unknown ones */
+    yk_optim_config o = yk_optim_defaults(kind);
+    o.lr = yk_by_group_named(&c->lr, group, yk_by_group_of(&c->lr, keyed, o.lr));
+    o.l1 = c->l1;
+    o.l2 = c->l2;
+    o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
+    o.lr_decay_every = (uint64_t)c->lr_decay_every;
+    if (c->lr_schedule)
+        o.schedule = !strcmp(c->lr_schedule, "step")      ? YK_LR_STEP
+                     : !strcmp(c->lr_schedule, "inverse") ? YK_LR_INVERSE
+                                                          : YK_LR_CONSTANT;
+    o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
+    return o;
+}
+
 yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
 {
     yk_group_plan g = p->group[keyed];
-    yk_optim_kind kind = YK_SGD;
-    (void)yk_config_optimizer(c, name, keyed, &kind); /* yk_config_check() reports unknown ones */
-    g.optimizer = (int)kind;
-    g.lr = yk_by_group_named(&c->lr, name, yk_by_group_of(&c->lr, keyed, yk_optim_defaults(kind).lr));
+    g.optim = optimizer_of(c, name, keyed);
+    g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
     return g;
 }
 
@@ -37,7 +53,7 @@ yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *na
 static void set_groups(const yk_config *c, yk_plan *p)
 {
     for (int keyed = 0; keyed < 2; keyed++) {
-        p->group[keyed] = yk_plan_group(c, p, "", keyed);
+        p->group[keyed].optim = optimizer_of(c, "", keyed);
         p->group[keyed].staleness = staleness_of(c, keyed);
     }
     const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
@@ -145,9 +161,10 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
 {
     yk_plan p = {.quorum = (int)c->quorum,
-                 .local_steps = (uint64_t)c->local_steps,
+                 .local_steps = processes == 1 ? 0 : (uint64_t)c->local_steps, /* nothing to average */
                  .processes = processes,
                  .threads = (int)c->threads,
+                 .usable_threads = c->threads < cores ? (int)c->threads : cores,
                  .batch = (uint64_t)c->batch,
                  .steps = c->steps ? (uint64_t)c->steps : UINT64_MAX,
                  .epochs = c->epochs  ? (uint64_t)c->epochs
@@ -290,6 +307,9 @@ static yk_status check_bounds(const yk_config *c, const yk_plan *p)
 static yk_status check_all(const yk_config *c, const yk_plan *p)
 {
     yk_status st;
+    for (int keyed = 0; keyed < 2; keyed++)
+        if ((st = yk_optim_check(&p->group[keyed].optim)))
+            return st;
     if ((st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
         (st = check_bounds(c, p)))
         return st;
@@ -305,9 +325,8 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out)
 {
     yk_plan_describe(c, 1, cores, out);
-    if (servers_of(c, true) > 0 || c->quorum || c->local_steps || c->prefetch > 0)
-        return yk_fail(YK_EUSAGE,
-                       "--servers, --quorum, --local-steps and --prefetch need several processes: start "
-                       "the job with --launch N, --hosts, mpirun or srun");
+    if (servers_of(c, true) > 0 || c->quorum || c->prefetch > 0)
+        return yk_fail(YK_EUSAGE, "--servers, --quorum and --prefetch need several processes: start the job "
+                                  "with --launch N, --hosts, mpirun or srun");
     return check_all(c, out);
 }

@@ -1,10 +1,13 @@
-/* Makes a plan (base/plan.h) from options.
+/* Makes a plan (base/plan.h), in three steps: from the options, then for a process of the job, then for the data.
  *
  * Example:
  *     yk_plan plan;
- *     yk_status st = yk_plan_make(&config, 4, 8, &plan);  // YK_EUSAGE: the error names the options that conflict
+ *     yk_status st = yk_plan_make(&config, 4, 8, &plan); // YK_EUSAGE: the error names the options that conflict
+ *     yk_plan_set_process(&plan, &(yk_plan_process){.rank = 2, .cores = 8, .sharing = 1});
+ *     st = yk_plan_set_data(&plan, &config, &(yk_plan_data){.examples = 60000});
  *
- * The launcher, sweeps and every process of a job call this function, so that their plans agree. Any thread may call it.
+ * The launcher, sweeps and every process of a job call yk_plan_make(), so that their plans agree. Any thread may call these
+ * functions.
  */
 #ifndef YK_TRAIN_PLAN_H
 #define YK_TRAIN_PLAN_H
@@ -23,6 +26,31 @@ yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out);
 
 /* yk_plan_make() without the checks, to describe a job that could not run. */
 void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out);
+
+/* A process of a job of several processes. */
+typedef struct {
+    int rank;
+    bool joined;                    /* this process joins a running job: it is a worker */
+    int cores;                      /* that it may use */
+    int sharing;                    /* number of processes that may use these cores */
+    bool bound;                     /* to NUMA nodes */
+    int servers_here, clients_here; /* dedicated servers and processes that train, on its host */
+} yk_plan_process;
+
+void yk_plan_set_process(yk_plan *p, const yk_plan_process *process);
+
+/* The training data. */
+typedef struct {
+    uint64_t examples; /* in an epoch; 0: not known */
+    bool streamed;     /* read again in each epoch */
+    bool ordered; /* neighboring examples may be related, so the order must not put them into one batch */
+} yk_plan_data;
+
+yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data);
+
+/* A resumed run keeps the unit of its checkpoint; 0: the checkpoint has none. */
+void yk_plan_set_unit(yk_plan *p, uint64_t unit);
+enum { YK_LONGEST_COPY = 4 }; /* copies of one job may differ by this factor: YK_ASYNC only */
 
 /* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
 yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);

@@ -85,7 +85,7 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
         return YK_OK;
     if (k->role == YK__SINGLE || t->plan->lockstep || k->cursor_kind == YK__STREAM_CURSOR)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
-    yk__cluster_set_unit(t, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
+    yk_plan_set_unit(&t->result->plan, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
     return YK_OK;
 }
 

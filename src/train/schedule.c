@@ -45,23 +45,6 @@ static void set_next(yk__interval *i, uint64_t done)
     i->next = (done / i->every + 1) * i->every;
 }
 
-/* Asynchronous, without --eval-every: the steps of an epoch; 0: not known. The steps of a round of local SGD arrive together, so
- * a round that is longer than an epoch would skip evaluations: then, those of several epochs. */
-static uint64_t default_interval(const yk__trainer *t)
-{
-    const yk_plan *p = t->plan;
-    const uint64_t per_step = p->batch * (yk__leases_steps(p) ? 1 : (uint64_t)p->workers_per_process),
-                   per_epoch = (t->train.examples + per_step - 1) / per_step,
-                   epochs = per_epoch ? (p->local_steps + per_epoch - 1) / per_epoch : 0;
-    if (epochs > 1 && t->cluster.rank == 0 && t->tested)
-        yk_note(
-            "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "
-            "evaluating every %llu epochs",
-            (unsigned long long)per_epoch, per_epoch == 1 ? "" : "s", (unsigned long long)p->local_steps,
-            (unsigned long long)epochs);
-    return epochs > 1 ? epochs * per_epoch : per_epoch;
-}
-
 /* ---- what is due ---- */
 
 void yk__schedule_init(yk__trainer *t)
@@ -72,8 +55,6 @@ void yk__schedule_init(yk__trainer *t)
     t->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     if (t->plan->synchronous)
         return;
-    if (!t->eval.every)
-        t->eval.every = default_interval(t);
     set_next(&t->eval, t->step);
     set_next(&t->save, t->step);
     set_quota(t, t->step);

@@ -30,19 +30,16 @@ void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
 
 /* cluster_data.c, cluster_agree.c */
-enum { YK__LONGEST_COPY = 4 };                            /* a multiple of the lifetime in the plan */
-void yk__set_partition(yk__trainer *t);                   /* which process reads which part of the data */
-void yk__cluster_set_unit(yk__trainer *t, uint64_t unit); /* of the order of examples; 0: the default */
-yk_status yk__cluster_shape(yk__trainer *t);
+void yk__set_partition(yk__trainer *t);      /* which process reads which part of the data */
+yk_status yk__cluster_shape(yk__trainer *t); /* completes the plan */
 yk_status yk__cluster_agree(yk__trainer *t);
 
 /* net_setup.c */
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
 /* For --standardize channel: measures the channels. */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
-float yk__mean_square(yk_dataset *d);          /* of an input of dense data; 1 for sparse data */
-yk_status yk__set_bias_rates(yk__trainer *t);  /* --bias-lr, --bias-decay */
-yk_status yk__set_decay_steps(yk__trainer *t); /* --lr-decay-epochs */
+float yk__mean_square(yk_dataset *d);         /* of an input of dense data; 1 for sparse data */
+yk_status yk__set_bias_rates(yk__trainer *t); /* --bias-lr, --bias-decay */
 
 /* resume.c */
 yk_status yk__resume(yk__trainer *t);

@@ -40,8 +40,8 @@ static void add_groups(yk_json *j, const yk_result *r)
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
                       {"placement", yk_placement_name[g->plan.placement]},
-                      {"optimizer", yk_optim_rule_of((yk_optim_kind)g->plan.optimizer)->name});
-        yk_json_real(j, "lr", g->plan.lr);
+                      {"optimizer", yk_optim_rule_of(g->plan.optim.kind)->name});
+        yk_json_real(j, "lr", g->plan.optim.lr);
         yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
         YK_JSON_INTS(j, {"width", g->shape.width}, {"keys", g->shape.keys});
         yk_json_end(j);
@@ -61,7 +61,7 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_text(j, "placement", known ? yk_placement_name[p->placement] : NULL);
     add_groups(j, r);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
-    YK_JSON_INTS(j, {"lifetime", r->copy_lifetime}, {"in_flight", r->copy_lifetime ? (uint64_t)p->depth : 0});
+    YK_JSON_INTS(j, {"lifetime", p->copy_lifetime}, {"in_flight", p->copy_lifetime ? (uint64_t)p->depth : 0});
     yk_json_end(j);
     yk_json_int(j, "numa_nodes", r->numa_nodes);
     yk_json_int_or_null(j, "prefetch", known, p->depth - 1);

@@ -14,23 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static yk_status optimizer_of(const yk_config *c, const yk_group_plan *p, yk_optim_config *out)
-{
-    yk_optim_config o = yk_optim_defaults((yk_optim_kind)p->optimizer);
-    o.lr = p->lr;
-    o.l1 = c->l1;
-    o.l2 = c->l2;
-    o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
-    o.lr_decay_every = (uint64_t)c->lr_decay_every;
-    if (c->lr_schedule)
-        o.schedule = !strcmp(c->lr_schedule, "step")      ? YK_LR_STEP
-                     : !strcmp(c->lr_schedule, "inverse") ? YK_LR_INVERSE
-                                                          : YK_LR_CONSTANT;
-    o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
-    *out = o;
-    return yk_optim_check(out);
-}
-
 /* ---- the run directory ---- */
 
 /* For a new run: a directory with a run, or with a file of that name that yoke did not write, is refused. */
@@ -112,8 +95,8 @@ static yk_status set_groups(yk__trainer *t)
         const yk_group *shape = &t->model->group[g];
         const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);
         used[shape->keyed] = true;
-        t->group[g] = (yk_local_group){.shape = *shape, .staleness = plan.staleness};
-        st = optimizer_of(t->config, &plan, &t->group[g].optim);
+        t->group[g] = (yk_local_group){.shape = *shape, .optim = plan.optim, .staleness = plan.staleness};
+        st = yk_optim_check(&plan.optim);
         t->group[g].optim.earlier = t->start.earlier;
         t->result->group[g] = (yk_group_result){.shape = *shape, .plan = plan};
     }
@@ -135,12 +118,9 @@ static yk_status make_model(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_net_options net;
-    yk_optim_config unused; /* only to report errors before data is read */
     yk_status st;
-    if ((st = optimizer_of(c, &t->plan->group[0], &unused)) ||
-        (st = optimizer_of(c, &t->plan->group[1], &unused)) || (st = yk__net_options_of(c, &net)) ||
-        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__cluster_shape(t)) ||
-        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+    if ((st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
+        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
@@ -152,7 +132,7 @@ static yk_status make_model(yk__trainer *t)
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
-                            .threads = t->plan->threads < yk_cores() ? t->plan->threads : yk_cores(),
+                            .threads = t->plan->usable_threads,
                             .net = net};
     yk__warm_start_hashing(t, &shape);
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
@@ -161,9 +141,8 @@ static yk_status make_model(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    if ((st = set_groups(t)) || (st = yk__set_decay_steps(t)))
-        return st;
-    return yk__set_bias_rates(t);
+    st = set_groups(t);
+    return st ? st : yk__set_bias_rates(t);
 }
 
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */

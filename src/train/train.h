@@ -14,11 +14,11 @@
 #define YK_TRAIN_TRAIN_H
 
 #include "config/config.h"
-#include "train/plan.h"
 #include "data/memory.h"
 #include "model/model.h"
 #include "observe/observe.h"
 #include "store/local.h"
+#include "train/plan.h"
 #include "train/score.h"
 #include "train/trained.h"
 #include <signal.h>
@@ -56,7 +56,6 @@ typedef struct {
     yk_plan plan;
     int ngroups; /* 0: not known */
     yk_group_result group[YK_MAX_GROUPS];
-    uint64_t copy_lifetime; /* batches that a worker trains with one copy (base/plan.h); 0: no copies */
     yk_rank_report *report; /* [nreports] the ranks, then workers that joined; NULL: none */
     int nreports;
     yk_traffic traffic[YK_PURPOSES]; /* of all ranks */

@@ -68,7 +68,6 @@ typedef struct yk__trainer {
     yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
-    uint64_t unit;          /* examples that are always trained together (data/feed.h); 0: any */
     float mean_square;      /* of an input of dense data, after --standardize */
 
     /* parameters */

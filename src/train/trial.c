@@ -67,6 +67,7 @@ static void set_up(const yk__trainer *t, int change, trial *r)
     set_change(t, change, &r->config);
     r->caller = (yk_train_caller){.single = true, .stop = &r->stop};
     yk_plan_describe(&r->config, 1, yk_cores(), &r->result.plan);
+    r->result.plan.unit = t->plan->unit;
     *u = (yk__trainer){.config = &r->config,
                        .plan = &r->result.plan,
                        .caller = &r->caller,
@@ -76,7 +77,6 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .remap = t->remap,
                        .model = t->model,
                        .mean_square = t->mean_square,
-                       .unit = t->unit,
                        .local_workers = r->result.plan.workers,
                        .first_steps = UINT64_MAX / 2, /* stagger.c: all begin at once */
                        .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};

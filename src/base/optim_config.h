@@ -1,0 +1,21 @@
+/* An update rule and its hyperparameters (optim/optim.h). Plain data, part of the plan. */
+#ifndef YK_BASE_OPTIM_CONFIG_H
+#define YK_BASE_OPTIM_CONFIG_H
+
+#include <stdint.h>
+
+typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_ROWWISE, YK_OPTIM_KINDS } yk_optim_kind;
+typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
+
+typedef struct {
+    yk_optim_kind kind;
+    double lr, l1, l2;
+    yk_lr_schedule schedule;
+    double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
+    uint64_t lr_decay_every; /* step: the interval in steps */
+    double momentum, beta1, beta2, epsilon, ftrl_beta;
+    double damping;   /* adam without velocity; 0 in all other cases */
+    uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
+} yk_optim_config;
+
+#endif
