@@ -150,6 +150,16 @@ equals_serial() { # BATCH OPTION...
     holds "abs($(result_of test_loss) / $loss - 1) < 0.01"
 }
 
+@test "--local-steps in one process averages nothing" {
+    for mode in sync async; do
+        in_time 60 train --model softmax --data "$digits" --batch 10 --mode $mode --out without-$mode --json --quiet
+        expect 0
+        in_time 60 train --model softmax --data "$digits" --batch 10 --mode $mode --local-steps 5 --out with-$mode --json
+        expect 0 "--local-steps has no effect in one process"
+        same_weights without-$mode with-$mode
+    done
+}
+
 @test "traffic: bytes sent equal bytes received over all ranks, for each purpose" {
     for line in "--servers 0" "--servers 1" "--servers 2" "--servers 1 --mode async" "--servers 2 --staleness 3" \
         "--local-steps 3"; do
