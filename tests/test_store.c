@@ -8,7 +8,6 @@
 #include "data/feed.h"
 #include "kern/linear.h"
 #include "model/model.h"
-#include "store/burst.h"
 #include "store/local.h"
 #include <math.h>
 #include <time.h>
@@ -392,17 +391,18 @@ typedef struct {
 /* A quarter of the rows in bursts of steps, as a model makes them. */
 static void burst_share(push_job *p, int me, const uint32_t *pick)
 {
+    yk_store *store = yk_local_store(p->store);
     for (size_t at = (size_t)me * (ROWS / 4), end = at + ROWS / 4, n; at < end; at += n) {
         yk_view view;
         float lr, coef[YK_MAX_BURST];
-        n = yk_local_burst_max(p->store, me);
+        n = store->burst->max(store, me);
         n = n < end - at ? n : end - at;
         assert_true(n >= 1 && n <= YK_MAX_BURST);
-        yk_local_burst_begin(p->store, me, &view, &lr);
+        store->burst->begin(store, me, &view, &lr);
         for (size_t i = 0; i < n; i++)
             coef[i] = -lr * p->err[at + i];
         yk_linear()->add_rows(&view, &(yk_batch){&p->rows, pick + at, n, 0}, coef);
-        yk_local_burst_end(p->store, me, n);
+        store->burst->end(store, me, n);
     }
 }
 
@@ -414,7 +414,7 @@ static yk_status push_share(void *context, int me)
     uint32_t pick[ROWS];
     for (uint32_t r = 0; r < ROWS; r++)
         pick[r] = r;
-    if (yk_local_bursts(p->store))
+    if (yk_local_store(p->store)->burst)
         burst_share(p, me, pick);
     else
         for (size_t at = (size_t)me * p->batch; !st && at < ROWS; at += 4 * p->batch) {
@@ -523,7 +523,7 @@ static void bursts_are_used_where_allowed(void **state)
             c.group[0].optim.l2 = 0.1;
         yk_local *s;
         assert_int_equal(yk_local_create(&c, &s), YK_OK);
-        assert_int_equal(yk_local_bursts(s), i == 0 || i == 1 || i == 8);
+        assert_int_equal(yk_local_store(s)->burst != NULL, i == 0 || i == 1 || i == 8);
         yk_local_free(s);
     }
     yk_team_free(team);

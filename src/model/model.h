@@ -131,7 +131,7 @@ typedef struct {
 
     /* Optional (NULL): a burst, for sparse data: b->n steps of plain sgd with one example each, in order, exactly as separate
      * steps would be; loss[i] is the loss of row i before its step. With a batch size of 1 a step takes about 150 ns, and
-     * separate calls for the batch, the weights, the gradient and the clock would double that (store/burst.h). */
+     * separate calls for the batch, the weights, the gradient and the clock would double that (store/store.h). */
     void (*burst)(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,
                   float *loss);
 } yk_model_ops;

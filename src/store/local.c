@@ -1,12 +1,23 @@
 #include "store/local_internal.h"
 
 #include "base/clock.h"
-#include "store/burst.h"
 #include <string.h>
 
 enum { COUNT_EVERY = 1024 }; /* examples, see yk__global_step() */
 
 static const yk_store_ops local_ops;
+static const yk_burst_ops bursts;
+
+/* Whether bursts are possible (store.h). */
+static bool can_burst(const yk_local *s)
+{
+    const yk_local_config *c = &s->config;
+    const yk__table *t = &s->table[0];
+    const yk_optim_config *o = &t->config.optim;
+    return s->ngroups == 1 && t->config.shape.keyed && t->width == 1 && c->batch == 1 && o->kind == YK_SGD &&
+           o->schedule == YK_LR_CONSTANT && !t->touched &&
+           (c->workers == 1 || t->config.staleness == YK_ASYNC);
+}
 
 yk_status yk_local_create(const yk_local_config *config, yk_local **out)
 {
@@ -41,6 +52,7 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         yk_local_free(s);
         return st;
     }
+    s->base.burst = can_burst(s) ? &bursts : NULL;
     *out = s;
     return YK_OK;
 }
@@ -225,49 +237,6 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
     return bounded(s) ? wait_for_slowest(s, me) : YK_OK;
 }
 
-/* ---- many steps at once ---- */
-
-bool yk_local_bursts(const yk_local *s)
-{
-    const yk_local_config *c = &s->config;
-    const yk__table *t = &s->table[0];
-    const yk_optim_config *o = &t->config.optim;
-    return s->ngroups == 1 && t->config.shape.keyed && t->width == 1 && c->batch == 1 && o->kind == YK_SGD &&
-           o->schedule == YK_LR_CONSTANT && !t->touched &&
-           (c->workers == 1 || t->config.staleness == YK_ASYNC);
-}
-
-/* A step whose staleness is recorded is taken alone, because staleness is measured per step. */
-size_t yk_local_burst_max(const yk_local *s, int me)
-{
-    const yk__worker *w = &s->worker[me];
-    if (s->config.workers == 1)
-        return YK_MAX_BURST;
-    const uint64_t until = w->next_sample - w->own_steps;
-    return until == 0 ? 1 : until < YK_MAX_BURST ? (size_t)until : YK_MAX_BURST;
-}
-
-void yk_local_burst_begin(yk_local *s, int me, yk_view *view_out, float *lr_out)
-{
-    yk__worker *w = &s->worker[me];
-    if (yk__sampled(s, w))
-        w->stale_at_pull = yk__steps_of_others(s, me);
-    *view_out = s->table[0].worker[me].view;
-    *lr_out = s->table[0].worker[me].optim.lr;
-}
-
-void yk_local_burst_end(yk_local *s, int me, size_t steps)
-{
-    yk__worker *w = &s->worker[me];
-    if (steps == 0)
-        return;
-    if (yk__sampled(s, w))
-        yk__record_staleness(s, me);
-    yk__hot_step(&s->table[0], me, steps, steps);
-    w->own_steps += steps;
-    atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
-}
-
 static void merge_copies(yk_local *s, int me)
 {
     for (int g = 0; g < s->ngroups; g++)
@@ -444,6 +413,42 @@ static void free_nothing(yk_store *s)
 {
     (void)s; /* the owner of the yk_local frees it */
 }
+
+/* A step whose staleness is recorded is taken alone, because staleness is measured per step. */
+static size_t burst_max(const yk_store *store, int me)
+{
+    const yk_local *s = (const yk_local *)(const void *)store;
+    const yk__worker *w = &s->worker[me];
+    if (s->config.workers == 1)
+        return YK_MAX_BURST;
+    const uint64_t until = w->next_sample - w->own_steps;
+    return until == 0 ? 1 : until < YK_MAX_BURST ? (size_t)until : YK_MAX_BURST;
+}
+
+static void burst_begin(yk_store *store, int me, yk_view *view_out, float *lr_out)
+{
+    yk_local *s = local_of(store);
+    yk__worker *w = &s->worker[me];
+    if (yk__sampled(s, w))
+        w->stale_at_pull = yk__steps_of_others(s, me);
+    *view_out = s->table[0].worker[me].view;
+    *lr_out = s->table[0].worker[me].optim.lr;
+}
+
+static void burst_end(yk_store *store, int me, size_t steps)
+{
+    yk_local *s = local_of(store);
+    yk__worker *w = &s->worker[me];
+    if (steps == 0)
+        return;
+    if (yk__sampled(s, w))
+        yk__record_staleness(s, me);
+    yk__hot_step(&s->table[0], me, steps, steps);
+    w->own_steps += steps;
+    atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
+}
+
+static const yk_burst_ops bursts = {.max = burst_max, .begin = burst_begin, .end = burst_end};
 
 static const yk_store_ops local_ops = {.wants = wants,
                                        .announce = announce,

@@ -59,8 +59,26 @@ typedef struct {
     void (*free)(yk_store *s);
 } yk_store_ops;
 
+/* Bursts: many steps of one example each, without announce, pull, push and clock for each of them. The store's side of burst() in
+ * model/model.h:
+ *
+ *     size_t steps = s->burst->max(s, me);  // steps that may be taken now
+ *     s->burst->begin(s, me, &view, &lr);   // the weights, and the learning rate of these steps
+ *     train(&view, lr, steps);              // plain sgd on the view
+ *     s->burst->end(s, me, steps);          // counts them, and merges copies of hot keys if that is due
+ *
+ * Possible only if a step is just w -= lr g (plain sgd at a constant rate, without lazy decay, on one sparse row at a time),
+ * and no other worker waits for this one: there is one worker, or the mode is asynchronous. */
+enum { YK_MAX_BURST = 64 }; /* steps; about 10 us, for which a barrier has to wait */
+typedef struct {
+    size_t (*max)(const yk_store *s, int me); /* 1 .. YK_MAX_BURST */
+    void (*begin)(yk_store *s, int me, yk_view *view_out, float *lr_out);
+    void (*end)(yk_store *s, int me, size_t steps);
+} yk_burst_ops;
+
 struct yk_store {
     const yk_store_ops *ops;
+    const yk_burst_ops *burst; /* NULL: not possible */
     yk_store *inner; /* a store whose functions are used for those that are NULL in `ops`; may be NULL */
 };
 

@@ -15,7 +15,6 @@
 #include "base/rng.h"
 #include "base/wait.h"
 #include "model/model.h"
-#include "store/burst.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -52,7 +51,7 @@ void yk__sort(double *x, int n)
     qsort(x, (size_t)n, sizeof *x, by_value);
 }
 
-/* Bursts (store/burst.h) compute and apply the gradient of one example after the other. They cannot be repeated without
+/* Bursts (store/store.h) compute and apply the gradient of one example after the other. They cannot be repeated without
  * changing parameters, so a larger batch is measured, and multiplied by the usual ratio. */
 static const double burst_ratio = 2.4;
 
@@ -119,7 +118,7 @@ void yk__baseline_measure(yk__trainer *t, yk__worker_state *w)
         yk_wait_poll(&turns);
     /* with a staleness bound, the others may wait for this worker instead: then they do not compute, either */
     if (atomic_load(&t->baseline.paused) == others || t->plan->staleness != YK_ASYNC) {
-        const bool bursts = yk_model_can_burst(t->model) && yk_local_bursts(t->local);
+        const bool bursts = t->store->burst && yk_model_can_burst(t->model);
         atomic_store(&t->baseline.seconds, compute(t, w) * (bursts ? burst_ratio : 1.0));
         t->baseline.tries = 0;
     }

@@ -17,7 +17,6 @@
 #include "base/number.h"
 #include "base/wait.h"
 #include "model/model.h"
-#include "store/burst.h"
 #include "train/saver.h"
 #include <limits.h>
 #include <math.h>
@@ -29,7 +28,7 @@ typedef struct {
     int me, number; /* index in this process; in the job */
     yk__worker_state *state;
     yk_store *store;
-    bool bursts;          /* several steps at once (burst.h); only in a single process */
+    bool bursts;          /* several steps at once (store/store.h) */
     bool remote;          /* the parameters are on servers */
     uint64_t done, epoch; /* steps and epochs so far; of this worker if asynchronous */
     uint64_t seen; /* lockstep: examples of all workers in all epochs, including those before a resume */
@@ -163,7 +162,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
     if (st)
         return st;
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
-    yk_local_burst_begin(t->local, w->me, &view, &lr);
+    w->store->burst->begin(w->store, w->me, &view, &lr);
     t->model->ops->burst(t->model, state->work, &view, &batch, lr, loss);
     *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = action};
     out->over = batch.n == 0 && !t->plan->lockstep;
@@ -175,7 +174,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
         correct += loss[i] < half;
     }
     yk_phase_to(state->phases, YK_PHASE_APPLY);
-    yk_local_burst_end(t->local, w->me, batch.n);
+    w->store->burst->end(w->store, w->me, batch.n);
     yk__accuracy_due(state); /* all examples of a burst are predicted anyway */
     yk__accuracy_add(state, batch.n, correct);
     yk_phase_to(state->phases, YK_PHASE_OTHER);
@@ -354,7 +353,7 @@ static void after_step(loop *w, const yk_step_result *r)
 static size_t burst_steps(const loop *w)
 {
     const yk__trainer *t = w->t;
-    const size_t max = yk_local_burst_max(t->local, w->me);
+    const size_t max = w->store->burst->max(w->store, w->me);
     if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
         return yk__is_stopped(t) ? 1 : yk__min(max, yk__until_due(w->t, w->done));
     return yk__min(w->quota, yk__min(max, w->next_check + 1 - w->done));
@@ -421,8 +420,7 @@ static yk_status train_worker(void *trainer, int me)
               .number = t->cluster.first_worker + me,
               .state = &t->worker[me],
               .store = t->store,
-              .bursts =
-                  t->cluster.role == YK__SINGLE && yk_model_can_burst(t->model) && yk_local_bursts(t->local),
+              .bursts = t->store->burst && yk_model_can_burst(t->model),
               .remote = t->cluster.remote != NULL,
               .begun = !yk__stagger_steps(t),
               .done = t->step,
