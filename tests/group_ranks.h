@@ -101,6 +101,15 @@ static inline yk_status replica(void *context, int rank)
 
 /* ---- servers ---- */
 
+/* A group of the model, with the servers that own it. */
+static inline yk_group place(const job *j, int group)
+{
+    yk_group g = j->model.group[group];
+    g.first_owner = j->apart && g.keyed ? SERVERS - 1 : 0;
+    g.owners = !j->apart ? SERVERS : g.keyed ? 1 : SERVERS - 1;
+    return g;
+}
+
 static inline yk_status serve(job *j, yk_comm *comm, int rank)
 {
     yk_local_config c = store_config(j, 1);
@@ -127,8 +136,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
         fill_store(j->result);
     for (int g = 0; g < GROUPS; g++) {
         size_t begin;
-        config.group[g] = j->model.group[g];
-        config.group[g].owners = SERVERS;
+        config.group[g] = place(j, g);
         c.group[g].shape = yk_server_piece(&config.group[g], rank, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
@@ -156,8 +164,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .timeout = 20.0,
                                .heartbeat_every = 1.0};
     for (int g = 0; g < GROUPS; g++) {
-        config.group[g] = j->model.group[g];
-        config.group[g].owners = SERVERS;
+        config.group[g] = place(j, g);
         config.arrays[g] = j->local_steps ? 1 + yk_optim_rule_of(j->group[g].optim.kind)->slots : 1;
     }
     yk_team *team;

@@ -32,18 +32,23 @@
  * a push.
  *
  * Each group has its own placement: the processes that own a part of it. Usually every server owns a part of every group. With
- * dedicated servers, dense groups can also be replicated (--servers keyed=K,dense=0). The N processes that train then own the
- * dense groups, and are servers for each other:
+ * K dedicated servers, one kind of groups can be replicated instead. The N processes that train then own these groups, and are
+ * servers for each other:
  *
- *     keyed groups   ranks 0 .. K-1    dedicated servers: workers pull and push the keys of a batch
- *     dense groups   ranks K .. K+N-1  each sums the gradients of its piece, updates it, and sends it to all others: a
- *                                      reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle
+ *     --servers        dedicated servers, ranks 0 .. K-1    processes that train, ranks K .. K+N-1
+ *     K                all groups                           none
+ *     keyed=K,dense=0  keyed groups                         dense groups
+ *     keyed=0,dense=K  dense groups                         keyed groups
  *
- * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to servers by
+ * Each of them sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense group, this is
+ * a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle; for a keyed group, the same with
+ * the keys of the batches. In lockstep, all processes see the same parameters in the same step, as replicas do.
  *
- *     key k:  row = k / K,  server = (k + mix(row)) mod K,  its index there = row           K servers
+ * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to its owners by
  *
- * so that adjacent keys and the hottest keys are distributed over all servers, whatever the pattern of the keys.
+ *     key k:  row = k / K,  owner = (k + mix(row)) mod K,  its index there = row            K owners, from first_owner
+ *
+ * so that adjacent keys and the hottest keys are distributed over all owners, whatever the pattern of the keys.
  */
 #ifndef YK_STORE_MESSAGES_H
 #define YK_STORE_MESSAGES_H
@@ -149,6 +154,7 @@ static inline uint32_t yk__mix32(uint32_t x)
     return x;
 }
 
+/* The owner of a key, counted from the first owner of its group, and its row there. */
 static inline uint32_t yk__server_of(uint32_t key, uint32_t servers, uint32_t *row_out)
 {
     if (servers == 1) {
@@ -160,7 +166,7 @@ static inline uint32_t yk__server_of(uint32_t key, uint32_t servers, uint32_t *r
     return (key % servers + yk__mix32(row) % servers) % servers;
 }
 
-/* The key of this row on this server; may be beyond the last key. */
+/* The key of this row on this owner; may be beyond the last key. */
 static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t servers)
 {
     const uint32_t turn = servers == 1 ? 0 : yk__mix32(row) % servers;

@@ -28,8 +28,10 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
         return YK_ESYSTEM;
     r->config = *config;
     for (int g = 0; g < config->ngroups; g++)
-        if (config->group[g].keyed)
+        if (config->group[g].keyed) {
+            r->first_key_owner = config->group[g].first_owner;
             r->key_owners = config->group[g].owners;
+        }
     r->server = yk_alloc((size_t)config->servers, sizeof *r->server, "the connections to the servers");
     r->channel = yk_alloc((size_t)config->channels, sizeof *r->channel, "the connections to the servers");
     r->leases = yk_alloc((size_t)config->threads, sizeof *r->leases, "the leases");
@@ -75,10 +77,13 @@ void yk_remote_free(yk_remote *r)
 
 /* ---- messages from servers ---- */
 
-/* The keys of a request that server k has. */
-static size_t keys_on(const yk_remote *r, const yk__request *a, int k)
+/* The number of keys of a request that server k has; *begin_out: the index of the first one. */
+static size_t keys_on(const yk_remote *r, const yk__request *a, int k, size_t *begin_out)
 {
-    return a->keys && k < r->key_owners ? a->keys->begin[k + 1] - a->keys->begin[k] : 0;
+    const int owner = k - r->first_key_owner;
+    const bool any = a->keys && owner >= 0 && owner < r->key_owners;
+    *begin_out = any ? a->keys->begin[owner] : 0;
+    return any ? a->keys->begin[owner + 1] - *begin_out : 0;
 }
 
 /* Copies the values of all groups on server k from a message, or into one. */
@@ -88,10 +93,10 @@ static void move(const yk_remote *r, int k, const yk__request *a, float *const *
     for (int g = 0; g < r->config.ngroups; g++) {
         const yk_group *group = &r->config.group[g];
         uint64_t begin;
-        size_t n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
-        if (group->keyed && n) {
-            begin = (uint64_t)a->keys->begin[k] * group->width;
-            n = keys_on(r, a, k) * group->width;
+        size_t first, n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
+        if (group->keyed) {
+            n = keys_on(r, a, k, &first) * group->width;
+            begin = (uint64_t)first * group->width;
             all = a->keys->nkeys * (size_t)group->width;
         }
         for (int array = 0; array < r->config.arrays[g]; array++, message += n) {
@@ -112,7 +117,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     const uint32_t channels = (uint32_t)r->config.channels;
     yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k)) : 0;
+    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k, &(size_t){0})) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
@@ -328,8 +333,9 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     const yk__remote_channel *l = &r->channel[channel];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
     const yk__request *of = p ? l->current : NULL;
-    const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(r, of, k)) : 0;
-    const size_t npull = request ? keys_on(r, request, k) : 0, sent = known ? 0 : npull;
+    size_t first = 0;
+    const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(r, of, k, &first)) : 0;
+    const size_t npull = request ? keys_on(r, request, k, &first) : 0, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
@@ -364,7 +370,7 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     if (npush)
         move(r, k, of, (float *const *)(void *)p->value, v, false);
     if (sent)
-        memcpy(v + npush, request->keys->row + request->keys->begin[k], sent * sizeof *request->keys->row);
+        memcpy(v + npush, request->keys->row + first, sent * sizeof *request->keys->row);
     if (p)
         l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE].pull_bytes = 4 * sent;
     if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)

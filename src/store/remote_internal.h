@@ -89,7 +89,7 @@ typedef struct {
 
 struct yk_remote {
     yk_remote_config config;
-    int key_owners; /* servers that own keys; 0: no keyed groups */
+    int first_key_owner, key_owners; /* servers that own keys; key_owners is 0 without keyed groups */
     yk__connection *server;
     yk__remote_channel *channel;
     yk__leases *leases;  /* [threads] */

@@ -85,7 +85,8 @@ static void copy_range(const yk_server *s, int server, uint32_t *part, const arr
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
-        const uint64_t key = yk__key_of((uint32_t)i, (uint32_t)server, (uint32_t)g->owners);
+        const uint64_t key =
+            yk__key_of((uint32_t)i, (uint32_t)(server - g->first_owner), (uint32_t)g->owners);
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
         if (key >= g->keys)
             continue;
