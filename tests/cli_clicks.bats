@@ -168,30 +168,45 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 2 '--optimizer linear=sgd,linear=adam: must be one value'
 }
 
-@test "a network that is replicated next to servers gives the same bits, also if resumed, with less traffic at the server" {
-    local how='--mode sync --workers 2 --batch 8' run
+@test "keyed parameters and network, each replicated or on servers: the same bits, also if resumed, with less traffic at the server" {
+    local how='--mode sync --workers 2 --batch 8' run servers n
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 4 --servers 1 --steps 40 --out servers
     expect 0
-    # shellcheck disable=SC2086
-    fit "$deep" $how --launch 4 --servers keyed=1,dense=0 --steps 20 --out replicas
-    expect 0
-    fit "$deep" --resume --steps 40 --out replicas
-    expect 0
-    [ "$(group 0 placement) $(group 0 optimizer) $(group 2 placement) $(group 2 optimizer)" = "servers adagrad replicas adam" ]
-    loss=$(field test_loss)
+    for servers in keyed=1,dense=0 keyed=0,dense=1; do
+        # shellcheck disable=SC2086
+        fit "$deep" $how --launch 4 --servers $servers --steps 20 --out $servers
+        expect 0
+        fit "$deep" --resume --steps 40 --out $servers
+        expect 0
+        [ "$(field placement) $(field servers)" = '"servers" 1' ]
+        [ "$(group 0 optimizer) $(group 2 optimizer)" = "adagrad adam" ]
+        placements="$(group 0 placement) $(group 1 placement) $(group 2 placement)"
+        case $servers in
+        keyed=1*) [ "$placements" = "servers servers replicas" ] ;;
+        *) [ "$placements" = "replicas replicas servers" ] ;;
+        esac
+        loss=$(field test_loss)
+    done
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 3 --servers 0 --steps 40 --out none
     expect 0
     holds "abs($(field test_loss) - $loss) < 1e-6" # the same dropout
-    # shellcheck disable=SC2086
-    fit "$deep" $how --launch 5 --servers keyed=2,dense=0 --steps 40 --out replicas-2
-    expect 0
-    for run in replicas replicas-2; do
-        [ "$(tensors $run)" = "$(tensors servers)" ]
+    for servers in keyed=2,dense=0 keyed=0,dense=2 all keyed=all,dense=0 keyed=0,dense=all; do
+        n=3
+        case $servers in *2*) n=5 ;; esac
+        # shellcheck disable=SC2086
+        fit "$deep" $how --launch $n --servers $servers --steps 40 --out $servers
+        expect 0
+    done
+    [ "$(field placement) $(group 0 placement) $(group 2 placement)" = '"shards" replicas shards' ]
+    for run in keyed* all; do
+        [ "$(tensors "$run")" = "$(tensors servers)" ]
     done
     at_server() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["processes"][0]["traffic"]["push"]["received"])' "$1/summary.json"; }
-    holds "$(at_server replicas-2) < 0.7 * $(at_server servers)"
+    for run in keyed=2,dense=0 keyed=0,dense=2; do
+        holds "$(at_server $run) < 0.7 * $(at_server servers)"
+    done
     for how in '--servers 0' '--local-steps 4'; do
         # shellcheck disable=SC2086
         fit "$deep" --staleness keyed=4,dense=0 --launch 2 --out none $how
@@ -201,8 +216,22 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 0
     fit "$deep" --servers keyed=1,dense=0 --launch 3 --mode async --out none
     expect 2 '--servers dense=0 (replicas) needs synchronous training of the network'
+    fit "$deep" --servers keyed=0,dense=1 --launch 3 --mode async --out none
+    expect 2 '--servers keyed=0 (replicas) needs synchronous training of the keyed parameters'
     fit fm:4 --servers keyed=1,dense=0 --launch 3 --mode sync --out none
     expect 2 '--servers dense=... has no effect: --model fm:4 has no dense parameters'
+}
+
+@test "with replicated keyed parameters, an asynchronous network is on servers or shards" {
+    for servers in keyed=0,dense=1 keyed=0,dense=all; do
+        try train --model deepfm:4 --data "$clicks" --launch 3 --servers $servers --staleness keyed=0,dense=4 --steps 30 --out none --json
+        expect 0
+        [ "$(group 0 staleness) $(group 2 staleness)" = "0 4" ]
+    done
+    try train --model deepfm:4 --data "$clicks" --launch 3 --servers keyed=0,dense=1 --steps 5 --out none
+    expect 0
+    grep -q 'a parameter server with [0-9]* threads\? (rank 0), the others train; the servers have only the network' err
+    grep -q 'the keyed parameters are on the processes that train' err
 }
 
 @test "dense data and three classes are refused" {

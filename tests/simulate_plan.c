@@ -105,12 +105,15 @@ static bool one_in(yk_rng *rng, uint32_t n)
     return yk_rng_below(rng, n) == 0;
 }
 
-/* Sometimes replicates the network of a job with servers: the last --servers counts. */
+/* Sometimes replicates the network or the keyed parameters of a job with servers: the last --servers counts. */
 static void draw_placement(schedule *s, yk_rng *rng)
 {
     const bool one = strstr(s->options, "servers=1"), two = strstr(s->options, "servers=2");
-    if ((one || two) && strstr(s->options, "embed") && one_in(rng, 2))
-        add(s, " servers=keyed=%d,dense=0", two ? 2 : 1);
+    const int servers = two ? 2 : 1;
+    if ((one || two) && strstr(s->options, "embed") && one_in(rng, 2)) {
+        const bool network = one_in(rng, 2);
+        add(s, " servers=keyed=%d,dense=%d", network ? servers : 0, network ? 0 : servers);
+    }
 }
 
 static void draw_sparse(schedule *s, yk_rng *rng, const char *dir)

@@ -128,30 +128,56 @@ static void timeouts(void **state)
     }
 }
 
-/* --servers keyed=K,dense=0: with dedicated servers, the network is replicated. */
+/* --servers keyed=K,dense=0 and the opposite: one kind of groups is on servers or shards, the other is replicated. */
 static void placement_of_groups(void **state)
 {
     (void)state;
-    static const char deep[] =
-        "model=deepfm data=synth:ctr?features=100&examples=100 servers=keyed=2,dense=0 ";
+    enum { REPLICAS = YK_PLACEMENT_REPLICAS, SERVERS = YK_PLACEMENT_SERVERS, SHARDS = YK_PLACEMENT_SHARDS };
+    static const char deep[] = "model=deepfm data=synth:ctr?features=100&examples=100";
+    static const struct {
+        const char *options;
+        int job, keyed, dense, servers;
+    } want[] = {{"servers=keyed=2,dense=0", SERVERS, SERVERS, REPLICAS, 2},
+                {"servers=keyed=0,dense=2", SERVERS, REPLICAS, SERVERS, 2},
+                {"servers=keyed=2,dense=2", SERVERS, SERVERS, SERVERS, 2},
+                {"servers=keyed=all,dense=0", SHARDS, SHARDS, REPLICAS, 0},
+                {"servers=keyed=0,dense=all", SHARDS, REPLICAS, SHARDS, 0},
+                {"servers=keyed=0,dense=0", REPLICAS, REPLICAS, REPLICAS, 0},
+                {"servers=0", REPLICAS, REPLICAS, REPLICAS, 0},
+                {"servers=keyed=2,dense=0 mode=async staleness=dense=0", SERVERS, SERVERS, REPLICAS, 2},
+                {"servers=keyed=0,dense=2 mode=async staleness=keyed=0", SERVERS, REPLICAS, SERVERS, 2},
+                {"servers=keyed=0,dense=all staleness=keyed=0,dense=4", SHARDS, REPLICAS, SHARDS, 0}};
     char with[256];
     yk_plan p;
-    assert_int_equal(plan_of(deep, 5, &p), YK_OK);
-    assert_true(p.replicates_dense && p.placement == YK_PLACEMENT_SERVERS && p.servers == 2 &&
-                p.workers == 3);
-    snprintf(with, sizeof with, "%s mode=async staleness=dense=0", deep);
-    assert_int_equal(plan_of(with, 5, &p), YK_OK);
-    assert_true(p.replicates_dense && p.lockstep);
-    snprintf(with, sizeof with, "%s servers=keyed=all,dense=0", deep);
-    assert_int_equal(plan_of(with, 5, &p), YK_OK);
-    assert_true(!p.replicates_dense && p.placement == YK_PLACEMENT_SHARDS && p.workers == 5);
-    assert_true(p.group[0].placement == YK_PLACEMENT_REPLICAS && p.group[1].placement == YK_PLACEMENT_SHARDS);
-    static const char *const wrong[][2] = {{"mode=async", "needs synchronous training of the network"},
-                                           {"quorum=2", "without --quorum"},
-                                           {"local-steps=2", "or --local-steps"},
-                                           {"servers=keyed=2,dense=1", "must be keyed=K,dense=0"},
-                                           {"servers=keyed=0,dense=1", "must be keyed=K,dense=0"},
-                                           {"servers=dense=0", "must be keyed=K,dense=0"}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        snprintf(with, sizeof with, "%s %s", deep, want[i].options);
+        assert_int_equal(plan_of(with, 5, &p), YK_OK);
+        assert_int_equal(p.placement, want[i].job);
+        assert_int_equal(p.group[1].placement, want[i].keyed);
+        assert_int_equal(p.group[0].placement, want[i].dense);
+        assert_int_equal(p.servers, want[i].servers);
+        assert_int_equal(p.workers, 5 - want[i].servers);
+        assert_true(p.lockstep);
+    }
+    static const char network[] = "needs synchronous training of the network: --mode sync or --staleness "
+                                  "dense=0, without --quorum or --local-steps",
+                      keys[] = "needs synchronous training of the keyed parameters: --mode sync or "
+                               "--staleness keyed=0, without --quorum or --local-steps",
+                      form[] = "must be keyed=K,dense=0 or keyed=0,dense=K";
+    static const char *const wrong[][2] = {{"servers=keyed=2,dense=0 mode=async", network},
+                                           {"servers=keyed=2,dense=0 staleness=keyed=0,dense=4", network},
+                                           {"servers=keyed=2,dense=0 quorum=2", network},
+                                           {"servers=keyed=all,dense=0 local-steps=2", network},
+                                           {"servers=keyed=0,dense=2 mode=async", keys},
+                                           {"servers=keyed=0,dense=2 staleness=keyed=4,dense=0", keys},
+                                           {"servers=keyed=0,dense=2 quorum=2", keys},
+                                           {"servers=keyed=0,dense=all local-steps=2", keys},
+                                           {"servers=keyed=0,dense=5", "leaves no worker; start at least 6"},
+                                           {"servers=keyed=2,dense=1", form},
+                                           {"servers=keyed=all,dense=2", form},
+                                           {"servers=keyed=2,dense=all", form},
+                                           {"servers=keyed=2", form},
+                                           {"servers=dense=0", form}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(with, sizeof with, "%s %s", deep, wrong[i][0]);
         assert_error(plan_of(with, 5, &p), YK_EUSAGE, wrong[i][1]);
@@ -179,14 +205,15 @@ static void options_that_need_several_processes(void **state)
 {
     (void)state;
     yk_plan p;
-    static const char *const options[] = {"servers=1", "servers=keyed=1,dense=0", "quorum=2", "quorum=1",
-                                          "prefetch=1"};
+    static const char *const options[] = {
+        "servers=1", "servers=keyed=1,dense=0", "servers=keyed=0,dense=1", "quorum=2", "quorum=1",
+        "prefetch=1"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         char with[128];
         snprintf(with, sizeof with, DENSE "%s", options[i]);
         assert_error(plan_of(with, ALONE, &p), YK_EUSAGE,
                      "need several processes: start the job with --launch N");
-        if (i < 3) /* a job can be resumed with one process */
+        if (i < 4) /* a job can be resumed with one process */
             assert_error(plan_of(with, 1, &p), YK_EUSAGE, "this job has one");
         else
             assert_int_equal(plan_of(with, 1, &p), YK_OK);
@@ -236,6 +263,9 @@ static void roles(void **state)
         {DENSE "servers=2", 3, false, YK_ROLE_WORKER, 2, 1, false},
         {DENSE "servers=2 mode=async", 1, true, YK_ROLE_WORKER, 2, 0, false},
         {"model=deepfm data=synth:ctr servers=keyed=2,dense=0", 3, false, YK_ROLE_SHARD, 5, 1, true},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 3, false, YK_ROLE_SHARD, 5, 1, true},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 1, false, YK_ROLE_SERVER, 5, 0, false},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=all", 3, false, YK_ROLE_SHARD, 5, 3, true},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;

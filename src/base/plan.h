@@ -59,10 +59,9 @@ typedef struct {
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
-    yk_placement placement;  /* of keyed groups; dense groups have the same, or replicas */
+    yk_placement placement;  /* of the groups; if only one kind is replicated, of the other */
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
-    bool replicates_dense;   /* with dedicated servers: dense groups are on the workers (store/messages.h) */
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */

@@ -230,12 +230,11 @@ static size_t cut_ranges(const yk_local_group *group, size_t begin, size_t end, 
 static void place_groups(const yk__trainer *t, yk_group *out)
 {
     const yk__cluster *k = &t->cluster;
-    const bool dedicated = t->plan->servers > 0;
     for (int g = 0; g < t->model->ngroups; g++) {
-        const bool replicated = t->plan->replicates_dense && !t->model->group[g].keyed;
         out[g] = t->model->group[g];
-        out[g].first_owner = replicated ? k->first_client : 0;
-        out[g].owners = replicated ? k->clients : dedicated ? t->plan->servers : k->ranks;
+        const bool dedicated = t->plan->group[out[g].keyed].placement == YK_PLACEMENT_SERVERS;
+        out[g].first_owner = dedicated ? 0 : k->first_client;
+        out[g].owners = dedicated ? t->plan->servers : k->clients;
     }
 }
 

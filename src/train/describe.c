@@ -41,10 +41,14 @@ static void print_losses(const yk__trainer *t)
 static void print_processes(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
+    const yk_group_plan *group = t->plan->group;
+    const bool network = t->plan->servers && group[0].placement == YK_PLACEMENT_REPLICAS,
+               keyed = t->plan->servers && group[1].placement == YK_PLACEMENT_REPLICAS;
     const char *library = yk_comm_library(k->comm),
-               *keys = !t->model->sparse           ? ""
-                       : t->plan->replicates_dense ? "; the servers get only the keys of a batch"
-                                                   : "; only the keys of a batch are sent",
+               *keys = !t->model->sparse ? ""
+                       : network         ? "; the servers get only the keys of a batch"
+                       : keyed           ? "; the servers have only the network"
+                                         : "; only the keys of a batch are sent",
                *deltas = t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "";
     const int n = t->plan->workers_per_process;
     if (k->role == YK__REPLICA)
@@ -63,10 +67,12 @@ static void print_processes(const yk__trainer *t)
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
-    if (t->plan->replicates_dense)
+    if (network)
         yk_note("the network is replicated: the processes that train sum its gradients, and each updates a "
-                "part of "
-                "the parameters");
+                "part of the parameters");
+    if (keyed)
+        yk_note("the keyed parameters are on the processes that train: each updates a part of them, and gets "
+                "the keys of a batch from the others");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);

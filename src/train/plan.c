@@ -83,12 +83,18 @@ static int servers_of(const yk_config *c, bool keyed)
     return (int)yk_by_group_of(&c->servers, keyed, -1);
 }
 
-/* The placement of keyed groups; that of dense ones is the same, or replicas. A model without keyed groups has no `keyed=`.
- * By default, synchronous training of dense models and synchronous local SGD use replicas. Otherwise every process owns a
- * shard. */
+/* --servers for the groups that are not replicated; 0: all are; -1: not given. */
+static int servers_of_job(const yk_config *c)
+{
+    const int keyed = servers_of(c, true);
+    return keyed ? keyed : servers_of(c, false);
+}
+
+/* The placement of the groups; if only one kind is replicated, of the other. By default, synchronous training of dense models
+ * and synchronous local SGD use replicas. Otherwise every process owns a shard. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
-    const int servers = servers_of(c, true);
+    const int servers = servers_of_job(c);
     if (p->processes == 1)
         return YK_PLACEMENT_LOCAL;
     if (servers > 0)
@@ -109,11 +115,10 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
 {
     p->placement = placement_of(c, p);
     const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
-    p->servers = dedicated ? servers_of(c, true) : 0;
-    const bool replicated = p->processes != 1 && servers_of(c, false) == 0;
-    p->group[0].placement = replicated ? YK_PLACEMENT_REPLICAS : p->placement;
-    p->group[1].placement = p->placement;
-    p->replicates_dense = dedicated && replicated;
+    p->servers = dedicated ? servers_of_job(c) : 0;
+    for (int keyed = 0; keyed < 2; keyed++)
+        p->group[keyed].placement =
+            p->processes != 1 && servers_of(c, keyed) == 0 ? YK_PLACEMENT_REPLICAS : p->placement;
     p->workers_per_process = workers_of(c, cores);
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;
@@ -262,30 +267,31 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
-/* Dense groups have the placement of keyed groups, or are replicated, in lockstep. keyed=all,dense=0 is the same as all: in
- * lockstep, shards are replicas that divide the updates among themselves. */
+/* Groups of one kind can be replicated, in lockstep, next to servers or shards for the other kind. keyed=all,dense=0 and
+ * keyed=0,dense=all are the same as all: in lockstep, shards are replicas that divide the updates among themselves. */
 static yk_status check_groups(const yk_config *c, const yk_plan *p)
 {
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
-    if (isnan(c->servers.keyed) && isnan(c->servers.dense))
+    const char *name = keyed ? "dense" : "keyed"; /* the groups that are replicated */
+    if (keyed == dense)
         return YK_OK;
-    if (keyed != -1 && keyed != 0 && dense == 0 && p->processes != 1 && (!p->lockstep || p->local_steps))
-        return yk_fail(
-            YK_EUSAGE,
-            "--servers dense=0 (replicas) needs synchronous training of the network: --mode sync or "
-            "--staleness dense=0, without --quorum or --local-steps");
-    if (keyed != -1 && dense != -1 && keyed != 0 && (dense == keyed || dense == 0))
-        return YK_OK;
-    return yk_fail(
-        YK_EUSAGE,
-        "--servers with separate values must be keyed=K,dense=0: keyed parameters on K servers, or on "
-        "all processes (keyed=all), and the network replicated");
+    if ((keyed && dense) || keyed == -1 || dense == -1)
+        return yk_fail(YK_EUSAGE,
+                       "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K: "
+                       "one kind of parameters on K servers, or on all processes (K is all), and "
+                       "the other replicated; for the same servers for both, use --servers K");
+    if (p->processes != 1 && (p->group[keyed == 0].staleness || p->quorum || p->local_steps))
+        return yk_fail(YK_EUSAGE,
+                       "--servers %s=0 (replicas) needs synchronous training of the %s: --mode sync or "
+                       "--staleness %s=0, without --quorum or --local-steps",
+                       name, keyed ? "network" : "keyed parameters", name);
+    return YK_OK;
 }
 
 /* One process can be a job, for example to resume a run with fewer processes. */
 static yk_status check_single(const yk_config *c, const yk_plan *p)
 {
-    return p->processes == 1 && (servers_of(c, true) > 0 || c->quorum > 1)
+    return p->processes == 1 && (servers_of_job(c) > 0 || c->quorum > 1)
                ? yk_fail(YK_EUSAGE,
                          "--servers and --quorum need several processes; this job has one: start it with "
                          "--launch N, mpirun or srun")
@@ -325,7 +331,7 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out)
 {
     yk_plan_describe(c, 1, cores, out);
-    if (servers_of(c, true) > 0 || c->quorum || c->prefetch > 0)
+    if (servers_of_job(c) > 0 || c->quorum || c->prefetch > 0)
         return yk_fail(YK_EUSAGE, "--servers, --quorum and --prefetch need several processes: start the job "
                                   "with --launch N, --hosts, mpirun or srun");
     return check_all(c, out);

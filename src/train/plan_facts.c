@@ -7,11 +7,10 @@
 
 static yk_role role_of(const yk_plan *p, const yk_plan_process *process)
 {
-    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->replicates_dense;
     return process->joined                         ? YK_ROLE_WORKER
            : p->placement == YK_PLACEMENT_REPLICAS ? YK_ROLE_REPLICA
            : process->rank < p->servers            ? YK_ROLE_SERVER
-           : shards                                ? YK_ROLE_SHARD
+           : p->owners > p->servers                ? YK_ROLE_SHARD
                                                    : YK_ROLE_WORKER;
 }
 
@@ -43,8 +42,11 @@ static yk_wait_kind wait_of(const yk_plan *p, const yk_plan_process *process)
 
 void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 {
+    /* if only one kind of groups is on dedicated servers, the processes that train own the other */
+    const bool all_own =
+        p->placement == YK_PLACEMENT_SHARDS || p->group[0].placement != p->group[1].placement;
+    p->owners = all_own ? p->processes : p->servers;
     p->role = role_of(p, process);
-    p->owners = p->placement == YK_PLACEMENT_SHARDS || p->replicates_dense ? p->processes : p->servers;
     p->first_client = p->servers;
     p->clients = process->joined ? 1 : p->processes - p->servers;
     p->first_worker = process->joined || p->role == YK_ROLE_SERVER
