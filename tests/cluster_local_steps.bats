@@ -184,7 +184,7 @@ END
     in_time 60 $one --launch 4 --servers 0 --mode async
     expect 2 "--servers 0 (replicas) needs --mode sync"
     in_time 60 $one
-    expect 2 "--launch N"
+    expect 0 "--local-steps has no effect in one process"
 }
 
 # ---- resume and faults ----
