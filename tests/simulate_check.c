@@ -49,7 +49,7 @@ static bool failed_at_the_end(const schedule *s, const attempt_plan *p, const at
     for (int i = 0; p && i < p->events; i++)
         workers_only &= p->event[i].action == YK_SIM_KILL && p->event[i].rank >= s->plan.servers;
     return workers_only && a->status[0] == YK_ELOST &&
-           (strstr(a->error[0], "the reports") || strstr(a->error[0], "heartbeat to be received"));
+           (strstr(a->error[0], "the reports") || strstr(a->error[0], "the last heartbeat to be received"));
 }
 
 const char *check_ends(const schedule *s, const attempt_plan *p, const attempt *a, complaint *why)

@@ -139,7 +139,7 @@ yk_status yk_comm_ready(yk_comm *c)
         st = wait_for_last(c, wanted);
     forget_heartbeats(c);
     if (!st)
-        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "the last heartbeat to be received");
+        st = yk_comm_wait(c, c->heartbeat_op, c->size, c->limit, "the last startup heartbeat to be received");
     c->limit = 0.0;
     c->startup = NULL;
     return st;
