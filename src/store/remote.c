@@ -365,8 +365,11 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
         move(r, k, of, (float *const *)(void *)p->value, v, false);
     if (sent)
         memcpy(v + npush, request->keys->row + request->keys->begin[k], sent * sizeof *request->keys->row);
-    if (p)
-        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE].pull_bytes = 4 * sent;
+    if (p) {
+        struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
+        m->pull_bytes = 4 * sent;
+        m->pushed_keys = npush ? keys_on(r, of, k) : 0;
+    }
     if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
     return yk__remote_queue(r, channel, k);

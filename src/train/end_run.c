@@ -85,6 +85,8 @@ static void sum_traffic(yk_result *r)
 {
     for (int i = 0; i < r->nreports; i++) {
         r->cpu_seconds += r->report[i].cpu_seconds;
+        for (int g = 0; g < r->ngroups; g++)
+            r->group[g].values_sent += r->report[i].values_sent[g];
         for (int p = 0; p < YK_PURPOSES; p++) {
             r->traffic[p].sent += r->report[i].traffic[p].sent;
             r->traffic[p].received += r->report[i].traffic[p].received;

@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
     yk_group shape;
     yk_group_plan plan;
+    uint64_t values_sent; /* bytes of gradients, deltas and parameters in messages of all ranks */
 } yk_group_result;
 
 typedef struct {
