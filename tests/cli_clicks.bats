@@ -28,6 +28,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     grep -Eq '^ 1  fm 16 name=v +1 +32,000 ' out
     grep -Eq ' embed 16 name=v +[0-9]+ ' out
     grep -Eq '^FLOPs +per example: ' out
+    grep -q '^memory .* gradient 1.54 MB,' out # of the network
 }
 
 @test "an error in a list of branches points at its place" {
@@ -96,6 +97,18 @@ $((41 * 2)) --servers 1"
     try train --model softmax --data 'synth:digits?examples=500' --batch 10 --steps 10 --launch 2 --servers 0 --out none --quiet --json
     expect 0 # in shared memory
     holds "$(group 0 values_sent_bytes) == $(field traffic)['all-reduce']['sent'] - 64 * $(field traffic)['all-reduce']['messages'] // 3"
+}
+
+@test "advice about the learning rate is for the groups whose rate is too large" {
+    while read -r rate advice; do
+        fit "$deep" --optimizer sgd --batch 16 --steps 300 --eval-every 1 --lr "$rate" --out none
+        expect 1 "training diverged at step " "$advice"
+    done <<'EOF'
+1e12 the learning rate 1e+12 is too large for this data; try --lr 0.1
+keyed=1e12 the learning rate 1e+12 is too large for this data; try --lr keyed=0.1
+keyed=0.1,dense=1e12 the learning rate 1e+12 is too large for this data; try --lr dense=0.1
+v=1e12 the learning rate 1e+12 is too large for this data; try --lr v=0.1
+EOF
 }
 
 @test "asynchronous threads, bounded staleness and local SGD reach the loss of one thread" {

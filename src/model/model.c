@@ -35,12 +35,18 @@ void yk_model_add_group(yk_model *m, yk_group group)
     m->sparse |= group.keyed;
 }
 
-uint64_t yk_model_keys(const yk_model *m)
+int yk_model_first_group(const yk_model *m, bool keyed)
 {
     for (int g = 0; g < m->ngroups; g++)
-        if (m->group[g].keyed)
-            return m->group[g].keys;
-    return 0;
+        if (m->group[g].keyed == keyed)
+            return g;
+    return -1;
+}
+
+uint64_t yk_model_keys(const yk_model *m)
+{
+    const int g = yk_model_first_group(m, true);
+    return g >= 0 ? m->group[g].keys : 0;
 }
 
 size_t yk_model_group_offset(const yk_model *m, int group)

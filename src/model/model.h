@@ -156,9 +156,10 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
 bool yk_model_uses_fields(const char *name);
 /* Whether it is a sum of branches (branches.h), which needs sparse data and has keyed parameters. */
 bool yk_model_is_branches(const char *name);
-void yk_model_free(yk_model *m);                      /* NULL is fine */
-void yk_model_add_group(yk_model *m, yk_group group); /* for create(); width 0 means 1 */
-uint64_t yk_model_keys(const yk_model *m);            /* of its keyed groups; 0: none */
+void yk_model_free(yk_model *m);                         /* NULL is fine */
+void yk_model_add_group(yk_model *m, yk_group group);    /* for create(); width 0 means 1 */
+uint64_t yk_model_keys(const yk_model *m);               /* of its keyed groups; 0: none */
+int yk_model_first_group(const yk_model *m, bool keyed); /* the first group of this kind; -1: none */
 bool yk_model_can_burst(const yk_model *m);
 
 /* The key of the bias in a batch; UINT32_MAX: none. */
