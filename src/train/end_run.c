@@ -296,10 +296,10 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .error = (char *)lost->error, /* not modified */
                    .run_dir = (char *)lost->run_dir,
                    .from_launcher = true,
+                   .workers_connected = lost->workers,
                    .lr = yk_by_group_of(&c->lr, true, (double)NAN),
                    .train_loss = (double)NAN};
     yk_plan_describe(c, lost->ranks, 1, &r.plan);
-    r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);
 }

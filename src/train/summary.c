@@ -63,10 +63,11 @@ static void add_plan(yk_json *j, const yk_result *r)
 {
     const yk_plan *p = &r->plan;
     const bool known = p->batch > 0;
+    const int workers = r->from_launcher ? r->workers_connected : p->workers;
     yk_json_text(j, "mode", !known ? NULL : p->synchronous ? "sync" : "async");
     yk_json_int_or_null(j, "staleness", known && p->staleness != YK_ASYNC, p->staleness);
-    yk_json_int_or_null(j, "workers", p->workers, p->workers);
-    yk_json_int_or_null(j, "workers_per_process", p->workers, p->workers_per_process);
+    yk_json_int_or_null(j, "workers", workers, workers);
+    yk_json_int_or_null(j, "workers_per_process", workers, p->workers_per_process);
     yk_json_text(j, "placement", known ? yk_placement_name[p->placement] : NULL);
     add_groups(j, r);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
@@ -79,7 +80,7 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "threads", known, p->threads);
     yk_json_int_or_null(j, "threads_used", known, r->threads_used);
     yk_json_int_or_null(j, "batch", known, p->batch);
-    yk_json_int_or_null(j, "global_batch", p->workers, p->global_batch);
+    yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
 }
 
 static char *to_json(const yk_config *c, const yk_result *r, bool indent)

@@ -89,6 +89,7 @@ typedef struct {
     int exit_code;               /* 0: that of the status */
     char *error;                 /* message of the failure; NULL: none */
     bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
+    int workers_connected;       /* from_launcher: the workers of the job; 0: not known */
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
