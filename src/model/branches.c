@@ -382,6 +382,7 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 }
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",
+                                      .takes_sparse = true,
                                       .create = create,
                                       .free = free_model,
                                       .workspace_create = workspace_create,
@@ -393,6 +394,7 @@ const yk_model_ops yk_branches_ops = {.name = "sum of branches",
                                       .torch = yk__branches_torch};
 
 const yk_model_ops yk_branches_net_ops = {.name = "sum of branches with a network",
+                                          .takes_sparse = true,
                                           .create = create,
                                           .free = free_model,
                                           .workspace_create = workspace_create,

@@ -7,19 +7,33 @@
 /* A new model is a file with its functions and an entry here. Any other name is that of a network, or a list of layers. */
 static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops};
 
-yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
+static const yk_model_ops *linear_model(const char *name)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strcmp(name, models[i]->name) == 0) {
-            if (shape->net.given)
-                return yk_fail(YK_EUSAGE,
-                               "--init, --init-bias, --standardize, --augment and --profile are for "
-                               "networks; --model %s is not a network",
-                               name);
-            return models[i]->create(name, shape, out);
-        }
-    return yk_model_is_branches(name) ? yk_branches_ops.create(name, shape, out)
-                                      : yk_net_ops.create(name, shape, out);
+        if (strcmp(name, models[i]->name) == 0)
+            return models[i];
+    return NULL;
+}
+
+static const yk_model_ops *ops_of(const char *name)
+{
+    const yk_model_ops *linear = linear_model(name);
+    return linear ? linear : yk_model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
+}
+
+yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
+{
+    if (shape->net.given && linear_model(name))
+        return yk_fail(YK_EUSAGE,
+                       "--init, --init-bias, --standardize, --augment and --profile are for "
+                       "networks; --model %s is not a network",
+                       name);
+    return ops_of(name)->create(name, shape, out);
+}
+
+bool yk_model_takes_sparse(const char *name)
+{
+    return ops_of(name)->takes_sparse;
 }
 
 bool yk_model_uses_fields(const char *name)
