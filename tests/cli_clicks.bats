@@ -28,6 +28,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     grep -Eq '^ 1  fm 16 name=v +1 +32,000 ' out
     grep -Eq ' embed 16 name=v +[0-9]+ ' out
     grep -Eq '^FLOPs +per example: ' out
+    grep -q '^memory .* gradient 1.54 MB,' out # of the network
 }
 
 @test "an error in a list of branches points at its place" {
@@ -67,6 +68,47 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
         [ "$(wc -l <out)" -eq 500 ]
         rm -r whole parts
     done
+}
+
+@test "the bytes of each parameter group are counted" {
+    fit "$deep" --batch 30 --optimizer adagrad --steps 20 --out none
+    expect 0
+    [ "$(group 2 values_sent_bytes)" -eq 0 ]
+    [ "$(group 1 parameter_bytes)" -eq $(($(group 1 keys) * 4 * 2 * 4)) ] # 4 floats per key, each with its state
+    network=$(($(group 2 keys) * 4))
+    # 20 steps of 3 replicas; 20 pushes and 21 pulls of 3 processes; 5 rounds; 2 processes train
+    while read -r factor how; do
+        # shellcheck disable=SC2086
+        fit "$deep" --batch 30 --optimizer sgd --steps 20 --launch 3 --out none $how
+        expect 0
+        [ "$(group 2 values_sent_bytes)" -eq $((factor * network)) ]
+        linear=$(group 0 values_sent_bytes)
+        vectors=$(group 1 values_sent_bytes)
+        traffic=$(field traffic)
+        holds "0 < $linear + $vectors + $factor * $network < sum($traffic[p]['sent'] for p in ('pull', 'push', 'all-reduce'))"
+        if [ "$how" = "--servers 0" ]; then # the rest is a key for each value or vector, and headers of 64 bytes
+            holds "$traffic['all-reduce']['sent'] == 2 * $linear + 5 * $vectors // 4 + $factor * $network + 20 * 6 * 64"
+        fi
+    done <<<"$((20 * 2 * 2)) --servers 0
+$((41 * 3)) --servers all
+$((5 * 2 * 2)) --servers 0 --local-steps 4
+$((41 * 2)) --servers keyed=1,dense=0
+$((41 * 2)) --servers 1"
+    try train --model softmax --data 'synth:digits?examples=500' --batch 10 --steps 10 --launch 2 --servers 0 --out none --quiet --json
+    expect 0 # in shared memory
+    holds "$(group 0 values_sent_bytes) == $(field traffic)['all-reduce']['sent'] - 64 * $(field traffic)['all-reduce']['messages'] // 3"
+}
+
+@test "advice about the learning rate is for the groups whose rate is too large" {
+    while read -r rate advice; do
+        fit "$deep" --optimizer sgd --batch 16 --steps 300 --eval-every 1 --lr "$rate" --out none
+        expect 1 "training diverged at step " "$advice"
+    done <<'EOF'
+1e12 the learning rate 1e+12 is too large for this data; try --lr 0.1
+keyed=1e12 the learning rate 1e+12 is too large for this data; try --lr keyed=0.1
+keyed=0.1,dense=1e12 the learning rate 1e+12 is too large for this data; try --lr dense=0.1
+v=1e12 the learning rate 1e+12 is too large for this data; try --lr v=0.1
+EOF
 }
 
 @test "asynchronous threads, bounded staleness and local SGD reach the loss of one thread" {

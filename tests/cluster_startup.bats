@@ -175,6 +175,25 @@ END
     done
 }
 
+@test "kill -9 of the launcher: files that a process creates while it starts are removed, too" {
+    with_shim '[ "$RANK" != 1 ] || { echo "${YK_ENDED%/*}" >directory; sleep 1; mkdir -p "${YK_ENDED%/*}/late" && touch created; }'
+    begin $small --launch 2 --out run
+    for _ in $(seq 100); do
+        [ ! -s directory ] || break
+        sleep 0.05
+    done
+    kill -KILL "$BACKGROUND"
+    finish 2
+    for _ in $(seq 100); do
+        [ ! -e created ] || [ -e "$(cat directory)" ] || break
+        sleep 0.05
+    done
+    [ -e created ]
+    cp directory jobs # removed at the end
+    no_process_is_left
+    [ ! -e "$(cat directory)" ] || { find "$(cat directory)"; false; }
+}
+
 @test "a worker that joined leaves at the first SIGTERM, and the job notices at once" {
     needs_joining
     for local in "" "--local-steps 3"; do

@@ -227,6 +227,14 @@ static const char *check_traffic(const yk_result *r, complaint *why)
             return complain(why, "%llu bytes were sent for purpose %d, and %llu received",
                             (unsigned long long)r->traffic[p].sent, p,
                             (unsigned long long)r->traffic[p].received);
+    uint64_t sent = 0, values = 0;
+    for (int p = 0; p < YK_PURPOSE_CONTROL; p++)
+        sent += r->traffic[p].sent;
+    for (int g = 0; g < r->ngroups; g++)
+        values += r->group[g].values_sent;
+    if (values > sent)
+        return complain(why, "%llu bytes were sent, but values of all groups take %llu",
+                        (unsigned long long)sent, (unsigned long long)values);
     return NULL;
 }
 

@@ -357,6 +357,9 @@ static void presets_are_lists(void **state)
     assert_true(yk_model_uses_fields("deepfm") && yk_model_uses_fields("(embed 3, dense 1)"));
     assert_false(yk_model_uses_fields("fm:8") || yk_model_uses_fields("logreg") ||
                  yk_model_uses_fields("linear"));
+    assert_true(yk_model_takes_sparse("logreg") && yk_model_takes_sparse("fm:8") &&
+                yk_model_takes_sparse("linear"));
+    assert_false(yk_model_takes_sparse("softmax") || yk_model_takes_sparse("dense 10"));
 }
 
 /* The vector of a key depends on the key and the seed only. */

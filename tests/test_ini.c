@@ -17,6 +17,8 @@ static const char *read_all(const char *path, unsigned flags, yk_status *st_out)
         const size_t room = sizeof text - strlen(text);
         if (in.name)
             snprintf(to, room, "%s=%s;", in.name, in.value);
+        else if (in.comment)
+            snprintf(to, room, "<%s>;", in.comment);
         else
             snprintf(to, room, "%s;", in.section);
     }
@@ -45,7 +47,8 @@ static void lines_are_read(void **state)
                  {"a = b ; c\nd = e;f\n", 0, "a=b ; c;d=e;f;"}, /* paths may contain anything */
                  {"a = b ; c\nd = e;f\n[x] ; y\n", YK_INI_END_COMMENTS, "a=b;d=e;f;[x];"},
                  {"a = \"b ; c\" ; d\n", YK_INI_END_COMMENTS, "a=\"b ; c\";"},
-                 {"what\na=\n=b\n", YK_INI_LENIENT, "a=;=b;"}};
+                 {"what\na=\n=b\n", YK_INI_LENIENT, "a=;=b;"},
+                 {"; c\na=1\n # d=2 \n[x]\n", YK_INI_COMMENTS, "<; c>;a=1;<# d=2>;[x];"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         yk_status st;
         assert_string_equal(lines_of(cases[i].text, cases[i].flags, &st), cases[i].lines);

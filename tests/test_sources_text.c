@@ -313,6 +313,7 @@ static void libffm_reports_errors(void **state)
         {"1 0:y:1\n", "record 1 at byte 4", "index in '0:y:1' is not a number"},
         {"1 65536:3:1\n", "record 1 at byte 2", "is not below 65536"},
         {"1 0:3:z\n", "record 1 at byte 6", "value in '0:3:z' is not a number"},
+        {"1 0:2147483646:1\n", "record 1 at byte 4", "2147483646 features, numbered from 0; use --hash-bits"},
         {"1 0:4294967295:1\n", "record 1 at byte 4", "--hash-bits"},
         {"1 0:18446744073709551616:1\n", "record 1 at byte 4", "2^64 or more"},
     };

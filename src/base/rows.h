@@ -33,6 +33,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Columns of sparse rows: with one more for a bias, the number of each is a signed 32-bit index in vector instructions. */
+enum { YK_MAX_FEATURES = INT32_MAX - 1 };
+
 typedef enum { YK_ROWS_U8, YK_ROWS_F32, YK_ROWS_SPARSE } yk_rows_kind;
 
 /* The key of a feature in a data file. Rows hold 32-bit internal ids: the key itself, or a hash of it. */

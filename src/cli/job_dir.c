@@ -100,17 +100,56 @@ static bool has_space(const char *base, int64_t processes)
     return statvfs(base, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }
 
-/* Waits until the launcher has died. The processes of its job also notice that, but may create files until they end. */
+/* ---- the cleaner ---- */
+
+static int remove_unless_lock(const char *path, const struct stat *s, int kind, struct FTW *f)
+{
+    (void)s, (void)kind;
+    if (f->level > 1 || (f->level == 1 && strcmp(path + f->base, lock_name)))
+        remove(path);
+    return 0;
+}
+
+/* Processes of the job have the path of a file in the directory in their environment (job_status.h). */
+static bool is_of_job(const char *pid, const char *path)
+{
+    char file[64 + NAME_MAX], *variable = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(file, sizeof file, "/proc/%s/environ", pid);
+    FILE *f = fopen(file, "re");
+    while (f && !found && getdelim(&variable, &size, '\0', f) > 0)
+        found = strstr(variable, path);
+    free(variable);
+    if (f)
+        fclose(f);
+    return found;
+}
+
+static bool job_exists(const char *path)
+{
+    bool found = false;
+    DIR *d = opendir("/proc");
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = *e->d_name >= '1' && *e->d_name <= '9' && is_of_job(e->d_name, path);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* Waits until the launcher has died. The processes of its job also notice that, but may create files until they end, and even
+ * the directory itself. So it and its lock file stay until then: the lock ends processes that have only just started. */
 static void clean(const char *path)
 {
     const int fd = open_lock(path);
     if (fd < 0)
         return;
     wait_for_launcher(fd);
-    yk_wait w = yk_wait_every(0.01, 2.0);
+    yk_wait w = yk_wait_every(0.01, 10.0);
     do
-        remove_all(path);
-    while (access(path, F_OK) == 0 && yk_wait_poll(&w));
+        nftw(path, remove_unless_lock, 16, FTW_DEPTH | FTW_PHYS);
+    while (job_exists(path) && yk_wait_poll(&w));
+    remove_all(path);
 }
 
 /* Starts the process that removes the directory if the launcher is killed. It has no files of the launcher open, because

@@ -232,7 +232,7 @@ static outcome attempt(job *j, int64_t number, bool *connected)
     const time_t since = (time_t)yk_wall();
     yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
     v.joined_run_dir = j->config->join ? j->out : NULL;
-    if (!j->config->dry_run && !j->config->join && !j->config->hosts && !j->config->hostfile)
+    if (!j->config->dry_run && !j->config->join && !yk_names_hosts(j->config))
         v.ranks = (int)j->config->launch;
     const int status = yk_supervise(&v, &filter);
     const yk_status written = yk_output_filter_end(&filter);
@@ -356,7 +356,7 @@ static yk_status prepare(job *j, int argc, char **argv)
     else /* checks the options before anything is started */
         st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan);
     if (st || (st = yk_mpirun_find(&j->mpirun)) ||
-        (!c->hosts && !c->hostfile && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
+        (!yk_names_hosts(c) && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
         (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)))
         return st;
     if (c->join)

@@ -1,6 +1,7 @@
 #include "cli/mpirun.h"
 
 #include "cli/network.h"
+#include "config/hosts.h"
 #include "lib/internal.h"
 #include <errno.h>
 #include <limits.h>
@@ -110,7 +111,7 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
 {
     add_all(w, "--oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 "
                "--mca pml ob1 --mca btl_base_warn_component_unused 0 --mca mpi_event_tick_rate 1");
-    if (!c->hosts && !c->hostfile) { /* files of killed processes are removed with the directory */
+    if (!yk_names_hosts(c)) { /* files of killed processes are removed with the directory */
         add_setting(w, "btl_vader_backing_directory", paths->directory);
         add_setting(w, "orte_tmpdir_base", paths->directory);
     }
@@ -127,13 +128,13 @@ static void add_open_mpi(const yk_config *c, const yk_job_paths *paths, yk_argv 
     }
     /* Open MPI wants an agent even if there is no other host. */
     char path[PATH_MAX];
-    const bool local = !c->hosts && !c->hostfile;
+    const bool local = !yk_names_hosts(c);
     const char *agent = c->agent                                                                  ? c->agent
                         : local && !yk_find_in_path("ssh", path) && !yk_find_in_path("rsh", path) ? "false"
                                                                                                   : NULL;
     if (agent)
         add_setting(w, "plm_rsh_agent", agent);
-    if (c->hosts || c->hostfile) {
+    if (yk_names_hosts(c)) {
         if (c->hosts)
             add_two(w, "--map-by", "slot");
         add_two(w, c->hosts ? "--host" : "--hostfile", c->hosts ? c->hosts : c->hostfile);
@@ -146,7 +147,7 @@ static void add_mpirun(const yk_config *c, const yk_mpirun *mpirun, const yk_job
     yk_argv_add(w, "%s", mpirun->path);
     if (mpirun->mpi == YK_MPI_OPEN_MPI)
         add_open_mpi(c, paths, w);
-    else if (c->hosts || c->hostfile)
+    else if (yk_names_hosts(c))
         add_two(w, c->hosts ? "-hosts" : "-f", c->hosts ? c->hosts : c->hostfile);
     if (c->mpi_options)
         add_all(w, c->mpi_options);

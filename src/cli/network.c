@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/loopback.h"
 #include "base/number.h"
+#include "config/hosts.h"
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -35,7 +36,7 @@ static bool chose_interfaces(const yk_config *c)
 
 static bool is_local(const yk_config *c)
 {
-    if (c->hosts || c->hostfile)
+    if (yk_names_hosts(c))
         return false;
     return c->network ? strcmp(c->network, "local") == 0 : !chose_interfaces(c);
 }

@@ -186,6 +186,10 @@ const yk_traffic *yk_comm_traffic(const yk_comm *c)
 {
     return c->traffic;
 }
+const uint64_t *yk_comm_values_sent(const yk_comm *c)
+{
+    return c->values_sent;
+}
 
 /* ---- messages ---- */
 
@@ -239,6 +243,11 @@ void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t by
     a->sent += bytes_out;
     a->messages_received += messages;
     a->messages_sent += messages;
+}
+
+void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
+{
+    c->values_sent[group] += bytes;
 }
 
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)

@@ -27,6 +27,7 @@ struct yk_comm {
     yk_threads allows;      /* which threads may call the transport */
     bool processes;         /* each rank is a separate process */
     yk_traffic traffic[YK_PURPOSES];
+    uint64_t values_sent[YK_MAX_GROUPS];
     char library[96];
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */

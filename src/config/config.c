@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include "base/number.h"
+#include "config/hosts.h"
 #include "format/ini.h"
 #include "model/model.h"
 #include "watch/http.h"
@@ -194,7 +195,7 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
     if (c->trace && c->out && strcmp(c->out, "none") == 0)
         return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
-    if (c->network && strcmp(c->network, "local") == 0 && (c->hosts || c->hostfile))
+    if (c->network && strcmp(c->network, "local") == 0 && yk_names_hosts(c))
         return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
     if (c->http && (st = yk_http_check(c->http)))
         return st;

@@ -14,7 +14,15 @@
 
 #include "base/status.h"
 #include "config/config.h"
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Whether the user names the hosts of the job. Otherwise all of its processes are on this host, unless a batch system or
+ * mpirun's own options determine the hosts. */
+static inline bool yk_names_hosts(const yk_config *c)
+{
+    return c->hosts || c->hostfile;
+}
 
 /* The number of processes that the launcher starts: 1 for a worker that joins a job, and if there is no launcher. 0: unknown,
  * because the hostfile is empty or has a line without slots=N; mpirun then decides. YK_EUSAGE: a malformed list, a hostfile that

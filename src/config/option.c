@@ -1,5 +1,6 @@
 #include "config/option.h"
 
+#include "base/rows.h"
 #include "config/config.h"
 #include "config/suggest.h"
 #include <math.h>
@@ -66,8 +67,8 @@ const yk_option yk_options[] = {
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
      "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
      "features that it does not have get initial values"},
-    {"features", "N", INTEGER(features, 0, INT32_MAX - 1), MODEL, TRAINS, "the largest index in the data + 1",
-     "number of columns of sparse data"},
+    {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
+     "the largest index in the data + 1", "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
      "24 for Criteo text and CSV, else not hashed",
      "hash the keys of sparse data into 2^B features: any 64-bit index in LIBSVM, LIBFFM and TFRecord files "

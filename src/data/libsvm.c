@@ -112,7 +112,7 @@ __attribute__((cold)) static const char *bad_index(yk_text_reader *r, const char
             "the index in '%s' is out of range: %llu features, numbered from %llu; use --hash-bits B to hash "
             "indices of any size into 2^B features",
             yk__text_token(entry, token),
-            (unsigned long long)(s->keys.features ? s->keys.features : UINT32_MAX),
+            (unsigned long long)(s->keys.features ? s->keys.features : YK_MAX_FEATURES),
             (unsigned long long)s->base);
     return NULL;
 }
@@ -135,7 +135,7 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
         return NULL;
     if (s->keys.hash)
         *index_out = yk_key_id(yk_mix64(index), s->keys.features);
-    else if (index - s->base < (s->keys.features ? s->keys.features : UINT32_MAX))
+    else if (index - s->base < (s->keys.features ? s->keys.features : YK_MAX_FEATURES))
         *index_out = (uint32_t)(index - s->base);
     else
         return bad_index(r, at, entry, index);
@@ -196,7 +196,7 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     s->ffm = !strcmp(source->ops->name, "libffm");
     s->fields = s->ffm && o->fields != YK_FIELDS_NONE;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
-    s->keys = yk__spec_keys(spec, o, 0, UINT32_MAX);
+    s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
     source->fields = s->ffm ? yk__spec_nfields(spec, o) : 1;
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)

@@ -216,7 +216,7 @@ yk_status yk_memory_check(yk_memory_data *m)
     const yk_rows *rows = &m->rows;
     if (!rows->n || (!rows->dim && !m->key))
         return yk_fail(YK_EDATA, "the data has no %s", rows->n ? "columns" : "rows");
-    if ((rows->dim >= INT32_MAX && !m->key) || rows->n >= UINT32_MAX)
+    if ((rows->dim > YK_MAX_FEATURES && !m->key) || rows->n >= UINT32_MAX)
         return yk_fail(
             YK_EUSAGE,
             "the data has %zu rows and %zu columns; at most 2^32 - 2 rows and 2^31 - 2 columns are supported",

@@ -66,8 +66,13 @@ bool yk_ini_next(yk_ini *in, yk_status *st)
     while (!*st && in->file && getline(&in->text, &in->cap, in->file) >= 0) {
         const bool marked = in->line++ == 0 && strncmp(in->text, "\xef\xbb\xbf", 3) == 0;
         char *text = yk_trim(in->text + (marked ? 3 : 0));
-        if (!*text || *text == ';' || *text == '#')
+        in->comment = *text == ';' || *text == '#' ? text : NULL;
+        if (!*text || (in->comment && !(in->flags & YK_INI_COMMENTS)))
             continue;
+        if (in->comment) {
+            in->name = in->value = NULL;
+            return true;
+        }
         if (in->flags & YK_INI_END_COMMENTS)
             cut_comment(text);
         if (*text == '[') {

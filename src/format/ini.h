@@ -28,12 +28,14 @@
 
 enum {
     YK_INI_END_COMMENTS = 1, /* a ';' after a blank, outside of double quotes, begins a comment */
-    YK_INI_LENIENT = 2       /* skips lines that it cannot parse */
+    YK_INI_LENIENT = 2,      /* skips lines that it cannot parse */
+    YK_INI_COMMENTS = 4      /* also returns lines that are comments */
 };
 
 typedef struct {
     const char *section;
-    char *name, *value; /* of this line; all three are borrowed until the next call */
+    char *name, *value; /* of this line; NULL: a section begins, or it is a comment */
+    char *comment;      /* the whole line; NULL: it is none. All of these are borrowed until the next call */
     int line;
     /* internal */
     const char *path; /* borrowed */
@@ -48,7 +50,8 @@ yk_status yk_ini_open(const char *path, unsigned flags, yk_ini *out);
 /* Opens a file in an untrusted directory, with yk_file_open_regular(). A missing file has no lines, and `file` is NULL. */
 yk_status yk_ini_open_regular(const char *path, uint64_t max, unsigned flags, yk_ini *out);
 
-/* The next line that is neither empty nor a comment. False at the end, or if *st is or becomes an error. */
+/* The next line that is not empty and, without YK_INI_COMMENTS, not a comment. False at the end, or if *st is or becomes an
+ * error. */
 bool yk_ini_next(yk_ini *in, yk_status *st);
 
 yk_status yk_ini_close(yk_ini *in, yk_status st);

@@ -32,8 +32,8 @@ static yk_status check(const char *text, const yk_model_shape *s)
                        "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
                        "%u: use --model softmax, or change the labels",
                        text, s->classes - 1);
-    if (s->dim >= INT32_MAX)
-        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, INT32_MAX - 1);
+    if (s->dim > YK_MAX_FEATURES)
+        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, YK_MAX_FEATURES);
     if (s->net.standardize || s->net.flip || s->net.crop)
         return yk_fail(YK_EUSAGE, "--standardize and --augment are for images; --model %.60s has sparse data",
                        text);
@@ -382,6 +382,7 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 }
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",
+                                      .takes_sparse = true,
                                       .create = create,
                                       .free = free_model,
                                       .workspace_create = workspace_create,
@@ -393,6 +394,7 @@ const yk_model_ops yk_branches_ops = {.name = "sum of branches",
                                       .torch = yk__branches_torch};
 
 const yk_model_ops yk_branches_net_ops = {.name = "sum of branches with a network",
+                                          .takes_sparse = true,
                                           .create = create,
                                           .free = free_model,
                                           .workspace_create = workspace_create,

@@ -29,8 +29,8 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
                        "logreg is for two classes, with the labels 0 and 1; the data has labels up to %u: "
                        "use --model softmax, or change the labels",
                        shape->classes - 1);
-    if (shape->dim >= INT32_MAX)
-        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, INT32_MAX - 1);
+    if (shape->dim > YK_MAX_FEATURES)
+        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, YK_MAX_FEATURES);
     yk_model *m = yk_alloc(1, sizeof *m, "the model");
     if (!m)
         return YK_ESYSTEM;
@@ -145,6 +145,7 @@ static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view 
 }
 
 const yk_model_ops yk_logreg_ops = {.name = "logreg",
+                                    .takes_sparse = true,
                                     .create = create,
                                     .workspace_create = workspace_create,
                                     .workspace_free = workspace_free,

@@ -7,19 +7,33 @@
 /* A new model is a file with its functions and an entry here. Any other name is that of a network, or a list of layers. */
 static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops};
 
-yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
+static const yk_model_ops *linear_model(const char *name)
 {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strcmp(name, models[i]->name) == 0) {
-            if (shape->net.given)
-                return yk_fail(YK_EUSAGE,
-                               "--init, --init-bias, --standardize, --augment and --profile are for "
-                               "networks; --model %s is not a network",
-                               name);
-            return models[i]->create(name, shape, out);
-        }
-    return yk_model_is_branches(name) ? yk_branches_ops.create(name, shape, out)
-                                      : yk_net_ops.create(name, shape, out);
+        if (strcmp(name, models[i]->name) == 0)
+            return models[i];
+    return NULL;
+}
+
+static const yk_model_ops *ops_of(const char *name)
+{
+    const yk_model_ops *linear = linear_model(name);
+    return linear ? linear : yk_model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
+}
+
+yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
+{
+    if (shape->net.given && linear_model(name))
+        return yk_fail(YK_EUSAGE,
+                       "--init, --init-bias, --standardize, --augment and --profile are for "
+                       "networks; --model %s is not a network",
+                       name);
+    return ops_of(name)->create(name, shape, out);
+}
+
+bool yk_model_takes_sparse(const char *name)
+{
+    return ops_of(name)->takes_sparse;
 }
 
 bool yk_model_uses_fields(const char *name)
@@ -35,12 +49,18 @@ void yk_model_add_group(yk_model *m, yk_group group)
     m->sparse |= group.keyed;
 }
 
-uint64_t yk_model_keys(const yk_model *m)
+int yk_model_first_group(const yk_model *m, bool keyed)
 {
     for (int g = 0; g < m->ngroups; g++)
-        if (m->group[g].keyed)
-            return m->group[g].keys;
-    return 0;
+        if (m->group[g].keyed == keyed)
+            return g;
+    return -1;
+}
+
+uint64_t yk_model_keys(const yk_model *m)
+{
+    const int g = yk_model_first_group(m, true);
+    return g >= 0 ? m->group[g].keys : 0;
 }
 
 size_t yk_model_group_offset(const yk_model *m, int group)

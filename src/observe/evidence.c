@@ -28,7 +28,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
     const yk_plan *plan = o->c.plan;
     yk_evidence e = {.synchronous = plan->synchronous,
                      .network = o->c.model->ops->profile != NULL,
-                     .keyed = o->c.model->group[0].keyed,
+                     .keyed = o->c.model->sparse,
                      .streamed = o->c.streamed,
                      .quorum = plan->quorum > 0,
                      .workers = plan->workers,

@@ -47,6 +47,7 @@ void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_repor
         out->peak_rss = self->trials.peak_rss;
     }
     memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
+    memcpy(out->values_sent, yk_comm_values_sent(o->c.comm), sizeof out->values_sent);
     const yk_bytes all = yk__bytes_total(o->c.comm);
     out->process.bytes_sent = all.sent;
     out->process.bytes_received = all.received;

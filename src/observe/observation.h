@@ -28,6 +28,7 @@ typedef struct {
 typedef struct {
     yk_process process;
     yk_traffic traffic[YK_PURPOSES];
+    uint64_t values_sent[YK_MAX_GROUPS]; /* comm/comm.h */
     double cpu_seconds, peak_rss;
 } yk_rank_report;
 

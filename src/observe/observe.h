@@ -209,6 +209,7 @@ typedef struct {
     const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
     size_t points;
     double lr, default_lr; /* of the optimizer; 0: not known */
+    const char *lr_of;     /* groups with this rate, as in --lr: "", "keyed=", "NAME="; NULL: all. Borrowed */
     uint32_t classes;
     uint64_t examples, test_examples; /* of the data; 0: not known */
     uint64_t global_batch;

@@ -74,17 +74,17 @@ static yk_status add_option(yk_run *r, const char *name, const char *value)
 }
 
 /* The hosts are in a comment, since a file must not choose them (yk_config_save). */
-static yk_status read_hosts(void *run, char *line, size_t size, bool whole)
+static yk_status read_hosts(yk_run *r, char *comment)
 {
-    static const char comment[] = "; on the command line: --";
+    static const char begin[] = "; on the command line: --";
     static const unsigned host_flags = YK_OPT_STARTS_JOB | YK_OPT_SAVED | YK_OPT_COMMAND_LINE_ONLY;
-    char *name = line + strlen(comment), *value = size > strlen(comment) ? strchr(name, ' ') : NULL;
-    (void)whole;
-    if (!value || strncmp(line, comment, strlen(comment)))
+    char *name = strncmp(comment, begin, strlen(begin)) ? NULL : comment + strlen(begin),
+         *value = name ? strchr(name, ' ') : NULL;
+    if (!value)
         return YK_OK;
     *value++ = '\0';
     const yk_option *o = yk_option_find(name);
-    return o && (o->flags & host_flags) == host_flags ? add_option(run, name, value) : YK_OK;
+    return o && (o->flags & host_flags) == host_flags ? add_option(r, name, value) : YK_OK;
 }
 
 static yk_status read_config(yk_run *r)
@@ -93,14 +93,10 @@ static yk_status read_config(yk_run *r)
     yk_ini in;
     if (!yk__run_path(r->path, "config.ini", path))
         return yk_fail_path(r->path, "cannot open", ENAMETOOLONG);
-    yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT, &in);
+    yk_status st = yk_ini_open_regular(path, MAX_CONFIG, YK_INI_LENIENT | YK_INI_COMMENTS, &in);
     while (yk_ini_next(&in, &st))
-        if (in.name)
-            st = add_option(r, in.name, in.value);
-    st = yk_ini_close(&in, st);
-    if (!st)
-        st = yk__each_line(r->path, "config.ini", MAX_CONFIG, read_hosts, r);
-    return st;
+        st = in.comment ? read_hosts(r, in.comment) : in.name ? add_option(r, in.name, in.value) : YK_OK;
+    return yk_ini_close(&in, st);
 }
 
 /* ---- summary.json ---- */

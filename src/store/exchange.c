@@ -124,6 +124,16 @@ static size_t piece_bytes(const yk_exchange *x, const yk__slot *s, int rank)
     return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
 }
 
+static yk_status send_piece(yk_exchange *x, const yk__slot *s, int piece, int to, int tag, yk_op *op)
+{
+    const size_t bytes = piece_bytes(x, s, piece);
+    const yk_status st =
+        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, piece), bytes, op);
+    if (!st)
+        yk_comm_count_values(x->comm, x->dense_group, bytes);
+    return st;
+}
+
 static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t n)
 {
     yk_status st = YK_OK;
@@ -140,8 +150,7 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t
         st = yk_comm_recv(x->comm, r, s->tag, YK_PURPOSE_REDUCE, t->in, piece_bytes(x, s, x->rank),
                           &t->gather_in);
         if (!st)
-            st = yk_comm_send(x->comm, r, s->tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
-                              piece_bytes(x, s, r), &t->gather_out);
+            st = send_piece(x, s, r, r, s->tag, &t->gather_out);
     }
     return st;
 }
@@ -193,9 +202,7 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
         s->summed = true;
         for (int r = 0; !st && r < x->size; r++)
             if (r != x->rank)
-                st = yk_comm_send(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE,
-                                  x->dense + piece_begin(x, s, x->rank), piece_bytes(x, s, x->rank),
-                                  &s->transfer[r].broadcast_out);
+                st = send_piece(x, s, x->rank, r, s->tag + 1, &s->transfer[r].broadcast_out);
     }
     over &= s->summed;
     for (int r = 0; !st && over && r < x->size; r++) /* its own transfer was never started, so it is done */
@@ -434,6 +441,11 @@ yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes,
         bytes_out[r] = (size_t)x->head[r].pairs[0];
     }
     return st;
+}
+
+void yk_exchange_count_values(yk_exchange *x, int group, size_t floats)
+{
+    yk_comm_count_values(x->comm, group, (size_t)(x->size - 1) * floats * sizeof(float));
 }
 
 yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n)

@@ -77,7 +77,10 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
 yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
                                  size_t *bytes_out);
 
-/* Replaces an array of any size with its mean over the ranks. */
+/* Data that was sent to all other ranks had this many values of a group. */
+void yk_exchange_count_values(yk_exchange *x, int group, size_t floats);
+
+/* Replaces an array of the dense group with its mean over the ranks. */
 yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n);
 
 /* A round of all ranks is over. Updates the phases of the thread that took part (NULL: not measured). */

@@ -67,7 +67,11 @@ yk_status yk__pairs_send(yk_exchange *x)
         memcpy(at + 4 * own->n, own->value, 4 * own->n * own->width);
         at += 4 * own->n * (1 + own->width);
     }
-    return yk__pairs_send_all(x, x->out, bytes);
+    const yk_status st = yk__pairs_send_all(x, x->out, bytes);
+    for (int g = 0; !st && g < x->ngroups; g++)
+        if (x->group[g].keyed)
+            yk_exchange_count_values(x, g, x->mine[g]->n * x->group[g].width);
+    return st;
 }
 
 static void add(yk_merger *sum, const uint32_t *key, const float *value, size_t n)

@@ -112,7 +112,9 @@ static void count(yk_exchange *x)
 {
     const size_t others = (size_t)x->size - 1;
     const size_t mine = piece_begin(x, x->rank + 1) - piece_begin(x, x->rank), theirs = x->nparams - mine;
-    const size_t each = others * sizeof(yk__header) + (theirs + others * mine) * sizeof(float);
+    const size_t values = (theirs + others * mine) * sizeof(float),
+                 each = others * sizeof(yk__header) + values;
+    yk_comm_count_values(x->comm, x->dense_group, values);
     yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
 }
 

@@ -146,8 +146,12 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     }
     const yk_delta_keys keys = {s->sums.keys.key, 0, s->sums.keys.n, s->sums.capacity};
     for (int g = 0; g < yk_local_groups(local); g++)
-        if (yk_local_group_of(local, g)->keyed)
+        if (yk_local_group_of(local, g)->keyed) {
+            yk_exchange_count_values(s->config.exchange, g,
+                                     bytes / each * (size_t)yk_delta_arrays(local, g) *
+                                         yk_local_group_of(local, g)->width);
             yk_delta_add(local, g, &keys, s->sums.group[g].sum, ranks, s->step + steps);
+        }
     return YK_OK;
 }
 

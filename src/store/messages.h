@@ -54,6 +54,7 @@
 #define YK_STORE_MESSAGES_H
 
 #include "base/group.h"
+#include "comm/comm.h"
 #include "store/store.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -224,6 +225,13 @@ static inline size_t yk__layout_all(const yk__layout *l, size_t keys)
     for (int g = 0; g < l->ngroups; g++)
         all += yk__layout_floats(l, g, keys);
     return all;
+}
+
+/* The values of a message with this many keys were sent. */
+static inline void yk__count_values(yk_comm *c, const yk__layout *l, size_t keys)
+{
+    for (int g = 0; g < l->ngroups; g++)
+        yk_comm_count_values(c, g, yk__layout_floats(l, g, keys) * sizeof(float));
 }
 
 #endif

@@ -334,7 +334,9 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
     const yk__request *of = p ? l->current : NULL;
     size_t first = 0;
-    const size_t npush = p && p->examples ? yk__layout_all(&layout, keys_on(r, of, k, &first)) : 0;
+    const bool pushes = p && p->examples;
+    const size_t pushed = pushes ? keys_on(r, of, k, &first) : 0,
+                 npush = pushes ? yk__layout_all(&layout, pushed) : 0;
     const size_t npull = request ? keys_on(r, request, k, &first) : 0, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
@@ -371,8 +373,11 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
         move(r, k, of, (float *const *)(void *)p->value, v, false);
     if (sent)
         memcpy(v + npush, request->keys->row + first, sent * sizeof *request->keys->row);
-    if (p)
-        l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE].pull_bytes = 4 * sent;
+    if (p) {
+        struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
+        m->pull_bytes = 4 * sent;
+        m->pushed_keys = pushed;
+    }
     if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
     return yk__remote_queue(r, channel, k);

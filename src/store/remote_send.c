@@ -12,9 +12,15 @@ static yk_status send_queued(yk_remote *r, yk__queue *queue, yk__connection *to)
     for (; !st && queue->sent != queued; queue->sent++) {
         struct yk__message *l = &queue->message[queue->sent % YK__QUEUE_SIZE];
         st = yk_comm_send(r->config.comm, to->peer, YK__TAG_UP, l->purpose, l->data, l->bytes, &l->op);
-        to->left += ((const yk__up *)(const void *)l->data)->kind == YK__UP_LEAVE;
+        const yk__up *up = (const yk__up *)(const void *)l->data;
+        to->left += up->kind == YK__UP_LEAVE;
         if (!st && l->pull_bytes)
             yk_comm_change_purpose(r->config.comm, false, l->purpose, YK_PURPOSE_PULL, l->pull_bytes, 0);
+        if (!st && up->npush) {
+            const yk__layout layout =
+                yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, (int)(to - r->server));
+            yk__count_values(r->config.comm, &layout, l->pushed_keys);
+        }
     }
     for (bool gone = true; !st && gone && done != queue->sent;) {
         st = yk_comm_test(r->config.comm, &queue->message[done % YK__QUEUE_SIZE].op, &gone);

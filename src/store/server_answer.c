@@ -83,7 +83,10 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     p->updates_then = s->updates;
     p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
-    return yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);
+    st = yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);
+    if (!st && n)
+        yk__count_values(s->config.comm, &s->layout, p->n);
+    return st;
 }
 
 /* Sends a heartbeat to a client that waits for an answer; `held`: its message may not be received yet. */

@@ -70,7 +70,7 @@ static yk_status check_step_size(const yk_config *c, int processes)
         return yk_fail(YK_EUSAGE,
                        "%s: the number of processes (and so of examples per step) is unknown: set launch too",
                        c->hostfile);
-    if (c->workers == YK_AUTO && (c->hosts || c->hostfile))
+    if (c->workers == YK_AUTO && yk_names_hosts(c))
         return yk_fail(
             YK_EUSAGE,
             "with hosts or hostfile and workers = auto, the number of examples per step is unknown: "

@@ -58,7 +58,7 @@ static const double burst_ratio = 2.4;
 static size_t batch_of(const yk__trainer *t)
 {
     const size_t batch = (size_t)t->plan->batch;
-    return t->model->group[0].keyed && batch < YK__EVAL_BATCH ? YK__EVAL_BATCH : batch;
+    return t->model->sparse && batch < YK__EVAL_BATCH ? YK__EVAL_BATCH : batch;
 }
 
 /* The next row: in the order in which workers go through the data, which is random in memory unless it was shuffled when it

@@ -153,7 +153,9 @@ yk_status yk__describe(yk__trainer *t)
     d->workers = t->plan->workers;
     d->examples = t->train.examples;
     d->weight_bytes = t->model->nparams * sizeof(float);
-    d->gradient_bytes = t->model->sparse ? 0 : d->weight_bytes;
+    for (int g = 0; g < t->model->ngroups; g++)
+        d->gradient_bytes +=
+            t->model->group[g].keyed ? 0 : yk_group_floats(&t->model->group[g]) * sizeof(float);
     d->state_bytes = yk__parameter_bytes(t) - d->weight_bytes;
     return YK_OK;
 }

@@ -85,6 +85,8 @@ static void sum_traffic(yk_result *r)
 {
     for (int i = 0; i < r->nreports; i++) {
         r->cpu_seconds += r->report[i].cpu_seconds;
+        for (int g = 0; g < r->ngroups; g++)
+            r->group[g].values_sent += r->report[i].values_sent[g];
         for (int p = 0; p < YK_PURPOSES; p++) {
             r->traffic[p].sent += r->report[i].traffic[p].sent;
             r->traffic[p].received += r->report[i].traffic[p].received;
@@ -294,10 +296,10 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .error = (char *)lost->error, /* not modified */
                    .run_dir = (char *)lost->run_dir,
                    .from_launcher = true,
+                   .workers_connected = lost->workers,
                    .lr = yk_by_group_of(&c->lr, true, (double)NAN),
                    .train_loss = (double)NAN};
     yk_plan_describe(c, lost->ranks, 1, &r.plan);
-    r.plan.workers = lost->workers; /* 0: not known */
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);
 }

@@ -10,9 +10,31 @@
 /* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. */
 const double yk__max_loss = 1e6;
 
+yk__largest_lr yk__largest_lr_of(const yk__trainer *t)
+{
+    const yk_local_group *of = NULL;
+    yk__largest_lr out = {0};
+    for (const yk_local_group *g = t->group; g < t->group + t->model->ngroups; g++) {
+        const double usual = yk_optim_defaults(g->optim.kind).lr;
+        if (of && g->optim.lr * out.usual <= out.lr * usual)
+            continue;
+        of = g;
+        out.lr = g->optim.lr;
+        out.usual = usual;
+    }
+    for (const yk_local_group *g = t->group; g < t->group + t->model->ngroups; g++) {
+        const bool differs = g->optim.lr != of->optim.lr || g->optim.kind != of->optim.kind;
+        if (differs && g->shape.keyed == of->shape.keyed)
+            snprintf(out.of, sizeof out.of, "%s=", of->shape.name);
+        else if (differs && !*out.of)
+            snprintf(out.of, sizeof out.of, "%s=", of->shape.keyed ? "keyed" : "dense");
+    }
+    return out;
+}
+
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
 {
-    const double lr = t->result->lr, usual = yk_optim_defaults(t->group[0].optim.kind).lr;
+    const yk__largest_lr lr = yk__largest_lr_of(t);
     if (yk_data_is_unscaled(&t->data_check))
         return yk_fail(
             YK_EDIVERGED,
@@ -22,8 +44,8 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             t->data_check.large.size);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
-                   "data; try --lr %g",
-                   (unsigned long long)step, what, value, lr, fmin(lr / 10.0, usual));
+                   "data; try --lr %s%g",
+                   (unsigned long long)step, what, value, lr.lr, lr.of, fmin(lr.lr / 10.0, lr.usual));
 }
 
 /* Rows of a test set that is streamed. */

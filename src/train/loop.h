@@ -30,6 +30,12 @@ uint64_t yk__parameter_hash(yk__trainer *t);
 
 /* evaluate.c */
 extern const double yk__max_loss;
+/* The learning rate that is the largest compared with the default of its optimizer; of: for advice, "--lr OF0.1". */
+typedef struct {
+    double lr, usual;
+    char of[YK_GROUP_NAME + 1]; /* "": all groups; "keyed=", "dense=", or the name of a group with "=" */
+} yk__largest_lr;
+yk__largest_lr yk__largest_lr_of(const yk__trainer *t);
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
 /* Evaluates one share of the test set on parameters that do not change, v: [groups]. The result is w->tally. */
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);

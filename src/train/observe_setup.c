@@ -70,21 +70,15 @@ static double baseline(void *trainer)
 
 /* ---- the observer ---- */
 
-/* The optimizer of the dense groups; NULL: the model does not have both kinds of groups. Keyed groups come first. */
-static const yk_optim_config *dense_optim(const yk__trainer *t)
-{
-    const int last = t->model->ngroups - 1;
-    return t->model->group[0].keyed && !t->model->group[last].keyed ? &t->group[last].optim : NULL;
-}
-
 yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
+    const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);
     const yk_observer_config c = {.config = t->config,
                                   .plan = t->plan,
                                   .model = t->model,
-                                  .optim = &t->group[0].optim,
-                                  .dense_optim = dense_optim(t),
+                                  .optim = &t->group[keyed >= 0 ? keyed : dense].optim,
+                                  .dense_optim = keyed >= 0 && dense >= 0 ? &t->group[dense].optim : NULL,
                                   .comm = k->comm,
                                   .rank = k->rank,
                                   .ranks = k->ranks,
@@ -150,25 +144,37 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
     return yk_observer_evaluated(t->observer, &e);
 }
 
+/* Whether all groups that are multiplied by values of the data have their own step size for each parameter. In a model with
+ * keyed groups, the network is multiplied by their sums. */
+static bool is_adaptive(const yk__trainer *t)
+{
+    bool adaptive = true;
+    for (int g = 0; g < t->model->ngroups; g++)
+        if (t->model->group[g].keyed == t->model->sparse)
+            adaptive &= t->group[g].optim.kind != YK_SGD && t->group[g].optim.kind != YK_MOMENTUM;
+    return adaptive;
+}
+
 void yk__add_warnings(yk__trainer *t)
 {
     yk_result *r = t->result;
     const yk_progress_state at = yk__progress_now(t);
-    const yk_optim_kind kind = t->group[0].optim.kind;
+    const yk__largest_lr lr = yk__largest_lr_of(t);
     size_t points;
     const yk_curve_point *curve = yk_observer_curve(t->observer, &points);
     const yk_outcome outcome = {.last = evaluation_of(t, &at),
                                 .point = curve,
                                 .points = points,
-                                .lr = r->lr,
-                                .default_lr = yk_optim_defaults(kind).lr,
+                                .lr = lr.lr,
+                                .default_lr = lr.usual,
+                                .lr_of = lr.of,
                                 .classes = t->model->shape.classes,
                                 .examples = t->train.examples,
                                 .test_examples = t->tested ? t->test.examples : 0,
                                 .global_batch = r->plan.global_batch,
                                 .workers = r->plan.workers,
                                 .regularized = t->config->l1 > 0.0 || t->config->l2 > 0.0,
-                                .adaptive = kind != YK_SGD && kind != YK_MOMENTUM,
+                                .adaptive = is_adaptive(t),
                                 .asynchronous = r->plan.staleness != 0,
                                 .bad_records = r->bad_records,
                                 .data = t->data_check};

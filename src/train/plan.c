@@ -60,15 +60,15 @@ static void set_groups(const yk_config *c, yk_plan *p)
     p->staleness = keyed < dense ? keyed : dense;
 }
 
-/* Whether the parameters are keyed: those of logreg on sparse data, and of sums of branches. If the data cannot be opened, the
- * error is reported later, when it is read. */
+/* Whether the parameters are keyed: those of a model that accepts sparse data, and of one that needs it. If the data cannot be
+ * opened, the error is reported later, when it is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
     const yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
     if (c->model && yk_model_is_branches(c->model))
         return true;
-    if (!c->model || !c->data || strcmp(c->model, "logreg"))
+    if (!c->model || !c->data || !yk_model_takes_sparse(c->model))
         return false;
     if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s))
         return true;

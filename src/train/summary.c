@@ -33,17 +33,26 @@ static void histogram(yk_json *j, const char *name, const yk_staleness *s)
     yk_json_end(j);
 }
 
+/* Whether the bytes of messages are known. In one process, they are 0. */
+static bool is_traffic_known(const yk_result *r)
+{
+    return r->plan.processes <= 1 || r->report;
+}
+
 static void add_groups(yk_json *j, const yk_result *r)
 {
     yk_json_array(j, "groups");
     for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
+        const yk_optim_rule *rule = yk_optim_rule_of(g->plan.optim.kind);
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
-                      {"placement", yk_placement_name[g->plan.placement]},
-                      {"optimizer", yk_optim_rule_of(g->plan.optim.kind)->name});
+                      {"placement", yk_placement_name[g->plan.placement]}, {"optimizer", rule->name});
         yk_json_real(j, "lr", g->plan.optim.lr);
         yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
-        YK_JSON_INTS(j, {"width", g->shape.width}, {"keys", g->shape.keys});
+        YK_JSON_INTS(
+            j, {"width", g->shape.width}, {"keys", g->shape.keys},
+            {"parameter_bytes", yk_group_floats(&g->shape) * (1 + (size_t)rule->slots) * sizeof(float)});
+        yk_json_int_or_null(j, "values_sent_bytes", is_traffic_known(r), g->values_sent);
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -54,10 +63,11 @@ static void add_plan(yk_json *j, const yk_result *r)
 {
     const yk_plan *p = &r->plan;
     const bool known = p->batch > 0;
+    const int workers = r->from_launcher ? r->workers_connected : p->workers;
     yk_json_text(j, "mode", !known ? NULL : p->synchronous ? "sync" : "async");
     yk_json_int_or_null(j, "staleness", known && p->staleness != YK_ASYNC, p->staleness);
-    yk_json_int_or_null(j, "workers", p->workers, p->workers);
-    yk_json_int_or_null(j, "workers_per_process", p->workers, p->workers_per_process);
+    yk_json_int_or_null(j, "workers", workers, workers);
+    yk_json_int_or_null(j, "workers_per_process", workers, p->workers_per_process);
     yk_json_text(j, "placement", known ? yk_placement_name[p->placement] : NULL);
     add_groups(j, r);
     yk_json_object(j, "copies"); /* of keyed parameters on shards, while workers train on them */
@@ -70,7 +80,7 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "threads", known, p->threads);
     yk_json_int_or_null(j, "threads_used", known, r->threads_used);
     yk_json_int_or_null(j, "batch", known, p->batch);
-    yk_json_int_or_null(j, "global_batch", p->workers, p->global_batch);
+    yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
 }
 
 static char *to_json(const yk_config *c, const yk_result *r, bool indent)
@@ -113,9 +123,8 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
         sent += r->traffic[p].sent;
         received += r->traffic[p].received;
     }
-    const bool counted = r->plan.processes <= 1 || r->report;
-    yk_json_int_or_null(j, "bytes_sent", counted, sent);
-    yk_json_int_or_null(j, "bytes_received", counted, received);
+    yk_json_int_or_null(j, "bytes_sent", is_traffic_known(r), sent);
+    yk_json_int_or_null(j, "bytes_received", is_traffic_known(r), received);
     if (r->report)
         yk_traffic_json(j, "traffic", r->traffic);
     else

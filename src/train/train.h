@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
     yk_group shape;
     yk_group_plan plan;
+    uint64_t values_sent; /* bytes of gradients, deltas and parameters in messages of all ranks */
 } yk_group_result;
 
 typedef struct {
@@ -73,7 +74,7 @@ typedef struct {
     uint64_t params;
     int numa_nodes;       /* of the chief's host, if processes are bound to them; else 0 */
     int threads_used;     /* per worker: at most plan.threads */
-    double lr;            /* as resolved */
+    double lr;            /* as resolved, of the first group */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
     double train_seconds; /* without evaluation and checkpoints */
     double load_seconds, eval_seconds, checkpoint_seconds, first_step_seconds;
@@ -88,6 +89,7 @@ typedef struct {
     int exit_code;               /* 0: that of the status */
     char *error;                 /* message of the failure; NULL: none */
     bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
+    int workers_connected;       /* from_launcher: the workers of the job; 0: not known */
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
