@@ -186,6 +186,7 @@ const yk_traffic *yk_comm_traffic(const yk_comm *c)
 {
     return c->traffic;
 }
+
 const uint64_t *yk_comm_values_sent(const yk_comm *c)
 {
     return c->values_sent;
