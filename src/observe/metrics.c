@@ -4,8 +4,7 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * A run writes 200 to 2,000 train lines, or one for each step if there are fewer: every 1/400 of the run, and at most every
- * 1/2000 if that takes more than half a second; more often at the beginning of a long run. --log-every N writes one every N steps.
+ * The schedule of the run (train/schedule.h) decides when to write a train line.
  *
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.
@@ -23,8 +22,7 @@
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";
-static const double show_every = 0.2, write_every = 0.5, flush_every = 0.2; /* seconds */
-enum { MIN_POINTS = 400, MAX_POINTS = 2000, SLOWER = MAX_POINTS / MIN_POINTS };
+static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
 
 /* A moment that rates and losses are computed from. */
 typedef struct {
@@ -38,16 +36,11 @@ struct yk__metrics {
     bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
     double resumed_loss;
     yk_json line;
-    uint64_t calls, next_call;
     double flushed,
-        measured; /* times: of the last flush; of the last event with resources and phases; 0: not yet */
-    double evaluated_at; /* the evaluation before the first step; 0: none */
-    double accuracy;     /* of the last test; NaN: none yet */
+        measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
+    double accuracy; /* of the last test; NaN: none yet */
     mark shown, written; /* the last progress line; the last train line, */
-    mark from, then;     /* and the beginnings of its rates: at least show_every earlier, and more recent */
-    atomic_uint_fast64_t interval; /* steps between train lines; 0: not known yet */
-    uint64_t next;                 /* the step of the next one */
-    bool shows;                    /* the progress line was shown */
+    mark from, then;     /* and the beginnings of its rates: at least rate_seconds earlier, and more recent */
 };
 
 /* ---- opening ---- */
@@ -182,29 +175,6 @@ static void show(yk_observer *o, const yk_progress_report *p)
 
 /* ---- points of the training curves ---- */
 
-/* Steps between two points. While the length of the run is not known, the gaps grow with it. */
-static uint64_t interval_at(const yk_observer *o, const yk_run_position *at)
-{
-    const yk_plan *plan = o->c.plan;
-    double steps = plan->steps == UINT64_MAX ? HUGE_VAL : (double)plan->steps;
-    if (o->c.config->log_every)
-        return (uint64_t)o->c.config->log_every;
-    if (at->epoch_examples && plan->epochs != UINT64_MAX)
-        steps = fmin(steps, ceil((double)at->epoch_examples * (double)plan->epochs /
-                                 (double)(plan->batch * plan->gradients_per_step)));
-    const double gap = isfinite(steps) ? steps / MIN_POINTS : (double)at->step / (MIN_POINTS / 4);
-    return gap > 1.0 ? (uint64_t)ceil(gap) : 1;
-}
-
-uint64_t yk_observer_interval(const yk_observer *o)
-{
-    enum { SELDOM = 1024 };
-    if (!o)
-        return SELDOM;
-    const uint64_t n = o->metrics ? atomic_load_explicit(&o->metrics->interval, memory_order_relaxed) : 0;
-    return n ? n : 1;
-}
-
 static mark mark_of(const yk_run_position *at, double now)
 {
     return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
@@ -241,17 +211,15 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     yk_verdict v;
     if (m->written.step == at->step || m->written.trained == at->trained_examples)
         return;
-    if (now - m->then.time >= show_every) {
+    if (now - m->then.time >= rate_seconds) {
         m->from = m->then;
         m->then = mark_of(at, now);
     }
     const yk_progress_report p = progress_since(o, at, now, &m->written, &m->from);
     m->written = mark_of(at, now);
-    m->interval = interval_at(o, at);
-    m->next = at->step - at->step % m->interval + m->interval;
     if (!m->file)
         return;
-    const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= write_every;
+    const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
     begin_line(o, "train", at);
     YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
                   {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
@@ -267,74 +235,29 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     m->measured = all ? now : m->measured;
 }
 
-/* Steps between points that are half a second apart. Those of a long run are closer together at its beginning. */
-static uint64_t early_gap(const yk__metrics *m, uint64_t step)
+void yk_observer_begin(yk_observer *o)
 {
-    const uint64_t usual = m->interval / SLOWER, beginning = step / (MIN_POINTS / 8);
-    return usual < beginning ? usual : beginning;
+    yk__metrics *m = o->metrics;
+    if (!m) /* only the chief has metrics */
+        return;
+    m->written = (mark){.time = yk_now(), .step = o->c.resumed_from, .examples = o->c.earlier_examples};
+    m->from = m->then = m->shown = m->written;
 }
 
-/* After the first step. */
-static void begin_points(yk_observer *o)
+void yk_observer_progress(yk_observer *o, bool point, bool line)
 {
     yk__metrics *m = o->metrics;
     yk_run_position at;
-    o->first_step = yk_now();
-    o->c.position(o->c.context, &at);
-    m->written = (mark){.time = m->evaluated_at > 0.0 ? m->evaluated_at : o->began,
-                        .step = o->c.resumed_from,
-                        .examples = o->c.earlier_examples};
-    m->from = m->then = m->shown = m->written;
-    m->interval = interval_at(o, &at);
-    m->next = m->written.step - m->written.step % m->interval + m->interval;
-}
-
-void yk_observer_progress(yk_observer *o, uint64_t step, bool shows)
-{
-    yk__metrics *m = o ? o->metrics : NULL;
-    yk_run_position at;
-    if (!m || o->paused) /* only the chief has metrics */
-        return;
-    if (o->first_step == 0.0)
-        begin_points(o);
-    if (++m->calls < m->next_call && step < m->next)
-        return;
     const double now = yk_now();
-    /* reads the clock again after about 20 ms */
-    const uint64_t gap =
-        m->shows && now > o->began ? (uint64_t)((double)m->calls / (now - o->began) * 0.02) : 1;
-    m->next_call = m->calls + (gap < 1 ? 1 : gap);
-    const bool show_it = shows && now - m->shown.time >= show_every,
-               early = !o->c.config->log_every && now - m->written.time >= write_every &&
-                       step >= m->written.step + early_gap(m, step);
-    if (step < m->next && !show_it && !early)
-        return;
     o->c.position(o->c.context, &at);
-    if (step >= m->next || early)
+    if (point)
         write_point(o, &at, now);
-    if (show_it && at.trained_examples > m->shown.trained) {
+    if (line && at.trained_examples > m->shown.trained) {
         const yk_progress_report p = progress_since(o, &at, now, &m->shown, &m->shown);
         yk__observer_progress(o, &p);
         show(o, &p);
         m->shown = mark_of(&at, now);
-        m->shows = true;
     }
-}
-
-double yk_observer_first_step(const yk_observer *o)
-{
-    return o ? o->first_step : 0.0;
-}
-
-/* The steps since the last line. */
-static void write_last_point(yk_observer *o)
-{
-    yk_run_position at;
-    if (o->first_step == 0.0) /* worker 0 made no step */
-        begin_points(o);
-    o->c.position(o->c.context, &at);
-    o->metrics->flushed = 0.0;
-    write_point(o, &at, yk_now());
 }
 
 yk_status yk__metrics_close(yk_observer *o)
@@ -342,8 +265,9 @@ yk_status yk__metrics_close(yk_observer *o)
     yk__metrics *m = o->metrics;
     if (!m)
         return YK_OK;
+    m->flushed = 0.0;
     if (m->file && o->started && !o->unchanged)
-        write_last_point(o);
+        yk_observer_progress(o, true, false); /* the steps since the last line */
     yk_progress_end();
     yk_status st = yk__tensorboard_close(o, yk_file_close(m->file, YK_OK));
     yk_json_fini(&m->line);
@@ -404,10 +328,8 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    if (e->at.step)
+    if (e->at.step) /* the one before the first step is for the curves */
         print_evaluation(e);
-    else /* it is for the curves, and not part of the rates */
-        m->evaluated_at = yk_now();
     yk__observer_test(o, e);
     add_to_curve(o, e);
     m->accuracy = e->tested ? e->accuracy : m->accuracy;

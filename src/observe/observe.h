@@ -8,9 +8,10 @@
  *         st = yk_observer_open(o); // collective: run directory, link to the chief; files of the chief
  *     if (!st)
  *         st = yk_observer_start(o, yk_now()); // before the first step: sampling thread, trace, live page
+ *     yk_observer_begin(o); // the chief: the first step begins
  *     for (uint64_t i = 0; !st && i < steps; i++) {
- *         yk_observer_progress(o, i + 1, true); // worker 0
- *         yk_observer_traffic(o);        // the thread that may use MPI
+ *         yk_observer_progress(o, true, true); // the chief, now and then
+ *         yk_observer_traffic(o);              // the thread that may use MPI
  *     }
  *     if (!st)
  *         st = yk_observer_evaluated(o, &evaluation); // worker 0, after an evaluation
@@ -132,16 +133,12 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 
 /* ---- during training ---- */
 
-/* One worker at a time, after a step of the run: writes a point of the training curves if one is due (--log-every). Cheap:
- * reads the clock only for a point, and about every 20 ms. Does nothing on ranks other than the chief. `shows`: this is
- * worker 0, which also updates the progress line. */
-void yk_observer_progress(yk_observer *o, uint64_t step, bool shows);
+/* The rates of the first point of the training curves begin here. */
+void yk_observer_begin(yk_observer *o);
 
-/* The number of steps from one point to the next; any thread. */
-uint64_t yk_observer_interval(const yk_observer *o);
-
-/* The time of the first call to progress (base/clock.h); 0: none yet. */
-double yk_observer_first_step(const yk_observer *o);
+/* On the chief, one worker at a time, after a step of the run: writes a point of the training curves; updates the progress line
+ * (only worker 0). */
+void yk_observer_progress(yk_observer *o, bool point, bool line);
 
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
 void yk_observer_traffic(yk_observer *o);

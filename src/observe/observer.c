@@ -181,7 +181,6 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out)
 
 void yk_observer_pause(yk_observer *o, bool pause)
 {
-    o->paused = pause;
     yk_resources_pause(o->resources, pause);
 }
 

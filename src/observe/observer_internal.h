@@ -61,7 +61,6 @@ struct yk_observer {
     bool unchanged;         /* the files of the run do not change */
     uint64_t steps;         /* of the run, when it ended */
     double began;           /* when training began */
-    double first_step;      /* when the first step was complete; 0: not yet */
     double earlier_seconds; /* of the run, before this process started */
     char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
@@ -80,7 +79,6 @@ struct yk_observer {
     yk_http *http;
     atomic_bool end_seen; /* the live page has fetched the final state */
     uint64_t began_ns;
-    bool paused;
 
     atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */
 

@@ -22,7 +22,6 @@ struct yk__alternation {
     double seconds, began; /* began: this interval */
     uint64_t examples, interval;
     bool watch;          /* the intervals differ in observation, not in checkpoints */
-    bool save;           /* a checkpoint is due */
     bool on;             /* this interval is observed, or begins with a checkpoint */
     unsigned until_read; /* steps until the clock is read again */
 };
@@ -42,13 +41,13 @@ yk_status yk__alternate_begin(yk__trainer *t)
     if (t->cluster.role != YK__SINGLE || (watch && t->plan->workers > 1) || !t->plan->lockstep)
         return yk_fail(YK_EUSAGE, "%s is for %s in one process", name,
                        watch ? "one worker" : "synchronous workers");
-    if (!watch && !t->saves_by_time)
+    if (!watch && !t->schedule.saves_by_time)
         return yk_fail(YK_EUSAGE, "YK_SAVE_TURNS needs a run directory, and no --checkpoint-every");
     if (!(t->alternation = calloc(1, sizeof *t->alternation)))
         return yk_fail_memory(sizeof *t->alternation, "the intervals of a benchmark");
     *t->alternation =
         (struct yk__alternation){.seconds = seconds, .began = yk_now(), .watch = watch, .on = watch};
-    t->saves_by_time = watch && t->saves_by_time;
+    t->schedule.saves_by_time = watch && t->schedule.saves_by_time;
     return yk_file_create(colon + 1, &t->alternation->file);
 }
 
@@ -61,6 +60,7 @@ static bool is_on(uint64_t interval)
 static void observe(yk__trainer *t, bool on)
 {
     yk_phases *p = &t->phases[0];
+    t->schedule.reports = on;
     yk_observer_pause(t->observer, !on);
     if (on)
         yk_phases_begin(p, 1);
@@ -84,18 +84,10 @@ void yk__alternate_step(yk__trainer *t, uint64_t examples)
     const bool on = is_on(++a->interval);
     if (a->watch && on != a->on)
         observe(t, on);
-    a->save = !a->watch && on;
+    t->schedule.save_now = !a->watch && on;
     a->on = on;
     a->examples = 0;
     a->began = yk_now();
-}
-
-bool yk__alternate_saves(yk__trainer *t)
-{
-    const bool due = t->alternation && t->alternation->save;
-    if (due)
-        t->alternation->save = false;
-    return due;
 }
 
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far)

@@ -106,8 +106,8 @@ static yk_status copy_and_start(yk__trainer *t, int me)
     yk_status st = yk_team_barrier(t->team, me);
     if (st || me)
         return st;
-    t->result->checkpoint_seconds += yk_now() - t->saved_at;
-    t->saved_at = yk_now();
+    t->result->checkpoint_seconds += yk_now() - t->schedule.saved_at;
+    t->schedule.saved_at = yk_now();
     return yk__saver_start(t);
 }
 
@@ -124,14 +124,15 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
         st = yk__finish_evaluation(t, &at, false);
     }
     if (t->due.eval)
-        t->eval.last = t->step;
+        t->schedule.eval.last = t->step;
     const double evaluated = yk_now();
     t->result->eval_seconds += evaluated - began;
     if (!st && t->due.save) {
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
         st = save(t);
-        t->save.last = t->step;
-        t->saved_at = yk_now();
+        t->schedule.save.last = t->step;
+        t->schedule.save_now = false;
+        t->schedule.saved_at = yk_now();
         t->result->checkpoint_seconds += yk_now() - evaluated;
     }
     if (!st && replica) {
@@ -147,7 +148,7 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 static bool reads_parameters(const yk__trainer *t)
 {
     return (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
-           (t->end && t->caller->keep_model);
+           (t->due.end && t->caller->keep_model);
 }
 
 yk_status yk__barrier(yk__trainer *t, int me)
@@ -178,5 +179,5 @@ yk_status yk__barrier(yk__trainer *t, int me)
     if (!st && t->saver->copies)
         st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
-    return st || t->end ? st : yk_local_resume(t->local, me);
+    return st || t->due.end ? st : yk_local_resume(t->local, me);
 }

@@ -92,7 +92,7 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
-static yk_status begin_snapshot(chief *c, yk__due due, bool last)
+static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
@@ -102,19 +102,19 @@ static yk_status begin_snapshot(chief *c, yk__due due, bool last)
         t->late_examples = t->resumed.late_examples + state.late_examples;
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
-    s->repeated = due.eval && t->step == t->eval.last;
-    s->parameters = s->due.save || (due.eval && t->tested) || last;
+    s->repeated = due.eval && t->step == t->schedule.eval.last;
+    s->parameters = s->due.save || (due.eval && t->tested) || due.end;
     s->at.late = t->resumed.late + state.late;
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
-        t->eval.last = t->step;
+        t->schedule.eval.last = t->step;
     }
     if (due.save) {
-        t->save.last = t->step;
-        t->saved_at = yk_now();
+        t->schedule.save.last = t->step;
+        t->schedule.saved_at = yk_now();
         c->saved_late = state.late;
-        t->saving = true;
+        t->schedule.saving = true;
     }
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
@@ -156,8 +156,8 @@ static yk_status finish(chief *c)
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
     if (s->due.save)
-        t->save_cost = s->stall + s->cpu_seconds;
-    t->saving = false;
+        t->schedule.save_cost = s->stall + s->cpu_seconds;
+    t->schedule.saving = false;
     if (!st && s->due.eval)
         st = yk__finish_evaluation(t, &s->at, s->repeated);
     return waited ? waited : st;
@@ -177,10 +177,11 @@ static yk_status start_thread(chief *c, yk_status st)
 static yk_status start_initial(chief *c)
 {
     yk__trainer *t = c->t;
-    if (!t->tested || t->step || t->result->resumed_from || yk__is_done(t, t->step, t->epoch))
+    const yk__due due = yk__due_first(&t->schedule, t->step, t->epoch);
+    if (!due.eval || due.end)
         return YK_OK;
-    c->snapshot = (snapshot){
-        .taken = true, .due = {.eval = true}, .parameters = true, .initial = true, .at = yk__progress_now(t)};
+    c->snapshot =
+        (snapshot){.taken = true, .due = due, .parameters = true, .initial = true, .at = yk__progress_now(t)};
     return start_thread(c, YK_OK);
 }
 
@@ -203,7 +204,7 @@ static yk_status poll_snapshot(chief *c, bool wait)
         st = finish(c);
     if (st || c->snapshot.taken || !is_due(c))
         return st;
-    st = begin_snapshot(c, c->due, false);
+    st = begin_snapshot(c, c->due);
     c->due = (yk__due){0}; /* until now, workers wait: paused() */
     return start_thread(c, st);
 }
@@ -223,26 +224,27 @@ static bool paused(void *context)
 static bool stop(void *context)
 {
     const yk__trainer *t = ((chief *)context)->t;
-    return yk__is_stopped(t) || yk__is_done(t, t->step, t->epoch);
+    return yk__is_stopped(t) || yk__is_done(&t->schedule, t->step, t->epoch);
 }
 
 static yk_status check_sync(chief *c, bool epoch_over)
 {
-    yk__trainer *t = c->t;
+    const yk__trainer *t = c->t;
+    const yk__schedule *s = &t->schedule;
     if (stop(c)) /* the last step is always evaluated */
         return YK_OK;
-    const yk__due due = yk__due_sync(t, t->step, epoch_over, false, !epoch_over && yk__save_is_overdue(t));
-    request(c, yk__still_due(t, due));
+    request(c, yk__due_sync(s, t->step, t->epoch, epoch_over, false, yk__save_is_overdue(s, 0)));
     return poll_snapshot(c, false);
 }
 
 static yk_status check_async(chief *c)
 {
-    yk__trainer *t = c->t;
+    const yk__trainer *t = c->t;
+    yk__schedule *s = &c->t->schedule;
     /* the last step is evaluated when all servers have received its gradient */
-    if (stop(c) || t->epoch >= t->plan->epochs || !yk__is_due_async(t, t->step))
+    if (yk__is_stopped(t) || yk__is_complete(s, t->step, t->epoch) || !yk__is_due_async(s, t->step))
         return YK_OK;
-    request(c, yk__due_async(t, t->step));
+    request(c, yk__due_async(s, t->step, false));
     return poll_snapshot(c, false);
 }
 
@@ -281,7 +283,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_examples += examples;
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
-    yk_observer_progress(t->observer, t->step, true);
+    yk__report_progress(t, t->step, true);
     if (t->plan->lockstep)
         return check_sync(c, false);
     const uint64_t epoch = t->epoch;
@@ -384,17 +386,17 @@ static yk_status end_chief(chief *c)
     yk_server_state_of(t->cluster.server, &state);
     if (!t->plan->lockstep)
         count_epochs(c);
-    if (!t->plan->lockstep && !state.stopped && t->step < t->plan->steps) {
+    if (!t->plan->lockstep && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
         t->epoch = t->plan->epochs; /* no examples are left in any epoch */
         yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples + t->late_examples, t->epoch);
     }
-    t->result->interrupted = yk__is_stopped(t) && state.stopped && !yk__is_done(t, t->step, t->epoch) &&
-                             t->epoch < t->plan->epochs;
+    t->result->interrupted =
+        yk__is_stopped(t) && state.stopped && !yk__is_complete(&t->schedule, t->step, t->epoch);
     /* an earlier snapshot of this step may lack gradients that other servers received later */
     const bool again = !t->plan->synchronous && t->cluster.servers > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
-        c, (yk__due){again || t->step != t->eval.last, again || later || t->step != t->save.last}, true);
+        c, yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later}));
     if (!st)
         st = yk_server_end(t->cluster.server); /* the other servers are not needed any more */
     st = start_thread(c, st);

@@ -423,7 +423,7 @@ static yk_status make_local_sgd(yk__trainer *t, const yk_local_config *copy)
                                    .lockstep = t->plan->lockstep,
                                    .bias_key = bias_key_of(t),
                                    .until_due = yk__until_due,
-                                   .context = t,
+                                   .context = &t->schedule,
                                    .exchange = t->cluster.exchange,
                                    .local = t->local,
                                    .remote = t->cluster.remote,

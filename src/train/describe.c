@@ -133,6 +133,15 @@ void yk__print_plan(const yk__trainer *t)
                 t->result->best.loss, t->result->best.auc);
 }
 
+size_t yk__parameter_bytes(const yk__trainer *t)
+{
+    size_t floats = 0;
+    for (int g = 0; g < t->model->ngroups; g++)
+        floats += yk_group_floats(&t->model->group[g]) *
+                  (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
+    return floats * sizeof(float);
+}
+
 yk_status yk__describe(yk__trainer *t)
 {
     yk_description *d = calloc(1, sizeof *d);

@@ -43,7 +43,7 @@ static bool was_done(const yk__trainer *t)
 static void summarize(yk__trainer *t)
 {
     yk_result *r = t->result;
-    const double first_step = yk_observer_first_step(t->observer);
+    const double first_step = t->schedule.first_step;
     r->first_step_seconds = first_step > 0.0 ? first_step - t->caller->started : 0.0;
     const double ended = t->ended > 0.0 ? t->ended : yk_now();
     r->seconds = t->training_started > 0.0 ? ended - t->training_started : 0.0;

@@ -158,7 +158,7 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
 
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p)
 {
-    const bool complete = p->step >= t->plan->steps || p->epoch >= t->plan->epochs;
+    const bool complete = yk__is_complete(&t->schedule, p->step, p->epoch);
     yk_checkpoint_arrays a;
     if (!t->result->run_dir || (complete && yk_env_number("YK_DROP_MODEL", 0))) /* a sweep would remove it */
         return YK_OK;

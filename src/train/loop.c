@@ -186,14 +186,14 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
 
 /* ---- lockstep ---- */
 
-/* What this worker wants all to do after this step. Worker 0 of the chief reads the clock every 16 steps. */
+/* What this worker wants all to do after this step. Worker 0 of the chief knows when a checkpoint is overdue. */
 static yk_action action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
         return YK_ACTION_STOP;
-    if (w->t->cluster.rank || w->me || w->round % 16)
+    if (w->t->cluster.rank || w->me)
         return YK_ACTION_CONTINUE;
-    return yk__save_is_overdue(w->t) || yk__alternate_saves(w->t) ? YK_ACTION_SAVE : YK_ACTION_CONTINUE;
+    return yk__save_is_overdue(&w->t->schedule, w->round) ? YK_ACTION_SAVE : YK_ACTION_CONTINUE;
 }
 
 /* Worker 0 of each process records what all workers did. Replicas count the examples of all, not their own. */
@@ -214,20 +214,17 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
         yk__set_epoch_examples(t, w->seen, w->epoch);
     if (!epoch_over) {
         yk_observer_traffic(t->observer);
-        yk_observer_progress(t->observer, t->step, true);
+        yk__report_progress(t, t->step, true);
     }
     if (t->alternation)
         yk__alternate_step(t, r->examples);
 }
 
-static yk_status barrier_sync(loop *w, yk__due due, bool end)
+static yk_status barrier_sync(loop *w, yk__due due)
 {
-    yk__trainer *t = w->t;
-    if (w->me == 0) {
-        t->due = yk__still_due(t, due);
-        t->end = end;
-    }
-    return due.eval || due.save ? yk__barrier(t, w->me) : YK_OK;
+    if (w->me == 0)
+        w->t->due = due;
+    return due.eval || due.save || due.end ? yk__barrier(w->t, w->me) : YK_OK;
 }
 
 /* All workers come to the same decisions here. */
@@ -243,16 +240,14 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
         *end_out = r->over;
         return YK_OK;
     }
-    /* stops only after a step, so that the checkpoint is always one of a new step */
-    const bool stop = !epoch_over && r->action == YK_ACTION_STOP;
-    const bool all = yk__is_done(t, w->done, w->epoch), end = stop || all;
+    const yk__due due = yk__due_sync(&t->schedule, w->done, w->epoch, epoch_over, r->action == YK_ACTION_STOP,
+                                     r->action == YK_ACTION_SAVE);
     if (w->me == 0) {
-        t->result->interrupted = stop && !all;
+        t->result->interrupted = due.end && !yk__is_complete(&t->schedule, w->done, w->epoch);
         record_round(w, r, epoch_over);
     }
-    *end_out = end;
-    return barrier_sync(
-        w, yk__due_sync(t, w->done, epoch_over, end, !epoch_over && r->action == YK_ACTION_SAVE), end);
+    *end_out = due.end;
+    return barrier_sync(w, due);
 }
 
 /* ---- asynchronous, in one process ---- */
@@ -264,9 +259,9 @@ static void check_due(loop *w)
     if (atomic_flag_test_and_set_explicit(&t->checking, memory_order_acquire))
         return;
     const uint64_t step = yk_local_steps(t->local);
-    if (yk__is_due_async(t, step) || yk__is_stopped(t))
+    if (yk__is_due_async(&t->schedule, step) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
-    yk_observer_progress(t->observer, step, w->me == 0);
+    yk__report_progress(t, step, w->me == 0);
     atomic_flag_clear_explicit(&t->checking, memory_order_release);
 }
 
@@ -285,14 +280,13 @@ static yk_status barrier_async(loop *w)
         const uint64_t examples = yk__progress_now(t).examples;
         t->step = yk_local_steps(t->local);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
-        if (all_done && !yk__is_done(t, t->step, t->epoch)) { /* no examples are left in any epoch */
-            t->epoch = t->plan->epochs;
+        if (all_done && !yk__is_done(&t->schedule, t->step, t->epoch)) {
+            t->epoch = t->plan->epochs; /* no examples are left in any epoch */
             yk__set_epoch_examples(t, examples, t->epoch);
         }
-        t->end = all_done || yk__is_stopped(t);
-        t->result->interrupted = t->end && !all_done;
-        const yk__due due = yk__due_async(t, t->step); /* none if a worker did not use its quota */
-        t->due = yk__still_due(t, (yk__due){t->end || due.eval, t->end || due.save});
+        /* nothing is due if a worker did not use its quota */
+        t->due = yk__due_async(&t->schedule, t->step, all_done || yk__is_stopped(t));
+        t->result->interrupted = t->due.end && !all_done;
     }
     return yk__barrier(t, w->me);
 }
@@ -312,7 +306,7 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
                 check_due(w);
         }
     }
-    const bool waits = !w->state->finished && !w->quota && !(w->quota = yk__acquire_quota(t));
+    const bool waits = !w->state->finished && !w->quota && !(w->quota = yk__acquire_quota(&t->schedule));
     if (waits || yk__is_stopped(t)) /* every worker checks: worker 0 may be waiting for a core */
         atomic_store(&t->barrier_due, true);
     *entered_out = atomic_load_explicit(&t->barrier_due, memory_order_relaxed);
@@ -336,11 +330,7 @@ static void after_step(loop *w, const yk_step_result *r)
     w->done += r->steps;
     w->quota -= yk__min(w->quota, r->steps);
     if (!w->remote && w->done > w->next_check) {
-        /* reading the counters of all workers costs a cache miss each */
-        const uint64_t points = yk_observer_interval(t->observer);
-        w->next_check =
-            w->done +
-            (w->me ? points - 1 : yk__min(256 / t->plan->batch, points / (uint64_t)t->plan->workers));
+        w->next_check = w->done + yk__check_after(&t->schedule, w->me);
         check_due(w);
         if (w->me == 0 && t->baseline.tries)
             yk__baseline_measure(t, w->state);
@@ -355,7 +345,7 @@ static size_t burst_steps(const loop *w)
     const yk__trainer *t = w->t;
     const size_t max = w->store->burst->max(w->store, w->me);
     if (t->plan->lockstep) /* a stop takes effect after one more step, as without bursts */
-        return yk__is_stopped(t) ? 1 : yk__min(max, yk__until_due(w->t, w->done));
+        return yk__is_stopped(t) ? 1 : yk__min(max, yk__until_due(&w->t->schedule, w->done));
     return yk__min(w->quota, yk__min(max, w->next_check + 1 - w->done));
 }
 
@@ -369,7 +359,7 @@ static yk_status train(loop *w)
         yk_status st = w->begun ? YK_OK : yk__wait_to_begin(t, w->me, &w->begun);
         if (!st && local_async)
             st = enter_barrier(w, &entered);
-        if (st || (entered && t->end))
+        if (st || (entered && t->due.end))
             return st;
         if (entered)
             continue;
@@ -401,17 +391,6 @@ static yk_status train(loop *w)
     }
 }
 
-/* Before the first step: the first point of the curves. */
-static yk_status evaluate_start(loop *w)
-{
-    yk__trainer *t = w->t;
-    if (w->remote || !t->tested || w->done || t->result->resumed_from)
-        return YK_OK;
-    if (w->me == 0)
-        t->due = (yk__due){.eval = true};
-    return yk__barrier(t, w->me);
-}
-
 static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
@@ -432,13 +411,10 @@ static yk_status train_worker(void *trainer, int me)
     if (t->cluster.exchange && me == 0)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
-    const bool nothing = yk__is_done(t, w.done, w.epoch) && (t->plan->lockstep || w.remote);
-    yk_status st = YK_OK;
-    if (!nothing && !(st = evaluate_start(&w)))
+    const yk__due due = yk__due_first(&t->schedule, w.done, w.epoch);
+    yk_status st = w.remote ? YK_OK : barrier_sync(&w, due); /* servers evaluate themselves */
+    if (!st && !due.end)
         st = train(&w);
-    else if (nothing &&
-             !w.remote) /* resumed after the last step: only evaluates; servers do that themselves */
-        st = barrier_sync(&w, (yk__due){true, true}, true);
     if (!st && w.remote)
         st = yk_store_finish(w.store, me);
     yk_phases_end(w.state->phases);

@@ -10,20 +10,6 @@ yk_status yk__run_workers(void *trainer);
 /* chief.c: for a process that owns a shard, or sends for its threads; returns when the job is over */
 yk_status yk__serve(yk__trainer *t);
 
-/* schedule.c */
-void yk__schedule_init(yk__trainer *t);
-/* Whether the run has completed all requested steps or epochs. Called at the start and after each step. Asynchronous workers,
- * and workers with a quorum, also end when no examples are left. */
-bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch);
-size_t yk__parameter_bytes(const yk__trainer *t); /* with the optimizer's state */
-bool yk__save_is_overdue(const yk__trainer *t);
-yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now);
-bool yk__is_due_async(yk__trainer *t, uint64_t done);     /* whether anything is due */
-yk__due yk__due_async(yk__trainer *t, uint64_t done);     /* what is due; schedules the next */
-yk__due yk__still_due(const yk__trainer *t, yk__due due); /* except what was already done at this step */
-uint64_t yk__until_due(void *trainer, uint64_t done);     /* steps until something is due */
-uint64_t yk__acquire_quota(yk__trainer *t);               /* asynchronous workers */
-
 /* barrier.c: called by all workers of processes that have all parameters; performs the actions in t->due */
 yk_status yk__barrier(yk__trainer *t, int me);
 uint64_t yk__parameter_hash(yk__trainer *t);
@@ -49,6 +35,9 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
                                const yk_progress_state *p); /* leaves the arrays reordered (checkpoint.h) */
 
 /* observe_setup.c, cluster.c */
+/* When training begins, and after an evaluation before the first step: the start of rates. */
+void yk__begin_progress(yk__trainer *t);
+void yk__report_progress(yk__trainer *t, uint64_t step, bool shows); /* after a step; `shows`: by worker 0 */
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 
@@ -75,7 +64,6 @@ void yk__sort(double *x, int n); /* ascending */
 /* alternate.c */
 yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
-bool yk__alternate_saves(yk__trainer *t);                   /* worker 0: whether to save now */
 yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
 
 #endif

@@ -111,6 +111,19 @@ yk_status yk__observe(yk__trainer *t)
     return st;
 }
 
+void yk__begin_progress(yk__trainer *t)
+{
+    t->schedule.began = t->schedule.point_at = t->schedule.line_at = yk_now();
+    yk_observer_begin(t->observer);
+}
+
+void yk__report_progress(yk__trainer *t, uint64_t step, bool shows)
+{
+    const yk__report due = yk__report_due(&t->schedule, step, yk__epoch_examples(t), shows);
+    if (due.point || due.line)
+        yk_observer_progress(t->observer, due.point, due.line);
+}
+
 static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
     const yk_score *s = &t->result->test;
@@ -141,6 +154,8 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
                                  .majority_accuracy = e.tested ? e.majority_accuracy : unknown};
     if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
         atomic_store(&t->canceled, true);
+    if (!t->schedule.calls)
+        yk__begin_progress(t);
     return yk_observer_evaluated(t->observer, &e);
 }
 

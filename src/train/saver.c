@@ -45,9 +45,9 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
     if (st)
         return st;
     yk_checkpoint_arrays_of(t->local, &s->from);
-    if (t->end || !allocate(s)) {
+    if (t->due.end || !allocate(s)) {
         st = yk__save(t, t->local, p);
-        t->save_cost = yk_now() - s->began;
+        t->schedule.save_cost = yk_now() - s->began;
         return st;
     }
     float *at = s->memory;
@@ -57,7 +57,8 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
         at += floats_of(&s->arrays.array[i]);
     }
     s->copies = true;
-    atomic_store(&t->saving, true); /* from here on, other workers do not read saved_at and save_cost */
+    /* from here on, other workers do not read saved_at and save_cost */
+    atomic_store(&t->schedule.saving, true);
     return YK_OK;
 }
 
@@ -79,8 +80,8 @@ static yk_status write_copy(void *trainer)
 {
     yk__trainer *t = trainer;
     yk_status st = yk__write_checkpoint(t, &t->saver->arrays, &t->saver->at);
-    t->save_cost += yk__thread_seconds();
-    atomic_store(&t->saving, false);
+    t->schedule.save_cost += yk__thread_seconds();
+    atomic_store(&t->schedule.saving, false);
     return st;
 }
 
@@ -88,7 +89,7 @@ yk_status yk__saver_start(yk__trainer *t)
 {
     yk__saver *s = t->saver;
     s->copies = false;
-    t->save_cost = yk_now() - s->began; /* the thread adds its own */
+    t->schedule.save_cost = yk_now() - s->began; /* the thread adds its own */
     return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
 }
 

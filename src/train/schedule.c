@@ -1,114 +1,169 @@
-/* When a run evaluates, saves and ends. Steps are those of all workers together: rounds in synchronous mode, updates in
- * asynchronous mode. */
-#include "train/loop.h"
+#include "train/schedule.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "train/setup.h"
 #include <math.h>
 
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
 static const double save_share = 0.01, save_seconds = 10.0;
-
-size_t yk__parameter_bytes(const yk__trainer *t)
-{
-    size_t floats = 0;
-    for (int g = 0; g < t->model->ngroups; g++)
-        floats += yk_group_floats(&t->model->group[g]) *
-                  (1 + (size_t)yk_optim_rule_of(t->group[g].optim.kind)->slots);
-    return floats * sizeof(float);
-}
+static const double line_seconds = 0.2, point_seconds = 0.5, clock_seconds = 0.02;
+static const uint64_t never = UINT64_MAX / 2;
+enum { CLOCK_ROUNDS = 16, MIN_POINTS = 400, MAX_POINTS = 2000, UNREPORTED = 1024 };
 
 /* ---- asynchronous: steps until something is due ---- */
 
 /* The workers stop when they have taken all steps until something is due, so none is skipped. */
-static void set_quota(yk__trainer *t, uint64_t done)
+static void set_next(yk__schedule *s, uint64_t step)
 {
-    atomic_store(&t->quota, yk__min(t->eval.next, t->save.next) - done);
+    s->eval.next = (step / s->eval.every + 1) * s->eval.every;
+    s->save.next = (step / s->save.every + 1) * s->save.every;
+    atomic_store(&s->quota, yk__min(s->eval.next, s->save.next) - step);
 }
 
-/* Takes some of the steps that all workers may take before something is due: the fewer are left, the fewer it takes, so that
- * no worker keeps many while the others wait. 0: none are left. */
-uint64_t yk__acquire_quota(yk__trainer *t)
+/* The fewer steps are left, the fewer it takes, so that no worker keeps many while the others wait. */
+uint64_t yk__acquire_quota(yk__schedule *s)
 {
     enum { MAX = 1024 };
-    uint64_t left = atomic_load_explicit(&t->quota, memory_order_relaxed), n;
+    uint64_t left = atomic_load_explicit(&s->quota, memory_order_relaxed), n;
     do {
-        n = yk__min(left / (2 * (uint64_t)t->plan->workers), MAX);
+        n = yk__min(left / (2 * (uint64_t)s->plan->workers), MAX);
         n = n ? n : yk__min(left, 1);
-    } while (n && !atomic_compare_exchange_weak(&t->quota, &left, left - n));
+    } while (n && !atomic_compare_exchange_weak(&s->quota, &left, left - n));
     return n;
 }
 
-static void set_next(yk__interval *i, uint64_t done)
+/* Reading the counters of all workers costs a cache miss each. */
+uint64_t yk__check_after(const yk__schedule *s, int me)
 {
-    i->every = i->every ? i->every : UINT64_MAX / 2;
-    i->next = (done / i->every + 1) * i->every;
+    const uint64_t every =
+        s->reports ? atomic_load_explicit(&s->point_every, memory_order_relaxed) : UNREPORTED;
+    return me ? every - 1 : yk__min(256 / s->plan->batch, every / (uint64_t)s->plan->workers);
 }
 
-/* ---- what is due ---- */
+/* ---- progress ---- */
 
-void yk__schedule_init(yk__trainer *t)
+/* While the length of the run is not known, the gaps between points grow with it. */
+static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_examples)
 {
-    t->eval.every = t->plan->eval_every;
-    t->save.every = t->plan->checkpoint_every;
-    t->saves_by_time = t->result->run_dir && !t->save.every;
-    t->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
-    if (t->plan->synchronous)
-        return;
-    set_next(&t->eval, t->step);
-    set_next(&t->save, t->step);
-    set_quota(t, t->step);
+    const yk_plan *p = s->plan;
+    double steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps;
+    if (epoch_examples && p->epochs != UINT64_MAX)
+        steps = fmin(steps, ceil((double)epoch_examples * (double)p->epochs /
+                                 (double)(p->batch * p->gradients_per_step)));
+    const double gap = isfinite(steps) ? steps / MIN_POINTS : (double)step / (MIN_POINTS / 4);
+    const uint64_t every = s->log_every ? s->log_every : (uint64_t)fmin(fmax(ceil(gap), 1.0), (double)never);
+    s->point_every = every;
+    s->point_next = (step / every + 1) * every;
+    s->point_last = step;
 }
 
-bool yk__is_done(const yk__trainer *t, uint64_t step, uint64_t epoch)
+/* Whether half a second is long enough for another point. Those of a long run are closer together at its beginning. */
+static bool point_is_early(const yk__schedule *s, uint64_t step, double now)
 {
-    return step >= t->plan->steps || (t->plan->lockstep && epoch >= t->plan->epochs);
+    const uint64_t gap = yk__min(s->point_every / (MAX_POINTS / MIN_POINTS), step / (MIN_POINTS / 8));
+    return !s->log_every && now - s->point_at >= point_seconds && step >= s->point_last + gap;
 }
 
-/* Without --checkpoint-every. A checkpoint that is still being written delays the next one. */
-bool yk__save_is_overdue(const yk__trainer *t)
+yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows)
 {
-    return t->saves_by_time && !atomic_load_explicit(&t->saving, memory_order_acquire) &&
-           yk_now() - t->saved_at > fmax(save_seconds, t->save_cost / save_share);
-}
-
-yk__due yk__due_sync(const yk__trainer *t, uint64_t done, bool epoch_over, bool end, bool save_now)
-{
-    return (yk__due){.eval = end || (t->eval.every ? done % t->eval.every == 0 && !epoch_over : epoch_over),
-                     .save = end || save_now || (t->save.every && done % t->save.every == 0 && !epoch_over)};
-}
-
-bool yk__is_due_async(yk__trainer *t, uint64_t done)
-{
-    if (yk__save_is_overdue(t))
-        t->save.next = done;
-    return done >= t->eval.next || done >= t->save.next;
-}
-
-yk__due yk__due_async(yk__trainer *t, uint64_t done)
-{
-    const yk__due due = {.eval = done >= t->eval.next, .save = done >= t->save.next};
-    if (due.eval)
-        set_next(&t->eval, done);
-    if (due.save)
-        set_next(&t->save, done);
-    set_quota(t, done);
+    if (!s->reports || (++s->calls < s->next_call && step < s->point_next))
+        return (yk__report){0};
+    const double now = yk_now();
+    const yk__report due = {.point = step >= s->point_next || point_is_early(s, step, now),
+                            .line = shows && now - s->line_at >= line_seconds};
+    const double rate = s->line_at > s->began ? (double)s->calls / (now - s->began) : 0.0; /* of calls */
+    s->next_call = s->calls + (uint64_t)fmax(rate * clock_seconds, 1.0);
+    if (s->calls == 1)
+        s->first_step = now;
+    if (due.point) {
+        set_next_point(s, step, epoch_examples);
+        s->point_at = now;
+    }
+    if (due.line)
+        s->line_at = now;
     return due;
 }
 
-yk__due yk__still_due(const yk__trainer *t, yk__due due)
+/* ---- evaluations, checkpoints, the end ---- */
+
+void yk__schedule_init(yk__trainer *t)
 {
-    return (yk__due){.eval = due.eval && t->step != t->eval.last,
-                     .save = due.save && t->step != t->save.last};
+    yk__schedule *s = &t->schedule;
+    s->plan = t->plan;
+    s->tested = t->tested;
+    s->eval.every = t->plan->eval_every ? t->plan->eval_every : never;
+    s->save.every = t->plan->checkpoint_every ? t->plan->checkpoint_every : never;
+    s->saves_by_time = t->result->run_dir && !t->plan->checkpoint_every;
+    s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
+    s->reports = t->observer && t->cluster.rank == 0;
+    s->log_every = (uint64_t)t->config->log_every;
+    set_next_point(s, t->step, yk__epoch_examples(t));
+    set_next(s, t->step);
 }
 
-static uint64_t until(const yk__interval *i, uint64_t done)
+bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    return i->every ? i->every - done % i->every : UINT64_MAX;
+    return step >= s->plan->steps || epoch >= s->plan->epochs;
 }
 
-uint64_t yk__until_due(void *trainer, uint64_t done)
+bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    const yk__trainer *t = trainer;
-    return yk__min(t->plan->steps - done, yk__min(until(&t->eval, done), until(&t->save, done)));
+    return step >= s->plan->steps || (s->plan->lockstep && epoch >= s->plan->epochs);
+}
+
+/* A checkpoint that is still being written delays the next one. */
+bool yk__save_is_overdue(const yk__schedule *s, unsigned round)
+{
+    return s->save_now || (s->saves_by_time && round % CLOCK_ROUNDS == 0 &&
+                           !atomic_load_explicit(&s->saving, memory_order_acquire) &&
+                           yk_now() - s->saved_at > fmax(save_seconds, s->save_cost / save_share));
+}
+
+static yk__due unless_done(const yk__schedule *s, uint64_t step, bool eval, bool save)
+{
+    return (yk__due){.eval = eval && step != s->eval.last, .save = save && step != s->save.last};
+}
+
+yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated)
+{
+    return (yk__due){.eval = outdated.eval || step != s->eval.last,
+                     .save = outdated.save || step != s->save.last,
+                     .end = true};
+}
+
+yk__due yk__due_first(const yk__schedule *s, uint64_t step, uint64_t epoch)
+{
+    return yk__is_done(s, step, epoch) ? yk__due_last(s, step, (yk__due){0})
+                                       : (yk__due){.eval = s->tested && !step};
+}
+
+yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool epoch_over, bool stop,
+                     bool save)
+{
+    /* stops only after a step, so that the checkpoint is always one of a new step */
+    if (yk__is_done(s, step, epoch) || (stop && !epoch_over))
+        return yk__due_last(s, step, (yk__due){0});
+    const bool eval = epoch_over ? !s->plan->eval_every : step % s->eval.every == 0;
+    return unless_done(s, step, eval, !epoch_over && (save || step % s->save.every == 0));
+}
+
+bool yk__is_due_async(yk__schedule *s, uint64_t step)
+{
+    if (yk__save_is_overdue(s, 0))
+        s->save.next = step;
+    return step >= s->eval.next || step >= s->save.next;
+}
+
+yk__due yk__due_async(yk__schedule *s, uint64_t step, bool end)
+{
+    const bool eval = step >= s->eval.next, save = step >= s->save.next;
+    set_next(s, step);
+    return end ? yk__due_last(s, step, (yk__due){0}) : unless_done(s, step, eval, save);
+}
+
+uint64_t yk__until_due(void *schedule, uint64_t step)
+{
+    const yk__schedule *s = schedule;
+    return yk__min(s->plan->steps - step,
+                   yk__min(s->eval.every - step % s->eval.every, s->save.every - step % s->save.every));
 }

@@ -318,8 +318,9 @@ static yk_status run(yk__trainer *t)
 {
     if (t->cluster.rank == 0)
         yk__print_plan(t);
-    t->training_started = t->saved_at = yk_now();
+    t->training_started = t->schedule.saved_at = yk_now();
     yk_status st = yk_observer_start(t->observer, t->training_started);
+    yk__begin_progress(t);
     if (!st)
         st = yk__cluster_ready(t);
     if (!st && !(st = yk__alternate_begin(t)))

@@ -13,9 +13,9 @@
 #include "store/store.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
+#include "train/schedule.h"
 #include "train/train.h"
 #include "watch/phase.h"
-#include <stdatomic.h>
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 
@@ -42,18 +42,6 @@ typedef struct {
     bool finished;
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
-
-/* When something is due (schedule.c), in steps. */
-typedef struct {
-    uint64_t every; /* 0: not by steps */
-    uint64_t last;
-    uint64_t next; /* asynchronous */
-} yk__interval;
-
-/* What to do at a barrier, or with a snapshot. */
-typedef struct {
-    bool eval, save;
-} yk__due;
 
 typedef struct yk__trainer {
     const yk_config *config;
@@ -126,20 +114,14 @@ typedef struct yk__trainer {
     double trained_loss; /* the sum over these */
 
     /* evaluations and checkpoints */
-    yk__interval eval, save;
-    bool saves_by_time; /* no --checkpoint-every */
-    double saved_at;    /* the last checkpoint */
-    double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
-    atomic_bool saving; /* a thread is writing a checkpoint, and will then add to save_cost */
-    yk__due due;        /* at this barrier; decided by worker 0 */
-    bool end;           /* also decided by worker 0 */
+    yk__schedule schedule;
+    yk__due due; /* at this barrier; decided by worker 0 */
 
     /* asynchronous */
     atomic_bool barrier_due;          /* every worker enters it after its current step */
     atomic_int finished;              /* workers without examples */
     atomic_uint_fast64_t first_steps; /* of this process until all workers have begun (stagger.c) */
     atomic_flag checking;             /* a worker checks what is due */
-    atomic_uint_fast64_t quota;       /* steps until something is due, minus those given to workers */
 } yk__trainer;
 
 /* Whether to save and end. */

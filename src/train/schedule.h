@@ -1,0 +1,102 @@
+/* When a run evaluates, saves, reports its progress and ends. The schedule only decides; loop.c, barrier.c and chief.c ask it
+ * and act.
+ *
+ *                            evaluation                  checkpoint
+ *     before the first step  if there is a test set      -
+ *     during the run         --eval-every; else after    --checkpoint-every; else every 10 s, or less often,
+ *                            each epoch                  so that it takes at most 1 % of the time
+ *     at the end             always                      always
+ *
+ * Nothing is done twice at the same step. A run ends after --steps or --epochs, or after the step in which it is asked to stop.
+ * A run that is resumed after its last step only evaluates. Steps are those of all workers together: rounds in synchronous
+ * mode, updates in asynchronous mode.
+ *
+ * Example:
+ *     yk__due due = yk__due_first(s, step, epoch);
+ *     while (evaluate_and_save(due), !due.end) { // sets eval.last, save.last and saved_at
+ *         const bool save = yk__save_is_overdue(s, rounds++), epoch_over = !train_round();
+ *         step += !epoch_over;
+ *         epoch += epoch_over;
+ *         due = yk__due_sync(s, step, epoch, epoch_over, stop, save);
+ *     }
+ *
+ * In lockstep, all workers ask after each round and get the same answer. Asynchronous workers check now and then whether
+ * anything is due, and then wait for each other. So that no evaluation or checkpoint is late, they share a quota: the steps
+ * until the next one. With servers, the chief asks after each update.
+ *
+ * Progress: 200 to 2,000 points of the training curves, or one for each step if there are fewer: every 1/400 of the run, and at
+ * most every 1/2000 if that takes more than half a second; more often at the beginning of a long run. --log-every N: every N
+ * steps. The progress line is updated five times a second.
+ *
+ * Threads: worker 0 or the chief changes the schedule, while the other workers wait. But any worker may call
+ * yk__acquire_quota(), and yk__is_due_async() and yk__report_due(), one at a time.
+ */
+#ifndef YK_TRAIN_SCHEDULE_H
+#define YK_TRAIN_SCHEDULE_H
+
+#include "base/mem.h"
+#include "base/plan.h"
+#include <stdatomic.h>
+
+/* When something is due, in steps. */
+typedef struct {
+    uint64_t every, last, next; /* next: only asynchronous */
+} yk__interval;
+
+/* What to do at a barrier, or with a snapshot. */
+typedef struct {
+    bool eval, save, end;
+} yk__due;
+
+/* What to report after a step: a point of the training curves, the progress line. */
+typedef struct {
+    bool point, line;
+} yk__report;
+
+typedef struct {
+    const yk_plan *plan;
+    bool tested; /* there is a test set */
+    yk__interval eval, save;
+    bool saves_by_time; /* no --checkpoint-every */
+    bool save_now;      /* a benchmark wants a checkpoint (alternate.c) */
+    double saved_at;    /* the last checkpoint */
+    double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
+    atomic_bool saving; /* a thread is writing a checkpoint, and will then add to save_cost */
+    atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
+
+    /* Progress. Changes after each step, so it is not in a cache line that all workers read. */
+    _Alignas(YK_ALIGN) uint64_t calls, next_call; /* of yk__report_due(); the next one that reads the clock */
+    bool reports;                                 /* this process does, to its observer */
+    uint64_t log_every;                           /* 0: not given */
+    double began, first_step;         /* when training began; when the first step was complete, 0: not yet */
+    double point_at, line_at;         /* when the last ones were reported */
+    atomic_uint_fast64_t point_every; /* steps */
+    uint64_t point_last, point_next;
+} yk__schedule;
+
+/* Whether the run has completed all requested steps or epochs; and whether it takes no more steps because of that:
+ * asynchronous workers, and workers with a quorum, only end when no examples are left. */
+bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch);
+bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch);
+
+yk__due yk__due_first(const yk__schedule *s, uint64_t step, uint64_t epoch);
+/* After a round, or at the end of an epoch: then, stop and save, which are what the workers want, are ignored. */
+yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool epoch_over, bool stop,
+                     bool save);
+bool yk__is_due_async(yk__schedule *s, uint64_t step);           /* whether anything is due */
+yk__due yk__due_async(yk__schedule *s, uint64_t step, bool end); /* what is due; schedules the next */
+/* At the end. outdated: what is repeated even if it was done at this step. */
+yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated);
+
+/* Without --checkpoint-every. Reads the clock every 16 rounds. */
+bool yk__save_is_overdue(const yk__schedule *s, unsigned round);
+uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something is due; not asynchronous */
+
+/* Asynchronous workers */
+uint64_t yk__check_after(const yk__schedule *s, int me); /* steps until worker `me` checks what is due */
+uint64_t yk__acquire_quota(yk__schedule *s);             /* steps that it may take; 0: something is due */
+
+/* Cheap: reads the clock only for a point, and about every 20 ms. epoch_examples: 0: not known yet. shows: also the line. */
+yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows);
+
+#endif
