@@ -38,7 +38,7 @@ yk_status yk__alternate_begin(yk__trainer *t)
     const char *colon = yk_decimal(text, &seconds);
     if (!colon || *colon != ':' || !(seconds > 0.0))
         return yk_fail(YK_EUSAGE, "%s=%s: must be SECONDS:FILE, as in 0.5:turns.txt", name, text);
-    if (t->cluster.role != YK__SINGLE || (watch && t->plan->workers > 1) || !t->plan->lockstep)
+    if (t->plan->role != YK_ROLE_SINGLE || (watch && t->plan->workers > 1) || !t->plan->lockstep)
         return yk_fail(YK_EUSAGE, "%s is for %s in one process", name,
                        watch ? "one worker" : "synchronous workers");
     if (!watch && !t->schedule.saves_by_time)

@@ -74,7 +74,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
     if (!mine)
         return YK_ESYSTEM;
     for (size_t i = 0; i < own; i++)
-        yk_feed_cursor_of(t->feed, t->cluster.first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
+        yk_feed_cursor_of(t->feed, t->plan->first_worker + (int)i, mine + YK_CURSOR_SIZE * i);
     yk_status st = yk_comm_gather(t->cluster.comm, mine, own * YK_CURSOR_SIZE * sizeof *mine, cursors,
                                   t->plan->barrier_timeout, "the data cursors");
     yk_free(mine);
@@ -83,7 +83,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
 
 static yk_status save(yk__trainer *t)
 {
-    const bool streams = t->cluster.role == YK__REPLICA && t->cluster.cursor_kind == YK__STREAM_CURSOR;
+    const bool streams = t->plan->role == YK_ROLE_REPLICA && t->plan->cursor_kind == YK_CURSOR_STREAM;
     yk_progress_state p = yk__progress_now(t);
     if (t->cluster.rank != 0 && !streams) /* the cursor is the same on all ranks */
         return YK_OK;
@@ -116,7 +116,7 @@ static yk_status copy_and_start(yk__trainer *t, int me)
 /* Worker 0 of a process, while the others wait. */
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
-    const bool replica = t->cluster.role == YK__REPLICA;
+    const bool replica = t->plan->role == YK_ROLE_REPLICA;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
@@ -164,10 +164,10 @@ yk_status yk__barrier(yk__trainer *t, int me)
     /* includes waiting for workers whose evaluation takes longer */
     yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
     yk_local_tables(t->local, table);
-    if (!st && me == 0 && t->cluster.role == YK__REPLICA)
+    if (!st && me == 0 && t->plan->role == YK_ROLE_REPLICA)
         st = compare(t);
     if (!st && t->due.eval && t->tested)
-        st = yk__evaluate(t, &t->worker[me], t->cluster.first_worker + me, t->plan->workers, table);
+        st = yk__evaluate(t, &t->worker[me], t->plan->first_worker + me, t->plan->workers, table);
     if (!st)
         st = yk_team_barrier(t->team, me);
     if (!st && me == 0)

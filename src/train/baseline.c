@@ -24,7 +24,7 @@ static const double pause_seconds = 2e-3, chunk_seconds = 3e-4;
 
 void yk__baseline_init(yk__trainer *t)
 {
-    const bool useful = t->cluster.role == YK__SINGLE && !t->plan->lockstep && t->plan->workers > 1 &&
+    const bool useful = t->plan->role == YK_ROLE_SINGLE && !t->plan->lockstep && t->plan->workers > 1 &&
                         !t->model->ops->profile && t->train.rows && t->train.rows->n &&
                         t->plan->batch <= MAX_PICK;
     t->baseline.tries = useful ? TRIES : 0;

@@ -79,7 +79,7 @@ static yk_status make_cursor(chief *c, yk_progress_state *p)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
                         t->plan->lockstep ? t->epoch : 0);
     else if (t->plan->lockstep)
-        memcpy(p->cursor, (uint64_t[3]){YK__LOCKSTEP_CURSOR, t->epoch, yk__min(c->used, t->train.examples)},
+        memcpy(p->cursor, (uint64_t[3]){YK_CURSOR_LOCKSTEP, t->epoch, yk__min(c->used, t->train.examples)},
                3 * sizeof *p->cursor);
     else
         yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
@@ -308,11 +308,12 @@ static yk_status epoch_over(void *context)
  * one else would notice. */
 static yk_status check_servers(chief *c, double now)
 {
-    const yk__cluster *k = &c->t->cluster;
+    const yk__trainer *t = c->t;
+    const yk__cluster *k = &t->cluster;
     if (now - c->servers_checked < 0.25)
         return YK_OK;
     c->servers_checked = now;
-    for (int i = k->rank == 0; i < (k->rank == 0 ? k->servers : 1); i++)
+    for (int i = k->rank == 0; i < (k->rank == 0 ? t->plan->owners : 1); i++)
         if (yk_comm_is_dead(k->comm, i))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", i, i);
     return YK_OK;
@@ -363,7 +364,7 @@ static yk_status join_workers(chief *c, yk_status st)
 /* Until all workers of this process have left. */
 static yk_status drive_workers(chief *c)
 {
-    yk_wait w = yk_wait_begin(c->t->cluster.wait, HUGE_VAL);
+    yk_wait w = yk_wait_begin(c->t->plan->wait, HUGE_VAL);
     yk_status st = YK_OK;
     while (!st && !atomic_load(&c->workers.over)) {
         bool busy = false;
@@ -393,7 +394,7 @@ static yk_status end_chief(chief *c)
     t->result->interrupted =
         yk__is_stopped(t) && state.stopped && !yk__is_complete(&t->schedule, t->step, t->epoch);
     /* an earlier snapshot of this step may lack gradients that other servers received later */
-    const bool again = !t->plan->synchronous && t->cluster.servers > 1,
+    const bool again = !t->plan->synchronous && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
         c, yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later}));
@@ -437,7 +438,7 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR};
+    chief c = {.t = t, .streams = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_STREAM};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
     yk_status st =

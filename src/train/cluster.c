@@ -31,7 +31,7 @@ static yk_status check_world(const yk__trainer *t)
 /* Completes the plan for this process. */
 static void set_process(yk__trainer *t)
 {
-    yk__cluster *k = &t->cluster;
+    const yk__cluster *k = &t->cluster;
     const yk_plan *p = t->plan;
     const yk_plan_process process = {
         .rank = k->rank,
@@ -42,14 +42,6 @@ static void set_process(yk__trainer *t)
         .servers_here = k->joined ? 0 : yk_comm_ranks_here(k->comm, 0, p->servers),
         .clients_here = k->joined ? 1 : yk_comm_ranks_here(k->comm, p->servers, k->ranks - p->servers)};
     yk_plan_set_process(&t->result->plan, &process);
-    k->role = (yk__role)p->role;
-    k->servers = p->owners;
-    k->first_client = p->first_client;
-    k->clients = p->clients;
-    k->first_worker = p->first_worker;
-    k->driven = p->driven;
-    k->wait = p->wait;
-    k->serving_threads = p->serving_threads;
 }
 
 /* Becomes an additional worker of a running job. Its ranks have other numbers here; its servers are found by name. */
@@ -77,10 +69,10 @@ static yk_status find_servers(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_status st = YK_OK;
-    k->server_peer = yk_alloc((size_t)k->servers, sizeof *k->server_peer, "the servers");
+    k->server_peer = yk_alloc((size_t)t->plan->owners, sizeof *k->server_peer, "the servers");
     if (!k->server_peer)
         return YK_ESYSTEM;
-    for (int i = 0; !st && i < k->servers; i++) {
+    for (int i = 0; !st && i < t->plan->owners; i++) {
         char name[32];
         snprintf(name, sizeof name, "yoke-server-%d", i);
         st = yk_comm_connect(k->comm, name, &k->server_peer[i]);
@@ -229,12 +221,11 @@ static size_t cut_ranges(const yk_local_group *group, size_t begin, size_t end, 
 /* The groups of the model, with the processes that own them. */
 static void place_groups(const yk__trainer *t, yk_group *out)
 {
-    const yk__cluster *k = &t->cluster;
     for (int g = 0; g < t->model->ngroups; g++) {
         out[g] = t->model->group[g];
         const bool dedicated = t->plan->group[out[g].keyed].placement == YK_PLACEMENT_SERVERS;
-        out[g].first_owner = dedicated ? 0 : k->first_client;
-        out[g].owners = dedicated ? t->plan->servers : k->clients;
+        out[g].first_owner = dedicated ? 0 : t->plan->first_client;
+        out[g].owners = dedicated ? t->plan->servers : t->plan->clients;
     }
 }
 
@@ -264,17 +255,17 @@ static yk_status make_client(yk__trainer *t)
         return st;
     yk_remote_config c = {.comm = k->comm,
                           .peer = k->server_peer,
-                          .servers = k->servers,
+                          .servers = t->plan->owners,
                           .ngroups = t->model->ngroups,
                           .channels = one_channel ? 1 : t->plan->workers_per_process,
                           .threads = t->plan->workers_per_process,
                           .lockstep = t->plan->lockstep,
-                          .driven = k->driven,
+                          .driven = t->plan->driven,
                           .prefetches = t->plan->depth > 1,
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
                           .heartbeat_every = t->plan->heartbeat_every,
-                          .wait = k->wait,
+                          .wait = t->plan->wait,
                           .phases = t->phases,
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
@@ -298,9 +289,9 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
     yk_local_config part = *whole;
     yk_server_config c = {
         .comm = k->comm,
-        .servers = k->servers,
-        .first_client = k->first_client,
-        .clients = k->clients,
+        .servers = t->plan->owners,
+        .first_client = t->plan->first_client,
+        .clients = t->plan->clients,
         .threads = t->plan->workers_per_process,
         .serving_threads = t->plan->serving_threads,
         .channels = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
@@ -316,10 +307,10 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .control_timeout = t->plan->control_timeout,
         .heartbeat_every = t->plan->heartbeat_every,
         .stagger_steps = yk__stagger_steps(t),
-        .assignment = k->rank == 0 && k->cursor_kind == YK__LEASE_CURSOR ? &k->assignment : NULL,
-        .wait = k->wait,
+        .assignment = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_LEASE ? &k->assignment : NULL,
+        .wait = t->plan->wait,
         .phases = yk__serving_phases(t),
-        .streams = k->rank == 0 && k->cursor_kind == YK__STREAM_CURSOR ? &k->streams : NULL};
+        .streams = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_STREAM ? &k->streams : NULL};
     yk_status st = k->rank == 0 ? yk_local_create(whole, &k->whole) : YK_OK;
     yk_optim_range *range = k->range;
     place_groups(t, c.group);
@@ -345,11 +336,10 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 
 yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole)
 {
-    yk__cluster *k = &t->cluster;
-    if (k->role == YK__REPLICA)
+    if (t->plan->role == YK_ROLE_REPLICA)
         return make_replica(t, whole);
-    yk_status st = yk__owns_shard(k->role) ? make_server(t, whole) : YK_OK;
-    return st || k->role == YK__SERVER ? st : make_client(t);
+    yk_status st = yk__owns_shard(t->plan->role) ? make_server(t, whole) : YK_OK;
+    return st || t->plan->role == YK_ROLE_SERVER ? st : make_client(t);
 }
 
 static yk_status make_shards(yk__trainer *t)
@@ -376,7 +366,8 @@ static yk_status make_chunks(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_startup_enter(k->startup, YK_STARTUP_BUSY, "collecting the keys of the examples");
-    yk_status st = yk_chunks_create(t->train.rows, t->plan->unit, k->servers, t->model->bias_key, &k->chunks);
+    yk_status st =
+        yk_chunks_create(t->train.rows, t->plan->unit, t->plan->owners, t->model->bias_key, &k->chunks);
     if (!st)
         st = yk_team_run(t->team, prepare_chunks, t);
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
@@ -436,10 +427,10 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->plan->copy_lifetime           ? make_copies(t, &copy)
-           : t->plan->local_steps           ? make_local_sgd(t, &copy)
-           : t->cluster.role == YK__REPLICA ? make_replicas(t)
-                                            : make_shards(t);
+    return t->plan->copy_lifetime             ? make_copies(t, &copy)
+           : t->plan->local_steps             ? make_local_sgd(t, &copy)
+           : t->plan->role == YK_ROLE_REPLICA ? make_replicas(t)
+                                              : make_shards(t);
 }
 
 void yk__cluster_free(yk__trainer *t)
@@ -461,5 +452,5 @@ void yk__cluster_free(yk__trainer *t)
     t->result->comm = k->comm;
     t->result->clean = !k->rank_lost && !k->no_finalize;
     t->result->chief = k->rank == 0;
-    t->result->dispensable = k->role == YK__WORKER && !k->joined && t->plan->survives_loss;
+    t->result->dispensable = t->plan->role == YK_ROLE_WORKER && !k->joined && t->plan->survives_loss;
 }

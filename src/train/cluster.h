@@ -27,42 +27,29 @@
 #include "train/train.h"
 #include <sched.h>
 
-typedef enum { YK__SINGLE, YK__REPLICA, YK__SERVER, YK__WORKER, YK__SHARD } yk__role;
-
-static inline bool yk__owns_shard(yk__role role)
+static inline bool yk__owns_shard(yk_role role)
 {
-    return role == YK__SERVER || role == YK__SHARD;
+    return role == YK_ROLE_SERVER || role == YK_ROLE_SHARD;
 }
-
-/* The first number of a data cursor (data/feed.h). */
-typedef enum { YK__LOCKSTEP_CURSOR = 1, YK__LEASE_CURSOR, YK__STREAM_CURSOR } yk__cursor_kind;
 
 typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */
-    yk__role role;
     int rank, ranks;
-    int servers;               /* processes that own a shard: the first ranks, or all */
-    int first_client, clients; /* ranks that train: the first one, and how many */
-    int first_worker;          /* of this process, in the job */
-    bool driven;               /* the main thread sends and receives for the others (store/remote.h) */
-    yk_wait_kind wait;         /* for messages of servers and clients */
-    bool joined;               /* this process joined a running job; it has its own MPI world */
+    bool joined; /* this process joined a running job; it has its own MPI world */
     int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */
     yk_remote *remote;
     yk_chunks *chunks; /* of the data; NULL: none */
     yk_server *server;
-    int serving_threads;                  /* of a dedicated server */
     yk_assignment assignment;             /* server 0, data in memory */
     yk_streams streams;                   /* server 0, streamed data */
     yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
-    yk__cursor_kind cursor_kind;
-    yk_local *whole;  /* a chief that is a server: a snapshot of all parameters */
-    bool rank_lost;   /* no collective operation is possible any more */
-    bool no_finalize; /* MPI_Finalize would not return */
-    cpu_set_t cores;  /* of this process before it was bound to NUMA nodes (--bind) */
+    yk_local *whole;                      /* a chief that is a server: a snapshot of all parameters */
+    bool rank_lost;                       /* no collective operation is possible any more */
+    bool no_finalize;                     /* MPI_Finalize would not return */
+    cpu_set_t cores;                      /* of this process before it was bound to NUMA nodes (--bind) */
 } yk__cluster;
 
 #endif

@@ -91,7 +91,7 @@ static uint64_t identity_hash(const identity *i, uint64_t data)
 }
 
 /* NULL, or how rank `i` differs. *from_out: from which rank. */
-static const char *difference(const yk__cluster *k, const identity *all, int i, int *from_out)
+static const char *difference(const yk__trainer *t, const identity *all, int i, int *from_out)
 {
     const identity *other = &all[i], *chief = &all[0];
     *from_out = 0;
@@ -99,8 +99,8 @@ static const char *difference(const yk__cluster *k, const identity *all, int i, 
         return "runs a different version or build of yoke";
     if (other->options != chief->options)
         return "has different options";
-    if (i >= k->first_client && other->data != all[k->first_client].data) {
-        *from_out = k->first_client;
+    if (i >= t->plan->first_client && other->data != all[t->plan->first_client].data) {
+        *from_out = t->plan->first_client;
         return "has different data";
     }
     return other->nparams != chief->nparams         ? "has a model of a different size"
@@ -111,14 +111,14 @@ static const char *difference(const yk__cluster *k, const identity *all, int i, 
 yk_status yk__cluster_agree(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    if (k->role == YK__SINGLE)
+    if (t->plan->role == YK_ROLE_SINGLE)
         return YK_OK;
     identity mine = {.options = hash_options(t->config),
                      .program = hash_program(),
                      .nparams = t->model->nparams,
-                     .parameters = k->role == YK__REPLICA ? yk__parameter_hash(t) : 0},
+                     .parameters = t->plan->role == YK_ROLE_REPLICA ? yk__parameter_hash(t) : 0},
              *all = NULL;
-    yk_status st = k->role == YK__SERVER ? YK_OK : hash_data(t, &mine.data);
+    yk_status st = t->plan->role == YK_ROLE_SERVER ? YK_OK : hash_data(t, &mine.data);
     if (st)
         return st;
     if (k->joined)
@@ -129,20 +129,20 @@ yk_status yk__cluster_agree(yk__trainer *t)
                         "all processes to be ready");
     for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
         int from;
-        const char *what = difference(k, all, i, &from);
+        const char *what = difference(t, all, i, &from);
         if (what)
             st = yk_fail(
                 YK_EUSAGE,
                 "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
                 i, what, from);
     }
-    uint64_t data = all && !st ? all[k->first_client].data : 0;
+    uint64_t data = all && !st ? all[t->plan->first_client].data : 0;
     yk_free(all);
     if (!st)
         st = yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->startup_timeout,
                                "all processes to be ready");
-    if (!st && k->role == YK__SERVER && k->cursor_kind == YK__LEASE_CURSOR && t->plan->joinable &&
-        getenv("YK_JOINABLE")) {
+    if (!st && t->plan->role == YK_ROLE_SERVER && t->plan->cursor_kind == YK_CURSOR_LEASE &&
+        t->plan->joinable && getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(&mine, data));
         k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
     }

@@ -17,18 +17,18 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
         return st;
     yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
     yk_rows_init(&all, rows->kind, rows->dim);
-    for (int w = 0; !st && w < k->clients; w++) {
-        const int root = k->first_client + w;
+    for (int w = 0; !st && w < t->plan->clients; w++) {
+        const int root = t->plan->first_client + w;
         uint64_t size = bytes;
         char *part = mine;
         yk_rows from;
-        if ((st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, &size, sizeof size,
-                                          t->plan->startup_timeout, "a part of the data")))
+        if ((st = yk_comm_broadcast_range(k->comm, root, t->plan->first_client, t->plan->clients, &size,
+                                          sizeof size, t->plan->startup_timeout, "a part of the data")))
             break;
         if (k->rank != root && !(part = malloc(size)))
             st = yk_fail_memory(size, "another process's part of the data");
         if (!st)
-            st = yk_comm_broadcast_range(k->comm, root, k->first_client, k->clients, part, size,
+            st = yk_comm_broadcast_range(k->comm, root, t->plan->first_client, t->plan->clients, part, size,
                                          t->plan->startup_timeout, "a part of the data");
         if (!st && !(st = yk_rows_unpack(part, size, &from)) && from.n) {
             if (all.kind != YK_ROWS_SPARSE && !all.dim)
@@ -52,10 +52,10 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
 void yk__set_partition(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const bool trains = !k->joined && k->role != YK__SINGLE && k->role != YK__SERVER;
+    const bool trains = !k->joined && t->plan->role != YK_ROLE_SINGLE && t->plan->role != YK_ROLE_SERVER;
     const yk_dataset_partition partition = {.here = yk_comm_local_size(k->comm),
-                                            .part = trains ? k->rank - k->first_client : 0,
-                                            .parts = trains ? k->clients : 1,
+                                            .part = trains ? k->rank - t->plan->first_client : 0,
+                                            .parts = trains ? t->plan->clients : 1,
                                             .gather = gather_rows,
                                             .context = t};
     yk_dataset_set_partition(&partition);
@@ -70,9 +70,7 @@ typedef struct {
 static yk_status set_data(yk__trainer *t, bool streamed, bool ordered)
 {
     const yk_plan_data data = {.examples = t->train.examples, .streamed = streamed, .ordered = ordered};
-    yk_status st = yk_plan_set_data(&t->result->plan, t->config, &data);
-    t->cluster.cursor_kind = (yk__cursor_kind)t->plan->cursor_kind;
-    return st;
+    return yk_plan_set_data(&t->result->plan, t->config, &data);
 }
 
 yk_status yk__cluster_shape(yk__trainer *t)
@@ -84,13 +82,13 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .classes = t->train.classes,
                   .fields = t->train.fields,
                   .earlier = t->start.earlier,
-                  .streams = k->role != YK__SERVER && !t->train.rows,
-                  .ordered = k->role != YK__SERVER && !t->train.shuffled},
+                  .streams = t->plan->role != YK_ROLE_SERVER && !t->train.rows,
+                  .ordered = t->plan->role != YK_ROLE_SERVER && !t->train.shuffled},
           *all = NULL, max = {0};
     if (k->joined && !t->train.rows)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
-    if (k->role == YK__SINGLE || k->joined)
+    if (t->plan->role == YK_ROLE_SINGLE || k->joined)
         return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the job has the unit */
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
@@ -104,10 +102,10 @@ yk_status yk__cluster_shape(yk__trainer *t)
         max.earlier |= all[i].earlier; /* only the chief knows it */
         max.streams |= all[i].streams;
         max.ordered |= all[i].ordered;
-        if (i >= k->first_client && all[i].examples != all[k->first_client].examples)
+        if (i >= t->plan->first_client && all[i].examples != all[t->plan->first_client].examples)
             st = yk_fail(YK_EDATA, "rank %d has different data: %llu examples, but rank %d has %llu", i,
-                         (unsigned long long)all[i].examples, k->first_client,
-                         (unsigned long long)all[k->first_client].examples);
+                         (unsigned long long)all[i].examples, t->plan->first_client,
+                         (unsigned long long)all[t->plan->first_client].examples);
     }
     yk_free(all);
     if (!st)

@@ -37,7 +37,7 @@ static yk_status open_data(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const char *s = c->stream ? c->stream : "auto";
-    const bool server = t->cluster.role == YK__SERVER;
+    const bool server = t->plan->role == YK_ROLE_SERVER;
     if (c->dry_run && *s == 'a')
         s = "always"; /* only the shape is needed */
     yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
@@ -53,8 +53,8 @@ static yk_status open_data(yk__trainer *t)
     yk_status st = open_set(given ? &memory : NULL, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
     if (st)
         return st;
-    const yk__role role = t->cluster.role;
-    if (role != YK__SINGLE && role != YK__REPLICA && t->cluster.rank != 0 &&
+    const yk_role role = t->plan->role;
+    if (role != YK_ROLE_SINGLE && role != YK_ROLE_REPLICA && t->cluster.rank != 0 &&
         !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
@@ -131,8 +131,8 @@ yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
     const bool copies = !t->plan->lockstep && t->plan->workers > 1;
-    if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || t->cluster.role != YK__SINGLE ||
-        t->train.source->read_only)
+    if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) ||
+        t->plan->role != YK_ROLE_SINGLE || t->train.source->read_only)
         return YK_OK;
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
@@ -157,8 +157,8 @@ static yk_status lease(void *trainer, int worker, uint64_t *epoch, uint64_t *beg
     yk__trainer *t = trainer;
     yk_lease next;
     uint64_t unit = 0, own = yk_feed_unit(t->feed) == t->plan->unit ? t->plan->unit : 0;
-    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->cluster.first_worker, &next, &unit);
-    if (!st && t->cluster.joined && !t->worker[worker - t->cluster.first_worker].examples)
+    yk_status st = yk_remote_lease(t->cluster.remote, worker - t->plan->first_worker, &next, &unit);
+    if (!st && t->cluster.joined && !t->worker[worker - t->plan->first_worker].examples)
         yk_feed_unit_set(t->feed, worker, unit); /* before its first batch: the order of the job's examples */
     else if (!st && !t->cluster.joined && next.begin < next.end && unit != own)
         return yk_fail(
@@ -180,7 +180,7 @@ static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_C
     yk_remote *r = t->cluster.remote;
     const bool over = *number < 0 || cursor[0] >= t->plan->epochs;
     return over || yk_remote_orphans(r)
-               ? yk_remote_stream(r, worker - t->cluster.first_worker, last, number, cursor)
+               ? yk_remote_stream(r, worker - t->plan->first_worker, last, number, cursor)
                : YK_OK;
 }
 
@@ -197,9 +197,9 @@ yk_status yk__make_feed(yk__trainer *t)
                                .unit = (size_t)t->plan->unit,
                                .keymap = t->remap,
                                .phases = t->phases,
-                               .first = t->cluster.first_worker,
+                               .first = t->plan->first_worker,
                                .lease = leased ? lease : NULL,
                                .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
                                .lease_context = t};
-    return t->cluster.role == YK__SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
+    return t->plan->role == YK_ROLE_SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

@@ -16,7 +16,7 @@ static const char *join_obstacle(const yk__trainer *t)
 {
     const char *reason = getenv("YK_NOT_JOINABLE"); /* from the launcher */
     if (getenv("YK_JOINABLE"))
-        return t->cluster.cursor_kind == YK__LEASE_CURSOR ? NULL : "its data is streamed";
+        return t->plan->cursor_kind == YK_CURSOR_LEASE ? NULL : "its data is streamed";
     return reason ? reason : "it was not started by yoke train --launch or --hosts";
 }
 
@@ -51,19 +51,19 @@ static void print_processes(const yk__trainer *t)
                                          : "; only the keys of a batch are sent",
                *deltas = t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "";
     const int n = t->plan->workers_per_process;
-    if (k->role == YK__REPLICA)
+    if (t->plan->role == YK_ROLE_REPLICA)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, library,
                 t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
-    else if (k->role == YK__SERVER && t->plan->servers == 1)
+    else if (t->plan->role == YK_ROLE_SERVER && t->plan->servers == 1)
         yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
-                k->ranks, library, k->serving_threads, plural(k->serving_threads), keys, deltas);
-    else if (k->role == YK__SERVER)
+                k->ranks, library, t->plan->serving_threads, plural(t->plan->serving_threads), keys, deltas);
+    else if (t->plan->role == YK_ROLE_SERVER)
         yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
                 "train%s%s",
-                k->ranks, library, t->plan->servers, t->plan->servers - 1, k->serving_threads,
-                plural(k->serving_threads), keys, deltas);
+                k->ranks, library, t->plan->servers, t->plan->servers - 1, t->plan->serving_threads,
+                plural(t->plan->serving_threads), keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
                 library, n, plural(n), keys, deltas);
@@ -92,7 +92,7 @@ void yk__print_plan(const yk__trainer *t)
                  (unsigned long long)p->staleness);
     if (t->train.examples)
         snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
-                 t->train.rows || t->cluster.role == YK__SERVER ? "" : ", streamed");
+                 t->train.rows || t->plan->role == YK_ROLE_SERVER ? "" : ", streamed");
     yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
@@ -106,7 +106,7 @@ void yk__print_plan(const yk__trainer *t)
     if (t->model->sparse && !last->shape.keyed)
         yk_note("the network: %s, learning rate %g%s", yk_optim_rule_of(last->optim.kind)->name,
                 last->optim.lr,
-                p->synchronous && t->group[0].staleness && t->cluster.role != YK__REPLICA
+                p->synchronous && t->group[0].staleness && t->plan->role != YK_ROLE_REPLICA
                     ? "; it is synchronous, the keyed parameters are asynchronous"
                     : "");
     if (c->local_steps && p->processes == 1)
@@ -126,7 +126,7 @@ void yk__print_plan(const yk__trainer *t)
     if (c->hash_bits && !t->train.source->hashed_into)
         yk_note("--hash-bits %lld has no effect: the keys of %s are not hashed", (long long)c->hash_bits,
                 c->data);
-    if (t->cluster.role != YK__SINGLE)
+    if (t->plan->role != YK_ROLE_SINGLE)
         print_processes(t);
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
@@ -183,7 +183,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     if (!p)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
-    if (t->model->ops->profile && t->cluster.role != YK__SERVER)
+    if (t->model->ops->profile && t->plan->role != YK_ROLE_SERVER)
         p->nlines = t->model->ops->profile(t->worker[0].work, p->line);
     p->threads = t->result->threads_used;
     p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;

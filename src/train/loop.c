@@ -46,7 +46,7 @@ typedef struct {
 static yk_status next_batch(loop *w, size_t max, yk_batch *out)
 {
     yk__trainer *t = w->t;
-    if (t->cluster.role != YK__SINGLE)
+    if (t->plan->role != YK_ROLE_SINGLE)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
         yk_feed_drop_lease(t->feed, w->number);
@@ -140,7 +140,7 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
     w->loss += grad.loss;
-    if (w->t->cluster.role != YK__REPLICA) { /* replicas count the examples of all: record_round() */
+    if (w->t->plan->role != YK_ROLE_REPLICA) { /* replicas count the examples of all: record_round() */
         w->state->period_loss += grad.loss;
         w->state->period_examples += grad.examples;
         w->state->examples += grad.examples;
@@ -200,7 +200,7 @@ static yk_action action_of(const loop *w)
 static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
 {
     yk__trainer *t = w->t;
-    if (t->cluster.role == YK__REPLICA) {
+    if (t->plan->role == YK_ROLE_REPLICA) {
         w->state->period_loss += r->loss;
         w->state->period_examples += r->examples;
         w->state->examples += r->examples;
@@ -371,7 +371,7 @@ static yk_status train(loop *w)
         st = w->bursts ? burst(w, action_of(w), burst_steps(w), &r) : step(w, action_of(w), &r);
         if (st)
             return st;
-        if (w->remote && !t->cluster.driven)
+        if (w->remote && !t->plan->driven)
             yk_observer_traffic(t->observer);
         yk__count_first_steps(t, r.over || r.pending ? UINT32_MAX : r.steps);
         if (r.pending)
@@ -396,7 +396,7 @@ static yk_status train_worker(void *trainer, int me)
     yk__trainer *t = trainer;
     loop w = {.t = t,
               .me = me,
-              .number = t->cluster.first_worker + me,
+              .number = t->plan->first_worker + me,
               .state = &t->worker[me],
               .store = t->store,
               .bursts = t->store->burst && yk_model_can_burst(t->model),

@@ -80,10 +80,9 @@ static yk_status broadcast_parameters(yk__trainer *t, uint64_t step)
 
 static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
 {
-    const yk__cluster *k = &t->cluster;
     if (!t->feed)
         return YK_OK;
-    if (k->role == YK__SINGLE || t->plan->lockstep || k->cursor_kind == YK__STREAM_CURSOR)
+    if (t->plan->role == YK_ROLE_SINGLE || t->plan->lockstep || t->plan->cursor_kind == YK_CURSOR_STREAM)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
     yk_plan_set_unit(&t->result->plan, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
     return YK_OK;
@@ -96,9 +95,9 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
     t->late_examples = p->late_examples;
     if (t->plan->steps != UINT64_MAX && yk__leases_steps(t->plan))
         k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
-    if (k->cursor_kind == YK__LEASE_CURSOR)
+    if (t->plan->cursor_kind == YK_CURSOR_LEASE)
         return yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor);
-    if (k->cursor_kind == YK__STREAM_CURSOR)
+    if (t->plan->cursor_kind == YK_CURSOR_STREAM)
         yk_streams_restore(&k->streams, p->cursor, p->ncursor, (size_t)t->config->shuffle_mb << 20);
     return YK_OK;
 }
@@ -107,9 +106,9 @@ static yk_status distribute(yk__trainer *t, bool found)
 {
     yk__cluster *k = &t->cluster;
     yk_progress_state *p = &t->resumed;
-    const bool single = k->role == YK__SINGLE;
+    const bool single = t->plan->role == YK_ROLE_SINGLE;
     yk_status st = single ? YK_OK : broadcast_progress(t, &found, p);
-    if (!st && k->role == YK__REPLICA && (found || t->config->warm_start))
+    if (!st && t->plan->role == YK_ROLE_REPLICA && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)
         st = yk_server_scatter(k->server, k->whole);
@@ -118,7 +117,7 @@ static yk_status distribute(yk__trainer *t, bool found)
     t->step = t->schedule.save.last = t->result->resumed_from = p->step;
     t->schedule.eval.last = UINT64_MAX; /* this process has not evaluated it */
     t->epoch = p->epoch;
-    if (k->role == YK__REPLICA || k->rank == 0) {
+    if (t->plan->role == YK_ROLE_REPLICA || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;
     }

@@ -148,7 +148,7 @@ static yk_status make_model(yk__trainer *t)
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
 static yk_local_config store_config(const yk__trainer *t)
 {
-    const bool single = t->cluster.role == YK__SINGLE;
+    const bool single = t->plan->role == YK_ROLE_SINGLE;
     yk_local_config c = {.ngroups = t->model->ngroups,
                          .team = t->team,
                          .workers = single ? t->plan->workers : 1,
@@ -169,9 +169,9 @@ static yk_local_config store_config(const yk__trainer *t)
 static yk_status make_store(yk__trainer *t)
 {
     const yk_local_config whole = store_config(t);
-    if (t->cluster.role == YK__SINGLE)
+    if (t->plan->role == YK_ROLE_SINGLE)
         t->store = yk_local_store(t->local);
-    return t->store || t->cluster.role == YK__SERVER ? YK_OK : yk__cluster_store(t, &whole);
+    return t->store || t->plan->role == YK_ROLE_SERVER ? YK_OK : yk__cluster_store(t, &whole);
 }
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
@@ -183,7 +183,7 @@ static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 
 static yk_status make_workers(yk__trainer *t)
 {
-    const bool shard = t->cluster.role == YK__SHARD;
+    const bool shard = t->plan->role == YK_ROLE_SHARD;
     yk_status st = YK_OK;
     t->worker = yk_alloc((size_t)t->plan->workers + 1, sizeof *t->worker, "the workers");
     if (!t->worker)
@@ -194,7 +194,8 @@ static yk_status make_workers(yk__trainer *t)
     }
     /* the chief of shards evaluates while its own workers train */
     t->evaluator = shard ? &t->worker[t->plan->workers] : t->worker;
-    t->nevaluators = t->cluster.role == YK__SINGLE || t->cluster.role == YK__REPLICA ? t->plan->workers : 1;
+    t->nevaluators =
+        t->plan->role == YK_ROLE_SINGLE || t->plan->role == YK_ROLE_REPLICA ? t->plan->workers : 1;
     if (st || !shard)
         return st;
     t->evaluator->phases = yk__serving_phases(t);
@@ -204,8 +205,7 @@ static yk_status make_workers(yk__trainer *t)
 /* The initial parameters, unless they are all zero. */
 static yk_status init_parameters(yk__trainer *t)
 {
-    yk_local *whole =
-        yk__owns_shard(t->cluster.role) ? t->cluster.whole : t->local; /* NULL: on another rank */
+    yk_local *whole = yk__owns_shard(t->plan->role) ? t->cluster.whole : t->local; /* NULL: on another rank */
     const yk_trained *start = t->caller->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
@@ -232,8 +232,8 @@ static yk_status create_workers(yk__trainer *t)
     if (st)
         return st;
     const yk_local_config whole = store_config(t);
-    st = t->cluster.role == YK__SINGLE ? yk_local_create(&whole, &t->local)
-                                       : yk__cluster_parameters(t, &whole);
+    st = t->plan->role == YK_ROLE_SINGLE ? yk_local_create(&whole, &t->local)
+                                         : yk__cluster_parameters(t, &whole);
     if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
         return st;
     return init_parameters(t);
@@ -270,7 +270,7 @@ static yk_status set_up(yk__trainer *t)
         return st ? st : yk__describe(t);
     if ((st = yk__sort_keys(t)))
         return st;
-    t->local_workers = t->cluster.role == YK__SERVER ? 1 : t->plan->workers_per_process;
+    t->local_workers = t->plan->role == YK_ROLE_SERVER ? 1 : t->plan->workers_per_process;
     if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
@@ -307,7 +307,7 @@ static yk_status train_or_serve(yk__trainer *t)
         serving->first = YK_PHASE_RECEIVING;
         yk_phases_begin(serving, 1);
     }
-    yk_status st = k->driven || k->server ? yk__serve(t) : yk__run_workers(t);
+    yk_status st = t->plan->driven || k->server ? yk__serve(t) : yk__run_workers(t);
     yk_phases_end(serving);
     if (!st && k->joined)
         yk_note("trained on %llu examples for this job", (unsigned long long)t->worker[0].examples);
@@ -340,7 +340,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
         st = set_up(&t);
     if (st || !c->dry_run)
         st = yk__end_run(&t, st ? st : run(&t));
-    if (!st && caller->keep_model && !c->dry_run && t.cluster.role == YK__SINGLE)
+    if (!st && caller->keep_model && !c->dry_run && t.plan->role == YK_ROLE_SINGLE)
         st = yk_trained_take(c->model, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;

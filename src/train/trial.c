@@ -79,7 +79,7 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .mean_square = t->mean_square,
                        .local_workers = r->result.plan.workers,
                        .first_steps = UINT64_MAX / 2, /* stagger.c: all begin at once */
-                       .cluster = {.role = YK__SINGLE, .rank = 1, .ranks = 1}};
+                       .cluster = {.rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
         u->group[g] = t->group[g];
         u->group[g].staleness = u->plan->group[t->model->group[g].keyed].staleness;
@@ -147,16 +147,16 @@ static yk_status try_change(const yk__trainer *t, int change, double seconds, ui
 
 static bool is_possible(const yk__trainer *t)
 {
-    const bool single = t->cluster.role == YK__SINGLE;
+    const bool single = t->plan->role == YK_ROLE_SINGLE;
     const size_t bytes = yk__parameter_bytes(t);
-    return (single || !yk_model_keys(t->model)) && t->cluster.role != YK__SERVER && t->train.rows &&
+    return (single || !yk_model_keys(t->model)) && t->plan->role != YK_ROLE_SERVER && t->train.rows &&
            t->train.rows->n && bytes < (t->model->ops->init ? max_bytes : 16 * max_bytes) &&
            4.0 * (double)bytes < yk_memory_available("/proc", "/sys") && !yk__thread_clock;
 }
 
 static bool is_tried(const yk__trainer *t, int change)
 {
-    const bool single = t->cluster.role == YK__SINGLE;
+    const bool single = t->plan->role == YK_ROLE_SINGLE;
     return change == SAME || change == YK_CHANGE_BATCH || (single && change == YK_CHANGE_WORKER) ||
            (single && change == YK_CHANGE_ASYNC && t->plan->synchronous && t->plan->workers > 1);
 }
@@ -204,7 +204,7 @@ static yk_status run_trials(const yk__trainer *t, int rounds, double each, uint6
         speed[k] = upper_quartile(rate[k], i);
     if (!(speed[SAME] > 0.0))
         return YK_OK;
-    for (int k = 0; k < YK_CHANGES && t->cluster.role == YK__SINGLE; k++)
+    for (int k = 0; k < YK_CHANGES && t->plan->role == YK_ROLE_SINGLE; k++)
         out->speedup[k] = speed[k] / speed[SAME];
     if (speed[YK_CHANGE_BATCH] > 0.0) /* seconds of a step */
         out->longer = 2.0 * examples / speed[YK_CHANGE_BATCH] - examples / speed[SAME];
