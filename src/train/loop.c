@@ -191,7 +191,7 @@ static yk_action action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
         return YK_ACTION_STOP;
-    if (w->t->cluster.rank || w->me)
+    if (w->t->cluster.rank || w->me || w->remote) /* with servers, the chief decides (chief.c) */
         return YK_ACTION_CONTINUE;
     return yk__save_is_overdue(&w->t->schedule, w->round) ? YK_ACTION_SAVE : YK_ACTION_CONTINUE;
 }
