@@ -99,7 +99,7 @@ $((41 * 2)) --servers 1"
     holds "$(group 0 values_sent_bytes) == $(field traffic)['all-reduce']['sent'] - 64 * $(field traffic)['all-reduce']['messages'] // 3"
 }
 
-@test "advice about the learning rate is for the groups whose rate is too large" {
+@test "advice about the learning rate names the groups whose rate is too large" {
     while read -r rate advice; do
         fit "$deep" --optimizer sgd --batch 16 --steps 300 --eval-every 1 --lr "$rate" --out none
         expect 1 "training diverged at step " "$advice"
@@ -210,7 +210,7 @@ EOF
     expect 2 '--optimizer linear=sgd,linear=adam: must be one value'
 }
 
-@test "keyed parameters and network, each replicated or on servers: the same bits, also if resumed, with less traffic at the server" {
+@test "a network or keyed parameters that are replicated next to servers give the same bits, also if resumed, with less traffic at the server" {
     local how='--mode sync --workers 2 --batch 8' run servers n
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 4 --servers 1 --steps 40 --out servers
@@ -273,7 +273,7 @@ EOF
     try train --model deepfm:4 --data "$clicks" --launch 3 --servers keyed=0,dense=1 --steps 5 --out none
     expect 0
     grep -q 'a parameter server with [0-9]* threads\? (rank 0), the others train; the servers have only the network' err
-    grep -q 'the keyed parameters are on the processes that train' err
+    grep -q 'the keyed parameters are divided among the processes that train' err
 }
 
 @test "dense data and three classes are refused" {

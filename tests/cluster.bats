@@ -150,7 +150,7 @@ equals_serial() { # BATCH OPTION...
     holds "abs($(result_of test_loss) / $loss - 1) < 0.01"
 }
 
-@test "--local-steps in one process averages nothing" {
+@test "--local-steps has no effect in one process" {
     for mode in sync async; do
         in_time 60 train --model softmax --data "$digits" --batch 10 --mode $mode --out without-$mode --json --quiet
         expect 0

@@ -17,7 +17,7 @@ static void replicas_equal_serial(void **state)
         }
 }
 
-/* Also if each kind of group has servers of its own. */
+/* Also if each kind of group has its own servers. */
 static void servers_equal_serial(void **state)
 {
     (void)state;
@@ -28,7 +28,7 @@ static void servers_equal_serial(void **state)
             job_begin(&j, kind, CLIENTS * threads);
             job_decay(&j);
             j.threads = threads;
-            j.apart = how > 1;
+            j.separate = how > 1;
             simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
             assert_serial(&j, threads == 1 ? "servers" : "servers, clients of two threads");
             job_end(&j);

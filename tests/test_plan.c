@@ -128,7 +128,7 @@ static void timeouts(void **state)
     }
 }
 
-/* --servers keyed=K,dense=0 and the opposite: one kind of groups is on servers or shards, the other is replicated. */
+/* --servers keyed=K,dense=0 and keyed=0,dense=K: one kind of group is on servers or shards, the other is replicated. */
 static void placement_of_groups(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void optimizers(void **state)
     assert_error(plan_of(DENSE "lr=1 l2=2", 1, &p), YK_EUSAGE, "--l2");
 }
 
-/* The processes of a job with 2 servers and 2 workers per process, and of one without servers. */
+/* Processes of jobs with and without 2 servers, with 1 or 2 workers per process, and of one that joins. */
 static void roles(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void intervals_in_epochs(void **state)
     yk_config_fini(&c);
 }
 
-/* Chunks of examples that share a copy: longer for more data, and never across a push that an evaluation needs. */
+/* Chunks of examples that share a copy: longer for more data, but not longer than the interval between evaluations. */
 static void units(void **state)
 {
     (void)state;

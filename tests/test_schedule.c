@@ -120,7 +120,7 @@ static void evaluates_and_saves_every_few_steps(void **state)
     assert_int_equal(yk__until_due(&r->t.schedule, 2), 5);
 }
 
-/* At most every 10 s and 1 % of the time; the clock is read every 16 rounds. */
+/* Checkpoints are at least 10 s apart and take at most 1 % of the time; the clock is read every 16 rounds. */
 static void saves_by_time(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void saves_by_time(void **state)
     assert_string_equal(trace_of(r, 1000, 1.0, 0), "0:e 64:es.");
 }
 
-/* A signal ends the run after a step, not at the end of an epoch. Checkpoints are those of new steps, too. */
+/* A signal ends the run after a step, not at the end of an epoch. Checkpoints by time are also written only after a step. */
 static void a_signal_ends_the_run(void **state)
 {
     (void)state;

@@ -26,14 +26,14 @@ extern const char *const yk_placement_name[];
 
 /* What a process of a job does (train/cluster.h). */
 typedef enum {
-    YK_ROLE_SINGLE, /* there is only one */
+    YK_ROLE_SINGLE, /* the only process */
     YK_ROLE_REPLICA,
     YK_ROLE_SERVER, /* owns a shard, and does not train */
     YK_ROLE_WORKER, /* trains, and owns no shard */
     YK_ROLE_SHARD   /* both trains and owns a shard */
 } yk_role;
 
-/* How workers get their examples; the first number of a data cursor (data/feed.h). */
+/* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 
 /* How the groups of one kind are trained. */
@@ -59,25 +59,25 @@ typedef struct {
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
-    yk_placement placement;  /* of the groups; if only one kind is replicated, of the other */
+    yk_placement placement;  /* of all groups; if only one kind is replicated, of the other kind */
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
     int threads;             /* per worker */
-    int usable_threads;      /* of these: no more than there are cores */
+    int usable_threads;      /* the same, but at most the number of cores */
     bool survives_loss;      /* the job continues without a lost worker */
     bool joinable;           /* workers may join the running job */
 
     /* this process */
     yk_role role;
     int owners;          /* processes that own a shard: the first ranks, or all */
-    int first_client;    /* processes that train: the rank of the first one, */
-    int clients;         /* and how many */
-    int first_worker;    /* of this process, in the job */
+    int first_client;    /* the rank of the first process that trains */
+    int clients;         /* processes that train */
+    int first_worker;    /* the number, in the job, of the first worker of this process */
     int serving_threads; /* of a dedicated server */
     bool driven;         /* the main thread sends and receives for the others (store/remote.h) */
-    yk_wait_kind wait;   /* for messages of servers and clients */
+    yk_wait_kind wait;   /* how threads wait for messages of servers and clients */
 
     /* steps */
     uint64_t batch; /* examples per worker and step */
@@ -88,7 +88,7 @@ typedef struct {
     uint64_t steps_per_epoch;              /* 0: not known in advance */
     uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
     yk_cursor_kind cursor_kind;
-    uint64_t unit; /* examples that are always trained together (data/feed.h); 0: any */
+    uint64_t unit; /* neighboring examples that stay together (data/feed.h); 0: the default */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */

@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Columns of sparse rows: with one more for a bias, the number of each is a signed 32-bit index in vector instructions. */
+/* The maximum number of columns of sparse rows. Vector instructions use signed 32-bit indices, and the bias needs one. */
 enum { YK_MAX_FEATURES = INT32_MAX - 1 };
 
 typedef enum { YK_ROWS_U8, YK_ROWS_F32, YK_ROWS_SPARSE } yk_rows_kind;

@@ -110,8 +110,8 @@ static int remove_unless_lock(const char *path, const struct stat *s, int kind, 
     return 0;
 }
 
-/* Processes of the job have the path of a file in the directory in their environment (job_status.h). */
-static bool is_of_job(const char *pid, const char *path)
+/* The environment of every process of the job contains the path of a file in the directory (job_status.h). */
+static bool belongs_to_job(const char *pid, const char *path)
 {
     char file[64 + NAME_MAX], *variable = NULL;
     size_t size = 0;
@@ -131,14 +131,15 @@ static bool job_exists(const char *path)
     bool found = false;
     DIR *d = opendir("/proc");
     for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = *e->d_name >= '1' && *e->d_name <= '9' && is_of_job(e->d_name, path);
+        found = *e->d_name >= '1' && *e->d_name <= '9' && belongs_to_job(e->d_name, path);
     if (d)
         closedir(d);
     return found;
 }
 
-/* Waits until the launcher has died. The processes of its job also notice that, but may create files until they end, and even
- * the directory itself. So it and its lock file stay until then: the lock ends processes that have only just started. */
+/* Waits until the launcher has died. The processes of its job notice that, too, but until they end, they may create files, or
+ * even the directory itself. So the directory and its lock file are removed last, when they have ended or after 10 s: a process
+ * that has only just started finds that the lock is free, and ends. */
 static void clean(const char *path)
 {
     const int fd = open_lock(path);

@@ -7,10 +7,11 @@
  *     if (!st)
  *         yk_job_dir_remove(&d);
  *
- * A launcher that is killed cannot remove its directory: a child process, the cleaner, waits for that, and removes it when
- * the processes of the job have ended. If the cleaner is killed, too, the next launcher removes it. Each directory has a
- * lock file, which its launcher keeps locked. The kernel releases the lock when the process ends, so a directory that can be
- * locked is stale. (A process id would not do: it may be reused, or belong to another container.) Main thread only.
+ * A launcher that is killed cannot remove its directory. A child process, the cleaner, removes it instead, when the processes
+ * of the job have ended or 10 s after the launcher died. If the cleaner is killed, too, the next launcher removes it. Each
+ * directory has a lock file, which its launcher keeps locked. The kernel releases the lock when the process ends, so a
+ * directory that can be locked is stale. (A process id would not do: it may be reused, or belong to another container.) Main
+ * thread only.
  */
 #ifndef YK_CLI_JOB_DIR_H
 #define YK_CLI_JOB_DIR_H

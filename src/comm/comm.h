@@ -101,7 +101,7 @@ int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
 const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
 const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
-/* [YK_MAX_GROUPS] the bytes that were sent as values of each parameter group, according to yk_comm_count_values() */
+/* [YK_MAX_GROUPS] the bytes sent as values of each parameter group, as counted by yk_comm_count_values() */
 const uint64_t *yk_comm_values_sent(const yk_comm *c);
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
@@ -115,7 +115,7 @@ void yk_comm_change_purpose(yk_comm *c, bool incoming, yk_purpose from, yk_purpo
 /* Counts traffic through shared memory (memory.h), with `messages` in each direction. */
 void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t bytes_out, unsigned messages);
 
-/* Of the bytes sent (or counted as sent), these are values of a parameter group: gradients, deltas or parameters. */
+/* Counts bytes, already sent or counted as sent, that are values of a parameter group: gradients, deltas or parameters. */
 void yk_comm_count_values(yk_comm *c, int group, size_t bytes);
 
 /* Whether the operation is done. An operation that was never started is done. */

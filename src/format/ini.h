@@ -34,8 +34,8 @@ enum {
 
 typedef struct {
     const char *section;
-    char *name, *value; /* of this line; NULL: a section begins, or it is a comment */
-    char *comment;      /* the whole line; NULL: it is none. All of these are borrowed until the next call */
+    char *name, *value; /* of this line; NULL if it begins a section or is a comment */
+    char *comment; /* the line, if it is a comment; else NULL. All four are borrowed until the next call */
     int line;
     /* internal */
     const char *path; /* borrowed */

@@ -88,7 +88,7 @@ typedef void yk_ready_hook(void *context, float *dense, size_t begin, size_t end
 
 typedef struct {
     const char *name;
-    bool takes_sparse; /* accepts sparse data, too; its parameters are then keyed */
+    bool takes_sparse; /* accepts sparse data; if the data is sparse, the parameters are keyed */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
     yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);
@@ -157,7 +157,7 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
 bool yk_model_uses_fields(const char *name);
 /* Whether it is a sum of branches (branches.h), which needs sparse data and has keyed parameters. */
 bool yk_model_is_branches(const char *name);
-/* Whether it accepts sparse data; its parameters are then keyed. */
+/* Whether it accepts sparse data. If the data is sparse, its parameters are keyed. */
 bool yk_model_takes_sparse(const char *name);
 void yk_model_free(yk_model *m);                         /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group);    /* for create(); width 0 means 1 */

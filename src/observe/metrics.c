@@ -39,8 +39,9 @@ struct yk__metrics {
     double flushed,
         measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
     double accuracy; /* of the last test; NaN: none yet */
-    mark shown, written; /* the last progress line; the last train line, */
-    mark from, then;     /* and the beginnings of its rates: at least rate_seconds earlier, and more recent */
+    mark shown, written; /* the last progress line; the last train line */
+    /* The rates of a train line are measured since `from`, at least rate_seconds earlier. `then` is the next `from`. */
+    mark from, then;
 };
 
 /* ---- opening ---- */
@@ -328,7 +329,7 @@ static void print_evaluation(const yk_evaluation *e)
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
-    if (e->at.step) /* the one before the first step is for the curves */
+    if (e->at.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
     yk__observer_test(o, e);
     add_to_curve(o, e);

@@ -133,11 +133,11 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 
 /* ---- during training ---- */
 
-/* The rates of the first point of the training curves begin here. */
+/* The first step begins now: the rates of the first point of the training curves are measured from here. */
 void yk_observer_begin(yk_observer *o);
 
-/* On the chief, one worker at a time, after a step of the run: writes a point of the training curves; updates the progress line
- * (only worker 0). */
+/* On the chief, one worker at a time, after a step of the run. point: writes a point of the training curves; line: updates the
+ * progress line (only worker 0). */
 void yk_observer_progress(yk_observer *o, bool point, bool line);
 
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
@@ -206,7 +206,7 @@ typedef struct {
     const yk_curve_point *point; /* [points] borrowed; the last one is `last` */
     size_t points;
     double lr, default_lr; /* of the optimizer; 0: not known */
-    const char *lr_of;     /* groups with this rate, as in --lr: "", "keyed=", "NAME="; NULL: all. Borrowed */
+    const char *lr_prefix; /* for advice about --lr: "keyed=", "NAME="; "" or NULL: all groups. Borrowed */
     uint32_t classes;
     uint64_t examples, test_examples; /* of the data; 0: not known */
     uint64_t global_batch;

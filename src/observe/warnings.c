@@ -103,7 +103,7 @@ static const char *other_rate(const yk_outcome *r, double factor, char out[160])
                  "from 0) are about %.3g",
                  (long long)r->data.large.column, r->data.large.size);
     else
-        snprintf(out, 160, "try --lr %s%.3g", r->lr_of ? r->lr_of : "",
+        snprintf(out, 160, "try --lr %s%.3g", r->lr_prefix ? r->lr_prefix : "",
                  factor < 1.0 ? fmin(lr, usual) : fmax(lr, usual));
     return out;
 }

@@ -77,7 +77,7 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
 yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
                                  size_t *bytes_out);
 
-/* Data that was sent to all other ranks had this many values of a group. */
+/* Counts values of a group that were sent to all other ranks, as yk_comm_count_values() does. */
 void yk_exchange_count_values(yk_exchange *x, int group, size_t floats);
 
 /* Replaces an array of the dense group with its mean over the ranks. */

@@ -32,7 +32,7 @@
  * a push.
  *
  * Each group has its own placement: the processes that own a part of it. Usually every server owns a part of every group. With
- * K dedicated servers, one kind of groups can be replicated instead. The N processes that train then own these groups, and are
+ * K dedicated servers, one kind of group can be replicated instead. The N processes that train then own these groups, and are
  * servers for each other:
  *
  *     --servers        dedicated servers, ranks 0 .. K-1    processes that train, ranks K .. K+N-1
@@ -40,9 +40,10 @@
  *     keyed=K,dense=0  keyed groups                         dense groups
  *     keyed=0,dense=K  dense groups                         keyed groups
  *
- * Each of them sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense group, this is
- * a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle; for a keyed group, the same with
- * the keys of the batches. In lockstep, all processes see the same parameters in the same step, as replicas do.
+ * Each process that trains sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense
+ * group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a keyed group,
+ * it is the same with only the keys of the batches. In lockstep, all processes see the same parameters in the same step, as
+ * replicas do.
  *
  * An owner has a contiguous piece of a dense group. The keys of a keyed group are assigned to its owners by
  *
@@ -155,7 +156,7 @@ static inline uint32_t yk__mix32(uint32_t x)
     return x;
 }
 
-/* The owner of a key, counted from the first owner of its group, and its row there. */
+/* The owner of a key, counted from the first owner of its group, and the key's row there. */
 static inline uint32_t yk__server_of(uint32_t key, uint32_t servers, uint32_t *row_out)
 {
     if (servers == 1) {
@@ -167,7 +168,7 @@ static inline uint32_t yk__server_of(uint32_t key, uint32_t servers, uint32_t *r
     return (key % servers + yk__mix32(row) % servers) % servers;
 }
 
-/* The key of this row on this owner; may be beyond the last key. */
+/* The key of this row of this owner; may be beyond the last key. */
 static inline uint64_t yk__key_of(uint32_t row, uint32_t server, uint32_t servers)
 {
     const uint32_t turn = servers == 1 ? 0 : yk__mix32(row) % servers;
@@ -227,7 +228,7 @@ static inline size_t yk__layout_all(const yk__layout *l, size_t keys)
     return all;
 }
 
-/* The values of a message with this many keys were sent. */
+/* Counts the values of a message with this many keys, which was sent. */
 static inline void yk__count_values(yk_comm *c, const yk__layout *l, size_t keys)
 {
     for (int g = 0; g < l->ngroups; g++)

@@ -44,7 +44,7 @@ typedef struct {
         size_t bytes, cap;
         yk_purpose purpose;
         size_t pull_bytes;  /* of these: keys, which are counted under another purpose */
-        size_t pushed_keys; /* the keys whose values it contains, if there are any */
+        size_t pushed_keys; /* the number of keys whose values it contains */
         yk_op op;
     } message[YK__QUEUE_SIZE];
     atomic_uint queued, done;

@@ -78,7 +78,7 @@ typedef struct {
 
 struct yk_store {
     const yk_store_ops *ops;
-    const yk_burst_ops *burst; /* NULL: not possible */
+    const yk_burst_ops *burst; /* NULL: bursts are not possible */
     yk_store *inner; /* a store whose functions are used for those that are NULL in `ops`; may be NULL */
 };
 

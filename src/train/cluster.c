@@ -28,7 +28,7 @@ static yk_status check_world(const yk__trainer *t)
     return YK_OK;
 }
 
-/* Completes the plan for this process. */
+/* Sets what depends on this process in the plan. */
 static void set_process(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;

@@ -89,7 +89,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
     if (t->plan->role == YK_ROLE_SINGLE || k->joined)
-        return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the job has the unit */
+        return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the unit comes from the job */
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;
     yk_status st =

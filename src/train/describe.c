@@ -71,8 +71,9 @@ static void print_processes(const yk__trainer *t)
         yk_note("the network is replicated: the processes that train sum its gradients, and each updates a "
                 "part of the parameters");
     if (keyed)
-        yk_note("the keyed parameters are on the processes that train: each updates a part of them, and gets "
-                "the keys of a batch from the others");
+        yk_note(
+            "the keyed parameters are divided among the processes that train: each owns a part, and gets the "
+            "other keys of a batch from the others");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);
@@ -110,7 +111,7 @@ void yk__print_plan(const yk__trainer *t)
                     ? "; it is synchronous, the keyed parameters are asynchronous"
                     : "");
     if (c->local_steps && p->processes == 1)
-        yk_note("--local-steps has no effect in one process: there are no parameters to average");
+        yk_note("--local-steps has no effect in one process: there is nothing to average");
     if (t->tested && !c->eval_every && p->steps_per_epoch && p->eval_every > p->steps_per_epoch)
         yk_note(
             "an epoch has only %llu step%s, and the %llu steps of a round (--local-steps) arrive together: "

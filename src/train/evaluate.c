@@ -25,9 +25,9 @@ yk__largest_lr yk__largest_lr_of(const yk__trainer *t)
     for (const yk_local_group *g = t->group; g < t->group + t->model->ngroups; g++) {
         const bool differs = g->optim.lr != of->optim.lr || g->optim.kind != of->optim.kind;
         if (differs && g->shape.keyed == of->shape.keyed)
-            snprintf(out.of, sizeof out.of, "%s=", of->shape.name);
-        else if (differs && !*out.of)
-            snprintf(out.of, sizeof out.of, "%s=", of->shape.keyed ? "keyed" : "dense");
+            snprintf(out.prefix, sizeof out.prefix, "%s=", of->shape.name);
+        else if (differs && !*out.prefix)
+            snprintf(out.prefix, sizeof out.prefix, "%s=", of->shape.keyed ? "keyed" : "dense");
     }
     return out;
 }
@@ -45,7 +45,7 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
                    "data; try --lr %s%g",
-                   (unsigned long long)step, what, value, lr.lr, lr.of, fmin(lr.lr / 10.0, lr.usual));
+                   (unsigned long long)step, what, value, lr.lr, lr.prefix, fmin(lr.lr / 10.0, lr.usual));
 }
 
 /* Rows of a test set that is streamed. */

@@ -186,7 +186,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
 
 /* ---- lockstep ---- */
 
-/* What this worker wants all to do after this step. Worker 0 of the chief knows when a checkpoint is overdue. */
+/* What this worker wants all workers to do after this step. Worker 0 of the chief decides whether a checkpoint is overdue. */
 static yk_action action_of(const loop *w)
 {
     if (yk__is_stopped(w->t))
@@ -412,7 +412,7 @@ static yk_status train_worker(void *trainer, int me)
         yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const yk__due due = yk__due_first(&t->schedule, w.done, w.epoch);
-    yk_status st = w.remote ? YK_OK : barrier_sync(&w, due); /* servers evaluate themselves */
+    yk_status st = w.remote ? YK_OK : barrier_sync(&w, due); /* with servers, the chief evaluates */
     if (!st && !due.end)
         st = train(&w);
     if (!st && w.remote)

@@ -16,10 +16,10 @@ uint64_t yk__parameter_hash(yk__trainer *t);
 
 /* evaluate.c */
 extern const double yk__max_loss;
-/* The learning rate that is the largest compared with the default of its optimizer; of: for advice, "--lr OF0.1". */
+/* The learning rate that is the largest multiple of the default of its optimizer, for advice such as "try --lr keyed=0.1". */
 typedef struct {
     double lr, usual;
-    char of[YK_GROUP_NAME + 1]; /* "": all groups; "keyed=", "dense=", or the name of a group with "=" */
+    char prefix[YK_GROUP_NAME + 1]; /* of the value of --lr: "": all groups; "keyed=", "dense=" or "NAME=" */
 } yk__largest_lr;
 yk__largest_lr yk__largest_lr_of(const yk__trainer *t);
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
@@ -35,9 +35,10 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
                                const yk_progress_state *p); /* leaves the arrays reordered (checkpoint.h) */
 
 /* observe_setup.c, cluster.c */
-/* When training begins, and after an evaluation before the first step: the start of rates. */
+/* When training begins, and after the evaluation before the first step: rates are measured from here. */
 void yk__begin_progress(yk__trainer *t);
-void yk__report_progress(yk__trainer *t, uint64_t step, bool shows); /* after a step; `shows`: by worker 0 */
+/* After a step. shows: this is worker 0, which also updates the progress line. */
+void yk__report_progress(yk__trainer *t, uint64_t step, bool shows);
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 

@@ -159,8 +159,8 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
     return yk_observer_evaluated(t->observer, &e);
 }
 
-/* Whether all groups that are multiplied by values of the data have their own step size for each parameter. In a model with
- * keyed groups, the network is multiplied by their sums. */
+/* Whether the optimizers of all groups that are multiplied by values of the data adapt the step size of each parameter. In a
+ * model with keyed groups, this excludes the network, whose inputs are sums of keyed parameters. */
 static bool is_adaptive(const yk__trainer *t)
 {
     bool adaptive = true;
@@ -182,7 +182,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .points = points,
                                 .lr = lr.lr,
                                 .default_lr = lr.usual,
-                                .lr_of = lr.of,
+                                .lr_prefix = lr.prefix,
                                 .classes = t->model->shape.classes,
                                 .examples = t->train.examples,
                                 .test_examples = t->tested ? t->test.examples : 0,

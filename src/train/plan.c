@@ -60,8 +60,8 @@ static void set_groups(const yk_config *c, yk_plan *p)
     p->staleness = keyed < dense ? keyed : dense;
 }
 
-/* Whether the parameters are keyed: those of a model that accepts sparse data, and of one that needs it. If the data cannot be
- * opened, the error is reported later, when it is read. */
+/* Whether the parameters are keyed: the model needs sparse data, or it accepts sparse data and the data is sparse. If the data
+ * cannot be opened, the error is reported later, when it is read. */
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
@@ -83,15 +83,15 @@ static int servers_of(const yk_config *c, bool keyed)
     return (int)yk_by_group_of(&c->servers, keyed, -1);
 }
 
-/* --servers for the groups that are not replicated; 0: all are; -1: not given. */
+/* --servers for the groups that are not replicated; 0: all groups are replicated; -1: not given. */
 static int servers_of_job(const yk_config *c)
 {
     const int keyed = servers_of(c, true);
     return keyed ? keyed : servers_of(c, false);
 }
 
-/* The placement of the groups; if only one kind is replicated, of the other. By default, synchronous training of dense models
- * and synchronous local SGD use replicas. Otherwise every process owns a shard. */
+/* The placement of all groups; if only one kind is replicated, of the other kind. By default, synchronous training of dense
+ * models and synchronous local SGD use replicas. Otherwise every process owns a shard. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
     const int servers = servers_of_job(c);
@@ -272,19 +272,19 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
 static yk_status check_groups(const yk_config *c, const yk_plan *p)
 {
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
-    const char *name = keyed ? "dense" : "keyed"; /* the groups that are replicated */
+    const char *replicated = keyed ? "dense" : "keyed";
     if (keyed == dense)
         return YK_OK;
     if ((keyed && dense) || keyed == -1 || dense == -1)
         return yk_fail(YK_EUSAGE,
                        "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K: "
-                       "one kind of parameters on K servers, or on all processes (K is all), and "
-                       "the other replicated; for the same servers for both, use --servers K");
+                       "one kind of parameter is on K servers, or on all processes if K is all, and "
+                       "the other is replicated; to put both on the same servers, use --servers K");
     if (p->processes != 1 && (p->group[keyed == 0].staleness || p->quorum || p->local_steps))
         return yk_fail(YK_EUSAGE,
                        "--servers %s=0 (replicas) needs synchronous training of the %s: --mode sync or "
                        "--staleness %s=0, without --quorum or --local-steps",
-                       name, keyed ? "network" : "keyed parameters", name);
+                       replicated, keyed ? "network" : "keyed parameters", replicated);
     return YK_OK;
 }
 

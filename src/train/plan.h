@@ -1,4 +1,4 @@
-/* Makes a plan (base/plan.h), in three steps: from the options, then for a process of the job, then for the data.
+/* Makes a plan (base/plan.h) in three steps: from the options, then for this process, then for the data.
  *
  * Example:
  *     yk_plan plan;
@@ -43,14 +43,15 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process);
 typedef struct {
     uint64_t examples; /* in an epoch; 0: not known */
     bool streamed;     /* read again in each epoch */
-    bool ordered; /* neighboring examples may be related, so the order must not put them into one batch */
+    bool ordered;      /* not shuffled: neighboring examples may be related, so they must not stay together */
 } yk_plan_data;
 
 yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data);
 
-/* A resumed run keeps the unit of its checkpoint; 0: the checkpoint has none. */
+/* A resumed run keeps the unit of its checkpoint; 0: the default. */
 void yk_plan_set_unit(yk_plan *p, uint64_t unit);
-enum { YK_LONGEST_COPY = 4 }; /* copies of one job may differ by this factor: YK_ASYNC only */
+/* Without a staleness bound, the lifetimes of copies may differ by this factor. */
+enum { YK_LONGEST_COPY = 4 };
 
 /* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
 yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);

@@ -31,8 +31,8 @@ static int serving_threads_of(const yk_plan *p, const yk_plan_process *process)
     return n < 1 ? 1 : n > MAX_SERVING_THREADS ? MAX_SERVING_THREADS : n;
 }
 
-/* If the threads of an asynchronous job share cores, those that wait sleep soon, so that the others can compute, and send what
- * they wait for. Synchronous steps are often shorter than such a sleep. */
+/* If the threads of an asynchronous job share cores, waiting threads soon sleep, so that the others can compute and send what
+ * the waiting ones need. Synchronous steps are often shorter than such a sleep. */
 static yk_wait_kind wait_of(const yk_plan *p, const yk_plan_process *process)
 {
     const int own = p->workers_per_process * p->threads + p->driven;
@@ -42,7 +42,7 @@ static yk_wait_kind wait_of(const yk_plan *p, const yk_plan_process *process)
 
 void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 {
-    /* if only one kind of groups is on dedicated servers, the processes that train own the other */
+    /* if only one kind of group is on dedicated servers, the processes that train own the other kind */
     const bool all_own =
         p->placement == YK_PLACEMENT_SHARDS || p->group[0].placement != p->group[1].placement;
     p->owners = all_own ? p->processes : p->servers;
@@ -62,8 +62,9 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 
 /* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
  * sent and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at first
- * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. Without a staleness bound, and for
- * sgd: with adagrad, longer copies lost more. 0: there are too few examples for chunks. */
+ * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
+ * staleness bound, and only for sgd: with adagrad, longer copies increased the loss more. 0: there are too few examples for
+ * chunks. */
 static uint64_t unit_of(const yk_plan *p, double examples)
 {
     enum { PER_EPOCH = 8, IN_ALL = 500 };
@@ -78,7 +79,7 @@ static uint64_t unit_of(const yk_plan *p, double examples)
     for (int longer = 2; longer <= YK_LONGEST_COPY; longer *= 2)
         if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
             all >= 2 * IN_ALL * workers * (double)unit &&
-            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push skips no evaluation */
+            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push must not skip an evaluation */
             unit *= 2;
     return unit;
 }
@@ -92,7 +93,7 @@ void yk_plan_set_unit(yk_plan *p, uint64_t unit)
 }
 
 /* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
- * compared with --steps, so that this adds few steps. Leases end at the last step. */
+ * compared with --steps, so that this adds few steps. Leases do not need this limit: they end at the last step. */
 static uint64_t limit_copies(const yk_plan *p)
 {
     enum { PARTS = 8 };
@@ -100,8 +101,8 @@ static uint64_t limit_copies(const yk_plan *p)
     return p->copy_lifetime < limit ? p->copy_lifetime : limit;
 }
 
-/* A lockstep step has a batch of each worker. An asynchronous one has the batch of one worker, or with local SGD of the workers
- * of a process. */
+/* A step in lockstep uses a batch of each worker. An asynchronous step uses the batch of one worker or, with local SGD, a batch
+ * of each worker of a process. */
 static uint64_t steps_per_epoch(const yk_plan *p, uint64_t examples)
 {
     const uint64_t per_step = p->lockstep       ? p->global_batch
@@ -111,7 +112,7 @@ static uint64_t steps_per_epoch(const yk_plan *p, uint64_t examples)
 }
 
 /* Asynchronous, without --eval-every: once per epoch. The steps of a round of local SGD arrive together, so a round that is
- * longer than an epoch would skip evaluations: then, every few epochs. */
+ * longer than an epoch would skip evaluations. The interval is then several epochs. */
 static uint64_t eval_interval(const yk_plan *p)
 {
     const uint64_t one = p->steps_per_epoch, epochs = one ? (p->local_steps + one - 1) / one : 0;

@@ -6,13 +6,15 @@
 
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
 static const double save_share = 0.01, save_seconds = 10.0;
+/* Between progress lines; between points that are early; between readings of the clock. */
 static const double line_seconds = 0.2, point_seconds = 0.5, clock_seconds = 0.02;
 static const uint64_t never = UINT64_MAX / 2;
-enum { CLOCK_ROUNDS = 16, MIN_POINTS = 400, MAX_POINTS = 2000, UNREPORTED = 1024 };
+enum { CLOCK_ROUNDS = 16, MIN_POINTS = 400, MAX_POINTS = 2000 };
+enum { CHECK_EVERY = 1024 }; /* steps, if this process does not report progress */
 
 /* ---- asynchronous: steps until something is due ---- */
 
-/* The workers stop when they have taken all steps until something is due, so none is skipped. */
+/* The workers stop when they have taken all steps until something is due, so no evaluation or checkpoint is skipped. */
 static void set_next(yk__schedule *s, uint64_t step)
 {
     s->eval.next = (step / s->eval.every + 1) * s->eval.every;
@@ -20,7 +22,7 @@ static void set_next(yk__schedule *s, uint64_t step)
     atomic_store(&s->quota, yk__min(s->eval.next, s->save.next) - step);
 }
 
-/* The fewer steps are left, the fewer it takes, so that no worker keeps many while the others wait. */
+/* The fewer steps are left, the fewer a worker gets, so that no worker has many left while the others wait. */
 uint64_t yk__acquire_quota(yk__schedule *s)
 {
     enum { MAX = 1024 };
@@ -32,11 +34,11 @@ uint64_t yk__acquire_quota(yk__schedule *s)
     return n;
 }
 
-/* Reading the counters of all workers costs a cache miss each. */
+/* Workers check rarely: reading the counters of all workers costs a cache miss each. */
 uint64_t yk__check_after(const yk__schedule *s, int me)
 {
     const uint64_t every =
-        s->reports ? atomic_load_explicit(&s->point_every, memory_order_relaxed) : UNREPORTED;
+        s->reports ? atomic_load_explicit(&s->point_every, memory_order_relaxed) : CHECK_EVERY;
     return me ? every - 1 : yk__min(256 / s->plan->batch, every / (uint64_t)s->plan->workers);
 }
 
@@ -57,7 +59,8 @@ static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_exampl
     s->point_last = step;
 }
 
-/* Whether half a second is long enough for another point. Those of a long run are closer together at its beginning. */
+/* Whether to report a point early, because the last one was half a second ago. The minimum distance in steps is smaller at the
+ * beginning of a long run. */
 static bool point_is_early(const yk__schedule *s, uint64_t step, double now)
 {
     const uint64_t gap = yk__min(s->point_every / (MAX_POINTS / MIN_POINTS), step / (MIN_POINTS / 8));

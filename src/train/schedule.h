@@ -1,5 +1,5 @@
-/* When a run evaluates, saves, reports its progress and ends. The schedule only decides; loop.c, barrier.c and chief.c ask it
- * and act.
+/* When a run evaluates, saves, reports its progress and ends. The schedule only decides; loop.c, barrier.c and chief.c act on
+ * its decisions.
  *
  *                            evaluation                  checkpoint
  *     before the first step  if there is a test set      -
@@ -21,15 +21,16 @@
  *     }
  *
  * In lockstep, all workers ask after each round and get the same answer. Asynchronous workers check now and then whether
- * anything is due, and then wait for each other. So that no evaluation or checkpoint is late, they share a quota: the steps
+ * anything is due, and if so, enter a barrier. So that no evaluation or checkpoint is late, they share a quota: the steps
  * until the next one. With servers, the chief asks after each update.
  *
- * Progress: 200 to 2,000 points of the training curves, or one for each step if there are fewer: every 1/400 of the run, and at
- * most every 1/2000 if that takes more than half a second; more often at the beginning of a long run. --log-every N: every N
- * steps. The progress line is updated five times a second.
+ * Progress: a run reports 200 to 2,000 points of the training curves, or one for each step if it has fewer steps. They are
+ * 1/400 of the run apart; if that takes longer than half a second, half a second or 1/2000 of the run, whichever is longer.
+ * They are closer together at the beginning of a long run. --log-every N: every N steps. The progress line is updated five
+ * times a second.
  *
- * Threads: worker 0 or the chief changes the schedule, while the other workers wait. But any worker may call
- * yk__acquire_quota(), and yk__is_due_async() and yk__report_due(), one at a time.
+ * Threads: worker 0 or the chief changes the schedule, while the other workers wait. There are two exceptions: any worker may
+ * call yk__acquire_quota() at any time, and yk__is_due_async() and yk__report_due() while no other worker is in one of them.
  */
 #ifndef YK_TRAIN_SCHEDULE_H
 #define YK_TRAIN_SCHEDULE_H
@@ -40,7 +41,7 @@
 
 /* When something is due, in steps. */
 typedef struct {
-    uint64_t every, last, next; /* next: only asynchronous */
+    uint64_t every, last, next; /* next: used only by asynchronous workers */
 } yk__interval;
 
 /* What to do at a barrier, or with a snapshot. */
@@ -59,44 +60,47 @@ typedef struct {
     yk__interval eval, save;
     bool saves_by_time; /* no --checkpoint-every */
     bool save_now;      /* a benchmark wants a checkpoint (alternate.c) */
-    double saved_at;    /* the last checkpoint */
+    double saved_at;    /* the time of the last checkpoint */
     double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
     atomic_bool saving; /* a thread is writing a checkpoint, and will then add to save_cost */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
 
     /* Progress. Changes after each step, so it is not in a cache line that all workers read. */
     _Alignas(YK_ALIGN) uint64_t calls, next_call; /* of yk__report_due(); the next one that reads the clock */
-    bool reports;                                 /* this process does, to its observer */
+    bool reports;                                 /* this process reports progress to its observer */
     uint64_t log_every;                           /* 0: not given */
     double began, first_step;         /* when training began; when the first step was complete, 0: not yet */
-    double point_at, line_at;         /* when the last ones were reported */
-    atomic_uint_fast64_t point_every; /* steps */
+    double point_at, line_at;         /* when the last point and the last progress line were reported */
+    atomic_uint_fast64_t point_every; /* steps between points */
     uint64_t point_last, point_next;
 } yk__schedule;
 
-/* Whether the run has completed all requested steps or epochs; and whether it takes no more steps because of that:
- * asynchronous workers, and workers with a quorum, only end when no examples are left. */
+/* Whether the run has completed all requested steps or epochs. */
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch);
+/* Whether the run takes no more steps because of that. The number of epochs counts only in lockstep: asynchronous workers, and
+ * workers with a quorum, continue until no examples are left. */
 bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch);
 
+/* Before the first step. */
 yk__due yk__due_first(const yk__schedule *s, uint64_t step, uint64_t epoch);
-/* After a round, or at the end of an epoch: then, stop and save, which are what the workers want, are ignored. */
+/* After a round, or at the end of an epoch (epoch_over). stop, save: what the workers want; ignored at the end of an epoch. */
 yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool epoch_over, bool stop,
                      bool save);
 bool yk__is_due_async(yk__schedule *s, uint64_t step);           /* whether anything is due */
 yk__due yk__due_async(yk__schedule *s, uint64_t step, bool end); /* what is due; schedules the next */
-/* At the end. outdated: what is repeated even if it was done at this step. */
+/* At the end. outdated: what to repeat even if it was already done at this step. */
 yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated);
 
-/* Without --checkpoint-every. Reads the clock every 16 rounds. */
+/* Whether a checkpoint is due by time (without --checkpoint-every). Reads the clock every 16 rounds. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round);
-uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something is due; not asynchronous */
+uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something is due; synchronous only */
 
 /* Asynchronous workers */
-uint64_t yk__check_after(const yk__schedule *s, int me); /* steps until worker `me` checks what is due */
-uint64_t yk__acquire_quota(yk__schedule *s);             /* steps that it may take; 0: something is due */
+uint64_t yk__check_after(const yk__schedule *s, int me); /* steps until worker `me` checks again */
+uint64_t yk__acquire_quota(yk__schedule *s); /* steps that a worker may take; 0: something is due */
 
-/* Cheap: reads the clock only for a point, and about every 20 ms. epoch_examples: 0: not known yet. shows: also the line. */
+/* What to report after a step. Cheap: reads the clock only for a point, and about every 20 ms. epoch_examples: examples per
+ * epoch; 0: not known yet. shows: the caller may update the progress line. */
 yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows);
 
 #endif

@@ -48,7 +48,7 @@ yk_status yk__resume(yk__trainer *t);
 yk_status yk__observe(yk__trainer *t);
 void yk__add_warnings(yk__trainer *t); /* at the end */
 
-/* schedule.c: after the others, when the first step is known */
+/* schedule.c: called last, when the first step is known */
 void yk__schedule_init(yk__trainer *t);
 
 /* describe.c */

@@ -74,7 +74,7 @@ typedef struct {
     uint64_t params;
     int numa_nodes;       /* of the chief's host, if processes are bound to them; else 0 */
     int threads_used;     /* per worker: at most plan.threads */
-    double lr;            /* as resolved, of the first group */
+    double lr;            /* of the first group; the default is resolved */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
     double train_seconds; /* without evaluation and checkpoints */
     double load_seconds, eval_seconds, checkpoint_seconds, first_step_seconds;
@@ -89,7 +89,7 @@ typedef struct {
     int exit_code;               /* 0: that of the status */
     char *error;                 /* message of the failure; NULL: none */
     bool from_launcher;          /* written by the launcher: CPU time and memory are not known */
-    int workers_connected;       /* from_launcher: the workers of the job; 0: not known */
+    int workers_connected;       /* from_launcher: the workers, if the job has connected; 0: not known */
     char *checkpoint, *run_dir;  /* NULL: none */
     yk_description *description; /* --dry-run; nothing else is set then. Else NULL */
     yk_profile *profile;         /* --profile; else NULL */
