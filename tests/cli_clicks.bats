@@ -150,7 +150,7 @@ EOF
     grep -q '"learning_rate":0.0199999996,"dense_learning_rate":0.0299999993[,}]' run/metrics.jsonl
     grep -aq train/dense_learning_rate run/events.out.tfevents.*
     try train --model "$deep" --data "$clicks" --workers 2 --mode async --staleness dense=0 --batch 8 --out none --json
-    expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001; it is synchronous'
+    expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001' 'asynchronous parameter groups: linear, v; the others are synchronous'
     [ "$(field mode)" = '"sync"' ]
     holds "$(field test_auc) > 0.72"
     try train --resume --out run --steps 40 --optimizer keyed=ftrl,dense=sgd
@@ -164,7 +164,7 @@ EOF
     fit fm:4 --lr dense=0.1 --out none
     expect 2 '--lr dense=... has no effect: --model fm:4 has no dense parameters'
     fit fm:4 --staleness wide=1 --out none
-    expect 2 '--staleness wide=1: must be one value, or keyed=VALUE,dense=VALUE'
+    expect 2 '--staleness wide=...' 'has no parameter group wide; its groups are: linear, fm'
 }
 
 @test "each group has its own optimizer and learning rate, in all kinds of jobs" {
@@ -252,8 +252,16 @@ EOF
     for how in '--servers 0' '--local-steps 4'; do
         # shellcheck disable=SC2086
         fit "$deep" --staleness keyed=4,dense=0 --launch 2 --out none $how
-        expect 2 'different --staleness bounds for keyed and dense parameters need --servers all'
+        expect 2 'different --staleness bounds for parameter groups need --servers all'
     done
+    for how in '--workers 2' '--launch 2' '--launch 3 --servers 1'; do
+        # shellcheck disable=SC2086
+        fit "$deep" --mode async --staleness linear=0,v=4 --steps 8 --out none $how
+        expect 0
+        [ "$(group 0 staleness) $(group 1 staleness) $(group 2 staleness)" = '0 4 None' ]
+    done
+    fit "$deep" --staleness linear=0,w=4 --out none
+    expect 2 '--staleness w=...' 'has no parameter group w; its groups are: linear, v, network'
     fit fm:4 --mode async --staleness keyed=0 --launch 2 --servers 0 --steps 4 --out none
     expect 0
     fit "$deep" --servers keyed=1,dense=0 --launch 3 --mode async --out none

@@ -242,6 +242,9 @@ static void optimizers(void **state)
     assert_int_equal(plan_of(DENSE "lr-schedule=inverse", 1, &p), YK_OK);
     assert_true(p.group[0].optim.schedule == YK_LR_INVERSE && p.group[0].optim.lr_decay == 1e-3);
     assert_error(plan_of(DENSE "lr=1 l2=2", 1, &p), YK_EUSAGE, "--l2");
+    /* an optimizer that no group uses is not checked */
+    assert_int_equal(plan_of(DENSE "optimizer=dense=adam l2=20", 1, &p), YK_OK);
+    assert_int_equal(plan_of(SPARSE "lr=linear=0.01 l2=20", 1, &p), YK_OK);
 }
 
 /* Processes of jobs with and without 2 servers, with 1 or 2 workers per process, and of one that joins. */
@@ -332,6 +335,7 @@ static void intervals_in_epochs(void **state)
     assert_int_equal(plan_of(DENSE "batch=10 mode=async local-steps=4 workers=2", 3, &p), YK_OK);
     assert_int_equal(yk_plan_set_data(&p, &c, &data), YK_OK);
     assert_true(p.steps_per_epoch == 51 && p.group[0].optim.lr_decay_every == 77);
+    assert_int_equal(p.gradients_per_step, 2);
     assert_int_equal(plan_of(DENSE, 3, &p), YK_OK);
     assert_error(yk_plan_set_data(&p, &c, &(yk_plan_data){.streamed = true}), YK_EUSAGE,
                  "the length of an epoch");
@@ -378,7 +382,12 @@ static void units(void **state)
         assert_int_equal(p.copy_lifetime, want[i].lifetime);
         assert_int_equal(p.cursor_kind, want[i].cursor);
     }
-    yk_plan_set_unit(&p, 250); /* of a checkpoint */
+    assert_int_equal(plan_of(SPARSE "mode=async batch=100 epochs=1000 optimizer=linear=adagrad", 3, &p),
+                     YK_OK);
+    assert_int_equal(yk_config_set(&c, "optimizer", "linear=adagrad"), YK_OK);
+    assert_int_equal(yk_plan_set_data(&p, &c, &(yk_plan_data){.examples = 1000000}), YK_OK);
+    assert_int_equal(p.unit, 2000); /* not longer, as for all optimizers but sgd */
+    yk_plan_set_unit(&p, 250);      /* of a checkpoint */
     assert_true(p.unit == 250 && p.copy_lifetime == 3);
     yk_config_fini(&c);
 }
@@ -387,8 +396,7 @@ static void units(void **state)
 static void different_bounds(void **state)
 {
     (void)state;
-    static const char why[] =
-        "different --staleness bounds for keyed and dense parameters need --servers all";
+    static const char why[] = "different --staleness bounds for parameter groups need --servers all";
     static const char *const bounds = "data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0";
     static const struct {
         const char *options;
@@ -409,6 +417,33 @@ static void different_bounds(void **state)
     }
     yk_plan p;
     assert_int_equal(plan_of("model=deepfm data=synth:ctr staleness=keyed=4,dense=0", 1, &p), YK_OK);
+}
+
+/* --staleness for individual groups: the smallest bound applies to the workers, each group has its own. */
+static void named_bounds(void **state)
+{
+    (void)state;
+    yk_plan p;
+    yk_config c;
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, "mode", "async"), YK_OK);
+    assert_int_equal(yk_config_set(&c, "staleness", "linear=0,embedding=8"), YK_OK);
+    assert_int_equal(yk_config_set(&c, "model", "deepfm"), YK_OK);
+    for (int local = 0; local < 2; local++) {
+        c.local_steps = local ? 4 : 0;
+        yk_plan_describe(&c, 2, 1, &p);
+        assert_true(p.synchronous && p.staleness == 0);
+        const yk_group_plan linear = yk_plan_group(&c, &p, "linear", true),
+                            embedding = yk_plan_group(&c, &p, "embedding", true),
+                            network = yk_plan_group(&c, &p, "network", false);
+        assert_true(linear.staleness == 0 && embedding.staleness == 8 && network.staleness == YK_ASYNC);
+        assert_int_equal(yk_plan_check_group(&p, &linear), YK_OK);
+        if (local)
+            assert_error(yk_plan_check_group(&p, &embedding), YK_EUSAGE, "without --local-steps");
+        else
+            assert_int_equal(yk_plan_check_group(&p, &embedding), YK_OK);
+    }
+    yk_config_fini(&c);
 }
 
 /* Dense parameters are fresh unless prefetching is requested; copies of keyed ones are prefetched within the bound. */
@@ -509,6 +544,7 @@ int main(void)
                                        cmocka_unit_test(intervals_in_epochs),
                                        cmocka_unit_test(units),
                                        cmocka_unit_test(different_bounds),
+                                       cmocka_unit_test(named_bounds),
                                        cmocka_unit_test(prefetching),
                                        cmocka_unit_test(standard_input),
                                        cmocka_unit_test(lifetimes_of_copies)};

@@ -255,7 +255,7 @@ static void reports_progress(void **state)
     assert_int_equal(points, 100);
     assert_int_equal(lines, 100);
     run *r = make_run(100000, 0);
-    r->config.log_every = 1000;
+    r->plan.log_every = 1000;
     report(r, 100000, 1e-2, &points, &lines);
     assert_int_equal(points, 100);
     report(make_run(0, 3), 100000, 1e-5, &points, &lines); /* the length is not known */

@@ -64,6 +64,7 @@ typedef struct {
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
+    int channels;            /* to servers, of each process that trains (store/messages.h) */
     int threads;             /* per worker */
     int usable_threads;      /* the same, but at most the number of cores */
     bool survives_loss;      /* the job continues without a lost worker */
@@ -83,10 +84,12 @@ typedef struct {
     uint64_t batch; /* examples per worker and step */
     /* The batches of all workers, or of the quorum. An asynchronous step uses only one. */
     uint64_t global_batch;
-    uint64_t gradients_per_step;           /* asynchronous: 1 */
+    /* Asynchronous: 1, or with local SGD the workers of a process. */
+    uint64_t gradients_per_step;
     uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t steps_per_epoch;              /* 0: not known in advance */
     uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
+    uint64_t log_every;                    /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;
     uint64_t unit; /* neighboring examples that stay together (data/feed.h); 0: the default */
 

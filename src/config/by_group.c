@@ -78,11 +78,11 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
     const char *at = strchr(text, '=') ? text : "";
     yk_status st = *at ? YK_OK : set_one(text, min, max, whole, word, &g.all);
     while (!st && yk_by_group_next(&at, &part)) {
-        double *slot = slot_of(&g, part.name, !whole);
-        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed(!whole);
+        double *slot = slot_of(&g, part.name, !word);
+        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed(!word);
     }
     if (!st && *at)
-        st = malformed(!whole);
+        st = malformed(!word);
     if (!st)
         *out = g;
     return st;

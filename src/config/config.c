@@ -248,6 +248,10 @@ bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out
     for (size_t k = 0; k < YK_MAX_GROUPS && *c->lr.named[k].name; k++)
         if (i-- == 0)
             return snprintf(name_out, YK_GROUP_NAME, "%s", c->lr.named[k].name) > 0;
+    *option_out = "staleness";
+    for (size_t k = 0; k < YK_MAX_GROUPS && *c->staleness.named[k].name; k++)
+        if (i-- == 0)
+            return snprintf(name_out, YK_GROUP_NAME, "%s", c->staleness.named[k].name) > 0;
     *option_out = "optimizer";
     while (yk_by_group_next(&at, &part))
         if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0)

@@ -103,8 +103,8 @@ const yk_option yk_options[] = {
     {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
      "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for keyed parameters and for "
-     "networks; if one is 0, all workers take the same steps, and gradients of the other are applied "
-     "immediately"},
+     "networks; NAME=K: for one parameter group. If one is 0, all workers take the same steps, and gradients "
+     "of groups with other bounds are applied immediately"},
     {"workers", "N|auto", INTEGER_OR_AUTO(workers, 1, 1024), PARALLEL, TRAINS, "1",
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},

@@ -249,7 +249,6 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
 static yk_status make_client(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    const bool one_channel = t->plan->synchronous || t->plan->local_steps;
     yk_status st = k->joined ? find_servers(t) : YK_OK;
     if (st)
         return st;
@@ -257,7 +256,7 @@ static yk_status make_client(yk__trainer *t)
                           .peer = k->server_peer,
                           .servers = t->plan->owners,
                           .ngroups = t->model->ngroups,
-                          .channels = one_channel ? 1 : t->plan->workers_per_process,
+                          .channels = t->plan->channels,
                           .threads = t->plan->workers_per_process,
                           .lockstep = t->plan->lockstep,
                           .driven = t->plan->driven,
@@ -294,7 +293,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .clients = t->plan->clients,
         .threads = t->plan->workers_per_process,
         .serving_threads = t->plan->serving_threads,
-        .channels = t->plan->synchronous || t->plan->local_steps ? 1 : t->plan->workers_per_process,
+        .channels = t->plan->channels,
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
         .quorum = t->plan->quorum,

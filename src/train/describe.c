@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *plural(int n)
 {
@@ -79,6 +80,18 @@ static void print_processes(const yk__trainer *t)
     print_losses(t);
 }
 
+/* Groups whose gradients are applied immediately, while all workers take the same steps. */
+static void print_asynchronous_groups(const yk__trainer *t)
+{
+    char names[YK_MAX_GROUPS * (YK_GROUP_NAME + 2)] = "";
+    for (int g = 0; g < t->model->ngroups; g++)
+        if (t->group[g].staleness)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? ", " : "",
+                     t->model->group[g].name);
+    if (*names)
+        yk_note("asynchronous parameter groups: %s; the others are synchronous", names);
+}
+
 void yk__print_plan(const yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -105,11 +118,10 @@ void yk__print_plan(const yk__trainer *t)
             yk_note("%s: %s, learning rate %g", g->shape.name, yk_optim_rule_of(g->optim.kind)->name,
                     g->optim.lr);
     if (t->model->sparse && !last->shape.keyed)
-        yk_note("the network: %s, learning rate %g%s", yk_optim_rule_of(last->optim.kind)->name,
-                last->optim.lr,
-                p->synchronous && t->group[0].staleness && t->plan->role != YK_ROLE_REPLICA
-                    ? "; it is synchronous, the keyed parameters are asynchronous"
-                    : "");
+        yk_note("the network: %s, learning rate %g", yk_optim_rule_of(last->optim.kind)->name,
+                last->optim.lr);
+    if (p->synchronous)
+        print_asynchronous_groups(t);
     if (c->local_steps && p->processes == 1)
         yk_note("--local-steps has no effect in one process: there is nothing to average");
     if (t->tested && !c->eval_every && p->steps_per_epoch && p->eval_every > p->steps_per_epoch)
@@ -158,7 +170,9 @@ yk_status yk__describe(yk__trainer *t)
         d->flops_back += d->line[i].flops_back;
         d->activation_bytes += d->line[i].bytes;
     }
-    d->optimizer = yk_optim_rule_of(t->group[0].optim.kind)->name;
+    const char *optimizer = t->config->optimizer;
+    snprintf(d->optimizer, sizeof d->optimizer, "%s",
+             optimizer ? optimizer : yk_config_default_optimizer(t->config));
     d->batch = t->plan->batch;
     d->workers = t->plan->workers;
     d->examples = t->train.examples;

@@ -15,9 +15,10 @@ static bool can_prefetch(const yk_plan *p)
     return shards && !p->synchronous && !p->local_steps;
 }
 
-static uint64_t staleness_of(const yk_config *c, bool keyed)
+/* The bound of a group of this name; "": of groups that --staleness does not name. */
+static uint64_t staleness_of(const yk_config *c, const char *group, bool keyed)
 {
-    const double given = yk_by_group_of(&c->staleness, keyed, -1.0);
+    const double given = yk_by_group_named(&c->staleness, group, yk_by_group_of(&c->staleness, keyed, -1.0));
     if (given >= 0.0)
         return (uint64_t)given;
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
@@ -46,6 +47,7 @@ yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *na
     yk_group_plan g = p->group[keyed];
     g.optim = optimizer_of(c, name, keyed);
     g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
+    g.staleness = staleness_of(c, name, keyed);
     return g;
 }
 
@@ -54,10 +56,14 @@ static void set_groups(const yk_config *c, yk_plan *p)
 {
     for (int keyed = 0; keyed < 2; keyed++) {
         p->group[keyed].optim = optimizer_of(c, "", keyed);
-        p->group[keyed].staleness = staleness_of(c, keyed);
+        p->group[keyed].staleness = staleness_of(c, "", keyed);
     }
     const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
     p->staleness = keyed < dense ? keyed : dense;
+    for (int i = 0; i < YK_MAX_GROUPS && *c->staleness.named[i].name; i++) {
+        const uint64_t own = staleness_of(c, c->staleness.named[i].name, true);
+        p->staleness = own < p->staleness ? own : p->staleness;
+    }
 }
 
 /* Whether the parameters are keyed: the model needs sparse data, or it accepts sparse data and the data is sparse. If the data
@@ -175,6 +181,7 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                  .epochs = c->epochs  ? (uint64_t)c->epochs
                            : c->steps ? UINT64_MAX
                                       : 1,
+                 .log_every = (uint64_t)c->log_every,
                  .eval_every = (uint64_t)c->eval_every,
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     set_groups(c, &p);
@@ -183,7 +190,8 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     set_roles(c, cores, &p);
     set_prefetching(c, &p);
     const uint64_t gradients = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
-    p.gradients_per_step = p.synchronous ? gradients : 1;
+    p.gradients_per_step = p.synchronous ? gradients : p.local_steps ? (uint64_t)p.workers_per_process : 1;
+    p.channels = p.synchronous || p.local_steps ? 1 : p.workers_per_process;
     p.global_batch = p.batch * gradients;
     set_timeouts(c, &p);
     *out = p;
@@ -298,25 +306,44 @@ static yk_status check_single(const yk_config *c, const yk_plan *p)
                : YK_OK;
 }
 
-/* Replicas and local SGD update all groups at once. Only sums of branches with a network have groups of both kinds. */
-static yk_status check_bounds(const yk_config *c, const yk_plan *p)
+/* Replicas and local SGD update all groups at once. */
+static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement placement)
 {
-    const bool at_once = p->placement == YK_PLACEMENT_REPLICAS || p->local_steps,
-               differ = p->group[0].staleness != p->group[1].staleness;
-    return p->processes != 1 && at_once && differ && c->model && yk_model_uses_fields(c->model)
+    const bool at_once = placement == YK_PLACEMENT_REPLICAS || p->local_steps;
+    return p->processes != 1 && at_once && staleness != p->staleness
                ? yk_fail(YK_EUSAGE,
-                         "different --staleness bounds for keyed and dense parameters need --servers all, or "
+                         "different --staleness bounds for parameter groups need --servers all, or "
                          "--servers 1 or more, without --local-steps")
                : YK_OK;
 }
 
+/* Only sums of branches with a network have groups of both kinds. */
+static yk_status check_bounds(const yk_config *c, const yk_plan *p)
+{
+    yk_status st = YK_OK;
+    for (int keyed = 0; !st && keyed < 2 && c->model && yk_model_uses_fields(c->model); keyed++)
+        st = check_bound(p, p->group[keyed].staleness, p->placement);
+    return st;
+}
+
+yk_status yk_plan_check_group(const yk_plan *p, const yk_group_plan *g)
+{
+    yk_status st = yk_optim_check(&g->optim);
+    return st ? st : check_bound(p, g->staleness, g->placement);
+}
+
+/* Before data is read. If there are separate values for groups, yk_plan_check_group() checks those that the model uses. */
+static yk_status check_optimizer(const yk_config *c, const yk_plan *p)
+{
+    const bool separate = (c->optimizer && strchr(c->optimizer, '=')) || !isnan(c->lr.keyed) ||
+                          !isnan(c->lr.dense) || *c->lr.named[0].name;
+    return separate ? YK_OK : yk_optim_check(&p->group[1].optim);
+}
+
 static yk_status check_all(const yk_config *c, const yk_plan *p)
 {
-    yk_status st;
-    for (int keyed = 0; keyed < 2; keyed++)
-        if ((st = yk_optim_check(&p->group[keyed].optim)))
-            return st;
-    if ((st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
+    yk_status st = check_optimizer(c, p);
+    if (st || (st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
         (st = check_bounds(c, p)))
         return st;
     return check_stdin(c, p);

@@ -55,5 +55,6 @@ enum { YK_LONGEST_COPY = 4 };
 
 /* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
 yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);
+yk_status yk_plan_check_group(const yk_plan *p, const yk_group_plan *g);
 
 #endif

@@ -65,7 +65,7 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
  * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
  * staleness bound, and only for sgd: with adagrad, longer copies increased the loss more. 0: there are too few examples for
  * chunks. */
-static uint64_t unit_of(const yk_plan *p, double examples)
+static uint64_t unit_of(const yk_plan *p, double examples, bool sgd)
 {
     enum { PER_EPOCH = 8, IN_ALL = 500 };
     const double workers = (double)p->workers,
@@ -74,7 +74,7 @@ static uint64_t unit_of(const yk_plan *p, double examples)
     uint64_t unit = p->copy_lifetime * p->batch;
     if (examples < PER_EPOCH * workers * (double)unit)
         return 0;
-    if (p->staleness != YK_ASYNC || p->group[1].optim.kind != YK_SGD)
+    if (p->staleness != YK_ASYNC || !sgd)
         return unit;
     for (int longer = 2; longer <= YK_LONGEST_COPY; longer *= 2)
         if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
@@ -105,9 +105,7 @@ static uint64_t limit_copies(const yk_plan *p)
  * of each worker of a process. */
 static uint64_t steps_per_epoch(const yk_plan *p, uint64_t examples)
 {
-    const uint64_t per_step = p->lockstep       ? p->global_batch
-                              : !p->local_steps ? p->batch
-                                                : p->batch * (uint64_t)p->workers_per_process;
+    const uint64_t per_step = p->batch * p->gradients_per_step;
     return p->quorum ? 0 : (examples + per_step - 1) / per_step;
 }
 
@@ -139,13 +137,21 @@ static yk_status set_decay(yk_plan *p, const yk_config *c)
     return YK_OK;
 }
 
+/* Whether all keyed groups are trained with sgd: no group is named, so that all have the same optimizer. */
+static bool all_sgd(const yk_plan *p, const yk_config *c)
+{
+    const char *option;
+    char name[YK_GROUP_NAME];
+    return p->group[1].optim.kind == YK_SGD && !yk_config_named_group(c, 0, &option, name);
+}
+
 yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data)
 {
     p->cursor_kind = data->streamed ? YK_CURSOR_STREAM : p->lockstep ? YK_CURSOR_LOCKSTEP : YK_CURSOR_LEASE;
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_STREAM && p->steps != UINT64_MAX)
         p->copy_lifetime = limit_copies(p);
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_LEASE && !data->ordered)
-        yk_plan_set_unit(p, unit_of(p, (double)data->examples));
+        yk_plan_set_unit(p, unit_of(p, (double)data->examples, all_sgd(p, c)));
     p->steps_per_epoch = steps_per_epoch(p, data->examples);
     if (!p->synchronous && !p->eval_every)
         p->eval_every = eval_interval(p);

@@ -53,7 +53,7 @@ static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_exampl
         steps = fmin(steps, ceil((double)epoch_examples * (double)p->epochs /
                                  (double)(p->batch * p->gradients_per_step)));
     const double gap = isfinite(steps) ? steps / MIN_POINTS : (double)step / (MIN_POINTS / 4);
-    const uint64_t every = s->log_every ? s->log_every : (uint64_t)fmin(fmax(ceil(gap), 1.0), (double)never);
+    const uint64_t every = p->log_every ? p->log_every : (uint64_t)fmin(fmax(ceil(gap), 1.0), (double)never);
     s->point_every = every;
     s->point_next = (step / every + 1) * every;
     s->point_last = step;
@@ -64,7 +64,7 @@ static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_exampl
 static bool point_is_early(const yk__schedule *s, uint64_t step, double now)
 {
     const uint64_t gap = yk__min(s->point_every / (MAX_POINTS / MIN_POINTS), step / (MIN_POINTS / 8));
-    return !s->log_every && now - s->point_at >= point_seconds && step >= s->point_last + gap;
+    return !s->plan->log_every && now - s->point_at >= point_seconds && step >= s->point_last + gap;
 }
 
 yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows)
@@ -99,7 +99,6 @@ void yk__schedule_init(yk__trainer *t)
     s->saves_by_time = t->result->run_dir && !t->plan->checkpoint_every;
     s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
     s->reports = t->observer && t->cluster.rank == 0;
-    s->log_every = (uint64_t)t->config->log_every;
     set_next_point(s, t->step, yk__epoch_examples(t));
     set_next(s, t->step);
 }

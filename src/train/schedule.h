@@ -68,7 +68,6 @@ typedef struct {
     /* Progress. Changes after each step, so it is not in a cache line that all workers read. */
     _Alignas(YK_ALIGN) uint64_t calls, next_call; /* of yk__report_due(); the next one that reads the clock */
     bool reports;                                 /* this process reports progress to its observer */
-    uint64_t log_every;                           /* 0: not given */
     double began, first_step;         /* when training began; when the first step was complete, 0: not yet */
     double point_at, line_at;         /* when the last point and the last progress line were reported */
     atomic_uint_fast64_t point_every; /* steps between points */

@@ -96,7 +96,7 @@ static yk_status set_groups(yk__trainer *t)
         const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);
         used[shape->keyed] = true;
         t->group[g] = (yk_local_group){.shape = *shape, .optim = plan.optim, .staleness = plan.staleness};
-        st = yk_optim_check(&plan.optim);
+        st = yk_plan_check_group(t->plan, &plan);
         t->group[g].optim.earlier = t->start.earlier;
         t->result->group[g] = (yk_group_result){.shape = *shape, .plan = plan};
     }

@@ -33,7 +33,7 @@ typedef struct {
     double flops, flops_back; /* of one example */
     uint64_t batch, examples; /* examples: 0: not known */
     int workers;
-    const char *optimizer;
+    char optimizer[128];
     size_t weight_bytes, gradient_bytes, state_bytes, activation_bytes;
 } yk_description;
 

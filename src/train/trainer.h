@@ -174,7 +174,7 @@ static inline size_t yk__max_batch(const yk__trainer *t)
 /* Whether --steps limits the batches that are leased: a step is one batch. */
 static inline bool yk__leases_steps(const yk_plan *p)
 {
-    return !p->synchronous && (!p->local_steps || p->workers_per_process == 1);
+    return !p->synchronous && p->gradients_per_step == 1;
 }
 
 #endif

@@ -82,7 +82,8 @@ static void set_up(const yk__trainer *t, int change, trial *r)
                        .cluster = {.rank = 1, .ranks = 1}};
     for (int g = 0; g < t->model->ngroups; g++) {
         u->group[g] = t->group[g];
-        u->group[g].staleness = u->plan->group[t->model->group[g].keyed].staleness;
+        u->group[g].staleness =
+            yk_plan_group(&r->config, u->plan, t->model->group[g].name, t->model->group[g].keyed).staleness;
     }
 }
 
@@ -116,8 +117,7 @@ static void measure(trial *r)
 /* A trial continues after the steps of the run: learning rates, and how long copies live, depend on them. */
 static uint64_t steps_so_far(const yk__trainer *t, const yk_plan *plan)
 {
-    const uint64_t per_step = plan->batch * (plan->lockstep ? (uint64_t)plan->workers : 1);
-    return yk__progress_now(t).examples / per_step;
+    return yk__progress_now(t).examples / (plan->batch * plan->gradients_per_step);
 }
 
 static yk_status try_change(const yk__trainer *t, int change, double seconds, uint64_t unit, double *rate_out)
