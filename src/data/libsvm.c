@@ -189,11 +189,10 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     return st;
 }
 
-static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+static yk_status open_source(yk_source *source, yk_spec *spec, const yk_source_options *o, bool ffm)
 {
-    (void)split;
     libsvm *s = (libsvm *)source;
-    s->ffm = !strcmp(source->ops->name, "libffm");
+    s->ffm = ffm;
     s->fields = s->ffm && o->fields != YK_FIELDS_NONE;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
@@ -207,6 +206,18 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     return yk__text_open(&s->text, spec->where);
 }
 
+static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    (void)split;
+    return open_source(source, spec, o, false);
+}
+
+static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    (void)split;
+    return open_source(source, spec, o, true);
+}
+
 const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", "base bits features", libsvm, libsvm_open);
 const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libsvm_open);
+    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libffm_open);
