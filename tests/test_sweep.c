@@ -171,6 +171,11 @@ static void processes_count_as_workers(void **state)
     }
     assert_string_equal(p.run[5].directory, "launch-none_mode-sync_servers-none_workers-none");
     yk_sweep_plan_fini(&p);
+    /* asynchronous local SGD: a step is a batch of each worker of a process */
+    p = plan_of(HEAD "batch = 10\nlaunch = 2\nmode = async\nlocal-steps = 4\nworkers = 2\nepochs = 3\n",
+                false);
+    assert_int_equal(yk_sweep_run_steps(&p.run[0], 101), 3 * 6);
+    yk_sweep_plan_fini(&p);
     /* the plan is the one of yoke train, with its steps and checks */
     p = plan_of("[sweep]\nexamples = 12k\n" HEAD "batch = 10\n", false);
     assert_int_equal(p.run[0].plan.steps, 1200);

@@ -94,8 +94,6 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
         st = add_number(r, n, f->fixed == YK_SWEEP_STEPS ? "steps" : "epochs", f->amount);
     if (!st && f->eval_examples)
         st = add_number(r, n, "eval-every", steps_of(r, f->eval_examples));
-    r->steps = c->steps;
-    r->epochs = c->steps ? 0 : c->epochs ? c->epochs : 1;
     if (!st && f->repeats > 1)
         st = add_number(r, n, "seed", c->seed + r->repeat);
     return st;
@@ -111,8 +109,11 @@ static yk_status plan_run(yk_sweep_run *r)
         st = count_processes(c, &processes);
     if (st)
         return st;
-    return yk_config_starts_job(c) ? yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan)
-                                   : yk_plan_make_alone(c, yk_cores(), &r->plan);
+    st = yk_config_starts_job(c) ? yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan)
+                                 : yk_plan_make_alone(c, yk_cores(), &r->plan);
+    r->steps = r->plan.steps == UINT64_MAX ? 0 : (int64_t)r->plan.steps;
+    r->epochs = r->plan.epochs == UINT64_MAX ? 0 : (int64_t)r->plan.epochs;
+    return st;
 }
 
 /* A value as part of a directory name. If characters are replaced, the number of the choice makes it unique. */
@@ -293,7 +294,8 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
-    if (r->steps || !examples || r->plan.quorum)
+    yk_plan plan = r->plan;
+    if (r->steps || !examples || yk_plan_set_data(&plan, &r->config, &(yk_plan_data){.examples = examples}))
         return r->steps;
-    return r->epochs * (int64_t)ceil((double)examples / yk_sweep_examples_per_step(r));
+    return r->epochs * (int64_t)plan.steps_per_epoch;
 }
