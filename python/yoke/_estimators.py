@@ -37,6 +37,9 @@ def _classes_of(y):
 
 _STEPS = 1000  # minimum number of steps if epochs is None
 
+# Parameters of the constructors with these names are passed on.
+_OPTIONS = {option["name"].replace("-", "_") for option in _native.option_table()}
+
 
 def _count(value, default):
     """The value of an option, as a number: 16, 16.0 or "16"."""
@@ -200,11 +203,6 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse
         return tags
-
-
-# Parameters of the constructors that are options of `yoke train`.
-_OPTIONS = {"batch", "lr", "optimizer", "l1", "l2", "momentum", "mode", "staleness", "workers", "threads", "init", "standardize",
-            "augment"}
 
 
 class _TwoClasses:

@@ -218,6 +218,11 @@ def option_table():
     return table
 
 
+def option_default(name):
+    """The default of an option as text; None: it has none."""
+    return next(option["default_text"] for option in option_table() if option["name"] == name)
+
+
 # ---- data
 
 TRAIN, TEST = 0, 1

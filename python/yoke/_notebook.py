@@ -4,6 +4,8 @@ import math
 import sys
 import time
 
+from . import _native
+
 WIDTH, HEIGHT = 320, 160
 COLORS = {"train_loss": "#1f77b4", "test_loss": "#d62728", "test_accuracy": "#2ca02c"}
 LABELS = {"train_loss": "training loss", "test_loss": "test loss", "test_accuracy": "test accuracy"}
@@ -61,7 +63,7 @@ class Notebook(NullView):
     def __init__(self, options):
         from IPython.display import HTML, display
         self.html = HTML
-        self.epochs = float(options.get("epochs") or 1)
+        self.epochs = float(options.get("epochs") or _native.option_default("epochs"))
         self.steps = float(options.get("steps") or 0)
         self.curves = {name: [] for name in ("step", *COLORS)}
         self.last, self.shown = None, 0.0

@@ -76,6 +76,16 @@ def test_default_epochs_reach_1000_steps():
         assert 1000 <= steps < 1500, (options, steps)
 
 
+def test_parameters_are_passed_on():
+    own = {"layers", "image", "model", "fields", "epochs", "copy", "random_state"}  # the others are options of yoke train
+    for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
+        estimator = kind()
+        estimator.classes_ = [0, 1]
+        passed = estimator._options(3)
+        assert set(estimator.get_params()) - own <= set(passed), kind
+        assert passed["epochs"] == 3 and not {"layers", "image", "fields", "copy", "random_state"} & set(passed), kind
+
+
 def test_classes_of_partial_fit():
     X, y = blobs()
     raises("needs samples of at least 2 classes, but the data has only one class: 0", lambda: yoke.Network().fit(X, 0 * y))

@@ -458,7 +458,7 @@ def test_command():
 
 
 def test_notebook_view():
-    from yoke import _notebook
+    from yoke import _native, _notebook
     shown = []
 
     class Handle:
@@ -474,6 +474,7 @@ def test_notebook_view():
     for epoch, expected in ((1.5, '<progress value="0.5000"'), (float("nan"), "<progress style")):  # NaN: not known
         view.progress({"step": 5, "epoch": epoch, "text": "step 5"})
         assert expected in shown[-1], shown[-1]
+    assert float(_native.option_default("epochs")) == 1.0
     view.fail()
     assert "failed" in shown[-1] and "<progress" not in shown[-1]
 
