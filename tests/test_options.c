@@ -55,6 +55,7 @@ static const struct {
     {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
     {YK_OPT_WORD_BY_GROUP, "optimizer"},
+    {YK_OPT_SETS_MODE, "mode staleness"},
 };
 enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 62 };
 

@@ -99,8 +99,10 @@ const yk_option yk_options[] = {
     {"profile", NULL, FLAG(profile), NETWORK, SHOWS, NULL,
      "print the time of each phase (and of each layer of a network) to stderr after the run"},
 
-    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS, "sync", "sync (synchronous) or async (asynchronous)"},
-    {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS, "sync: 0; async: no bound",
+    {"mode", "MODE", TEXT(mode), PARALLEL, TRAINS | YK_OPT_SETS_MODE, "sync",
+     "sync (synchronous) or async (asynchronous)"},
+    {"staleness", "K", WHOLE_BY_GROUP(staleness, -1, BIG), PARALLEL, TRAINS | YK_OPT_SETS_MODE,
+     "sync: 0; async: no bound",
      "staleness bound: a worker that is more than K steps ahead of the slowest waits before its next step; "
      "0: sync; -1: determined by --mode. keyed=K,dense=K: separate bounds for keyed parameters and for "
      "networks; NAME=K: for one parameter group. If one is 0, all workers take the same steps, and gradients "

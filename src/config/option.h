@@ -27,6 +27,7 @@
  *                         else, so it cannot set such an option. With SAVED, it is written to config.ini as a comment.
  *     WORD_BY_GROUP       Can the text be a list of words by group (by_group.h)? Numbers by group have their own option
  *                         kinds.
+ *     SETS_MODE           Does it determine the mode (sync, async, stale 8)? Reports then compare modes instead of its values.
  *     STARTS_JOB          If the option is given, does yoke start the processes of a job (yk_config_starts_job())?
  */
 #ifndef YK_CONFIG_OPTION_H
@@ -58,7 +59,8 @@ typedef enum {
     YK_OPT_VARIES_IN_REPEATS = 32,
     YK_OPT_HAS_SPACES = 64,
     YK_OPT_STARTS_JOB = 128,
-    YK_OPT_WORD_BY_GROUP = 256
+    YK_OPT_WORD_BY_GROUP = 256,
+    YK_OPT_SETS_MODE = 512
 } yk_option_flags;
 
 typedef struct {

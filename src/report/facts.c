@@ -223,7 +223,7 @@ const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers"
 bool yk__changes_results(const char *option)
 {
     const yk_option *o = yk_option_find(option);
-    return strcmp(option, "staleness") && (!o || o->flags & YK_OPT_CHANGES_RESULTS);
+    return !o || (o->flags & (YK_OPT_CHANGES_RESULTS | YK_OPT_SETS_MODE)) == YK_OPT_CHANGES_RESULTS;
 }
 
 bool yk__varies_in_repeats(const char *option)
