@@ -140,6 +140,55 @@ static void missing_values_are_unknown(void **state)
     yk_run_fini(&r);
 }
 
+/* The facts of a run without a summary, with 2 workers per process and batches of 20. */
+static yk_facts planned(yk_run *r, const char *model, const char *options, int ranks)
+{
+    made m = made_run("planned");
+    m.no_summary = true;
+    m.model = model;
+    m.mode = "async";
+    m.workers = 2;
+    m.ranks = ranks;
+    m.more_options = options;
+    make_run(&m);
+    yk_run_fini(r);
+    *r = load_made("planned");
+    yk_facts f;
+    yk_facts_of(r, &f);
+    return f;
+}
+
+static void a_run_without_a_summary_is_planned(void **state)
+{
+    (void)state;
+    yk_run r = {0};
+    yk_facts f = planned(&r, "softmax", "launch = 3\n", 1);
+    assert_true(f.ranks == 3.0 && f.workers == 6.0 && f.servers == 0.0 && f.global_batch == 120.0);
+    assert_string_equal(f.mode, "async");
+    assert_string_equal(f.optimizer, "sgd");
+    f = planned(&r, "fm:8",
+                "servers = 1\nstaleness = 0\nquorum = 2\n; on the command line: --hosts a:2,b:2\n", 1);
+    assert_true(f.ranks == 4.0 && f.servers == 1.0 && f.workers == 6.0 && f.global_batch == 80.0);
+    assert_string_equal(f.mode, "sync");
+    assert_string_equal(f.optimizer, "adagrad");
+    f = planned(&r, "deepfm:8", "servers = all\n", 2); /* mpirun */
+    assert_true(f.ranks == 2.0 && f.servers == 0.0 && f.workers == 4.0);
+    assert_string_equal(f.optimizer, "keyed=adagrad,dense=adam");
+    /* of another version, or damaged */
+    f = planned(&r, "softmax", "unheard-of = 7\noptimizer = new\nlaunch = 2\n", 1);
+    assert_true(f.ranks == 2.0 && f.workers == 4.0);
+    assert_string_equal(f.optimizer, "new");
+    f = planned(&r, "softmax", "launch = 2\nquorum = ?\n", 1);
+    assert_true(f.ranks == 2.0 && isnan(f.workers) && isnan(f.global_batch) && f.batch == 20.0);
+    f = planned(&r, "softmax", "workers = auto\n", 1);
+    assert_true(isnan(f.workers) && isnan(f.global_batch));
+    f = planned(&r, "softmax", "; on the command line: --hosts a:,-b\n", 2);
+    assert_true(f.ranks == 2.0 && f.workers == 4.0);
+    f = planned(&r, "softmax", "; on the command line: --hostfile /dev/zero\n", 2);
+    assert_true(f.ranks == 2.0 && f.workers == 4.0);
+    yk_run_fini(&r);
+}
+
 static void incomplete_and_invalid_lines_are_skipped(void **state)
 {
     (void)state;
@@ -339,6 +388,7 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_strtod),
         cmocka_unit_test(a_whole_run_is_read),
         cmocka_unit_test(missing_values_are_unknown),
+        cmocka_unit_test(a_run_without_a_summary_is_planned),
         cmocka_unit_test(incomplete_and_invalid_lines_are_skipped),
         cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),

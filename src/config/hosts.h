@@ -7,7 +7,7 @@
  *     int64_t processes;
  *     yk_status st = yk_job_processes(&config, &processes); // --hosts a,b:2: 3; no job: 1
  *
- * Both the launcher and sweeps call this function, so that they agree. Any thread may call it.
+ * The launcher, sweeps and reports call this function, so that they agree. Any thread may call it.
  */
 #ifndef YK_CONFIG_HOSTS_H
 #define YK_CONFIG_HOSTS_H

@@ -1,7 +1,8 @@
 #include "report/facts.h"
 
 #include "base/number.h"
-#include "config/option.h"
+#include "config/hosts.h"
+#include "train/plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,26 +177,53 @@ static double number_of(const yk_run *r, const char *name, double otherwise)
     return yk_known_or(yk_number_at(r->summary, name), x);
 }
 
+/* From the summary, or else from the plan of the options in config.ini, except for options of other versions. Without a
+ * launcher, the processes that have a log count. If a value is not valid, the number of workers is unknown. */
+static void planned_facts(const yk_run *r, yk_facts *f)
+{
+    enum { MAX_PROCESSES = 1 << 20 };
+    const json_t *s = r->summary;
+    yk_config c;
+    yk_plan p;
+    int64_t n = 0;
+    bool known = true;
+    yk_config_init(&c);
+    for (size_t i = 0; i < r->options; i++)
+        if (yk_option_find(r->option[i].name))
+            known &= !yk_config_set(&c, r->option[i].name, r->option[i].value);
+    free(c.data); /* config.ini is untrusted: the files that it names are not opened */
+    free(c.hostfile);
+    c.data = c.hostfile = NULL;
+    if (!yk_config_starts_job(&c) || yk_job_processes(&c, &n))
+        n = r->logs ? (int64_t)r->logs : 1;
+    f->ranks = yk_known_or(yk_number_at(s, "ranks"), (double)n);
+    known &= f->ranks >= 1.0 && f->ranks <= MAX_PROCESSES;
+    yk_plan_describe(&c, known ? (int)f->ranks : 1, 1, &p);
+    const bool counted = known && c.workers != YK_AUTO; /* the number of cores is unknown */
+    f->mode = yk_string_at(s, "mode");
+    f->mode = f->mode ? f->mode : p.synchronous ? "sync" : "async";
+    f->optimizer = text_of(r, "optimizer", yk_config_default_optimizer(&c));
+    f->servers = yk_known_or(yk_number_at(s, "servers"), known ? p.servers : NAN);
+    f->workers = yk_known_or(yk_number_at(s, "workers"), counted ? p.workers : NAN);
+    f->global_batch = yk_known_or(yk_number_at(s, "global_batch"), counted ? (double)p.global_batch : NAN);
+    yk_config_fini(&c);
+}
+
 void yk_facts_of(const yk_run *r, yk_facts *out)
 {
     *out = (yk_facts){0};
     yk_facts *f = out;
     f->model = text_of(r, "model", "");
     f->data = text_of(r, "data", "");
-    f->optimizer = text_of(r, "optimizer", "sgd");
     f->staleness = number_of(r, "staleness", NAN);
     f->staleness_by_group = yk_run_get(r, "staleness");
     if (f->staleness_by_group && !strchr(f->staleness_by_group, '='))
         f->staleness_by_group = NULL;
-    f->mode = text_of(r, "mode", f->staleness > 0.0 ? "async" : "sync");
     if (f->staleness < 0.0)
         f->staleness = NAN; /* no bound */
-    f->workers = number_of(r, "workers", 1);
-    f->ranks = number_of(r, "ranks", r->logs ? (double)r->logs : 1.0);
-    f->servers = number_of(r, "servers", 0);
+    planned_facts(r, f);
     f->threads = number_of(r, "threads", 1);
     f->batch = number_of(r, "batch", NAN);
-    f->global_batch = yk_known_or(yk_number_at(r->summary, "global_batch"), f->batch * f->workers);
     f->lr = number_of(r, "lr", r->train.n ? r->train.row[0].learning_rate : NAN);
     f->seed = number_of(r, "seed", r->options ? 1.0 : NAN);
     results_of(r, f);
