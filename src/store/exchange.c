@@ -107,11 +107,6 @@ int yk_exchange_ranks(const yk_exchange *x)
     return x->size;
 }
 
-void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
-{
-    x->track = track;
-}
-
 /* ---- dense ---- */
 
 static size_t piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
@@ -397,11 +392,11 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header 
     return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, yk_round *out)
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out)
 {
-    const uint64_t began = x->track ? yk_now_ns() : 0;
+    const uint64_t began = track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
-    yk__header mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .action = action};
+    yk__header mine = {.examples = g->examples, .steps = 1, .loss = g->loss, .action = action};
     yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;
@@ -415,8 +410,8 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t 
             bytes += 4 * x->sum[k].n * (1 + x->group[k].width);
             g->group[k].pairs = &x->sum[k];
         }
-    if (x->track)
-        yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
+    if (track)
+        yk_trace_message(track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
     g->examples = (size_t)out->examples;
     g->loss = out->loss;
     return YK_OK;

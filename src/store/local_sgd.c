@@ -137,6 +137,13 @@ static yk_status finish(yk_store *store, int me)
     return once(sgd_of(store), me, leave);
 }
 
+static uint64_t steps_so_far(const yk_store *store, int me)
+{
+    const yk__sgd *s = (const yk__sgd *)(const void *)store;
+    (void)me;
+    return s->copy ? yk_local_steps(s->copy) : s->config.first_step;
+}
+
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
     (void)me, (void)dense, (void)begin, (void)end;
@@ -159,6 +166,7 @@ static const yk_store_ops sgd_ops = {.wants = wants,
                                      .push = push,
                                      .clock = clock_step,
                                      .finish = finish,
+                                     .steps = steps_so_far,
                                      .ready = ready,
                                      .free = free_all};
 
