@@ -2,13 +2,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
-enum { TIMEOUT_FACTOR = 10 };           /* the timeout is at least that many times the longest round */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
@@ -465,7 +465,7 @@ void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *pha
         x->longest = now - x->last_round_at;
     x->last_round_at = now;
     if (x->rounds >= 2)
-        x->limit = fmax(x->timeout, TIMEOUT_FACTOR * x->longest);
+        x->limit = fmax(x->timeout, YK_TIMEOUT_FACTOR * x->longest);
     yk_phases_barrier(phases, round->last < 0);
     yk_phase_to(phases, YK_PHASE_APPLY); /* ends the phase of sending */
     if (round->last >= 0)                /* the wait for the last rank is not sending */
