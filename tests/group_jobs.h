@@ -74,6 +74,7 @@ typedef struct {
     int number; /* of all workers */
     size_t next;
     uint64_t steps;
+    uint64_t ended, local; /* steps of all workers until the last round ended; of this worker since then */
     uint32_t pick[ROWS];
 } reader;
 
@@ -142,9 +143,14 @@ static inline yk_status one_step(job *j, yk_store *s, int me, reader *r, yk_work
         count_push(r->number, work, &g);
         yk_sleep_ns(r->number ? 100000 : 10000000); /* worker 0 is slow */
     }
-    if ((st = announce(s, me, r)) || (st = yk_store_push(s, me, &g)))
+    if (b.n && j->lockstep && me == 0 && yk_store_steps(s, me) != r->ended + r->local)
+        return yk_fail(YK_EDATA, "worker %d: the store has a wrong number of steps", r->number);
+    if ((st = announce(s, me, r)) || (st = yk_store_push(s, me, &g)) ||
+        (st = yk_store_clock(s, me, YK_ACTION_CONTINUE, out)))
         return st;
-    return yk_store_clock(s, me, YK_ACTION_CONTINUE, out);
+    r->ended += out->steps;
+    r->local = out->pending ? r->local + 1 : 0;
+    return YK_OK;
 }
 
 static inline yk_status train(job *j, yk_store *s, int me, int number)

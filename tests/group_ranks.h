@@ -127,6 +127,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .timeout = 20.0,
                                .first_timeout = 60.0,
                                .control_timeout = 45.0,
+                               .leave_timeout = 1.0,
+                               .dead_timeout = 0.5,
                                .heartbeat_every = 1.0,
                                .hooks = {.context = j, .paused = j->paused}};
     memcpy(config.immediate, j->immediate, sizeof j->immediate);

@@ -115,16 +115,22 @@ static void timeouts(void **state)
     assert_true(p.heartbeat_timeout == 20.0 && p.worker_timeout == 10.0 && p.server_timeout == 21.0);
     assert_true(p.startup_timeout == 160.0 && p.first_step_timeout == 320.0 && p.heartbeat_every == 2.5);
     assert_true(p.barrier_timeout == 640.0 && p.control_timeout == 25.0 && p.team_timeout == 1500.0);
+    assert_true(p.report_timeout == 80.0 && p.leave_timeout == 2.5 && p.dead_timeout == 0.5);
+    assert_int_equal(plan_of(DENSE, 3, &p), YK_OK);
+    assert_true(p.heartbeat_timeout == 8.0 && p.heartbeat_every == 1.0 && p.report_timeout == 32.0);
+    assert_true(p.leave_timeout == 1.0 && p.dead_timeout == 0.5);
     assert_int_equal(plan_of(DENSE "deadline=2", 3, &p), YK_OK);
     assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
     assert_true(p.control_timeout == 9.0 && p.team_timeout == 600.0);
+    assert_true(p.leave_timeout == 1.0 && p.dead_timeout == 0.125);
     /* a thread or process that waits for a waiting one has the longer timeout */
     for (double deadline = 0.1; deadline < 86400; deadline *= 2) {
         char options[128];
         snprintf(options, sizeof options, DENSE "deadline=%g", deadline);
         assert_int_equal(plan_of(options, 3, &p), YK_OK);
         assert_true(p.team_timeout > p.barrier_timeout && p.barrier_timeout > p.first_step_timeout);
-        assert_true(p.control_timeout > p.worker_timeout);
+        assert_true(p.control_timeout > p.worker_timeout && p.end_timeout > p.report_timeout);
+        assert_true(p.control_timeout > p.heartbeat_every && p.dead_timeout < p.worker_timeout);
     }
 }
 

@@ -61,11 +61,9 @@ static void act(run *r, char *trace, size_t size, uint64_t step, yk__due due)
         snprintf(trace + n, size - n, "%s%d:%s%s%s", n ? " " : "", (int)step, due.eval ? "e" : "",
                  due.save ? "s" : "", due.end ? "." : "");
     if (due.eval)
-        r->t.schedule.eval.last = step;
-    if (due.save) {
-        r->t.schedule.save.last = step;
-        r->t.schedule.saved_at = yk_now();
-    }
+        yk__evaluated(&r->t.schedule, step);
+    if (due.save)
+        yk__saved(&r->t.schedule, step);
 }
 
 /* Trains in lockstep with epochs of `per_epoch` steps, each of `seconds`; a signal arrives during step `stop_at`. */
@@ -134,10 +132,9 @@ static void saves_by_time(void **state)
     clock_ns += 11000000000u;
     assert_true(yk__save_is_overdue(s, 0));
     assert_false(yk__save_is_overdue(s, 1));
-    s->saving = true;
+    yk__save_begins(s);
     assert_false(yk__save_is_overdue(s, 0));
-    s->saving = false;
-    s->save_cost = 0.2;
+    yk__save_ended(s, 0.2);
     assert_false(yk__save_is_overdue(s, 0));
     clock_ns += 10000000000u;
     assert_true(yk__save_is_overdue(s, 0));
@@ -156,7 +153,7 @@ static void a_signal_ends_the_run(void **state)
     assert_false(yk__is_complete(&r->t.schedule, 6, 1));
     yk__due over = yk__due_sync(&r->t.schedule, 8, 2, true, true, true);
     assert_true(over.eval && !over.save && !over.end);
-    r->t.schedule.eval.last = 8;
+    yk__evaluated(&r->t.schedule, 8);
     over = yk__due_sync(&r->t.schedule, 8, 2, true, false, false);
     assert_false(over.eval || over.save || over.end);
 }
@@ -164,8 +161,9 @@ static void a_signal_ends_the_run(void **state)
 static run *resume(uint64_t step, uint64_t epoch)
 {
     run *r = make_run(0, 3);
-    r->t.step = r->t.schedule.save.last = step;
-    r->t.schedule.eval.last = UINT64_MAX;
+    r->t.step = step;
+    yk__saved(&r->t.schedule, step);
+    yk__evaluated(&r->t.schedule, UINT64_MAX);
     r->t.epoch = epoch;
     return r;
 }

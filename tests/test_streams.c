@@ -20,7 +20,7 @@ typedef struct {
     yk_feed *feed;
     gradient sent[WORKERS][IN_FLIGHT];
     size_t nsent[WORKERS];
-    bool lost[WORKERS];
+    bool lost[WORKERS], revoked[WORKERS];
 } job;
 
 static const char *write_examples(void)
@@ -44,6 +44,14 @@ static yk_status next_stream(void *context, int worker, const uint64_t last[YK_C
         yk_streams_return(&j->streams, worker, *number, last, cursor[0]);
     *number = yk_streams_lease(&j->streams, worker, cursor);
     return YK_OK;
+}
+
+static bool is_revoked(void *context, int worker)
+{
+    job *j = context;
+    const bool revoked = j->revoked[worker];
+    j->revoked[worker] = false;
+    return revoked;
 }
 
 /* The oldest gradient of a worker arrives. */
@@ -75,7 +83,7 @@ static void compute(job *j, int w)
 static void lose(job *j, int w)
 {
     yk_streams_release(&j->streams, w);
-    yk_feed_drop_lease(j->feed, w);
+    j->revoked[w] = true;
     j->nsent[w] = 0;
     j->lost[w] = true;
 }
@@ -91,6 +99,7 @@ static void run(yk_dataset *d, uint64_t seed)
                          .steps = UINT64_MAX,
                          .window_bytes = 1 << 14,
                          .next_stream = next_stream,
+                         .revoked = is_revoked,
                          .lease_context = &j};
     yk_rng rng = yk_rng_seed(seed, 0);
     assert_int_equal(yk_streams_init(&j.streams, WORKERS, EPOCHS), YK_OK);

@@ -101,10 +101,15 @@ typedef struct {
     double heartbeat_every;    /* interval of heartbeats during a long computation */
     double startup_timeout;    /* heartbeat timeout before training begins */
     double first_step_timeout; /* for a worker that has not completed its first step */
-    double report_timeout;     /* for reports at the end of the run */
+    double report_timeout;     /* for the chief, which waits for reports at the end of the run */
+    double end_timeout;        /* the same, for other ranks; longer, so that the chief can name a lost one */
     double barrier_timeout;    /* for replicas that evaluate or save, which takes longer than a step */
     double control_timeout;    /* for messages between servers, which may be waiting for a worker */
+    double leave_timeout;      /* for leave messages that have arrived at server 0, but not at this server */
+    double dead_timeout;       /* for messages of a process that the kernel knows to be dead */
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
+
+enum { YK_TIMEOUT_FACTOR = 10 }; /* a peer has at least that many times as long as its longest step took */
 
 #endif

@@ -44,6 +44,8 @@ static size_t granted(yk_feed *f, int me, size_t want)
 
 yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
 {
+    if (f->plan.revoked && f->plan.revoked(f->plan.lease_context, me))
+        f->ops->drop_lease(f, me);
     if (f->plan.synchronous || f->plan.steps == UINT64_MAX)
         return f->ops->next(f, me, max, out);
     *out = (yk_batch){0};
@@ -75,11 +77,6 @@ size_t yk_feed_unit(const yk_feed *f)
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 {
     f->ops->epoch(f, me, epoch);
-}
-
-void yk_feed_drop_lease(yk_feed *f, int me)
-{
-    f->ops->drop_lease(f, me);
 }
 
 void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])

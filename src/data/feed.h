@@ -52,6 +52,8 @@ typedef struct {
      * number -1: none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
     yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
                              uint64_t cursor[5]);
+    /* Whether the lease or stream of a worker was assigned to another one. Then next() drops the rest of it. NULL: never. */
+    bool (*revoked)(void *context, int worker);
     void *lease_context;
     /* With `lease` and shuffled rows in memory: how many neighboring rows stay together, a multiple of `batch`; 0: as many
      * as is best for the cache. A checkpoint keeps the unit that it was written with. */
@@ -82,9 +84,6 @@ size_t yk_feed_unit_restore(yk_feed *f, const uint64_t *cursor, size_t n);
 void yk_feed_unit_set(yk_feed *f, int me, uint64_t unit);
 
 int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads; 0 for data in memory */
-
-/* Drops the rest of a worker's lease or stream: it was assigned to another worker. */
-void yk_feed_drop_lease(yk_feed *f, int me);
 
 /* The cursor: the positions of all workers, as numbers for a checkpoint. Restore it before the first next(). A cursor of data
  * in memory works with any number of workers; that of a stream is exact only with the same number of workers and the same

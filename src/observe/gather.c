@@ -14,10 +14,9 @@
 
 enum { TAG_REPORT = 13, TAG_READY = 12 };
 
-/* The other ranks wait longer: if a rank is lost, the chief finds out first, and names it. */
 static double timeout_of(const yk_observer *o)
 {
-    return (o->c.rank == 0 ? 1.0 : 2.0) * o->c.plan->report_timeout;
+    return o->c.rank == 0 ? o->c.plan->report_timeout : o->c.plan->end_timeout;
 }
 
 static const char alive = 0, ready = 1, none_lost = 0, some_lost = 1;

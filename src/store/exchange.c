@@ -2,13 +2,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
-enum { TIMEOUT_FACTOR = 10 };           /* the timeout is at least that many times the longest round */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
 static size_t buckets_of(const yk_exchange *x, size_t n)
@@ -105,11 +105,6 @@ void yk_exchange_free(yk_exchange *x)
 int yk_exchange_ranks(const yk_exchange *x)
 {
     return x->size;
-}
-
-void yk_exchange_trace(yk_exchange *x, yk_trace_track *track)
-{
-    x->track = track;
 }
 
 /* ---- dense ---- */
@@ -397,11 +392,11 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header 
     return st || !x->keyed ? st : yk__pairs_add(x);
 }
 
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, yk_round *out)
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out)
 {
-    const uint64_t began = x->track ? yk_now_ns() : 0;
+    const uint64_t began = track ? yk_now_ns() : 0;
     *out = (yk_round){.last = -1};
-    yk__header mine = {.examples = g->examples, .steps = steps, .loss = g->loss, .action = action};
+    yk__header mine = {.examples = g->examples, .steps = 1, .loss = g->loss, .action = action};
     yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
     if (st)
         return st;
@@ -415,8 +410,8 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t 
             bytes += 4 * x->sum[k].n * (1 + x->group[k].width);
             g->group[k].pairs = &x->sum[k];
         }
-    if (x->track)
-        yk_trace_message(x->track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
+    if (track)
+        yk_trace_message(track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
     g->examples = (size_t)out->examples;
     g->loss = out->loss;
     return YK_OK;
@@ -470,7 +465,7 @@ void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *pha
         x->longest = now - x->last_round_at;
     x->last_round_at = now;
     if (x->rounds >= 2)
-        x->limit = fmax(x->timeout, TIMEOUT_FACTOR * x->longest);
+        x->limit = fmax(x->timeout, YK_TIMEOUT_FACTOR * x->longest);
     yk_phases_barrier(phases, round->last < 0);
     yk_phase_to(phases, YK_PHASE_APPLY); /* ends the phase of sending */
     if (round->last >= 0)                /* the wait for the last rank is not sending */

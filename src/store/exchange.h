@@ -6,7 +6,7 @@
  *     yk_status st = yk_exchange_create(comm, group, ngroups, 30.0, 60.0, &x);
  *     // in each step
  *     st = yk_exchange_ready(x, dense, begin, end); // optional, during the backward pass: these gradients are final
- *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, 1, &round); // grad is now the sum, in rank order
+ *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, NULL, &round); // grad is now the sum, in rank order
  *     yk_exchange_end_round(x, &round, NULL);
  *     yk_exchange_free(x);
  *
@@ -56,9 +56,6 @@ yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, 
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
 int yk_exchange_ranks(const yk_exchange *x);
 
-/* Records sums in a timeline. Borrowed; NULL: stops recording. */
-void yk_exchange_trace(yk_exchange *x, yk_trace_track *track);
-
 /* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It
  * must outlive x. Only without keyed groups. */
 size_t yk_exchange_shared_memory_bytes(size_t nparams);
@@ -66,8 +63,9 @@ void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 
-/* Sums the dense gradient in place. For keyed groups, g->group[].pairs is the sum afterwards. */
-yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, uint64_t steps, yk_round *out);
+/* A step: sums the dense gradient in place. For keyed groups, g->group[].pairs is the sum afterwards. track: a timeline that
+ * records it, or NULL. */
+yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out);
 
 /* The totals of a round without gradients. */
 yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,

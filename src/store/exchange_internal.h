@@ -50,7 +50,6 @@ struct yk_exchange {
     double limit;            /* how long to wait in this round */
     double last_round_at;    /* when the last round ended */
     unsigned rounds;         /* that have ended */
-    yk_trace_track *track;   /* NULL: no timeline */
 
     yk__header *head;              /* [size] */
     yk_op *header_in, *header_out; /* [size] */

@@ -409,6 +409,12 @@ static yk_status finish(yk_store *s, int me)
     return YK_OK;
 }
 
+static uint64_t steps_so_far(const yk_store *s, int me)
+{
+    (void)me;
+    return yk_local_steps((const yk_local *)(const void *)s);
+}
+
 static void free_nothing(yk_store *s)
 {
     (void)s; /* the owner of the yk_local frees it */
@@ -456,6 +462,7 @@ static const yk_store_ops local_ops = {.wants = wants,
                                        .push = push,
                                        .clock = clock_action,
                                        .finish = finish,
+                                       .steps = steps_so_far,
                                        .free = free_nothing};
 
 yk_store *yk_local_store(yk_local *s)

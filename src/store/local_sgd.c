@@ -7,11 +7,6 @@ static yk__sgd *sgd_of(yk_store *s)
     return (yk__sgd *)(void *)s;
 }
 
-static bool is_remote(const yk__sgd *s)
-{
-    return s->config.remote != NULL;
-}
-
 static yk_status barrier(yk__sgd *s, int me)
 {
     return s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
@@ -29,7 +24,7 @@ static yk_status once(yk__sgd *s, int me, yk_status (*what)(yk__sgd *s))
 static size_t wants(const yk_store *store, int me)
 {
     const yk__sgd *s = (const yk__sgd *)(const void *)store;
-    return is_remote(s) ? yk__sgd_shards_wants(s, me) : !s->worker[me].announced;
+    return s->ops->wants ? s->ops->wants(s, me) : !s->worker[me].announced;
 }
 
 static yk_status announce(yk_store *store, int me, const yk_batch *batch,
@@ -40,7 +35,7 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     w->batch = *batch;
     w->announced = true;
     memcpy(w->cursor, cursor, sizeof w->cursor);
-    return is_remote(s) ? yk__sgd_shards_announce(s, me, batch) : YK_OK;
+    return s->ops->announce ? s->ops->announce(s, me) : YK_OK;
 }
 
 static yk_status begin_round(yk__sgd *s)
@@ -48,11 +43,9 @@ static yk_status begin_round(yk__sgd *s)
     s->totals = (yk__round_totals){0};
     for (int i = 0; i < s->config.workers; i++)
         s->worker[i].calls = s->worker[i].examples = 0;
-    yk_status st = is_remote(s) ? yk__sgd_shards_begin(s) : YK_OK;
-    if (!is_remote(s))
-        s->max = yk__sgd_max_steps(s, s->step);
+    s->max = yk__sgd_max_steps(s, s->step);
     s->open = true;
-    return st;
+    return s->ops->begin ? s->ops->begin(s) : YK_OK;
 }
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
@@ -64,9 +57,9 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
         st = once(s, me, begin_round);
     if (st)
         return st;
-    *batch_out = is_remote(s) ? yk__sgd_shards_batch(s, me) : w->batch;
+    *batch_out = s->ops->batch ? s->ops->batch(s, me) : w->batch;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* lazy decay of the batch's weights */
-    if (!is_remote(s) && s->keyed && (st = once(s, me, yk__sgd_replicas_step)))
+    if (s->keyed && s->ops->keys && (st = once(s, me, s->ops->keys)))
         return st;
     if (!s->copy) { /* no thread has a batch */
         memset(view_out, 0, (size_t)s->config.copy.ngroups * sizeof *view_out);
@@ -83,13 +76,12 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return s->copy ? yk_local_push(s->copy, me, g) : YK_OK;
 }
 
-/* Ends the round: merges the copies of all processes. */
 static yk_status end_round(yk__sgd *s)
 {
     s->open = false;
     for (int i = 0; i < s->config.workers; i++)
         s->share[i] = s->worker[i].examples;
-    yk_status st = is_remote(s) ? yk__sgd_shards_end(s) : yk__sgd_replicas_end(s);
+    yk_status st = s->ops->end(s);
     for (int i = 0; s->result.examples == 0 && i < s->config.workers; i++)
         s->worker[i].exhausted = s->worker[i].announced = false; /* ask the feed again */
     return st;
@@ -99,7 +91,7 @@ static yk_status end_round(yk__sgd *s)
 static yk_status count_step(yk__sgd *s)
 {
     s->result = (yk_step_result){.pending = true};
-    if (s->worker[0].calls < s->max && !(is_remote(s) && yk__sgd_shards_done(s)))
+    if (s->worker[0].calls < s->max && !(s->ops->done && s->ops->done(s)))
         return YK_OK;
     return end_round(s);
 }
@@ -111,8 +103,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk_step_result one = {0};
     yk_status st = s->copy ? yk_local_clock(s->copy, me, &one) : YK_OK;
     w->calls++;
-    w->announced &=
-        is_remote(s); /* a replica does not copy its batch: the next one is announced after the step */
+    w->announced &= s->ops->batch != NULL; /* otherwise the batch was used until now */
     if (!st && me == 0) {
         s->totals.steps += one.steps;
         s->totals.examples += one.examples;
@@ -127,27 +118,30 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     return st;
 }
 
-static yk_status leave(yk__sgd *s)
-{
-    return is_remote(s) ? yk_remote_leave(s->config.remote, 0) : YK_OK;
-}
-
 static yk_status finish(yk_store *store, int me)
 {
-    return once(sgd_of(store), me, leave);
+    yk__sgd *s = sgd_of(store);
+    return s->ops->leave ? once(s, me, s->ops->leave) : YK_OK;
+}
+
+static uint64_t steps_so_far(const yk_store *store, int me)
+{
+    const yk__sgd *s = (const yk__sgd *)(const void *)store;
+    (void)me;
+    return s->copy ? yk_local_steps(s->copy) : s->config.first_step;
 }
 
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
+    yk__sgd *s = sgd_of(store);
     (void)me, (void)dense, (void)begin, (void)end;
-    return is_remote(sgd_of(store)) ? yk_remote_progress(sgd_of(store)->config.remote) : YK_OK;
+    return s->ops->progress ? s->ops->progress(s) : YK_OK;
 }
 
 static void free_all(yk_store *store)
 {
     yk__sgd *s = sgd_of(store);
-    yk__sgd_replicas_free(s);
-    yk__sgd_shards_free(s);
+    s->ops->free(s);
     yk_free(s->worker);
     yk_free(s->share);
     yk_free(s);
@@ -159,6 +153,7 @@ static const yk_store_ops sgd_ops = {.wants = wants,
                                      .push = push,
                                      .clock = clock_step,
                                      .finish = finish,
+                                     .steps = steps_so_far,
                                      .ready = ready,
                                      .free = free_all};
 
@@ -169,11 +164,12 @@ yk_status yk_local_sgd_create(const yk_local_sgd_config *config, yk_store **out)
         return YK_ESYSTEM;
     s->base.ops = &sgd_ops;
     s->config = *config;
+    s->ops = config->remote ? &yk__sgd_shards : &yk__sgd_replicas;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     s->share = yk_alloc((size_t)config->workers, sizeof *s->share, "the workers");
     yk_status st = s->worker && s->share ? YK_OK : YK_ESYSTEM;
     if (!st)
-        st = is_remote(s) ? yk__sgd_shards_create(s) : yk__sgd_replicas_create(s);
+        st = s->ops->create(s);
     if (st)
         free_all(&s->base);
     else

@@ -42,8 +42,25 @@ typedef struct {
 
 typedef struct yk__sgd yk__sgd;
 
+/* Replicas or shards. Each thread calls those with `me`, and progress; the first one calls the others while the rest wait. */
+typedef struct {
+    yk_status (*create)(yk__sgd *s);
+    void (*free)(yk__sgd *s);
+    yk_status (*end)(yk__sgd *s); /* ends a round: merges the copies of all processes, and sets s->result */
+    /* Optional. Without wants and batch, a thread announces a batch before each step, and uses it in this step. */
+    size_t (*wants)(const yk__sgd *s, int me);
+    yk_status (*announce)(yk__sgd *s, int me); /* s->worker[me].batch */
+    yk_batch (*batch)(yk__sgd *s, int me);     /* of the next step */
+    yk_status (*begin)(yk__sgd *s);            /* begins a round: makes the copy, and sets s->max */
+    yk_status (*keys)(yk__sgd *s);             /* keyed groups: before a step changes the copy */
+    bool (*done)(const yk__sgd *s);            /* no thread of this process has another batch for the round */
+    yk_status (*progress)(yk__sgd *s);         /* during long computations */
+    yk_status (*leave)(yk__sgd *s);            /* after the last step */
+} yk__sgd_ops;
+
 struct yk__sgd {
     yk_store base;
+    const yk__sgd_ops *ops;
     yk_local_sgd_config config;
     bool keyed;
     yk_local *copy; /* steps are taken on it */
@@ -79,19 +96,6 @@ static inline uint64_t yk__sgd_max_steps(const yk__sgd *s, uint64_t step)
     return max || s->config.lockstep ? max : 1;
 }
 
-/* The first thread calls these, while the others wait. */
-yk_status yk__sgd_replicas_create(yk__sgd *s);
-void yk__sgd_replicas_free(yk__sgd *s);
-yk_status yk__sgd_replicas_step(yk__sgd *s); /* before a step changes the copy */
-yk_status yk__sgd_replicas_end(yk__sgd *s);  /* ends a round: fills in s->result */
-
-yk_status yk__sgd_shards_create(yk__sgd *s);
-void yk__sgd_shards_free(yk__sgd *s);
-size_t yk__sgd_shards_wants(const yk__sgd *s, int me);
-yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch);
-yk_status yk__sgd_shards_begin(yk__sgd *s); /* begins a round: makes the copy */
-yk_batch yk__sgd_shards_batch(yk__sgd *s, int me);
-bool yk__sgd_shards_done(const yk__sgd *s); /* no thread of this process has another batch for the round */
-yk_status yk__sgd_shards_end(yk__sgd *s);
+extern const yk__sgd_ops yk__sgd_replicas, yk__sgd_shards;
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-yk_status yk__sgd_replicas_create(yk__sgd *s)
+static yk_status create(yk__sgd *s)
 {
     yk_local *local = s->config.local;
     const size_t ranks = (size_t)yk_exchange_ranks(s->config.exchange);
@@ -24,7 +24,7 @@ yk_status yk__sgd_replicas_create(yk__sgd *s)
     return st ? st : yk_delta_sums_init(&s->sums, local, true);
 }
 
-void yk__sgd_replicas_free(yk__sgd *s)
+static void free_all(yk__sgd *s)
 {
     yk_free(s->data);
     yk_free(s->bytes);
@@ -65,7 +65,7 @@ static yk_status remember(yk__sgd *s)
 }
 
 /* Adds the keys of the batches of all threads. */
-yk_status yk__sgd_replicas_step(yk__sgd *s)
+static yk_status add_keys(yk__sgd *s)
 {
     yk_merger *keys = &s->touched.keys;
     const uint32_t bias = s->config.bias_key;
@@ -167,7 +167,7 @@ static yk_status merge(yk__sgd *s, uint64_t steps)
     return st;
 }
 
-yk_status yk__sgd_replicas_end(yk__sgd *s)
+static yk_status end(yk__sgd *s)
 {
     yk_phases *phases = s->config.phases;
     yk_round round;
@@ -187,3 +187,5 @@ yk_status yk__sgd_replicas_end(yk__sgd *s)
                                  .action = (yk_action)round.action};
     return YK_OK;
 }
+
+const yk__sgd_ops yk__sgd_replicas = {.create = create, .free = free_all, .end = end, .keys = add_keys};

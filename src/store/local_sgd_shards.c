@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-yk_status yk__sgd_shards_create(yk__sgd *s)
+static yk_status create(yk__sgd *s)
 {
     const yk_local_config *c = &s->config.copy;
     for (int g = 0; g < c->ngroups; g++)
@@ -16,10 +16,8 @@ yk_status yk__sgd_shards_create(yk__sgd *s)
     return s->keyed ? YK_OK : yk_delta_make_copy(c, 1, &s->copy, &s->capacity);
 }
 
-void yk__sgd_shards_free(yk__sgd *s)
+static void free_all(yk__sgd *s)
 {
-    if (!s->config.remote)
-        return;
     for (int i = 0; s->worker && i < s->config.workers; i++) {
         free(s->worker[i].now.index);
         free(s->worker[i].next.index);
@@ -41,7 +39,7 @@ static bool last_step(const yk__sgd *s, const yk__sgd_worker *w)
     return w->calls + 1 >= s->max;
 }
 
-size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
+static size_t wants(const yk__sgd *s, int me)
 {
     const yk__sgd_worker *w = &s->worker[me];
     if (w->exhausted)
@@ -58,18 +56,19 @@ size_t yk__sgd_shards_wants(const yk__sgd *s, int me)
     return w->next.n < max ? (size_t)(max - w->next.n) : 0;
 }
 
-yk_status yk__sgd_shards_announce(yk__sgd *s, int me, const yk_batch *batch)
+static yk_status announce(yk__sgd *s, int me)
 {
     yk__sgd_worker *w = &s->worker[me];
-    w->exhausted = batch->n == 0;
+    w->exhausted = w->batch.n == 0;
     if (w->exhausted || !s->keyed)
         return YK_OK;
     if (YK_RESERVE(w->next.index, w->next.cap, w->next.n + 1, "announced batches"))
         return YK_ESYSTEM;
-    return yk_remote_add(s->config.remote, 0, me, batch, NULL, false, w->cursor, &w->next.index[w->next.n++]);
+    return yk_remote_add(s->config.remote, 0, me, &w->batch, NULL, false, w->cursor,
+                         &w->next.index[w->next.n++]);
 }
 
-yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
+static yk_batch batch_of(yk__sgd *s, int me)
 {
     yk__sgd_worker *w = &s->worker[me];
     if (is_stopped(s))
@@ -83,7 +82,7 @@ yk_batch yk__sgd_shards_batch(yk__sgd *s, int me)
     return w->batch;
 }
 
-bool yk__sgd_shards_done(const yk__sgd *s)
+static bool done(const yk__sgd *s)
 {
     bool any = false;
     for (int i = 0; i < s->config.workers; i++) {
@@ -106,7 +105,7 @@ static yk_status add_dense(yk__sgd *s)
     return st;
 }
 
-yk_status yk__sgd_shards_begin(yk__sgd *s)
+static yk_status begin(yk__sgd *s)
 {
     yk_remote *r = s->config.remote;
     const bool pulls = s->answer.batches == 0 && yk_remote_outstanding(r, 0) == 0;
@@ -138,7 +137,7 @@ yk_status yk__sgd_shards_begin(yk__sgd *s)
     return YK_OK;
 }
 
-yk_status yk__sgd_shards_end(yk__sgd *s)
+static yk_status end(yk__sgd *s)
 {
     yk_remote *r = s->config.remote;
     yk__round_totals *m = &s->totals;
@@ -175,3 +174,24 @@ yk_status yk__sgd_shards_end(yk__sgd *s)
     yk_remote_end_step(r, 0, s->config.workers, s->answer.status.stop, &s->result);
     return st;
 }
+
+static yk_status progress(yk__sgd *s)
+{
+    return yk_remote_progress(s->config.remote);
+}
+
+static yk_status leave(yk__sgd *s)
+{
+    return yk_remote_leave(s->config.remote, 0);
+}
+
+const yk__sgd_ops yk__sgd_shards = {.create = create,
+                                    .free = free_all,
+                                    .wants = wants,
+                                    .announce = announce,
+                                    .begin = begin,
+                                    .batch = batch_of,
+                                    .done = done,
+                                    .end = end,
+                                    .progress = progress,
+                                    .leave = leave};

@@ -103,7 +103,7 @@ static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result
     if (!st && me == 0) {
         yk_round round;
         yk_phase_to(phases, YK_PHASE_SENDING);
-        st = yk_exchange_sum(r->config.exchange, &r->total, action, 1, &round);
+        st = yk_exchange_sum(r->config.exchange, &r->total, action, phases ? phases->track : NULL, &round);
         r->action = (yk_action)round.action;
         yk_exchange_end_round(r->config.exchange, &round, phases);
     }

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_FACTOR = 10 }; /* the timeout is at least that many times the longest step */
 static const double tick_seconds = 0.02;
 static const uint64_t polling_ns = 5000; /* an iteration of the loop that only polls takes no longer */
-const double yk__leave_seconds = 1.0;
 
 static yk_status sender(yk_server *s, int peer, yk__client **out)
 {
@@ -215,7 +213,7 @@ static yk_status check_chief(yk_server *s, double now)
     bool waits = s->active == 0;
     for (int i = 0; s->config.quorum && i < s->nclients; i++)
         waits |= s->client[i].pushed;
-    if (s->chief && s->config.quorum && now - s->control_at > 1.0) {
+    if (s->chief && s->config.quorum && now - s->control_at > s->config.heartbeat_every) {
         s->control_at = now;
         return yk_server_alive(s);
     }
@@ -241,9 +239,10 @@ static yk_status check_timeouts(yk_server *s, double now)
             continue;
         }
         double max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
-        if (TIMEOUT_FACTOR * c->longest > max)
-            max = TIMEOUT_FACTOR * c->longest;
-        const bool dead = now - c->last_message > 0.5 && yk_comm_is_dead(s->config.comm, c->peer);
+        if (YK_TIMEOUT_FACTOR * c->longest > max)
+            max = YK_TIMEOUT_FACTOR * c->longest;
+        const bool dead =
+            now - c->last_message > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer);
         yk_status st =
             dead || now - c->last_message > max ? declare_lost(s, c, now - c->last_message) : YK_OK;
         if (st)
@@ -277,7 +276,7 @@ static bool ended(const yk_server *s)
     const bool all_gone = yk__all_have_left(s);
     if (s->chief)
         return all_gone;
-    return s->over && (all_gone || yk_now() - s->over_at > yk__leave_seconds);
+    return s->over && (all_gone || yk_now() - s->over_at > s->config.leave_timeout);
 }
 
 /* Whether a message is being received or sent in parts. */

@@ -72,7 +72,9 @@ typedef struct {
     double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
     double first_timeout;      /* the same until its second message; also the timeout of snapshots */
     double control_timeout;    /* for messages between servers */
-    double heartbeat_every;    /* seconds between heartbeats to clients that wait */
+    double leave_timeout;      /* for leave messages that have arrived at server 0 */
+    double dead_timeout;       /* heartbeat timeout of a client whose process is known to be dead */
+    double heartbeat_every;    /* seconds between heartbeats to clients and servers that wait */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */
     /* Asynchronous: worker i gets its first examples after i * stagger_steps updates; 0: immediately. */

@@ -176,8 +176,6 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 }
 
 /* server.c */
-/* How long a server waits for leave messages that server 0 has received. */
-extern const double yk__leave_seconds;
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 

@@ -20,10 +20,9 @@ yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
  * have received all leave messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
-    const double max = yk__leave_seconds < s->config.timeout / 2 ? yk__leave_seconds : s->config.timeout / 2;
     if (!s->snapshot_wanted)
         return false;
-    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < max)
+    if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->config.leave_timeout)
         return false;
     return !s->config.synchronous || s->round >= s->snapshot_round;
 }

@@ -241,6 +241,12 @@ static yk_status finish(yk_store *store, int me)
     return st || (s->config.joint && me) ? st : yk_remote_leave(s->config.remote, me);
 }
 
+static uint64_t steps_so_far(const yk_store *store, int me)
+{
+    const shards *s = (const shards *)(const void *)store;
+    return s->channel[channel_of(s, me)].answer.status.steps;
+}
+
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
     (void)me, (void)dense, (void)begin, (void)end;
@@ -266,6 +272,7 @@ static const yk_store_ops shards_ops = {.wants = wants,
                                         .push = push,
                                         .clock = clock_step,
                                         .finish = finish,
+                                        .steps = steps_so_far,
                                         .ready = ready,
                                         .free = free_all};
 

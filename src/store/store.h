@@ -53,6 +53,8 @@ typedef struct {
     yk_status (*push)(yk_store *s, int me, const yk_grad *g);
     yk_status (*clock)(yk_store *s, int me, yk_action action, yk_step_result *out);
     yk_status (*finish)(yk_store *s, int me);
+    /* Steps so far, as far as this worker knows: rounds in lockstep, otherwise the updates of all workers. */
+    uint64_t (*steps)(const yk_store *s, int me);
     /* Optional (may be NULL). These gradients of the dense group are final. The worker's thread calls it while it computes
      * the others. */
     yk_status (*ready)(yk_store *s, int me, float *dense, size_t begin, size_t end);
@@ -113,6 +115,11 @@ static inline yk_status yk_store_clock(yk_store *s, int me, yk_action action, yk
 static inline yk_status yk_store_finish(yk_store *s, int me)
 {
     return s->ops->finish ? s->ops->finish(s, me) : yk_store_finish(s->inner, me);
+}
+
+static inline uint64_t yk_store_steps(const yk_store *s, int me)
+{
+    return s->ops->steps ? s->ops->steps(s, me) : yk_store_steps(s->inner, me);
 }
 
 static inline void yk_store_free(yk_store *s) /* NULL is fine */

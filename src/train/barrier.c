@@ -107,7 +107,6 @@ static yk_status copy_and_start(yk__trainer *t, int me)
     if (st || me)
         return st;
     t->result->checkpoint_seconds += yk_now() - t->schedule.saved_at;
-    t->schedule.saved_at = yk_now();
     return yk__saver_start(t);
 }
 
@@ -124,15 +123,13 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
         st = yk__finish_evaluation(t, &at, false);
     }
     if (t->due.eval)
-        t->schedule.eval.last = t->step;
+        yk__evaluated(&t->schedule, t->step);
     const double evaluated = yk_now();
     t->result->eval_seconds += evaluated - began;
     if (!st && t->due.save) {
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
         st = save(t);
-        t->schedule.save.last = t->step;
-        t->schedule.save_now = false;
-        t->schedule.saved_at = yk_now();
+        yk__saved(&t->schedule, t->step);
         t->result->checkpoint_seconds += yk_now() - evaluated;
     }
     if (!st && replica) {

@@ -108,14 +108,14 @@ static yk_status begin_snapshot(chief *c, yk__due due)
     yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
-        t->schedule.eval.last = t->step;
+        yk__evaluated(&t->schedule, t->step);
     }
     if (due.save) {
-        t->schedule.save.last = t->step;
-        t->schedule.saved_at = yk_now();
+        yk__saved(&t->schedule, t->step);
         c->saved_late = state.late;
-        t->schedule.saving = true;
     }
+    if (s->due.save)
+        yk__save_begins(&t->schedule);
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
         yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
@@ -156,8 +156,7 @@ static yk_status finish(chief *c)
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
     if (s->due.save)
-        t->schedule.save_cost = s->stall + s->cpu_seconds;
-    t->schedule.saving = false;
+        yk__save_ended(&t->schedule, s->stall + s->cpu_seconds);
     if (!st && s->due.eval)
         st = yk__finish_evaluation(t, &s->at, s->repeated);
     return waited ? waited : st;

@@ -304,6 +304,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
         .control_timeout = t->plan->control_timeout,
+        .leave_timeout = t->plan->leave_timeout,
+        .dead_timeout = t->plan->dead_timeout,
         .heartbeat_every = t->plan->heartbeat_every,
         .stagger_steps = yk__stagger_steps(t),
         .assignment = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_LEASE ? &k->assignment : NULL,

@@ -184,6 +184,12 @@ static yk_status next_stream(void *trainer, int worker, const uint64_t last[YK_C
                : YK_OK;
 }
 
+static bool is_revoked(void *trainer, int worker)
+{
+    const yk__trainer *t = trainer;
+    return yk_remote_revoked(t->cluster.remote, worker - t->plan->first_worker);
+}
+
 yk_status yk__make_feed(yk__trainer *t)
 {
     const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
@@ -200,6 +206,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .first = t->plan->first_worker,
                                .lease = leased ? lease : NULL,
                                .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
+                               .revoked = leased ? is_revoked : NULL,
                                .lease_context = t};
     return t->plan->role == YK_ROLE_SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

@@ -48,8 +48,6 @@ static yk_status next_batch(loop *w, size_t max, yk_batch *out)
     yk__trainer *t = w->t;
     if (t->plan->role != YK_ROLE_SINGLE)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
-    if (w->remote && yk_remote_revoked(t->cluster.remote, w->me))
-        yk_feed_drop_lease(t->feed, w->number);
     return yk_feed_next(t->feed, w->number, max, out);
 }
 
@@ -116,7 +114,7 @@ static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, y
         slow_down(w, began);
     if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
-                            t->local ? yk_local_steps(t->local) : w->done);
+                            yk_store_steps(w->store, w->me));
     return w->ready;
 }
 
@@ -168,7 +166,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
     out->over = batch.n == 0 && !t->plan->lockstep;
     for (size_t i = 0; i < batch.n; i++) {
         if (!((double)loss[i] <= yk__max_loss))
-            return yk__diverged(t, "the training loss", (double)loss[i], yk_local_steps(t->local) + i);
+            return yk__diverged(t, "the training loss", (double)loss[i], yk_store_steps(w->store, w->me) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
         correct += loss[i] < half;
@@ -258,7 +256,7 @@ static void check_due(loop *w)
     yk__trainer *t = w->t;
     if (atomic_flag_test_and_set_explicit(&t->checking, memory_order_acquire))
         return;
-    const uint64_t step = yk_local_steps(t->local);
+    const uint64_t step = yk_store_steps(w->store, w->me);
     if (yk__is_due_async(&t->schedule, step) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
     yk__report_progress(t, step, w->me == 0);
@@ -278,7 +276,7 @@ static yk_status barrier_async(loop *w)
     if (w->me == 0) {
         const bool all_done = atomic_load(&t->finished) == t->plan->workers;
         const uint64_t examples = yk__progress_now(t).examples;
-        t->step = yk_local_steps(t->local);
+        t->step = yk_store_steps(w->store, w->me);
         t->epoch = t->train.examples ? examples / t->train.examples : 0;
         if (all_done && !yk__is_done(&t->schedule, t->step, t->epoch)) {
             t->epoch = t->plan->epochs; /* no examples are left in any epoch */
@@ -408,8 +406,6 @@ static yk_status train_worker(void *trainer, int me)
               .seen = t->resumed.examples};
     read_slowdown(&w);
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
-    if (t->cluster.exchange && me == 0)
-        yk_exchange_trace(t->cluster.exchange, w.state->phases ? w.state->phases->track : NULL);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
     const yk__due due = yk__due_first(&t->schedule, w.done, w.epoch);
     yk_status st = w.remote ? YK_OK : barrier_sync(&w, due); /* with servers, the chief evaluates */

@@ -164,8 +164,11 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
     p->startup_timeout = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
     p->first_step_timeout = 2.0 * p->startup_timeout;
     p->report_timeout = fmax(30.0, 4.0 * c->deadline);
+    p->end_timeout = 2.0 * p->report_timeout;
     p->barrier_timeout = 2.0 * p->first_step_timeout;
     p->control_timeout = 2.0 * p->worker_timeout + 5.0;
+    p->leave_timeout = fmax(1.0, c->deadline / 8.0);
+    p->dead_timeout = fmin(0.5, c->deadline / 16.0);
     p->team_timeout = fmax(600.0, 75.0 * c->deadline);
 }
 

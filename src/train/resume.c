@@ -114,8 +114,9 @@ static yk_status distribute(yk__trainer *t, bool found)
         st = yk_server_scatter(k->server, k->whole);
     if (st || !found)
         return st;
-    t->step = t->schedule.save.last = t->result->resumed_from = p->step;
-    t->schedule.eval.last = UINT64_MAX; /* this process has not evaluated it */
+    t->step = t->result->resumed_from = p->step;
+    yk__saved(&t->schedule, t->step);
+    yk__evaluated(&t->schedule, UINT64_MAX); /* this process has not evaluated it */
     t->epoch = p->epoch;
     if (t->plan->role == YK_ROLE_REPLICA || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;

@@ -47,7 +47,7 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
     yk_checkpoint_arrays_of(t->local, &s->from);
     if (t->due.end || !allocate(s)) {
         st = yk__save(t, t->local, p);
-        t->schedule.save_cost = yk_now() - s->began;
+        yk__save_ended(&t->schedule, yk_now() - s->began);
         return st;
     }
     float *at = s->memory;
@@ -57,8 +57,7 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
         at += floats_of(&s->arrays.array[i]);
     }
     s->copies = true;
-    /* from here on, other workers do not read saved_at and save_cost */
-    atomic_store(&t->schedule.saving, true);
+    yk__save_begins(&t->schedule);
     return YK_OK;
 }
 
@@ -80,8 +79,7 @@ static yk_status write_copy(void *trainer)
 {
     yk__trainer *t = trainer;
     yk_status st = yk__write_checkpoint(t, &t->saver->arrays, &t->saver->at);
-    t->schedule.save_cost += yk__thread_seconds();
-    atomic_store(&t->schedule.saving, false);
+    yk__save_ended(&t->schedule, t->saver->waited + yk__thread_seconds());
     return st;
 }
 
@@ -89,7 +87,7 @@ yk_status yk__saver_start(yk__trainer *t)
 {
     yk__saver *s = t->saver;
     s->copies = false;
-    t->schedule.save_cost = yk_now() - s->began; /* the thread adds its own */
+    s->waited = yk_now() - s->began;
     return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
 }
 

@@ -31,7 +31,7 @@ typedef struct yk__saver {
     bool copies;
     yk__background thread; /* writes the copy */
     yk_progress_state at;
-    double began; /* the barrier */
+    double began, waited; /* the barrier; seconds that the workers waited for the copy */
 } yk__saver;
 
 yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p); /* takes p->cursor */

@@ -113,6 +113,30 @@ bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch)
     return step >= s->plan->steps || (s->plan->lockstep && epoch >= s->plan->epochs);
 }
 
+void yk__evaluated(yk__schedule *s, uint64_t step)
+{
+    s->eval.last = step;
+}
+
+void yk__saved(yk__schedule *s, uint64_t step)
+{
+    s->save.last = step;
+    s->save_now = false;
+    s->saved_at = yk_now();
+}
+
+/* From here on, other workers do not read save_cost. */
+void yk__save_begins(yk__schedule *s)
+{
+    atomic_store(&s->saving, true);
+}
+
+void yk__save_ended(yk__schedule *s, double cost)
+{
+    s->save_cost = cost;
+    atomic_store(&s->saving, false);
+}
+
 /* A checkpoint that is still being written delays the next one. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round)
 {

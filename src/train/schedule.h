@@ -13,7 +13,7 @@
  *
  * Example:
  *     yk__due due = yk__due_first(s, step, epoch);
- *     while (evaluate_and_save(due), !due.end) { // sets eval.last, save.last and saved_at
+ *     while (evaluate_and_save(due), !due.end) { // calls yk__evaluated() and yk__saved()
  *         const bool save = yk__save_is_overdue(s, rounds++), epoch_over = !train_round();
  *         step += !epoch_over;
  *         epoch += epoch_over;
@@ -62,7 +62,7 @@ typedef struct {
     bool save_now;      /* a benchmark wants a checkpoint (alternate.c) */
     double saved_at;    /* the time of the last checkpoint */
     double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
-    atomic_bool saving; /* a thread is writing a checkpoint, and will then add to save_cost */
+    atomic_bool saving; /* a thread is writing a checkpoint, and will then set save_cost */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
 
     /* Progress. Changes after each step, so it is not in a cache line that all workers read. */
@@ -89,6 +89,12 @@ bool yk__is_due_async(yk__schedule *s, uint64_t step);           /* whether anyt
 yk__due yk__due_async(yk__schedule *s, uint64_t step, bool end); /* what is due; schedules the next */
 /* At the end. outdated: what to repeat even if it was already done at this step. */
 yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated);
+
+/* What was done at this step. A checkpoint may still have to be written by a thread. */
+void yk__evaluated(yk__schedule *s, uint64_t step);
+void yk__saved(yk__schedule *s, uint64_t step);
+void yk__save_begins(yk__schedule *s);             /* before a thread writes a checkpoint */
+void yk__save_ended(yk__schedule *s, double cost); /* it was written, by a thread or not; cost: save_cost */
 
 /* Whether a checkpoint is due by time (without --checkpoint-every). Reads the clock every 16 rounds. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round);
