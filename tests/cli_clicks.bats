@@ -260,6 +260,14 @@ EOF
         expect 0
         [ "$(group 0 staleness) $(group 1 staleness) $(group 2 staleness)" = '0 4 None' ]
     done
+    for how in 'fm:4 --staleness keyed=4' "logreg --staleness linear=4"; do
+        # shellcheck disable=SC2086
+        fit $how --workers 2 --out none
+        expect 2 'have a bound above 0, but the mode is synchronous: add --mode async'
+        # shellcheck disable=SC2086
+        fit $how --workers 2 --mode async --steps 20 --out none
+        expect 0
+    done
     fit "$deep" --staleness linear=0,w=4 --out none
     expect 2 '--staleness w=...' 'has no parameter group w; its groups are: linear, v, network'
     fit fm:4 --mode async --staleness keyed=0 --launch 2 --servers 0 --steps 4 --out none

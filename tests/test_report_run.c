@@ -189,6 +189,30 @@ static void a_run_without_a_summary_is_planned(void **state)
     yk_run_fini(&r);
 }
 
+static void bounds_by_group_are_part_of_the_key(void **state)
+{
+    (void)state;
+    static const char *const nothing[] = {NULL}, *const mode[] = {"mode", NULL};
+    static const struct {
+        const char *mode, *bounds;
+    } run[] = {{"sync", "linear=0,v=100,network=100"},
+               {"sync", "linear=0,v=100,network=1000"},
+               {"async", "linear=0,v=100,network=100"}};
+    const yk_run r = {0};
+    char *key[3];
+    for (int i = 0; i < 3; i++) {
+        const yk_facts f = {.mode = run[i].mode, .staleness_by_group = run[i].bounds};
+        key[i] = yk_run_key(&r, &f, nothing);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(key[i], key[k]);
+        char *other = yk_run_key(&r, &f, mode);
+        assert_null(strstr(other, run[i].bounds));
+        free(other);
+    }
+    for (int i = 0; i < 3; i++)
+        free(key[i]);
+}
+
 static void incomplete_and_invalid_lines_are_skipped(void **state)
 {
     (void)state;
@@ -393,6 +417,7 @@ int main(void)
         cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
         cmocka_unit_test(means_are_over_time),
+        cmocka_unit_test(bounds_by_group_are_part_of_the_key),
         cmocka_unit_test(runs_are_found_and_named),
         cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };

@@ -36,7 +36,7 @@ typedef enum {
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 
-/* How the groups of one kind are trained. */
+/* How a group, or all groups of a kind, are trained. */
 typedef struct {
     yk_optim_config optim;
     uint64_t staleness; /* the bound; YK_ASYNC: none */
@@ -48,7 +48,7 @@ typedef struct {
         group[2]; /* [0]: dense groups, [1]: keyed groups; individual ones may differ (yk_plan_group()) */
 
     /* synchronization */
-    uint64_t staleness; /* the stricter bound; YK_ASYNC: none */
+    uint64_t staleness; /* the smallest bound of any group; YK_ASYNC: none */
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
@@ -82,14 +82,16 @@ typedef struct {
 
     /* steps */
     uint64_t batch; /* examples per worker and step */
-    /* The batches of all workers, or of the quorum. An asynchronous step uses only one. */
+    /* The batches of all workers, or of the quorum. An asynchronous step uses fewer: batch * gradients_per_step. */
     uint64_t global_batch;
     /* Asynchronous: 1, or with local SGD the workers of a process. */
     uint64_t gradients_per_step;
-    uint64_t steps, epochs;                /* UINT64_MAX: no limit; at least one of them is limited */
-    uint64_t steps_per_epoch;              /* 0: not known in advance */
-    uint64_t eval_every, checkpoint_every; /* steps; 0: eval each epoch, checkpoint by time */
-    uint64_t log_every;                    /* steps; 0: a number that suits the length of the run */
+    uint64_t steps, epochs;   /* UINT64_MAX: no limit; at least one of them is limited */
+    uint64_t steps_per_epoch; /* 0: not known in advance */
+    /* Steps. Evaluation: 0: after each epoch if synchronous, else only at the end, because the length of an epoch is not known.
+     * Checkpoints: 0: by time. */
+    uint64_t eval_every, checkpoint_every;
+    uint64_t log_every; /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;
     uint64_t unit; /* neighboring examples that stay together (data/feed.h); 0: the default */
 
@@ -106,10 +108,10 @@ typedef struct {
     double barrier_timeout;    /* for replicas that evaluate or save, which takes longer than a step */
     double control_timeout;    /* for messages between servers, which may be waiting for a worker */
     double leave_timeout;      /* for leave messages that have arrived at server 0, but not at this server */
-    double dead_timeout;       /* for messages of a process that the kernel knows to be dead */
+    double dead_timeout;       /* for the last messages of a process that has died */
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
-enum { YK_TIMEOUT_FACTOR = 10 }; /* a peer has at least that many times as long as its longest step took */
+enum { YK_TIMEOUT_FACTOR = 10 }; /* a timeout is at least this many times the longest step so far */
 
 #endif

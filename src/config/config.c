@@ -321,7 +321,7 @@ static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c,
 {
     const void *field = (const char *)c + o->offset;
     const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
-    char number[256] = "";
+    char number[512] = "";
     const char *text = number;
     if (o->kind == YK_OPT_TEXT)
         text = *(char *const *)field ? *(char *const *)field : "";

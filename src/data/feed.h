@@ -52,7 +52,7 @@ typedef struct {
      * number -1: none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
     yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
                              uint64_t cursor[5]);
-    /* Whether the lease or stream of a worker was assigned to another one. Then next() drops the rest of it. NULL: never. */
+    /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
     /* With `lease` and shuffled rows in memory: how many neighboring rows stay together, a multiple of `batch`; 0: as many

@@ -178,7 +178,7 @@ static double number_of(const yk_run *r, const char *name, double otherwise)
 }
 
 /* From the summary, or else from the plan of the options in config.ini, except for options of other versions. Without a
- * launcher, the processes that have a log count. If a value is not valid, the number of workers is unknown. */
+ * launcher, the number of processes is the number of logs. If a value is not valid, the number of workers is unknown. */
 static void planned_facts(const yk_run *r, yk_facts *f)
 {
     enum { MAX_PROCESSES = 1 << 20 };
@@ -205,7 +205,8 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     f->optimizer = text_of(r, "optimizer", yk_config_default_optimizer(&c));
     f->servers = yk_known_or(yk_number_at(s, "servers"), known ? p.servers : NAN);
     f->workers = yk_known_or(yk_number_at(s, "workers"), counted ? p.workers : NAN);
-    f->global_batch = yk_known_or(yk_number_at(s, "global_batch"), counted ? (double)p.global_batch : NAN);
+    f->global_batch =
+        yk_known_or(yk_number_at(s, "global_batch"), counted && r->options ? (double)p.global_batch : NAN);
     yk_config_fini(&c);
 }
 
@@ -292,6 +293,9 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
         if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
             yk_text_print(&out, "%s=%s\n", *name, text);
+    if (f->staleness_by_group &&
+        !yk_is_listed("mode", except)) /* groups without a bound have that of the mode */
+        yk_text_print(&out, "%s %s\n", f->mode, f->staleness_by_group);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;
         if (yk__changes_results(name) && !yk_is_listed(name, yk_usual_options) && !yk_is_listed(name, except))

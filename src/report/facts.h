@@ -86,7 +86,7 @@ static inline bool yk_is_listed(const char *name, const char *const *list)
 void yk_facts_of(const yk_run *r, yk_facts *out);
 
 /* Whether runs that differ in this option are different configurations. Unknown options (of other versions) count. Options
- * that determine the mode do not: yk_mode_text() has their values. */
+ * that determine the mode do not: yk_run_key() includes the mode itself. */
 bool yk__changes_results(const char *option);
 
 /* Whether runs that differ only in this option are repeats. */

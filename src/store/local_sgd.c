@@ -103,7 +103,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk_step_result one = {0};
     yk_status st = s->copy ? yk_local_clock(s->copy, me, &one) : YK_OK;
     w->calls++;
-    w->announced &= s->ops->batch != NULL; /* otherwise the batch was used until now */
+    w->announced &= s->ops->batch != NULL; /* without batch(), this step used the announced batch */
     if (!st && me == 0) {
         s->totals.steps += one.steps;
         s->totals.examples += one.examples;

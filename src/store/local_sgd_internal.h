@@ -42,7 +42,8 @@ typedef struct {
 
 typedef struct yk__sgd yk__sgd;
 
-/* Replicas or shards. Each thread calls those with `me`, and progress; the first one calls the others while the rest wait. */
+/* Replicas or shards. Every thread calls the functions with `me`, and progress(). Only the first thread calls the others, while
+ * the rest wait. */
 typedef struct {
     yk_status (*create)(yk__sgd *s);
     void (*free)(yk__sgd *s);

@@ -50,7 +50,8 @@ yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *d
 
 /* A resumed run keeps the unit of its checkpoint; 0: the default. */
 void yk_plan_set_unit(yk_plan *p, uint64_t unit);
-/* Without a staleness bound, the lifetimes of copies may differ by this factor. */
+
+/* Without a staleness bound, a resumed run may have copies that live up to this many times as long as planned. */
 enum { YK_LONGEST_COPY = 4 };
 
 /* How a group of this name is trained: p->group[keyed], unless it is named in an option. */

@@ -86,11 +86,30 @@ static yk_status check_group_names(const yk__trainer *t)
     return YK_OK;
 }
 
+/* The plan is made before the model, so it also counts kinds of groups that the model does not have. They have the bound of
+ * --mode. */
+static yk_status check_smallest_bound(const yk__trainer *t)
+{
+    uint64_t min = YK_ASYNC;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        const yk_group *shape = &t->model->group[g];
+        min = yk__min(min, yk_plan_group(t->config, t->plan, shape->name, shape->keyed).staleness);
+    }
+    return min == t->plan->staleness
+               ? YK_OK
+               : yk_fail(YK_EUSAGE,
+                         "--staleness: all parameter groups of --model %.60s have a bound above 0, but the "
+                         "mode is synchronous: add --mode async",
+                         t->config->model);
+}
+
 /* How each group is trained. */
 static yk_status set_groups(yk__trainer *t)
 {
     bool used[2] = {false, false};
     yk_status st = check_group_names(t);
+    if (!st)
+        st = check_smallest_bound(t);
     for (int g = 0; !st && g < t->model->ngroups; g++) {
         const yk_group *shape = &t->model->group[g];
         const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);

@@ -74,7 +74,7 @@ typedef struct {
     uint64_t params;
     int numa_nodes;       /* of the chief's host, if processes are bound to them; else 0 */
     int threads_used;     /* per worker: at most plan.threads */
-    double lr;            /* of the first group; the default is resolved */
+    double lr;            /* of the first group; the optimizer's default if --lr was not given */
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
     double train_seconds; /* without evaluation and checkpoints */
     double load_seconds, eval_seconds, checkpoint_seconds, first_step_seconds;
