@@ -215,7 +215,7 @@ EOF
     # shellcheck disable=SC2086
     fit "$deep" $how --launch 4 --servers 1 --steps 40 --out servers
     expect 0
-    for servers in keyed=1,dense=0 keyed=0,dense=1; do
+    for servers in keyed=1,dense=0 keyed=0,dense=1 linear=0,v=1,dense=0; do
         # shellcheck disable=SC2086
         fit "$deep" $how --launch 4 --servers $servers --steps 20 --out $servers
         expect 0
@@ -226,6 +226,7 @@ EOF
         placements="$(group 0 placement) $(group 1 placement) $(group 2 placement)"
         case $servers in
         keyed=1*) [ "$placements" = "servers servers replicas" ] ;;
+        linear*) [ "$placements" = "replicas servers replicas" ] ;;
         *) [ "$placements" = "replicas replicas servers" ] ;;
         esac
         loss=$(field test_loss)
@@ -234,7 +235,7 @@ EOF
     fit "$deep" $how --launch 3 --servers 0 --steps 40 --out none
     expect 0
     holds "abs($(field test_loss) - $loss) < 1e-6" # the same dropout
-    for servers in keyed=2,dense=0 keyed=0,dense=2 all keyed=all,dense=0 keyed=0,dense=all; do
+    for servers in keyed=2,dense=0 keyed=0,dense=2 linear=2,v=0,dense=2 all keyed=all,dense=0 linear=all,v=0 keyed=0,dense=all; do
         n=3
         case $servers in *2*) n=5 ;; esac
         # shellcheck disable=SC2086
@@ -242,11 +243,11 @@ EOF
         expect 0
     done
     [ "$(field placement) $(group 0 placement) $(group 2 placement)" = '"shards" replicas shards' ]
-    for run in keyed* all; do
+    for run in keyed* linear* all; do
         [ "$(tensors "$run")" = "$(tensors servers)" ]
     done
     at_server() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["processes"][0]["traffic"]["push"]["received"])' "$1/summary.json"; }
-    for run in keyed=2,dense=0 keyed=0,dense=2; do
+    for run in keyed=2,dense=0 keyed=0,dense=2 linear=2,v=0,dense=2; do
         holds "$(at_server $run) < 0.7 * $(at_server servers)"
     done
     for how in '--servers 0' '--local-steps 4'; do

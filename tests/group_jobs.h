@@ -18,9 +18,10 @@ typedef struct {
     int threads; /* per process that trains */
     int epochs;
     uint64_t local_steps, staleness;
-    int depth;     /* asynchronous: outstanding requests of a worker; 0: 2 */
-    bool copies;   /* store/copies.h, with a lifetime of `local_steps` */
-    bool separate; /* keyed groups are on the last server, dense ones on the others */
+    int depth;   /* asynchronous: outstanding requests of a worker; 0: 2 */
+    bool copies; /* store/copies.h, with a lifetime of `local_steps` */
+    /* Which groups are on the last server, while the others are on the other servers. */
+    enum { TOGETHER, KEYED_LAST, LINEAR_LAST } separate;
     bool lockstep, counts, immediate[GROUPS];
     yk_team *team;
     yk_local *result;              /* all parameters of rank 0 at the end */

@@ -105,8 +105,9 @@ static inline yk_status replica(void *context, int rank)
 static inline yk_group place(const job *j, int group)
 {
     yk_group g = j->model.group[group];
-    g.first_owner = j->separate && g.keyed ? SERVERS - 1 : 0;
-    g.owners = !j->separate ? SERVERS : g.keyed ? 1 : SERVERS - 1;
+    const bool last = j->separate == KEYED_LAST ? g.keyed : j->separate == LINEAR_LAST && group == LINEAR;
+    g.first_owner = last ? SERVERS - 1 : 0;
+    g.owners = !j->separate ? SERVERS : last ? 1 : SERVERS - 1;
     return g;
 }
 

@@ -113,6 +113,8 @@ static void draw_placement(schedule *s, yk_rng *rng)
     if ((one || two) && strstr(s->options, "embed") && one_in(rng, 2)) {
         const bool network = one_in(rng, 2);
         add(s, " servers=keyed=%d,dense=%d", network ? servers : 0, network ? 0 : servers);
+        if (one_in(rng, 2))
+            add(s, ",linear=%d", network ? 0 : servers);
     }
 }
 

@@ -17,18 +17,18 @@ static void replicas_equal_serial(void **state)
         }
 }
 
-/* Also if each kind of group has its own servers. */
+/* Also if each kind of group, or each keyed group, has its own servers. */
 static void servers_equal_serial(void **state)
 {
     (void)state;
     for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
-        for (int how = 0; how < 4; how++) {
+        for (int how = 0; how < 6; how++) {
             job j;
             const int threads = 1 + how % 2;
             job_begin(&j, kind, CLIENTS * threads);
             job_decay(&j);
             j.threads = threads;
-            j.separate = how > 1;
+            j.separate = how / 2;
             simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
             assert_serial(&j, threads == 1 ? "servers" : "servers, clients of two threads");
             job_end(&j);

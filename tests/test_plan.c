@@ -152,7 +152,10 @@ static void placement_of_groups(void **state)
                 {"servers=0", REPLICAS, REPLICAS, REPLICAS, 0},
                 {"servers=keyed=2,dense=0 mode=async staleness=dense=0", SERVERS, SERVERS, REPLICAS, 2},
                 {"servers=keyed=0,dense=2 mode=async staleness=keyed=0", SERVERS, REPLICAS, SERVERS, 2},
-                {"servers=keyed=0,dense=all staleness=keyed=0,dense=4", SHARDS, REPLICAS, SHARDS, 0}};
+                {"servers=keyed=0,dense=all staleness=keyed=0,dense=4", SHARDS, REPLICAS, SHARDS, 0},
+                {"servers=keyed=2,linear=0,dense=0", SERVERS, SERVERS, REPLICAS, 2},
+                {"servers=linear=0,v=2", SERVERS, SERVERS, SERVERS, 2},
+                {"servers=linear=all,dense=0", SHARDS, SHARDS, REPLICAS, 0}};
     char with[256];
     yk_plan p;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -183,11 +186,23 @@ static void placement_of_groups(void **state)
                                            {"servers=keyed=all,dense=2", form},
                                            {"servers=keyed=2,dense=all", form},
                                            {"servers=keyed=2", form},
-                                           {"servers=dense=0", form}};
+                                           {"servers=dense=0", form},
+                                           {"servers=linear=1,v=2", form},
+                                           {"servers=linear=0,v=2 mode=async", "NAME=0 (replicas) needs"},
+                                           {"servers=linear=0,v=2 quorum=2", "NAME=0 (replicas) needs"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(with, sizeof with, "%s %s", deep, wrong[i][0]);
         assert_error(plan_of(with, 5, &p), YK_EUSAGE, wrong[i][1]);
     }
+    yk_config c; /* each group has its own */
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, "servers", "linear=0,v=2,dense=0"), YK_OK);
+    yk_plan_describe(&c, 5, 1, &p);
+    assert_true(p.replicates && p.placement == YK_PLACEMENT_SERVERS && p.servers == 2);
+    assert_int_equal(yk_plan_group(&c, &p, "linear", true).placement, REPLICAS);
+    assert_int_equal(yk_plan_group(&c, &p, "v", true).placement, SERVERS);
+    assert_int_equal(yk_plan_group(&c, &p, "network", false).placement, REPLICAS);
+    yk_config_fini(&c);
 }
 
 static void contradictions(void **state)

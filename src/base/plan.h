@@ -59,7 +59,8 @@ typedef struct {
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
 
     /* processes and threads */
-    yk_placement placement;  /* of all groups; if only one kind is replicated, of the other kind */
+    yk_placement placement;  /* of all groups; if only some are replicated, of the others */
+    bool replicates;         /* some groups are replicated, next to servers or shards for the others */
     int processes;           /* in the job */
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */

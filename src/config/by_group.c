@@ -16,10 +16,10 @@ bool yk_by_group_next(const char **at, yk_by_group_part *out)
     return true;
 }
 
-static yk_status malformed(bool names)
+static yk_status malformed(void)
 {
-    return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE%s",
-                   names ? ", or NAME=VALUE for individual groups; each name only once" : "");
+    return yk_fail(YK_EUSAGE, "must be one value, or keyed=VALUE,dense=VALUE, or NAME=VALUE for individual "
+                              "groups; each name only once");
 }
 
 yk_status yk_by_group_word(const char *text, const char *group, char *out, size_t size)
@@ -32,11 +32,11 @@ yk_status yk_by_group_word(const char *text, const char *group, char *out, size_
         if (strcmp(part.name, group))
             continue;
         if (found)
-            return malformed(true);
+            return malformed();
         found = true;
         snprintf(out, size, "%s", part.value);
     }
-    return *at ? malformed(true) : YK_OK;
+    return *at ? malformed() : YK_OK;
 }
 
 static yk_status set_one(const char *text, double min, double max, bool whole, const char *word, double *out)
@@ -52,14 +52,14 @@ static yk_status set_one(const char *text, double min, double max, bool whole, c
     return st;
 }
 
-/* Where to store the value for this name. NULL: the name is not allowed, or was given twice. */
-static double *slot_of(yk_by_group *g, const char *name, bool names)
+/* Where to store the value for this name. NULL: it was given twice, or there are too many names. */
+static double *slot_of(yk_by_group *g, const char *name)
 {
     if (strcmp(name, "keyed") == 0)
         return isnan(g->keyed) ? &g->keyed : NULL;
     if (strcmp(name, "dense") == 0)
         return isnan(g->dense) ? &g->dense : NULL;
-    for (int i = 0; names && i < YK_MAX_GROUPS; i++) {
+    for (int i = 0; i < YK_MAX_GROUPS; i++) {
         if (strcmp(g->named[i].name, name) == 0)
             return NULL;
         if (*g->named[i].name)
@@ -78,11 +78,11 @@ yk_status yk_by_group_set(const char *text, double min, double max, bool whole, 
     const char *at = strchr(text, '=') ? text : "";
     yk_status st = *at ? YK_OK : set_one(text, min, max, whole, word, &g.all);
     while (!st && yk_by_group_next(&at, &part)) {
-        double *slot = slot_of(&g, part.name, !word);
-        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed(!word);
+        double *slot = slot_of(&g, part.name);
+        st = slot ? set_one(part.value, min, max, whole, word, slot) : malformed();
     }
     if (!st && *at)
-        st = malformed(!word);
+        st = malformed();
     if (!st)
         *out = g;
     return st;

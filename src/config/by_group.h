@@ -33,8 +33,7 @@ typedef struct {
 #define YK_ALL (-2) /* the value that means "all" */
 
 /* Parses a number, or a list of numbers by group. `whole`: numbers must be integers. `word`: accepted instead of a number, and
- * stored as YK_ALL; individual groups then cannot be named. NULL: no word, and groups can be named. YK_EUSAGE with the reason;
- * the caller adds the name of the option. */
+ * stored as YK_ALL; NULL: none. YK_EUSAGE with the reason; the caller adds the name of the option. */
 yk_status yk_by_group_set(const char *text, double min, double max, bool whole, const char *word,
                           yk_by_group *out);
 

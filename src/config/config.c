@@ -244,14 +244,14 @@ bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out
 {
     yk_by_group_part part;
     const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
-    *option_out = "lr";
-    for (size_t k = 0; k < YK_MAX_GROUPS && *c->lr.named[k].name; k++)
-        if (i-- == 0)
-            return snprintf(name_out, YK_GROUP_NAME, "%s", c->lr.named[k].name) > 0;
-    *option_out = "staleness";
-    for (size_t k = 0; k < YK_MAX_GROUPS && *c->staleness.named[k].name; k++)
-        if (i-- == 0)
-            return snprintf(name_out, YK_GROUP_NAME, "%s", c->staleness.named[k].name) > 0;
+    const yk_by_group *const by_group[] = {&c->lr, &c->staleness, &c->servers};
+    static const char *const option[] = {"lr", "staleness", "servers"};
+    for (int o = 0; o < 3; o++)
+        for (size_t k = 0; k < YK_MAX_GROUPS && *by_group[o]->named[k].name; k++)
+            if (i-- == 0) {
+                *option_out = option[o];
+                return snprintf(name_out, YK_GROUP_NAME, "%s", by_group[o]->named[k].name) > 0;
+            }
     *option_out = "optimizer";
     while (yk_by_group_next(&at, &part))
         if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0)

@@ -170,7 +170,7 @@ yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_array
     *d = (yk_delta_sums){.ngroups = s->ngroups};
     for (int g = 0; g < s->ngroups; g++) {
         d->group[g].width = s->table[g].width;
-        if (s->table[g].config.shape.keyed)
+        if (s->table[g].config.shape.keyed && s->table[g].config.shape.keys)
             d->group[g].arrays = all_arrays ? yk_delta_arrays(s, g) : 1;
     }
     return yk_merger_init(&d->keys, 64);

@@ -196,7 +196,7 @@ typedef struct {
     int ngroups;
     struct {
         bool keyed;
-        size_t each; /* floats of one array: of a key, or of the whole piece */
+        size_t each; /* floats of one array: of a key, or of the whole piece; 0: it owns no part */
         int arrays;  /* number of arrays that are sent: with local SGD, also the optimizer's state */
     } group[YK_MAX_GROUPS];
 } yk__layout;
@@ -208,7 +208,7 @@ static inline yk__layout yk__layout_of(const yk_group *group, int ngroups, const
         uint64_t begin;
         const uint64_t piece = yk__piece(&group[g], server, &begin);
         l.group[g].keyed = group[g].keyed;
-        l.group[g].each = group[g].keyed ? group[g].width : (size_t)piece;
+        l.group[g].each = group[g].keyed && piece ? group[g].width : (size_t)piece;
         l.group[g].arrays = arrays[g];
     }
     return l;

@@ -29,8 +29,9 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
     r->config = *config;
     for (int g = 0; g < config->ngroups; g++)
         if (config->group[g].keyed) {
-            r->first_key_owner = config->group[g].first_owner;
-            r->key_owners = config->group[g].owners;
+            const int i = r->owners[0].n && r->owners[0].first != config->group[g].first_owner;
+            r->owners[i].first = config->group[g].first_owner;
+            r->owners[i].n = config->group[g].owners;
         }
     r->server = yk_alloc((size_t)config->servers, sizeof *r->server, "the connections to the servers");
     r->channel = yk_alloc((size_t)config->channels, sizeof *r->channel, "the connections to the servers");
@@ -77,31 +78,62 @@ void yk_remote_free(yk_remote *r)
 
 /* ---- messages from servers ---- */
 
-/* The number of keys of a request that server k has; *begin_out: the index of the first one. */
-static size_t keys_on(const yk_remote *r, const yk__request *a, int k, size_t *begin_out)
+/* The keys of a request that a server has. */
+typedef struct {
+    size_t n;
+    const uint32_t *row; /* their rows there */
+    size_t first;        /* the index of the first one among all keys of the request; the others follow, */
+    const uint32_t *at;  /* or the index of each; NULL: they follow */
+} keys_there;
+
+static keys_there keys_on(const yk_remote *r, const yk__request *a, int k)
 {
-    const int owner = k - r->first_key_owner;
-    const bool any = a->keys && owner >= 0 && owner < r->key_owners;
-    *begin_out = any ? a->keys->begin[owner] : 0;
-    return any ? a->keys->begin[owner + 1] - *begin_out : 0;
+    for (int i = 0; a->keys && i < 2; i++) {
+        const yk_chunk *keys = i ? &a->others : a->keys;
+        const int owner = k - r->owners[i].first;
+        if (owner < 0 || owner >= r->owners[i].n)
+            continue;
+        const size_t begin = keys->begin[owner];
+        return (keys_there){keys->begin[owner + 1] - begin, keys->row + begin, begin,
+                            i ? a->others_at + begin : NULL};
+    }
+    return (keys_there){0};
+}
+
+/* Copies the values of the keys that server k has from a message, or into one. */
+static void move_keyed(const keys_there *keys, size_t width, float *value, float *message, bool in)
+{
+    if (!keys->at) {
+        value += keys->first * width;
+        memcpy(in ? value : message, in ? message : value, keys->n * width * sizeof *value);
+        return;
+    }
+    for (size_t i = 0; i < keys->n; i++) {
+        float *of_key = value + keys->at[i] * width, *there = message + i * width;
+        memcpy(in ? of_key : there, in ? there : of_key, width * sizeof *value);
+    }
 }
 
 /* Copies the values of all groups on server k from a message, or into one. */
 static void move(const yk_remote *r, int k, const yk__request *a, float *const *values, float *message,
                  bool in)
 {
+    const keys_there keys = keys_on(r, a, k);
     for (int g = 0; g < r->config.ngroups; g++) {
         const yk_group *group = &r->config.group[g];
+        const size_t width = group->width;
         uint64_t begin;
-        size_t first, n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
+        size_t n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
         if (group->keyed) {
-            n = keys_on(r, a, k, &first) * group->width;
-            begin = (uint64_t)first * group->width;
-            all = a->keys->nkeys * (size_t)group->width;
+            all = a->keys->nkeys * width;
+            n = n ? keys.n * width : 0; /* 0: it has keys of other groups only */
         }
-        for (int array = 0; array < r->config.arrays[g]; array++, message += n) {
+        for (int array = 0; n && array < r->config.arrays[g]; array++, message += n) {
             float *value = values[g] + (size_t)array * all + begin;
-            memcpy(in ? value : message, in ? message : value, n * sizeof *value);
+            if (group->keyed)
+                move_keyed(&keys, width, value, message, in);
+            else
+                memcpy(in ? value : message, in ? message : value, n * sizeof *value);
         }
     }
 }
@@ -117,7 +149,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     const uint32_t channels = (uint32_t)r->config.channels;
     yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k, &(size_t){0})) : 0;
+    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k).n) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
@@ -333,11 +365,11 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     const yk__remote_channel *l = &r->channel[channel];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
     const yk__request *of = p ? l->current : NULL;
-    size_t first = 0;
     const bool pushes = p && p->examples;
-    const size_t pushed = pushes ? keys_on(r, of, k, &first) : 0,
+    const size_t pushed = pushes ? keys_on(r, of, k).n : 0,
                  npush = pushes ? yk__layout_all(&layout, pushed) : 0;
-    const size_t npull = request ? keys_on(r, request, k, &first) : 0, sent = known ? 0 : npull;
+    const keys_there pulled = request ? keys_on(r, request, k) : (keys_there){0};
+    const size_t npull = pulled.n, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
     yk__up *up;
@@ -372,7 +404,7 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     if (npush)
         move(r, k, of, (float *const *)(void *)p->value, v, false);
     if (sent)
-        memcpy(v + npush, request->keys->row + first, sent * sizeof *request->keys->row);
+        memcpy(v + npush, pulled.row, sent * sizeof *pulled.row);
     if (p) {
         struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
         m->pull_bytes = 4 * sent;

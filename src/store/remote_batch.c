@@ -160,7 +160,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b
 {
     yk__request *a = open_of(r, l);
     *index_out = a->batches;
-    if (r->key_owners)
+    if (r->owners[0].n)
         return chunk && whole ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b, chunk);
     if (r->config.prefetches)
         return add_dense(a, b);
@@ -173,7 +173,7 @@ yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b
 static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *found)
 {
     const yk_chunk *chunk = l->chunk;
-    const size_t servers = (size_t)r->key_owners;
+    const size_t servers = (size_t)r->owners[0].n;
     if (YK_RESERVE(found->begin, found->cap, servers + 1 + 2 * (size_t)chunk->nkeys, "the keys of a batch"))
         return YK_ESYSTEM;
     found->row = found->begin + servers + 1;
@@ -196,14 +196,42 @@ static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *fou
     return YK_OK;
 }
 
+/* Before the keys are sorted by server: keeps them for find_others(). Not with chunks, which are for asynchronous training; groups
+ * with different placements need lockstep. */
+static yk_status copy_keys(const yk_remote *r, const yk__remote_channel *l, yk__request *a)
+{
+    const size_t n = l->keys.n;
+    if (!r->owners[1].n)
+        return YK_OK;
+    if (YK_RESERVE(a->others_at, a->others_cap, 2 * n + 1, "the keys of a batch"))
+        return YK_ESYSTEM;
+    memcpy(a->others_at + n, l->keys.key, n * sizeof *a->others_at);
+    return YK_OK;
+}
+
+/* Sorts the keys by their owners in the groups with another placement. */
+static yk_status find_others(const yk_remote *r, const yk__remote_channel *l, yk__request *a)
+{
+    if (!r->owners[1].n)
+        return YK_OK;
+    yk_merger m = l->keys;
+    m.key = a->others_at + m.n;
+    yk_status st = yk__chunk_sort(&a->others, &m, NULL, r->owners[1].n, UINT32_MAX);
+    for (size_t i = 0; !st && i < m.n; i++)
+        a->others_at[m.key[i]] = l->keys.key[i];
+    return st;
+}
+
 /* Sorts the keys of the copied rows by server. */
 static yk_status find_keys(yk_remote *r, yk__remote_channel *l, yk__request *a)
 {
     yk_rows *w = &a->copied;
     const uint32_t *index_of = l->chunk ? l->used_at : l->keys.key;
-    yk_status st = l->chunk ? keys_of_part(r, l, &a->found)
-                            : yk__chunk_sort(&a->found, &l->keys, NULL, r->key_owners, r->config.bias_key);
-    if (st)
+    yk_status st = copy_keys(r, l, a);
+    if (!st)
+        st = l->chunk ? keys_of_part(r, l, &a->found)
+                      : yk__chunk_sort(&a->found, &l->keys, NULL, r->owners[0].n, r->config.bias_key);
+    if (st || (st = find_others(r, l, a)))
         return st;
     a->keys = &a->found;
     a->found.entries = w->start[w->n];
@@ -227,7 +255,7 @@ static yk_status reserve_values(yk_remote *r, yk__request *a)
     if (floats + 16 <= a->w_cap)
         return YK_OK;
     yk_free(a->w);
-    a->w_cap = r->key_owners ? floats + floats / 2 + 16 : floats + 16;
+    a->w_cap = r->owners[0].n ? floats + floats / 2 + 16 : floats + 16;
     a->w = yk_alloc(a->w_cap, sizeof *a->w, "the parameters of a batch");
     return a->w ? YK_OK : YK_ESYSTEM;
 }
@@ -240,7 +268,7 @@ yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
     a->number = l->requested++ * (uint32_t)r->config.channels + (uint32_t)channel;
     atomic_store(&a->missing, r->config.servers);
     *out = a;
-    yk_status st = a->batches && r->key_owners && !a->keys ? find_keys(r, l, a) : YK_OK;
+    yk_status st = a->batches && r->owners[0].n && !a->keys ? find_keys(r, l, a) : YK_OK;
     return st || !a->batches ? st : reserve_values(r, a);
 }
 
@@ -248,6 +276,8 @@ void yk__request_fini(yk__request *a)
 {
     yk_rows_fini(&a->copied);
     free(a->found.begin);
+    free(a->others.begin);
+    free(a->others_at);
     free(a->pick);
     free(a->batch);
     yk_free(a->w);

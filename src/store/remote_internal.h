@@ -23,8 +23,11 @@ typedef struct {
     const yk_rows *rows;  /* of the batches; their index[] are indices into `keys` */
     int remembered;       /* servers that remember `keys` */
     yk_chunk found;       /* the keys of `copied` */
-    yk_rows copied;       /* the rows of the batches, unless `keys` is a whole chunk */
-    uint32_t *pick;       /* the rows of all batches */
+    yk_chunk others;      /* the same keys, sorted by their owners in groups with another placement */
+    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys`; then a copy of the keys */
+    size_t others_cap;
+    yk_rows copied; /* the rows of the batches, unless `keys` is a whole chunk */
+    uint32_t *pick; /* the rows of all batches */
     struct {
         size_t end;     /* in `pick` */
         uint64_t noise; /* of the batch, as it was added */
@@ -90,7 +93,10 @@ typedef struct {
 
 struct yk_remote {
     yk_remote_config config;
-    int first_key_owner, key_owners; /* servers that own keys; key_owners is 0 without keyed groups */
+    /* Servers that own keys of keyed groups; n is 0 without such groups. [1]: of groups with another placement than the first. */
+    struct {
+        int first, n;
+    } owners[2];
     yk__connection *server;
     yk__remote_channel *channel;
     yk__leases *leases;  /* [threads] */

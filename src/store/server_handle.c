@@ -170,11 +170,12 @@ static yk_status remember(yk_server *s, yk__client *c, const yk__up *up, const u
 /* Whether all keys that were sent with a pull are on this server. */
 static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
 {
-    uint64_t keys = UINT64_MAX, begin;
+    uint64_t keys = 0, begin;
     uint32_t max = 0;
-    for (int g = 0; g < s->config.ngroups; g++)
-        if (s->config.group[g].keyed)
-            keys = yk__piece(&s->config.group[g], s->me, &begin);
+    for (int g = 0; g < s->config.ngroups; g++) {
+        const uint64_t own = s->config.group[g].keyed ? yk__piece(&s->config.group[g], s->me, &begin) : 0;
+        keys = own ? own : keys; /* the same in all groups that it owns */
+    }
     for (size_t i = 0; i < n; i++)
         max = max > key[i] ? max : key[i];
     return !n || max < keys;

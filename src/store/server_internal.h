@@ -138,7 +138,8 @@ static inline yk_delta_keys yk__part_of_group(const yk_server *s, int group, con
                                               size_t stride, int me, int all)
 {
     const bool keyed = s->layout.group[group].keyed;
-    yk_delta_keys k = {keyed ? key : NULL, 0, keyed ? n : s->layout.group[group].each, 0};
+    const size_t each = s->layout.group[group].each;
+    yk_delta_keys k = {keyed ? key : NULL, 0, keyed && each ? n : each, 0};
     k.stride = keyed ? stride : k.end;
     yk_part_of_range(&k.begin, &k.end, 16, me, all);
     return k;

@@ -46,7 +46,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
             continue;
         if (!s->layout.group[g].keyed) {
             grad.group[g].dense = u->block[g];
-        } else if (u->key) {
+        } else if (u->key && s->layout.group[g].each) {
             pairs[g] = (yk_merger){.n = u->n, .key = u->key, .value = u->block[g]};
             grad.group[g].pairs = &pairs[g];
         }

@@ -223,7 +223,7 @@ static void place_groups(const yk__trainer *t, yk_group *out)
 {
     for (int g = 0; g < t->model->ngroups; g++) {
         out[g] = t->model->group[g];
-        const bool dedicated = t->plan->group[out[g].keyed].placement == YK_PLACEMENT_SERVERS;
+        const bool dedicated = t->result->group[g].plan.placement == YK_PLACEMENT_SERVERS;
         out[g].first_owner = dedicated ? 0 : t->plan->first_client;
         out[g].owners = dedicated ? t->plan->servers : t->plan->clients;
     }

@@ -42,14 +42,18 @@ static void print_losses(const yk__trainer *t)
 static void print_processes(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const yk_group_plan *group = t->plan->group;
-    const bool network = t->plan->servers && group[0].placement == YK_PLACEMENT_REPLICAS,
-               keyed = t->plan->servers && group[1].placement == YK_PLACEMENT_REPLICAS;
+    bool network = false, keyed = false, served = false;
+    for (int g = 0; t->plan->servers && g < t->model->ngroups; g++) {
+        const bool replicated = t->result->group[g].plan.placement == YK_PLACEMENT_REPLICAS;
+        network |= replicated && !t->model->group[g].keyed;
+        keyed |= replicated && t->model->group[g].keyed;
+        served |= !replicated && t->model->group[g].keyed;
+    }
     const char *library = yk_comm_library(k->comm),
-               *keys = !t->model->sparse ? ""
-                       : network         ? "; the servers get only the keys of a batch"
-                       : keyed           ? "; the servers have only the network"
-                                         : "; only the keys of a batch are sent",
+               *keys = !t->model->sparse  ? ""
+                       : network          ? "; the servers get only the keys of a batch"
+                       : keyed && !served ? "; the servers have only the network"
+                                          : "; only the keys of a batch are sent",
                *deltas = t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "";
     const int n = t->plan->workers_per_process;
     if (t->plan->role == YK_ROLE_REPLICA)
@@ -72,9 +76,9 @@ static void print_processes(const yk__trainer *t)
         yk_note("the network is replicated: the processes that train sum its gradients, and each updates a "
                 "part of the parameters");
     if (keyed)
-        yk_note(
-            "the keyed parameters are divided among the processes that train: each owns a part, and gets the "
-            "other keys of a batch from the others");
+        yk_note("%s are divided among the processes that train: each owns a part, and gets the "
+                "other keys of a batch from the others",
+                served ? "some of the keyed parameters" : "the keyed parameters");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
     print_losses(t);

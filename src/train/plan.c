@@ -42,15 +42,6 @@ static yk_optim_config optimizer_of(const yk_config *c, const char *group, bool 
     return o;
 }
 
-yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
-{
-    yk_group_plan g = p->group[keyed];
-    g.optim = optimizer_of(c, name, keyed);
-    g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
-    g.staleness = staleness_of(c, name, keyed);
-    return g;
-}
-
 /* All workers take the same steps if a group is synchronous. */
 static void set_groups(const yk_config *c, yk_plan *p)
 {
@@ -89,18 +80,37 @@ static int servers_of(const yk_config *c, bool keyed)
     return (int)yk_by_group_of(&c->servers, keyed, -1);
 }
 
-/* --servers for the groups that are not replicated; 0: all groups are replicated; -1: not given. */
-static int servers_of_job(const yk_config *c)
+/* What --servers says about all groups together. */
+typedef struct {
+    int job;         /* for the groups that are not replicated; 0: all are; -1: not given */
+    bool replicates; /* some groups are replicated, others are not */
+    bool differ;     /* the groups that are not replicated have different values */
+} servers_of_groups;
+
+static servers_of_groups servers_of_all(const yk_config *c)
 {
-    const int keyed = servers_of(c, true);
-    return keyed ? keyed : servers_of(c, false);
+    double value[2 + YK_MAX_GROUPS] = {servers_of(c, true), servers_of(c, false)};
+    int n = 2, zeros = 0;
+    servers_of_groups s = {.job = -1};
+    for (int i = 0; i < YK_MAX_GROUPS && *c->servers.named[i].name; i++)
+        value[n++] = c->servers.named[i].value;
+    for (int i = 0; i < n; i++) {
+        zeros += value[i] == 0.0;
+        if (value[i] == 0.0 || value[i] == -1.0)
+            continue;
+        s.differ |= s.job != -1 && s.job != (int)value[i];
+        s.job = (int)value[i];
+    }
+    s.replicates = zeros && s.job != -1;
+    s.job = zeros && s.job == -1 ? 0 : s.job;
+    return s;
 }
 
-/* The placement of all groups; if only one kind is replicated, of the other kind. By default, synchronous training of dense
+/* The placement of all groups; if only some are replicated, of the others. By default, synchronous training of dense
  * models and synchronous local SGD use replicas. Otherwise every process owns a shard. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
-    const int servers = servers_of_job(c);
+    const int servers = servers_of_all(c).job;
     if (p->processes == 1)
         return YK_PLACEMENT_LOCAL;
     if (servers > 0)
@@ -117,14 +127,30 @@ static int workers_of(const yk_config *c, int cores)
     return c->workers != YK_AUTO ? (int)c->workers : cores > c->threads ? cores / (int)c->threads : 1;
 }
 
+static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
+{
+    const double servers = yk_by_group_named(&c->servers, name, servers_of(c, keyed));
+    return p->processes != 1 && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
+}
+
+yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
+{
+    yk_group_plan g = p->group[keyed];
+    g.optim = optimizer_of(c, name, keyed);
+    g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
+    g.staleness = staleness_of(c, name, keyed);
+    g.placement = group_placement(c, p, name, keyed);
+    return g;
+}
+
 static void set_roles(const yk_config *c, int cores, yk_plan *p)
 {
     p->placement = placement_of(c, p);
     const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
-    p->servers = dedicated ? servers_of_job(c) : 0;
+    p->servers = dedicated ? servers_of_all(c).job : 0;
+    p->replicates = p->processes != 1 && servers_of_all(c).replicates;
     for (int keyed = 0; keyed < 2; keyed++)
-        p->group[keyed].placement =
-            p->processes != 1 && servers_of(c, keyed) == 0 ? YK_PLACEMENT_REPLICAS : p->placement;
+        p->group[keyed].placement = group_placement(c, p, "", keyed);
     p->workers_per_process = workers_of(c, cores);
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;
@@ -278,31 +304,38 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
-/* Groups of one kind can be replicated, in lockstep, next to servers or shards for the other kind. keyed=all,dense=0 and
- * keyed=0,dense=all are the same as all: in lockstep, shards are replicas that divide the updates among themselves. */
+/* Groups can be replicated, in lockstep, next to servers or shards for the others. keyed=all,dense=0 and keyed=0,dense=all are the
+ * same as all: in lockstep, shards are replicas that divide the updates among themselves. */
 static yk_status check_groups(const yk_config *c, const yk_plan *p)
 {
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
-    const char *replicated = keyed ? "dense" : "keyed";
-    if (keyed == dense)
-        return YK_OK;
-    if ((keyed && dense) || keyed == -1 || dense == -1)
+    const bool named = *c->servers.named[0].name;
+    const servers_of_groups all = servers_of_all(c);
+    if (all.differ || (!named && keyed != dense && (keyed == -1 || dense == -1)))
         return yk_fail(YK_EUSAGE,
                        "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K: "
                        "one kind of parameter is on K servers, or on all processes if K is all, and "
-                       "the other is replicated; to put both on the same servers, use --servers K");
-    if (p->processes != 1 && (p->group[keyed == 0].staleness || p->quorum || p->local_steps))
+                       "the other is replicated; to put both on the same servers, use --servers K. For "
+                       "individual groups, NAME=0 and NAME=K");
+    const char *group = named   ? "NAME"
+                        : keyed ? "dense"
+                                : "keyed",
+               *parameters = named   ? "group"
+                             : keyed ? "network"
+                                     : "keyed parameters";
+    const bool synchronous = named ? p->synchronous : !p->group[keyed == 0].staleness;
+    if (p->replicates && (!synchronous || p->quorum || p->local_steps))
         return yk_fail(YK_EUSAGE,
                        "--servers %s=0 (replicas) needs synchronous training of the %s: --mode sync or "
                        "--staleness %s=0, without --quorum or --local-steps",
-                       replicated, keyed ? "network" : "keyed parameters", replicated);
+                       group, parameters, group);
     return YK_OK;
 }
 
 /* One process can be a job, for example to resume a run with fewer processes. */
 static yk_status check_single(const yk_config *c, const yk_plan *p)
 {
-    return p->processes == 1 && (servers_of_job(c) > 0 || c->quorum > 1)
+    return p->processes == 1 && (servers_of_all(c).job > 0 || c->quorum > 1)
                ? yk_fail(YK_EUSAGE,
                          "--servers and --quorum need several processes; this job has one: start it with "
                          "--launch N, mpirun or srun")
@@ -361,7 +394,7 @@ yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *ou
 yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out)
 {
     yk_plan_describe(c, 1, cores, out);
-    if (servers_of_job(c) > 0 || c->quorum || c->prefetch > 0)
+    if (servers_of_all(c).job > 0 || c->quorum || c->prefetch > 0)
         return yk_fail(YK_EUSAGE, "--servers, --quorum and --prefetch need several processes: start the job "
                                   "with --launch N, --hosts, mpirun or srun");
     return check_all(c, out);

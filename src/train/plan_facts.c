@@ -42,10 +42,8 @@ static yk_wait_kind wait_of(const yk_plan *p, const yk_plan_process *process)
 
 void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 {
-    /* if only one kind of group is on dedicated servers, the processes that train own the other kind */
-    const bool all_own =
-        p->placement == YK_PLACEMENT_SHARDS || p->group[0].placement != p->group[1].placement;
-    p->owners = all_own ? p->processes : p->servers;
+    /* if only some groups are on dedicated servers, the processes that train own the others */
+    p->owners = p->placement == YK_PLACEMENT_SHARDS || p->replicates ? p->processes : p->servers;
     p->role = role_of(p, process);
     p->first_client = p->servers;
     p->clients = process->joined ? 1 : p->processes - p->servers;
