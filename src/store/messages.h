@@ -16,10 +16,11 @@
  *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2
  *                    (meanwhile the worker computes step 1 with values 1)
  *
- * A message has values of all parameter groups, one after another: for a keyed group, the values of the keys; for a dense
- * group, all values that the server owns. A push contains no keys: its values are in the order of the keys that were pulled,
- * which the server remembers. If the keys are those of a chunk of the client's data (chunks.h), the server may remember them
- * for the whole job. It then sets REMEMBERS in its answer, and later pulls of this chunk contain its number and no keys.
+ * A message has values of all parameter groups that the server owns a part of, one after another: for a keyed group, the values
+ * of the keys; for a dense group, all values that the server owns. A push contains no keys: its values are in the order of the
+ * keys that were pulled, which the server remembers. If the keys are those of a chunk of the client's data (chunks.h), the
+ * server may remember them for the whole job. It then sets REMEMBERS in its answer, and later pulls of this chunk contain its
+ * number and no keys.
  *
  * With local SGD (delta.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
@@ -32,13 +33,14 @@
  * a push.
  *
  * Each group has its own placement: the processes that own a part of it. Usually every server owns a part of every group. With
- * K dedicated servers, one kind of group can be replicated instead. The N processes that train then own these groups, and are
+ * K dedicated servers, some groups can be replicated instead. The N processes that train then own these groups, and are
  * servers for each other:
  *
  *     --servers        dedicated servers, ranks 0 .. K-1    processes that train, ranks K .. K+N-1
  *     K                all groups                           none
  *     keyed=K,dense=0  keyed groups                         dense groups
  *     keyed=0,dense=K  dense groups                         keyed groups
+ *     linear=0,v=K     the group v                          the group linear
  *
  * Each process that trains sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense
  * group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a keyed group,
