@@ -27,8 +27,8 @@ typedef struct {
     bool keyed;
     uint32_t width; /* floats per key; dense: 1 */
     uint64_t keys;  /* dense: number of floats */
-    /* In a job with servers: ranks first_owner .. first_owner + owners - 1 own a part of the group. All keyed groups have
-     * the same owners. */
+    /* In a job with servers: ranks first_owner .. first_owner + owners - 1 own a part of the group. The keyed groups of a
+     * job have at most two different ranges of owners. */
     int first_owner, owners;
 } yk_group;
 

@@ -40,7 +40,7 @@
  *     K                all groups                           none
  *     keyed=K,dense=0  keyed groups                         dense groups
  *     keyed=0,dense=K  dense groups                         keyed groups
- *     linear=0,v=K     the group v                          the group linear
+ *     linear=0,v=K     all groups but linear                the group linear
  *
  * Each process that trains sums the gradients of its piece, updates it, and sends it to the others that need it. For a dense
  * group, this is a reduce-scatter and an all-gather, that is, an all-reduce with the update in the middle. For a keyed group,
