@@ -269,6 +269,14 @@ EOF
         fit $how --workers 2 --mode async --steps 20 --out none
         expect 0
     done
+    fit fm:4 --mode async --staleness dense=2 --workers 2 --out none
+    expect 2 '--staleness dense=... has no effect: --model fm:4 has no dense parameters'
+    fit "$deep" --mode async --staleness keyed=2,linear=4,v=4,dense=4 --workers 2 --out none
+    expect 2 'no parameter group of --model' 'has the bound 2'
+    fit "$deep" --servers keyed=1,linear=0,v=0,dense=0 --launch 2 --out none
+    expect 2 'has no parameter group that is not replicated'
+    fit "$deep" --servers linear=0,v=1,dense=1 --launch 3 --mode async --staleness v=0 --out none
+    expect 2 'a replicated parameter group (--servers NAME=0) needs --staleness NAME=0'
     fit "$deep" --staleness linear=0,w=4 --out none
     expect 2 '--staleness w=...' 'has no parameter group w; its groups are: linear, v, network'
     fit fm:4 --mode async --staleness keyed=0 --launch 2 --servers 0 --steps 4 --out none

@@ -134,7 +134,7 @@ static void timeouts(void **state)
     }
 }
 
-/* --servers keyed=K,dense=0 and keyed=0,dense=K: one kind of group is on servers or shards, the other is replicated. */
+/* --servers by group: some groups are on servers or shards, the others are replicated. */
 static void placement_of_groups(void **state)
 {
     (void)state;
@@ -155,7 +155,9 @@ static void placement_of_groups(void **state)
                 {"servers=keyed=0,dense=all staleness=keyed=0,dense=4", SHARDS, REPLICAS, SHARDS, 0},
                 {"servers=keyed=2,linear=0,dense=0", SERVERS, SERVERS, REPLICAS, 2},
                 {"servers=linear=0,v=2", SERVERS, SERVERS, SERVERS, 2},
-                {"servers=linear=all,dense=0", SHARDS, SHARDS, REPLICAS, 0}};
+                {"servers=linear=all,dense=0", SHARDS, SHARDS, REPLICAS, 0},
+                {"servers=keyed=2,dense=0 mode=async staleness=network=0", SERVERS, SERVERS, REPLICAS, 2},
+                {"servers=0 mode=async staleness=linear=0,v=0,dense=0", REPLICAS, REPLICAS, REPLICAS, 0}};
     char with[256];
     yk_plan p;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -188,6 +190,7 @@ static void placement_of_groups(void **state)
                                            {"servers=keyed=2", form},
                                            {"servers=dense=0", form},
                                            {"servers=linear=1,v=2", form},
+                                           {"servers=linear=0", form},
                                            {"servers=linear=0,v=2 mode=async", "NAME=0 (replicas) needs"},
                                            {"servers=linear=0,v=2 quorum=2", "NAME=0 (replicas) needs"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -189,7 +189,7 @@ static void a_run_without_a_summary_is_planned(void **state)
     yk_run_fini(&r);
 }
 
-static void bounds_by_group_are_part_of_the_key(void **state)
+static void values_by_group_are_part_of_the_key(void **state)
 {
     (void)state;
     static const char *const nothing[] = {NULL}, *const mode[] = {"mode", NULL};
@@ -211,6 +211,19 @@ static void bounds_by_group_are_part_of_the_key(void **state)
     }
     for (int i = 0; i < 3; i++)
         free(key[i]);
+    static const char *const servers[] = {"servers = 2\n", "servers = keyed=2,dense=0\n",
+                                          "servers = linear=0,v=2\n"};
+    yk_run with = {0};
+    for (int i = 0; i < 3; i++) {
+        const yk_facts f = planned(&with, "deepfm:8", servers[i], 5);
+        assert_true(f.servers == 2.0);
+        key[i] = yk_run_key(&with, &f, nothing);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(key[i], key[k]);
+    }
+    for (int i = 0; i < 3; i++)
+        free(key[i]);
+    yk_run_fini(&with);
 }
 
 static void incomplete_and_invalid_lines_are_skipped(void **state)
@@ -417,7 +430,7 @@ int main(void)
         cmocka_unit_test(lines_of_a_resumed_run_replace_old_ones),
         cmocka_unit_test(a_huge_log_keeps_its_extremes_and_its_means),
         cmocka_unit_test(means_are_over_time),
-        cmocka_unit_test(bounds_by_group_are_part_of_the_key),
+        cmocka_unit_test(values_by_group_are_part_of_the_key),
         cmocka_unit_test(runs_are_found_and_named),
         cmocka_unit_test(plateaus_need_enough_evaluations_and_tolerate_noise),
     };

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t width; /* floats per key; dense: 1 */
     uint64_t keys;  /* dense: number of floats */
     /* In a job with servers: ranks first_owner .. first_owner + owners - 1 own a part of the group. The keyed groups of a
-     * job have at most two different ranges of owners. */
+     * job have at most two different ranges of owners: the dedicated servers, and the processes that train. */
     int first_owner, owners;
 } yk_group;
 

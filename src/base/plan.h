@@ -36,7 +36,7 @@ typedef enum {
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 
-/* How a group, or all groups of a kind, are trained. */
+/* How one group, or all groups of a kind, is trained. */
 typedef struct {
     yk_optim_config optim;
     uint64_t staleness; /* the bound; YK_ASYNC: none */

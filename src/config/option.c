@@ -134,8 +134,9 @@ const yk_option yk_options[] = {
      "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
      "(replicas); all: every process trains and owns a shard of the parameters; keyed=K,dense=0: keyed "
      "parameters are on K servers, and the network is replicated; keyed=0,dense=K: the network is on "
-     "K servers, and the keyed parameters are divided among the processes that train; NAME=0, NAME=K: the "
-     "same for one parameter group. Only dedicated parameter servers allow workers to be lost or to join "
+     "K servers, and the keyed parameters are divided among the processes that train; NAME=0 or "
+     "NAME=K places one parameter group; groups without a value are on the K servers. Only dedicated "
+     "parameter servers allow workers to be lost or to join "
      "without a restart"},
     {"quorum", "M", INTEGER(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "

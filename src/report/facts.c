@@ -285,6 +285,13 @@ bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
     return false;
 }
 
+/* The values of an option by group, of which the facts have only one; "": there are none. */
+static const char *by_group(const yk_run *r, const char *option)
+{
+    const char *text = yk_run_get(r, option);
+    return text && strchr(text, '=') ? text : "";
+}
+
 char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
 {
     yk_text out = {0};
@@ -292,7 +299,7 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
     for (const char *const *name = yk_usual_options; *name; name++)
         if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
-            yk_text_print(&out, "%s=%s\n", *name, text);
+            yk_text_print(&out, "%s=%s %s\n", *name, text, by_group(r, *name));
     if (f->staleness_by_group &&
         !yk_is_listed("mode", except)) /* groups without a bound have that of the mode */
         yk_text_print(&out, "%s %s\n", f->mode, f->staleness_by_group);

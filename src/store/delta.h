@@ -85,7 +85,7 @@ void yk_delta_reconcile(yk_local *s, int group, const yk_delta_keys *k);
 typedef struct {
     int ngroups;
     struct {
-        int arrays; /* 0: the group is not keyed */
+        int arrays; /* 0: the group is not keyed, or the store has no keys of it */
         uint32_t width;
         float *sum; /* [arrays][capacity][width] */
         size_t cap;

@@ -82,8 +82,8 @@ void yk_remote_free(yk_remote *r)
 typedef struct {
     size_t n;
     const uint32_t *row; /* their rows there */
-    size_t first;        /* the index of the first one among all keys of the request; the others follow, */
-    const uint32_t *at;  /* or the index of each; NULL: they follow */
+    size_t first;        /* the index of the first one among all keys of the request */
+    const uint32_t *at;  /* the index of each of them; NULL: they are consecutive */
 } keys_there;
 
 static keys_there keys_on(const yk_remote *r, const yk__request *a, int k)

@@ -196,8 +196,8 @@ static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *fou
     return YK_OK;
 }
 
-/* Before the keys are sorted by server: keeps them for find_others(). Not with chunks, which are for asynchronous training; groups
- * with different placements need lockstep. */
+/* Copies the keys for find_others(), because sorting overwrites them. Chunks do not occur here: they are used only in asynchronous
+ * training, and groups with different placements need lockstep. */
 static yk_status copy_keys(const yk_remote *r, const yk__remote_channel *l, yk__request *a)
 {
     const size_t n = l->keys.n;

@@ -93,7 +93,8 @@ typedef struct {
 
 struct yk_remote {
     yk_remote_config config;
-    /* Servers that own keys of keyed groups; n is 0 without such groups. [1]: of groups with another placement than the first. */
+    /* The servers that own keys. [0]: of the first keyed group; [1]: of keyed groups with another placement. n: 0 if there are
+     * none. */
     struct {
         int first, n;
     } owners[2];

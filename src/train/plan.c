@@ -311,19 +311,21 @@ static yk_status check_groups(const yk_config *c, const yk_plan *p)
     const int keyed = servers_of(c, true), dense = servers_of(c, false);
     const bool named = *c->servers.named[0].name;
     const servers_of_groups all = servers_of_all(c);
-    if (all.differ || (!named && keyed != dense && (keyed == -1 || dense == -1)))
+    if (all.differ || (named ? all.job == 0 : keyed != dense && (keyed == -1 || dense == -1)))
         return yk_fail(YK_EUSAGE,
-                       "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K: "
-                       "one kind of parameter is on K servers, or on all processes if K is all, and "
-                       "the other is replicated; to put both on the same servers, use --servers K. For "
-                       "individual groups, NAME=0 and NAME=K");
+                       "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K, or NAME=0 "
+                       "and NAME=K for individual groups: groups with K, the same for all of them, are on K "
+                       "servers, or on all processes if K is all, and groups with 0 are replicated; for the "
+                       "same placement of all groups, use --servers K or --servers 0");
     const char *group = named   ? "NAME"
                         : keyed ? "dense"
                                 : "keyed",
                *parameters = named   ? "group"
                              : keyed ? "network"
                                      : "keyed parameters";
-    const bool synchronous = named ? p->synchronous : !p->group[keyed == 0].staleness;
+    /* yk_plan_check_group() checks the bounds of individual groups */
+    const bool by_name = named || *c->staleness.named[0].name,
+               synchronous = by_name ? p->synchronous : !p->group[keyed == 0].staleness;
     if (p->replicates && (!synchronous || p->quorum || p->local_steps))
         return yk_fail(YK_EUSAGE,
                        "--servers %s=0 (replicas) needs synchronous training of the %s: --mode sync or "
@@ -346,6 +348,8 @@ static yk_status check_single(const yk_config *c, const yk_plan *p)
 static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement placement)
 {
     const bool at_once = placement == YK_PLACEMENT_REPLICAS || p->local_steps;
+    if (p->replicates && placement == YK_PLACEMENT_REPLICAS && staleness)
+        return yk_fail(YK_EUSAGE, "a replicated parameter group (--servers NAME=0) needs --staleness NAME=0");
     return p->processes != 1 && at_once && staleness != p->staleness
                ? yk_fail(YK_EUSAGE,
                          "different --staleness bounds for parameter groups need --servers all, or "
@@ -353,11 +357,12 @@ static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement 
                : YK_OK;
 }
 
-/* Only sums of branches with a network have groups of both kinds. */
+/* Before data is read. Only sums of branches with a network have groups of both kinds. */
 static yk_status check_bounds(const yk_config *c, const yk_plan *p)
 {
+    const bool both = c->model && yk_model_uses_fields(c->model) && !*c->staleness.named[0].name;
     yk_status st = YK_OK;
-    for (int keyed = 0; !st && keyed < 2 && c->model && yk_model_uses_fields(c->model); keyed++)
+    for (int keyed = 0; !st && keyed < 2 && both; keyed++)
         st = check_bound(p, p->group[keyed].staleness, p->placement);
     return st;
 }

@@ -2,6 +2,7 @@
 #include "base/number.h"
 #include "train/plan.h"
 #include <math.h>
+#include <string.h>
 
 /* ---- this process ---- */
 
@@ -135,12 +136,15 @@ static yk_status set_decay(yk_plan *p, const yk_config *c)
     return YK_OK;
 }
 
-/* Whether all keyed groups are trained with sgd: no group is named, so that all have the same optimizer. */
+/* Whether all keyed groups are trained with sgd: --optimizer names no group, so that all have the same one. */
 static bool all_sgd(const yk_plan *p, const yk_config *c)
 {
     const char *option;
     char name[YK_GROUP_NAME];
-    return p->group[1].optim.kind == YK_SGD && !yk_config_named_group(c, 0, &option, name);
+    bool named = false;
+    for (size_t i = 0; !named && yk_config_named_group(c, i, &option, name); i++)
+        named = strcmp(option, "optimizer") == 0;
+    return p->group[1].optim.kind == YK_SGD && !named;
 }
 
 yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data)

@@ -65,7 +65,7 @@ static yk_status claim_run_dir(yk__trainer *t)
 
 /* ---- setup ---- */
 
-/* Checks the names in --lr NAME=... and --optimizer NAME=... */
+/* Checks the names of individual groups in options. */
 static yk_status check_group_names(const yk__trainer *t)
 {
     const yk_model *m = t->model;
@@ -86,21 +86,32 @@ static yk_status check_group_names(const yk__trainer *t)
     return YK_OK;
 }
 
-/* The plan is made before the model, so it also counts kinds of groups that the model does not have. They have the bound of
- * --mode. */
-static yk_status check_smallest_bound(const yk__trainer *t)
+/* The plan is made before the model, so its smallest bound and its placements may be those of a kind of group that the model does
+ * not have, or whose groups are all named: usually the bound of --mode. */
+static yk_status check_groups(const yk__trainer *t)
 {
+    const char *model = t->config->model;
     uint64_t min = YK_ASYNC;
+    bool replicated = false, other = false;
     for (int g = 0; g < t->model->ngroups; g++) {
-        const yk_group *shape = &t->model->group[g];
-        min = yk__min(min, yk_plan_group(t->config, t->plan, shape->name, shape->keyed).staleness);
+        const yk_group_plan *plan = &t->result->group[g].plan;
+        min = yk__min(min, plan->staleness);
+        replicated |= plan->placement == YK_PLACEMENT_REPLICAS;
+        other |= plan->placement != YK_PLACEMENT_REPLICAS;
     }
-    return min == t->plan->staleness
-               ? YK_OK
-               : yk_fail(YK_EUSAGE,
-                         "--staleness: all parameter groups of --model %.60s have a bound above 0, but the "
-                         "mode is synchronous: add --mode async",
-                         t->config->model);
+    if (min != t->plan->staleness && t->plan->synchronous)
+        return yk_fail(
+            YK_EUSAGE,
+            "--staleness: all parameter groups of --model %.60s have a bound above 0, but the mode "
+            "is synchronous: add --mode async, and no bound of 0",
+            model);
+    if (min != t->plan->staleness)
+        return yk_fail(YK_EUSAGE, "--staleness: no parameter group of --model %.60s has the bound %llu",
+                       model, (unsigned long long)t->plan->staleness);
+    if (t->plan->replicates && !(replicated && other))
+        return yk_fail(YK_EUSAGE, "--servers: --model %.60s has no parameter group that is%s replicated",
+                       model, replicated ? " not" : "");
+    return YK_OK;
 }
 
 /* How each group is trained. */
@@ -108,8 +119,6 @@ static yk_status set_groups(yk__trainer *t)
 {
     bool used[2] = {false, false};
     yk_status st = check_group_names(t);
-    if (!st)
-        st = check_smallest_bound(t);
     for (int g = 0; !st && g < t->model->ngroups; g++) {
         const yk_group *shape = &t->model->group[g];
         const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);
@@ -127,6 +136,8 @@ static yk_status set_groups(yk__trainer *t)
             return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
                            keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
     }
+    if ((st = check_groups(t)))
+        return st;
     t->result->ngroups = t->model->ngroups;
     t->result->lr = t->group[0].optim.lr;
     return YK_OK;
