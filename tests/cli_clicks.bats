@@ -198,6 +198,8 @@ EOF
 @test "errors in options by group" {
     fit fm:4 --lr wide=0.1 --out none
     expect 2 '--lr wide=...: --model fm:4 has no parameter group wide; its groups are: linear, fm'
+    fit fm:4 --launch 2 --servers wide=1 --out none
+    expect 2 '--servers wide=...: --model fm:4 has no parameter group wide'
     fit fm:4 --optimizer wide=sgd --out none
     expect 2 '--optimizer wide=...: --model fm:4 has no parameter group wide'
     fit fm:4 --optimizer linear=best --out none

@@ -242,20 +242,20 @@ yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed,
 
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)
 {
-    yk_by_group_part part;
-    const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
-    const yk_by_group *const by_group[] = {&c->lr, &c->staleness, &c->servers};
-    static const char *const option[] = {"lr", "staleness", "servers"};
-    for (int o = 0; o < 3; o++)
-        for (size_t k = 0; k < YK_MAX_GROUPS && *by_group[o]->named[k].name; k++)
-            if (i-- == 0) {
-                *option_out = option[o];
-                return snprintf(name_out, YK_GROUP_NAME, "%s", by_group[o]->named[k].name) > 0;
+    for (const yk_option *o = yk_options; o->name; o++) {
+        const void *field = (const char *)c + o->offset;
+        char numbers[512] = "";
+        if (yk_option_is_by_group(o))
+            yk_by_group_text(field, NULL, numbers, sizeof numbers);
+        const char *words = o->flags & YK_OPT_WORD_BY_GROUP ? *(char *const *)field : NULL,
+                   *text = words ? words : numbers, *at = strchr(text, '=') ? text : "";
+        yk_by_group_part part;
+        while (yk_by_group_next(&at, &part))
+            if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0) {
+                *option_out = o->name;
+                return snprintf(name_out, YK_GROUP_NAME, "%s", part.name) > 0;
             }
-    *option_out = "optimizer";
-    while (yk_by_group_next(&at, &part))
-        if (strcmp(part.name, "keyed") && strcmp(part.name, "dense") && i-- == 0)
-            return snprintf(name_out, YK_GROUP_NAME, "%s", part.name) > 0;
+    }
     return false;
 }
 

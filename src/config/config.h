@@ -74,7 +74,7 @@ bool yk_config_starts_job(const yk_config *c);
 
 /* The optimizer of the group of this name, which is keyed or dense; "": of groups that --optimizer does not name. */
 yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
-/* The i-th name of an individual group in --lr, --staleness, --servers and --optimizer, and the option that it is in; false: there are fewer names. */
+/* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
 const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
 /* The name of an option that was given for groups of this kind only; NULL: none. */

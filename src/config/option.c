@@ -136,8 +136,7 @@ const yk_option yk_options[] = {
      "parameters are on K servers, and the network is replicated; keyed=0,dense=K: the network is on "
      "K servers, and the keyed parameters are divided among the processes that train; NAME=0 or "
      "NAME=K places one parameter group; groups without a value are on the K servers. Only dedicated "
-     "parameter servers allow workers to be lost or to join "
-     "without a restart"},
+     "parameter servers allow workers to be lost or to join without a restart"},
     {"quorum", "M", INTEGER(quorum, 0, 4096), CLUSTER, TRAINS, "all processes",
      "sync: a step uses the gradients of the first M processes; gradients that arrive later are counted and "
      "dropped"},
