@@ -15,30 +15,14 @@ run='' # a process that teardown ends if a test fails
     expect 0
     holds "$(field verdict).startswith('straggler')"
     holds "'worker 1' in $(field verdict) and $(field bottleneck)['numbers']['slowest_worker'] == 1"
-    holds "[e for e in $(field bottleneck)['estimates'] if e['change'] == 'asynchronous'][0]['speedup'] > 1.2"
+    holds "'estimates' not in $(field bottleneck)"
 }
 
 @test "the table on stdout has the verdict" {
     YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --out none
     expect 0
     grep -q '^bottleneck ' out
-    grep -q 'estimated: one more worker' out
-}
-
-@test "a run that was long enough tries changes afterwards; time, memory and results do not include that" {
-    YK_EVIDENCE=evidence.json timeout --preserve-status -s INT 2 "$YOKE" train --model softmax --data 'synth:digits?examples=2000&test=500' --workers 2 \
-        --batch 40 --epochs 1000000 --out run --json >out 2>err # from a batch of 24 on, twice the batch uses the same kernels
-    try eval --checkpoint run --data 'synth:digits?examples=2000&test=500' --json
-    expect 0
-    python3 - <<'END'
-import json
-summary, again, evidence = json.load(open("run/summary.json")), json.loads(open("out").read().splitlines()[-1]), json.load(open("evidence.json"))
-assert summary["state"] == "stopped" and abs(summary["test_loss"] - again["loss"]) < 1e-6, (summary["test_loss"], again)
-assert abs(summary["seconds"] - evidence["seconds"]) < 0.2, summary["seconds"]
-busy = any(w["kind"] == "busy_host" for w in summary["warnings"])
-assert busy or min(evidence["trials"][k] for k in ("worker", "batch", "async", "longer")) > 0, evidence["trials"]
-assert busy or len(summary["bottleneck"]["estimates"]) == 3, summary["bottleneck"]
-END
+    ! grep -q estimated out
 }
 
 @test "phases add up to the wall time, in every sample" {

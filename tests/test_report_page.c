@@ -99,7 +99,7 @@ static void one_run_makes_a_page(void **state)
         ",\"verdict\":\"input pipeline: the workers spent 83 % of the time waiting for "
         "data\",\"bottleneck\":{\"kind\":\"input "
         "pipeline\",\"share\":0.83,\"text\":\"t\",\"advice\":\"read a "
-        "cache\",\"numbers\":{},\"estimates\":[{\"change\":\"one more "
+        "cache\",\"numbers\":{},\"estimates\":[{\"change\":\"one more " /* of older versions */
         "worker\",\"speedup\":1.04}]},\"traffic\":{\"push\":{\"sent\":10,\"received\":20,\"messages\":3}},"
         "\"processes\":[{\"rank\":0,\"role\":\"chief\",\"host\":\"h\",\"steps\":5,\"examples\":6,\"bytes_"
         "sent\":7,\"bytes_received\":8,"
@@ -122,7 +122,7 @@ static void one_run_makes_a_page(void **state)
     const char *verdict = strstr(page, "Input pipeline: the workers spent 83 % of the time"),
                *curves = strstr(page, "id=\"curves\"");
     assert_true(verdict && curves && verdict < curves);
-    assert_non_null(strstr(page, "one more worker: about <b>1.04"));
+    assert_null(strstr(page, "one more worker"));
     static const char *const parts[] = {"figure-accuracy",
                                         "figure-test-loss",
                                         "figure-train-loss",

@@ -258,11 +258,11 @@ static void reports_progress(void **state)
     assert_int_equal(points, 100);
     report(make_run(0, 3), 100000, 1e-5, &points, &lines); /* the length is not known */
     assert_in_range(points, 400, 1000);
-    r = make_run(0, INT64_MAX); /* as in a trial */
+    r = make_run(0, INT64_MAX);
     r->t.train.examples = 1000000;
     report(r, 100, 1e-5, &points, &lines);
     assert_int_equal(points, 0);
-    r->t.schedule.reports = false; /* another rank, or a trial */
+    r->t.schedule.reports = false; /* another rank */
     assert_false(yk__report_due(&r->t.schedule, 1000000, 0, true).point);
     assert_int_equal(yk__check_after(&r->t.schedule, 1), 1023);
 }

@@ -11,11 +11,6 @@ static void print_verdict(FILE *f, const yk_verdict *v)
     fprintf(f, "bottleneck     %s\n", v->text);
     if (v->advice[0])
         fprintf(f, "               %s\n", v->advice);
-    for (int i = 0; i < v->nestimates; i++)
-        fprintf(f, "%s%s: %.2f x", i ? ", " : "               estimated: ", v->estimate[i].change,
-                v->estimate[i].speedup);
-    if (v->nestimates)
-        fprintf(f, " the examples/s\n");
 }
 
 static void print_traffic(FILE *f, const yk_result *r)
@@ -51,29 +46,30 @@ static void print_traffic(FILE *f, const yk_result *r)
 }
 
 /* The processes of a job. */
-static void print_processes(FILE *f, const yk_observation *w)
+static void print_processes(FILE *f, const yk_observation *w, const yk_plan *plan)
 {
     if (w->nprocesses < 2)
         return;
-    fprintf(f, "%-14s %9s %9s %10s %9s %6s %10s %10s %10s %10s %10s\n", "process", "seconds", "steps",
-            "examples", "accuracy", "CPU", "memory", "read", "written", "sent", "received");
+    fprintf(f, "%-14s %9s %9s %10s %6s %10s %10s %10s %10s %10s\n", "process", "seconds", "steps", "examples",
+            "CPU", "memory", "read", "written", "sent", "received");
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_process *p = &w->process[i];
         const yk_usage *u = &p->usage;
-        char name[32], accuracy[16] = "", text[5][24];
+        char name[32], text[5][24];
         snprintf(name, sizeof name, "%s %d%s", p->workers ? "worker" : "server", p->rank,
                  p->lost     ? " lost"
                  : p->joined ? " joined"
                              : "");
-        if (p->phases.scored)
-            snprintf(accuracy, sizeof accuracy, "%.1f %%",
-                     100.0 * (double)p->phases.correct / (double)p->phases.scored);
-        fprintf(f, "%-14s %9.2f %9llu %10llu %9s %6.2f %10s %10s %10s %10s %10s\n", name, u->seconds,
-                (unsigned long long)p->phases.steps, (unsigned long long)p->phases.examples, accuracy,
-                u->cpu.mean, yk_bytes_text(u->memory.peak, text[0]), yk_bytes_text(u->read_bytes, text[1]),
+        fprintf(f, "%-14s %9.2f %9llu %10llu %6.2f %10s %10s %10s %10s %10s\n", name, u->seconds,
+                (unsigned long long)p->phases.steps, (unsigned long long)p->phases.examples, u->cpu.mean,
+                yk_bytes_text(u->memory.peak, text[0]), yk_bytes_text(u->read_bytes, text[1]),
                 yk_bytes_text(u->written_bytes, text[2]), yk_bytes_text((double)p->bytes_sent, text[3]),
                 yk_bytes_text((double)p->bytes_received, text[4]));
     }
+    if (plan->synchronous && plan->local_steps <= 1)
+        fprintf(f,
+                "               synchronous: all workers hold the same parameters, so the test results are "
+                "those of each of them\n");
 }
 
 static void print_table(FILE *f, const yk_result *r)
@@ -125,7 +121,7 @@ static void print_table(FILE *f, const yk_result *r)
     if (r->observation.nprocesses)
         print_verdict(f, &r->observation.verdict);
     print_traffic(f, r);
-    print_processes(f, &r->observation);
+    print_processes(f, &r->observation, &r->plan);
     if (r->run_dir)
         fprintf(f, "run directory  %s\n", r->run_dir);
 }

@@ -26,30 +26,19 @@ static int hosts_of(const yk_process *p, int n)
 static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
-    yk_evidence e = {.synchronous = plan->synchronous,
-                     .network = o->c.model->ops->profile != NULL,
-                     .keyed = o->c.model->sparse,
-                     .streamed = o->c.streamed,
-                     .quorum = plan->quorum > 0,
-                     .workers = plan->workers,
-                     .ranks = o->c.ranks,
-                     .hosts = hosts_of(p, n),
-                     .threads = plan->threads,
-                     .batch = plan->batch,
-                     .local_steps = plan->local_steps,
-                     .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
-                                    fmax(1.0, (double)plan->local_steps),
-                     .baseline = o->c.baseline ? o->c.baseline(o->c.context) : 0.0,
-                     .chief_host = n ? p[0].usage.host : NULL};
-    int tried = 0;
-    for (int i = 0; i < n; i++) {
-        const yk_trials *t = &p[i].trials;
-        if (n == 1)
-            e.trials = *t;
-        else if (t->longer > 0.0)
-            e.trials.longer += (t->longer - e.trials.longer) / ++tried;
-    }
-    return e;
+    return (yk_evidence){.synchronous = plan->synchronous,
+                         .network = o->c.model->ops->profile != NULL,
+                         .streamed = o->c.streamed,
+                         .quorum = plan->quorum > 0,
+                         .workers = plan->workers,
+                         .ranks = o->c.ranks,
+                         .hosts = hosts_of(p, n),
+                         .threads = plan->threads,
+                         .batch = plan->batch,
+                         .local_steps = plan->local_steps,
+                         .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
+                                        fmax(1.0, (double)plan->local_steps),
+                         .chief_host = n ? p[0].usage.host : NULL};
 }
 
 /* Threads of a process that need a core: workers, or one that serves. A worker uses at most as many --threads as cores. */

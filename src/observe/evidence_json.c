@@ -45,20 +45,13 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     yk_json_object(j, name);
     yk_json_bool(j, "synchronous", e->synchronous);
     yk_json_bool(j, "network", e->network);
-    yk_json_bool(j, "keyed", e->keyed);
     yk_json_bool(j, "streamed", e->streamed);
     yk_json_bool(j, "quorum", e->quorum);
     YK_JSON_INTS(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
                  {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
                  {"host_threads", e->host_threads});
     yk_json_text(j, "chief_host", e->chief_host);
-    YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip},
-                  {"alone", e->baseline});
-    yk_json_object(j, "trials");
-    YK_JSON_REALS(j, {"worker", e->trials.speedup[YK_CHANGE_WORKER]},
-                  {"batch", e->trials.speedup[YK_CHANGE_BATCH]},
-                  {"async", e->trials.speedup[YK_CHANGE_ASYNC]}, {"longer", e->trials.longer});
-    yk_json_end(j);
+    YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip});
     if (e->usage)
         usage(j, e->usage);
     yk_json_array(j, "measured");

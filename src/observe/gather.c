@@ -41,10 +41,6 @@ void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_repor
                                 (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
                                 (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
                             .peak_rss = (double)usage.ru_maxrss * 1024.0};
-    if (self->trials.peak_rss > 0.0) {
-        out->cpu_seconds -= self->trials.cpu_seconds;
-        out->peak_rss = self->trials.peak_rss;
-    }
     memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
     memcpy(out->values_sent, yk_comm_values_sent(o->c.comm), sizeof out->values_sent);
     const yk_bytes all = yk__bytes_total(o->c.comm);

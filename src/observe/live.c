@@ -138,7 +138,6 @@ static void put_verdict(yk_json *j, const yk__history *h)
     YK_JSON_TEXTS(j, {"verdict", h->judged ? v->text : NULL}, {"advice", h->judged ? v->advice : NULL},
                   {"bottleneck", h->judged ? yk_verdict_name(v->kind) : NULL});
     yk_json_real(j, "share", h->judged ? v->share : (double)NAN);
-    yk__estimates_json(j, v);
 }
 
 static double seconds_of(const yk_observer *o, const yk__history *h)

@@ -14,18 +14,6 @@ void yk_observation_fini(yk_observation *w)
     *w = (yk_observation){0};
 }
 
-void yk__estimates_json(yk_json *j, const yk_verdict *v)
-{
-    yk_json_array(j, "estimates");
-    for (int i = 0; i < v->nestimates; i++) {
-        yk_json_object(j, NULL);
-        yk_json_text(j, "change", v->estimate[i].change);
-        yk_json_real(j, "speedup", v->estimate[i].speedup);
-        yk_json_end(j);
-    }
-    yk_json_end(j);
-}
-
 static void bottleneck(yk_json *j, const yk_verdict *v)
 {
     yk_json_object(j, "bottleneck");
@@ -39,7 +27,6 @@ static void bottleneck(yk_json *j, const yk_verdict *v)
     for (int i = 0; i < v->nnumbers; i++)
         yk_json_real(j, v->number[i].name, v->number[i].value);
     yk_json_end(j);
-    yk__estimates_json(j, v);
     yk_json_end(j);
 }
 
@@ -148,15 +135,6 @@ void yk_traffic_json(yk_json *j, const char *name, const yk_traffic *t)
     yk_json_end(j);
 }
 
-/* The loss and the accuracy of a process on its share of the training data. */
-static void train_scores(yk_json *j, const yk_process *p)
-{
-    const yk_phases_sample *s = &p->phases;
-    const double none = (double)NAN;
-    yk_json_real(j, "train_loss", s->examples ? s->loss / (double)s->examples : none);
-    yk_json_real(j, "train_accuracy", s->scored ? (double)s->correct / (double)s->scored : none);
-}
-
 void yk__process_phases_json(yk_json *j, const yk_process *p, bool server)
 {
     yk_phases_json(j, p->phases.phase, p->phases.seconds, server);
@@ -180,7 +158,7 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         yk_json_text(j, "host", p->usage.host);
         yk_json_real(j, "seconds", p->usage.seconds);
         YK_JSON_INTS(j, {"steps", p->phases.steps}, {"examples", p->phases.examples});
-        train_scores(j, p);
+        yk_json_real(j, "train_loss", p->phases.loss / (double)p->phases.examples); /* no examples: NaN */
         YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (reports)
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */

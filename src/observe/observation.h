@@ -14,7 +14,6 @@ typedef struct {
     char role[16]; /* "chief", "worker" or "server" */
     yk_usage usage;
     yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
-    yk_trials trials;         /* zeros: none */
     yk_phases_sample serving; /* of the thread that serves a shard beside its workers; zeros: none */
     double forward, backward; /* seconds of both passes, in the timed steps; 0: not known */
     /* measured before the first step; 0: not known */
@@ -47,9 +46,6 @@ void yk_observation_fini(yk_observation *w);
 
 /* Writes the keys of summary.json from "verdict" to "warnings". reports: of the processes, in the same order, or NULL. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
-
-/* "estimates" of a verdict. */
-void yk__estimates_json(yk_json *j, const yk_verdict *v);
 
 /* "phases" of a process, and "serving" if one of its threads serves a shard. */
 void yk__process_phases_json(yk_json *j, const yk_process *p, bool server);

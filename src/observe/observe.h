@@ -112,7 +112,6 @@ typedef struct {
     /* The workers of parameter servers, at most `max`; returns their number. Called by yk_observer_traffic() and
      * yk_observer_gather(). NULL: this process is not the chief of parameter servers. */
     int (*worker_status)(void *context, yk_worker_status *out, int max);
-    double (*baseline)(void *context); /* yk_evidence.baseline; any thread; NULL: not known */
 } yk_observer_config;
 
 /* ---- beginning and end ---- */
@@ -168,9 +167,6 @@ yk_status yk_observer_alive(yk_observer *o);
 yk_status yk_observer_gather(yk_observer *o, bool *lost, yk_rank_report **reports_out, int *n_out);
 /* For a failed job, without communication: the report of this process, then the last telemetry of the others. */
 yk_status yk_observer_reports(yk_observer *o, yk_rank_report **reports_out, int *n_out);
-
-/* Before the reports are gathered: what this process has tried. */
-void yk_observer_tried(yk_observer *o, const yk_trials *trials);
 
 /* reports: NULL in one process. Communicates, unless `lost`. */
 yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,

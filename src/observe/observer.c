@@ -320,10 +320,8 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
 void yk__observer_self(const yk_observer *o, yk_process *out)
 {
     const yk_observer_config *c = &o->c;
-    const yk_trials trials = o->self.trials;
     const yk_usage usage = yk__observer_usage(o);
     *out = yk__self_so_far(o, &usage);
-    out->trials = trials;
     for (int i = 0; c->model->ops->passes && i < c->workers; i++) {
         double forward, backward;
         c->model->ops->passes(c->work(c->context, i), &forward, &backward);
@@ -346,11 +344,6 @@ yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_st
     o->resources = NULL;
     yk__observer_self(o, &o->self);
     return o->c.rank > 0 ? yk__tensorboard_close(o, st) : st;
-}
-
-void yk_observer_tried(yk_observer *o, const yk_trials *trials)
-{
-    o->self.trials = *trials;
 }
 
 yk_status yk_observer_close(yk_observer *o)

@@ -50,8 +50,7 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
                 {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
                 {"slowest_factor", slow ? f->slowest_factor : nan},
                 {"slowest_came_last", slow ? f->slowest_last : nan},
-                {"slowest_stopped", slow ? slow->stopped : nan},
-                {"compute_seconds_alone", e->baseline > 0.0 ? e->baseline : nan}};
+                {"slowest_stopped", slow ? slow->stopped : nan}};
     _Static_assert(sizeof list / sizeof *list <= YK_MAX_NUMBERS, "YK_MAX_NUMBERS");
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (isfinite(list[i].value)) {
@@ -174,6 +173,4 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
     yk__verdict_describe(&f, cause, out);
     list_numbers(&f, out);
-    if (cause != YK__TOO_SHORT)
-        yk__verdict_estimate(&f, cause, out);
 }

@@ -1,4 +1,4 @@
-/* The bottleneck of a run: turns measured phases and resources into one sentence, advice and estimates.
+/* The bottleneck of a run: turns measured phases and resources into one sentence and advice.
  *
  * Example:
  *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
@@ -26,9 +26,8 @@
  *         waiting for other workers                 straggler if it is always the same one, else synchronisation
  *         checkpoints                               disk
  *         asynchronous: one worker is much slower   straggler
- *         asynchronous: computing takes much        contention
- *         longer than with a single worker, or
- *         applying takes longer than computing
+ *         asynchronous: applying takes longer       contention
+ *         than computing
  *     more than half of the time computing          cpu
  *     otherwise                                     none
  *
@@ -76,20 +75,9 @@ typedef struct {
     double delayed;   /* threads that were runnable but had no core */
 } yk_server_evidence;
 
-/* Changes whose effect is estimated. */
-typedef enum { YK_CHANGE_WORKER, YK_CHANGE_BATCH, YK_CHANGE_ASYNC, YK_CHANGES } yk_change;
-
-/* Short trials after a run (train/trial.c); 0: not tried. */
-typedef struct {
-    double speedup[YK_CHANGES];
-    double longer;                /* seconds by which computing takes longer with twice the batch */
-    double cpu_seconds, peak_rss; /* of the trials of a process; of the process before them */
-} yk_trials;
-
 typedef struct {
     bool synchronous;
     bool network;       /* the model is a network: its workers can use --threads */
-    bool keyed;         /* the model is sparse: a step changes the parameters of some keys */
     bool streamed;      /* the data is read again in each epoch */
     bool quorum;        /* with --quorum */
     int workers, ranks; /* in total; ranks: 0 or 1: one process */
@@ -108,9 +96,6 @@ typedef struct {
     const char *chief_host; /* borrowed; NULL: not known */
     double round_trips;     /* per step of a worker */
     double round_trip;      /* seconds */
-    /* asynchronous, in one process: computing seconds per example of a worker while the others pause; 0: not known */
-    double baseline;
-    yk_trials trials; /* of a job: only `longer`, the mean of its processes */
 } yk_evidence;
 
 enum { YK_MAX_NUMBERS = 28 };
@@ -125,11 +110,6 @@ typedef struct {
         const char *name;
         double value;
     } number[YK_MAX_NUMBERS];
-    int nestimates;
-    struct {
-        const char *change;
-        double speedup; /* in examples per second */
-    } estimate[YK_CHANGES];
 } yk_verdict;
 
 const char *yk_verdict_name(yk_verdict_kind kind);

@@ -8,7 +8,6 @@ static const double tiny_step = 5e-5; /* seconds */
 static const double slow_factor = 1.25;     /* a straggler is slower than the others by this factor */
 static const double certainly_slow = 2.0;   /* even if it is not the last one at most barriers */
 static const double slow_link_factor = 0.4; /* of the rate of the other links */
-static const double contended = 0.6; /* share of the computing time: memory bandwidth alone costs less */
 
 void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
 {
@@ -309,7 +308,7 @@ static void divide_waiting(yk__facts *f)
 static void find_slower_work(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    double factor, computed = 0.0, examples = 0.0;
+    double factor;
     for (int i = 0; e->nmeasured > 1 && f->slowest < 0 && i < e->nmeasured; i++) {
         const double lost = behind(f, i, &factor);
         if (factor > 1.6 && lost > f->waste[YK_VERDICT_STRAGGLER] && lost > 0.1) {
@@ -317,19 +316,9 @@ static void find_slower_work(yk__facts *f)
             f->waste[YK_VERDICT_STRAGGLER] = lost;
         }
     }
-    for (int i = 0; i < e->nmeasured; i++) {
-        computed += e->measured[i].phases.phase[YK_PHASE_COMPUTE];
-        examples += (double)e->measured[i].phases.examples;
-    }
-    const double each = examples > 0.0 ? computed / examples : 0.0;
-    const double more = each > 0.0 && e->baseline > 0.0 ? 1.0 - e->baseline / each : 0.0;
-    if (e->workers > 1 && more > contended && f->delayed < 0.1)
-        f->waste[YK_VERDICT_CONTENTION] = more * f->share[YK_PHASE_COMPUTE];
     /* applying an update takes about as long as computing it, unless other workers change the same parameters */
-    const double merging = f->share[YK_PHASE_APPLY] - f->share[YK_PHASE_COMPUTE];
-    f->merging = e->workers > 1 && e->ranks <= 1 && merging > f->waste[YK_VERDICT_CONTENTION];
-    if (f->merging && f->delayed < 0.1)
-        f->waste[YK_VERDICT_CONTENTION] = merging;
+    if (e->workers > 1 && e->ranks <= 1 && f->delayed < 0.1)
+        f->waste[YK_VERDICT_CONTENTION] = fmax(f->share[YK_PHASE_APPLY] - f->share[YK_PHASE_COMPUTE], 0.0);
 }
 
 void yk__verdict_facts(const yk_evidence *e, yk__facts *f)

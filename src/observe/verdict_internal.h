@@ -1,5 +1,5 @@
 /* Private to the verdict: verdict_facts.c derives figures from the evidence, verdict.c draws the conclusion,
- * verdict_estimate.c estimates the effect of changes, and verdict_text.c writes the text. */
+ * and verdict_text.c writes the text. */
 #ifndef YK_OBSERVE_VERDICT_INTERNAL_H
 #define YK_OBSERVE_VERDICT_INTERNAL_H
 
@@ -33,7 +33,6 @@ typedef struct {
     double oversubscribed;          /* share of the time lost because threads share too few cores */
     double shared_cores;            /* cores that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
-    bool merging;                   /* contention: applying updates takes longer than computing them */
     bool several_hosts;             /* ranks on several hosts */
     double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
     yk__slow_link slow_link;
@@ -58,9 +57,6 @@ typedef enum {
 
 /* verdict_facts.c */
 void yk__verdict_facts(const yk_evidence *e, yk__facts *out);
-
-/* verdict_estimate.c: sets the estimates that the evidence supports */
-void yk__verdict_estimate(const yk__facts *f, yk__cause cause, yk_verdict *v);
 
 /* verdict_text.c: sets the text and the advice, from v->kind and v->share */
 void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v);

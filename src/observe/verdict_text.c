@@ -298,17 +298,10 @@ static void describe_sync(const yk__facts *f, yk_verdict *v)
 static void describe_contention(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    if (f->merging)
-        say(v,
-            "%d workers change the same parameters: applying and merging updates takes %.0f %% of the time, "
-            "computing %.0f %%",
-            e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
-    else
-        say(v,
-            "%d workers change the same parameters, and computing takes %.1f times as long as with a single "
-            "worker; %.0f %% of the time is lost",
-            e->workers, 1.0 / fmax(1.0 - v->share / fmax(f->share[YK_PHASE_COMPUTE], 1e-9), 1e-3),
-            100.0 * v->share);
+    say(v,
+        "%d workers change the same parameters: applying and merging updates takes %.0f %% of the time, "
+        "computing %.0f %%",
+        e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
     advise(v, "use a larger --batch (now %llu), a larger --staleness bound if one is set, or fewer --workers",
            (unsigned long long)e->batch);
 }

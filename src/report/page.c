@@ -154,7 +154,7 @@ static void verdict(const yk_page *p, yk_text *out)
     const yk_compare *c = p->compare;
     yk_text_add(out, "<section class=\"verdict\" id=\"verdict\">");
     if (c->n == 1) {
-        yk__page_verdict(&c->run[0], &c->facts[0], out);
+        yk__page_verdict(&c->facts[0], out);
         if (!c->facts[0].verdict && !c->facts[0].bottleneck)
             yk_text_add(out, "<p class=\"soft\">The run directory has no verdict.</p>");
         plateau(&c->facts[0], out);

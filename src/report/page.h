@@ -45,6 +45,6 @@ void yk__page_legend(const yk_compare *c, yk_text *out);
 void yk__page_key(const yk_compare *c, int run, yk_text *out);
 void yk__page_data(const yk_figures *fs, yk_text *out);
 void yk__page_run(const yk_page *p, size_t i, yk_text *out);
-void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out);
+void yk__page_verdict(const yk_facts *f, yk_text *out);
 
 #endif

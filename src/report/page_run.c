@@ -20,10 +20,8 @@ static void paragraph(const char *class, const char *s, yk_text *out)
     yk_html(out, "%s%s</p>", cpu ? "CPU" : first, s + (cpu ? 3 : *s != 0));
 }
 
-void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
+void yk__page_verdict(const yk_facts *f, yk_text *out)
 {
-    const json_t *e;
-    size_t i, n = 0;
     if (f->failed) {
         yk_html(out, "<p class=\"kind bad\">Failed at step %.0f</p>", yk_known_or(f->steps, 0.0));
         paragraph(" class=\"text\"", f->error ? f->error : "unknown reason", out);
@@ -40,16 +38,7 @@ void yk__page_verdict(const yk_run *r, const yk_facts *f, yk_text *out)
         paragraph(" class=\"text\"", f->verdict, out);
     if (f->advice && !(f->verdict && strstr(f->verdict, f->advice)))
         paragraph("", f->advice, out);
-    json_array_foreach(yk_value_at(r->summary, "bottleneck.estimates"), i, e)
-    {
-        const char *change = yk_string_at(e, "change");
-        const double speedup = yk_number_at(e, "speedup");
-        if (!change || !isfinite(speedup))
-            continue;
-        yk_text_add(out, n++ ? "" : "<ul class=\"estimates\">");
-        yk_html(out, "<li>%s: about <b>%.2f \u00d7</b> as fast</li>", change, speedup);
-    }
-    yk_text_add(out, n ? "</ul>\n" : "\n");
+    yk_text_add(out, "\n");
 }
 
 /* ---- the command to run it again ---- */
@@ -217,7 +206,7 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         yk_html(out, "<b>%s</b><span>", c->label[i]);
         summary_line(&c->facts[i], out);
         yk_text_add(out, "</span></summary><div class=\"body\"><div class=\"verdict\">");
-        yk__page_verdict(&c->run[i], &c->facts[i], out);
+        yk__page_verdict(&c->facts[i], out);
         yk_text_add(out, "</div>");
     } else {
         yk_text_add(out, "<section id=\"resources\"><h2>Resources</h2><div class=\"body\">");

@@ -26,7 +26,6 @@ static const yk_column process_columns[] = {
     {"time", NULL, YK_UNIT_SECONDS},
     {"steps", NULL, YK_UNIT_INTEGER},
     {"examples", NULL, YK_UNIT_INTEGER},
-    {"accuracy", "on its share of the training data, before training on it", YK_UNIT_PERCENT_EXACT},
     {"CPU", "mean number of busy cores", YK_UNIT_CORES},
     {"CPU peak", NULL, YK_UNIT_CORES},
     {"memory peak", NULL, YK_UNIT_BYTES},
@@ -58,8 +57,8 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
         yk_table_text(t, p.host);
         YK_TABLE_NUMBERS(
             t, field_or(o, "seconds", w->last.seconds), field_or(o, "steps", w->last.steps),
-            yk_number_at(o, "examples"), yk_number_at(o, "train_accuracy"),
-            field_or(o, "cpu_mean", w->mean.cpu), field_or(o, "cpu_peak", w->peak.cpu),
+            yk_number_at(o, "examples"), field_or(o, "cpu_mean", w->mean.cpu),
+            field_or(o, "cpu_peak", w->peak.cpu),
             field_or(o, "rss_peak", fmax(w->peak.rss, w->peak.rss_peak)),
             field_or(o, "disk_read_bytes", w->mean.disk_read * w->last.seconds),
             field_or(o, "disk_written_bytes", w->mean.disk_written * w->last.seconds),

@@ -152,22 +152,12 @@ static void show_end(const yk__trainer *t, const char *state)
     yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
-static void try_changes(yk__trainer *t)
-{
-    yk_trials trials;
-    const double evaluated = t->result->eval_seconds + t->result->checkpoint_seconds;
-    yk__try_changes(t, t->ended - t->training_started - evaluated, &trials);
-    yk_observer_tried(t->observer, &trials);
-}
-
 static yk_status end_success(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
     yk_result *r = t->result;
     t->ended = yk_now();
     yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
-    if (!st && !was_done(t))
-        try_changes(t);
     if (!st)
         st = gather_reports(t);
     if (!st && chief) {

@@ -129,8 +129,6 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
     if (st || (st = yk_store_pull(w->store, w->me, &batch, view)))
         return st;
     yk_phase_to(p, YK_PHASE_COMPUTE);
-    if (yk__accuracy_due(w->state))
-        yk__accuracy_sample(w->t, w->state, view, &batch);
     if ((st = gradient(w, view, &batch, &grad)) || (st = announce(w)))
         return st;
     yk_phase_to(p, YK_PHASE_APPLY);
@@ -153,9 +151,7 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
     yk__worker_state *state = w->state;
     yk_batch batch;
     yk_view view;
-    const float half = 0.69314718f; /* the loss of a probability of 1/2 */
     float lr, loss[YK_MAX_BURST];
-    uint64_t correct = 0;
     yk_status st = next_batch(w, max, &batch);
     if (st)
         return st;
@@ -169,12 +165,9 @@ static yk_status burst(loop *w, yk_action action, size_t max, yk_step_result *ou
             return yk__diverged(t, "the training loss", (double)loss[i], yk_store_steps(w->store, w->me) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];
-        correct += loss[i] < half;
     }
     yk_phase_to(state->phases, YK_PHASE_APPLY);
     w->store->burst->end(w->store, w->me, batch.n);
-    yk__accuracy_due(state); /* all examples of a burst are predicted anyway */
-    yk__accuracy_add(state, batch.n, correct);
     yk_phase_to(state->phases, YK_PHASE_OTHER);
     w->loss += out->loss;
     state->period_examples += batch.n;
@@ -330,8 +323,6 @@ static void after_step(loop *w, const yk_step_result *r)
     if (!w->remote && w->done > w->next_check) {
         w->next_check = w->done + yk__check_after(&t->schedule, w->me);
         check_due(w);
-        if (w->me == 0 && t->baseline.tries)
-            yk__baseline_measure(t, w->state);
     }
 }
 
@@ -361,8 +352,6 @@ static yk_status train(loop *w)
             return st;
         if (entered)
             continue;
-        if (local_async && w->me && atomic_load_explicit(&t->baseline.pause, memory_order_relaxed))
-            yk__baseline_pause(t);
         if (w->me == 0 && yk__saver_failed(t->saver))
             return yk__saver_finish(t, YK_OK);
         yk_phases_step(w->state->phases);

@@ -42,25 +42,12 @@ void yk__report_progress(yk__trainer *t, uint64_t step, bool shows);
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 
-/* accuracy.c: of a worker on its share of the training data */
-bool yk__accuracy_due(yk__worker_state *w); /* whether to sample this step; called once in each step */
-void yk__accuracy_sample(const yk__trainer *t, yk__worker_state *w, const yk_view *view,
-                         const yk_batch *batch);
-void yk__accuracy_add(yk__worker_state *w, uint64_t examples, uint64_t correct);
-
 /* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
 uint64_t yk__stagger_steps(const yk__trainer *t);
 /* Waits until worker `worker` of this process may take its first step (*begun_out: true), or a barrier is due. */
 yk_status yk__wait_to_begin(yk__trainer *t, int worker, bool *begun_out);
 /* After a step. UINT32_MAX: the worker has no examples, at least for now, so the others need not wait for it. */
 void yk__count_first_steps(yk__trainer *t, uint64_t steps);
-
-/* baseline.c: how fast worker 0 computes while the others pause. init is called before the first step; pause by other workers,
- * between two steps, while baseline.pause is set; measure by worker 0, often (it does nothing until a measurement is due) */
-void yk__baseline_init(yk__trainer *t);
-void yk__baseline_pause(yk__trainer *t);
-void yk__baseline_measure(yk__trainer *t, yk__worker_state *w);
-void yk__sort(double *x, int n); /* ascending */
 
 /* alternate.c */
 yk_status yk__alternate_begin(yk__trainer *t);

@@ -63,11 +63,6 @@ static int worker_status(void *trainer, yk_worker_status *out, int max)
     return n;
 }
 
-static double baseline(void *trainer)
-{
-    return atomic_load(&((yk__trainer *)trainer)->baseline.seconds);
-}
-
 /* ---- the observer ---- */
 
 yk_status yk__observe(yk__trainer *t)
@@ -100,9 +95,7 @@ yk_status yk__observe(yk__trainer *t)
                                   .position = position,
                                   .work = work,
                                   .staleness = staleness,
-                                  .worker_status = k->server ? worker_status : NULL,
-                                  .baseline = baseline};
-    yk__baseline_init(t);
+                                  .worker_status = k->server ? worker_status : NULL};
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);

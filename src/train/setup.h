@@ -58,11 +58,6 @@ yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_collect(yk__trainer *t);
 
 /* train.c: the workers of a single process, with their own parameters, feed and store */
-yk_status yk__create_workers(yk__trainer *t);
-void yk__free_workers(yk__trainer *t); /* also those that were created only in part */
-
-/* trial.c: after `trained` seconds of training, tries some changes */
-void yk__try_changes(const yk__trainer *t, double trained, yk_trials *out);
 
 /* end_run.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
 yk_status yk__end_run(yk__trainer *t, yk_status st);

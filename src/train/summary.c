@@ -133,10 +133,6 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
                  {"lost_workers", r->lost}, {"joined_workers", r->joined},
                  {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
     double rss = (double)usage.ru_maxrss * 1024.0; /* of a job: the largest process */
-    if (r->observation.nprocesses && r->observation.process[0].trials.peak_rss > 0.0) {
-        rss = r->observation.process[0].trials.peak_rss;
-        cpu -= r->observation.process[0].trials.cpu_seconds;
-    }
     for (int i = 0; r->report && i < r->nreports; i++)
         rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
     yk_json_int_or_null(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);

@@ -269,15 +269,8 @@ static yk_status create_workers(yk__trainer *t)
     return init_parameters(t);
 }
 
-yk_status yk__create_workers(yk__trainer *t)
-{
-    yk_status st = create_workers(t);
-    if (!st && !(st = make_store(t)))
-        yk__schedule_init(t);
-    return st;
-}
-
-void yk__free_workers(yk__trainer *t)
+/* Also those that were created only in part. */
+static void free_workers(yk__trainer *t)
 {
     for (int i = 0; t->worker && i <= t->plan->workers; i++) {
         if (t->worker[i].work)
@@ -317,7 +310,7 @@ static void tear_down(yk__trainer *t)
     free(t->done_summary);
     free(t->resumed.cursor);
     yk__cluster_free(t);
-    yk__free_workers(t);
+    free_workers(t);
     yk_model_free(t->model);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);

@@ -19,18 +19,6 @@
 
 enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 
-/* Predictions of a worker on its share of the training data (accuracy.c). */
-typedef struct {
-    uint64_t examples, correct;
-} yk__correct;
-
-typedef struct {
-    uint64_t steps;
-    uint64_t next;      /* the step of the next sample */
-    uint64_t rotate_at; /* the step at which recent samples become old */
-    yk__correct old, recent;
-} yk__accuracy;
-
 /* The state of one worker. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_workspace *work;
@@ -38,7 +26,6 @@ typedef struct {
     float *p;           /* [YK__EVAL_BATCH][outputs] */
     double period_loss; /* sum of the training loss since the last evaluation */
     uint64_t period_examples, examples;
-    yk__accuracy accuracy;
     bool finished;
     yk_phases *phases; /* NULL: not measured */
 } yk__worker_state;
@@ -79,13 +66,6 @@ typedef struct yk__trainer {
     yk_observer *observer;
     struct yk__saver *saver;             /* saver.h */
     struct yk__alternation *alternation; /* alternate.c; NULL: none */
-    struct {
-        atomic_bool pause;
-        atomic_int paused;
-        int tries;              /* number of tries that are left */
-        double at;              /* of the next one */
-        _Atomic double seconds; /* per example; 0: not known */
-    } baseline;                 /* baseline.c */
 
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */

@@ -326,8 +326,6 @@ void yk_phases_read(const yk_phases *p, yk_phases_sample *out)
     } while (atomic_load_explicit(&p->sequence, memory_order_relaxed) != sequence);
     out->steps = get(&p->steps);
     out->examples = get(&p->examples);
-    out->scored = get(&p->scored);
-    out->correct = get(&p->correct);
     out->loss = atomic_load_explicit(&p->loss, memory_order_relaxed);
     out->barriers = get(&p->barriers);
     out->last = get(&p->last);
@@ -355,8 +353,6 @@ void yk_phases_read_all(const yk_phases *p, int workers, yk_phases_sample *out)
         out->steps += one.steps;
         out->examples += one.examples;
         out->loss += one.loss;
-        out->scored += one.scored;
-        out->correct += one.correct;
         out->timed += one.timed;
         out->step_mean += one.step_mean / workers;
         out->step_deviation += one.step_deviation / workers;

@@ -86,7 +86,6 @@ typedef struct {
     atomic_uint_fast64_t ns[YK_PHASES];
     atomic_uint_fast64_t steps, examples;
     _Atomic double loss;                  /* sum over the examples */
-    atomic_uint_fast64_t scored, correct; /* examples predicted before they were used; of these, correctly */
     atomic_uint_fast64_t timed, timed_ns; /* steps in detail */
     _Atomic double timed_squares;         /* sum of ns^2 */
     atomic_uint_fast64_t barriers, last;  /* barriers, and how often this worker came last */
@@ -98,7 +97,6 @@ typedef struct {
     double phase[YK_PHASES];
     uint64_t steps, examples;
     double loss;                      /* sum over the examples */
-    uint64_t scored, correct;         /* examples predicted before they were used; of these, correctly */
     uint64_t timed;                   /* timed steps */
     double step_mean, step_deviation; /* seconds, of the timed steps */
     uint64_t barriers, last;
@@ -167,15 +165,6 @@ static inline void yk_phases_done(yk_phases *p, uint64_t steps, uint64_t example
     yk__phases_add(&p->examples, examples);
     atomic_store_explicit(&p->loss, atomic_load_explicit(&p->loss, memory_order_relaxed) + loss,
                           memory_order_relaxed);
-}
-
-/* Sets the number of examples that were predicted, and of correct predictions. */
-static inline void yk_phases_scored(yk_phases *p, uint64_t scored, uint64_t correct)
-{
-    if (!p)
-        return;
-    atomic_store_explicit(&p->scored, scored, memory_order_relaxed);
-    atomic_store_explicit(&p->correct, correct, memory_order_relaxed);
 }
 
 /* Counts a barrier, and whether this worker arrived last. */

@@ -4,7 +4,6 @@
     ./dev inject                    all rows, about ten minutes on two cores
     ./dev inject 'link|server'      the rows whose name matches
     ./dev inject --record DIR       also writes the evidence of each bottleneck to DIR, for tests/test_replay.c
-    ./dev inject --estimates        measures what the changes that yoke estimates really bring
 
 At least 23 problems must be identified and no healthy run may be complained about. A row that needs more cores, root or a quiet
 host is skipped, with the reason.
@@ -334,15 +333,11 @@ def main():
     parser.add_argument("pattern", nargs="?", default="")
     parser.add_argument("--yoke", default="build/yoke")
     parser.add_argument("--record", metavar="DIR")
-    parser.add_argument("--estimates", metavar="FILE", nargs="?", const="-", help="writes the table as JSON to FILE")
     args = parser.parse_args()
     args.yoke = os.path.abspath(args.yoke)
     if args.record:
         os.makedirs(args.record, exist_ok=True)
         args.record = os.path.abspath(args.record)
-    if args.estimates:
-        import estimates
-        return estimates.main(args)
     chosen = [r for r in table.all_rows() if re.search(args.pattern, r.name)]
     with tempfile.TemporaryDirectory() as directory:
         make_data(args.yoke, directory)
