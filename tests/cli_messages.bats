@@ -170,3 +170,22 @@ teardown() {
         --out none" typescript >/dev/null
     run ! grep -aqE "  cpu [0-9]+ %" typescript
 }
+
+@test "evaluations fit the window of a terminal; elsewhere they are complete" {
+    command -v script >/dev/null || skip "no script"
+    local columns job task=(train --model logreg --data 'synth:ctr?features=50&examples=500' --epochs 2 --out none)
+    while read -r columns job; do
+        script -qec "stty cols $columns; '$YOKE' ${task[*]@Q} $job" typescript >/dev/null </dev/null
+        python3 - "$columns" <<'END'
+import re, sys
+text = re.sub(r"\x1b\[K", "", open("typescript", errors="replace").read().replace("\r", "\n"))
+lines = [l for l in text.split("\n") if "test loss" in l and "step" in l]
+assert lines and all(len(l) <= int(sys.argv[1]) for l in lines), lines
+assert sys.argv[1] == "40" or all("AUC" in l for l in lines), lines
+assert ("majority" in lines[0]) == (sys.argv[1] == "200"), lines
+END
+    done <<<$'40\n80\n200\n80 --launch 2'
+    try "${task[@]}"
+    expect 0
+    [ "$(grep -c 'epoch .*train loss .*majority class: .* AUC ' err)" -eq 2 ]
+}

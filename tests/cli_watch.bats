@@ -117,6 +117,22 @@ END
     done
 }
 
+@test "the last point of the training curves is written before the last evaluation" {
+    for job in '' '--mode async --workers 2' '--launch 2' '--launch 2 --servers 1' '--launch 2 --servers 1 --mode async'; do
+        rm -rf run
+        # shellcheck disable=SC2086  # a list of words
+        digits --epochs 3 --batch 5 --log-every 70 --out run $job
+        expect 0
+        python3 - <<'END'
+import json
+lines = [json.loads(line) for line in open("run/metrics.jsonl")]
+train, test = [l for l in lines if l["kind"] == "train"][-1], lines[-1]
+assert test["kind"] == "eval" and train["step"] == test["step"] and train["step"] % 70, lines[-3:]
+assert train["seconds"] < test["seconds"], (train, test)
+END
+    done
+}
+
 @test "a resumed run drops log entries after its checkpoint" {
     digits --steps 40 --eval-every 10 --out run
     expect 0

@@ -283,6 +283,61 @@ static void two_simulated_ranks_are_observed(void **state)
     assert_int_equal(observe_two_ranks(1), messages);
 }
 
+/* ---- short epochs ---- */
+
+/* Of very many evaluations, the first ones, the best one, the last one and a few thousand others are written. */
+static void evaluations_are_thinned(void **state)
+{
+    (void)state;
+    enum { N = 100000, BEST = 54321 };
+    run r = {0};
+    yk_model *model;
+    yk_config c;
+    yk_plan plan;
+    yk_observer *o;
+    char line[1024];
+    int lines = 0, first = 0, best = 0, last = -1;
+    bool ordered = true;
+    yk_config_init(&c);
+    yk_plan_describe(&c, 1, 1, &plan);
+    assert_int_equal(
+        yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model),
+        YK_OK);
+    const yk_observer_config config = {.config = &c,
+                                       .plan = &plan,
+                                       .model = model,
+                                       .ranks = 1,
+                                       .run_dir = directory,
+                                       .context = &r,
+                                       .staleness = staleness_of};
+    assert_int_equal(yk_observer_create(&config, &o), YK_OK);
+    assert_int_equal(yk_observer_open(o), YK_OK);
+    for (uint64_t i = 0; i <= N; i++) {
+        const yk_evaluation e = {.at.step = 7 * i,
+                                 .tested = true,
+                                 .test_loss = i == BEST ? 0.5 : 1.0 + (double)i,
+                                 .auc = (double)NAN};
+        assert_int_equal(yk_observer_evaluated(o, &e), YK_OK);
+    }
+    assert_int_equal(yk_observer_close(o), YK_OK);
+    yk_observer_free(o);
+    yk_model_free(model);
+    yk_config_fini(&c);
+    FILE *f = fopen(in_directory("metrics.jsonl"), "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        const int i = (int)yk_line_number(line, "step") / 7;
+        ordered &= i > last;
+        last = i;
+        lines++;
+        first += i < 1000;
+        best += i == BEST && yk_line_number(line, "test_loss") == 0.5;
+    }
+    fclose(f);
+    assert_true(ordered && first == 1000 && best == 1 && last == N);
+    assert_in_range(lines, 2000, 6000); /* 1000 ln(100) and the first ones */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +346,7 @@ int main(void)
         cmocka_unit_test(the_last_matching_line_is_found),
         cmocka_unit_test(lines_beyond_the_checkpoint_are_dropped),
         cmocka_unit_test(two_simulated_ranks_are_observed),
+        cmocka_unit_test(evaluations_are_thinned),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

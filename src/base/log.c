@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -38,6 +39,12 @@ void yk_log_print(yk_log_level level, const char *format, ...)
     va_end(args);
     replace_control_characters(text);
     current->line(current->context, level, text);
+}
+
+int yk_log_width(void)
+{
+    const int n = current && current->width ? current->width() : 0;
+    return n ? n : INT_MAX;
 }
 
 bool yk_progress_wanted(void)

@@ -23,6 +23,7 @@ typedef struct {
     void (*progress)(void *context, const char *text); /* replaces the last one; NULL: removes it */
     bool (*wants_progress)(void *context);             /* NULL: no progress is shown */
     void *context;
+    int (*width)(void); /* characters of a line in the window; NULL or 0: not limited */
 } yk_log;
 
 void yk_log_set(const yk_log *log); /* borrowed; NULL: discard everything */
@@ -33,6 +34,7 @@ void yk_log_print(yk_log_level level, const char *format, ...) __attribute__((fo
 #define yk_warn(...)          yk_log_print(YK_LOG_WARNING, __VA_ARGS__)
 #define yk_report_error(text) yk_log_print(YK_LOG_ERROR, "%s", text)
 
+int yk_log_width(void); /* characters of a line; INT_MAX: not limited */
 bool yk_progress_wanted(void);
 void yk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void yk_progress_end(void);

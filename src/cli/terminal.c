@@ -22,10 +22,15 @@ void yk_terminal_rank(int r)
     rank = r;
 }
 
-/* The width of the terminal to which the launcher forwards our stderr; 0: none. */
-static int launcher_width(void)
+/* Characters of a line on the terminal that shows our stderr, directly or forwarded by the launcher; 0: none. */
+static int width(void)
 {
-    return (int)yk_env_number("YK_PROGRESS", 0);
+    struct winsize size = {0};
+    const int prefix = rank < 0 ? 0 : rank < 10 ? 4 : 8; /* "[0] " */
+    const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20
+                            ? size.ws_col
+                            : (int)yk_env_number("YK_PROGRESS", isatty(STDERR_FILENO) ? 80 : 0);
+    return columns > 20 ? columns - 1 - prefix : 0;
 }
 
 static void clear_line(void)
@@ -57,21 +62,18 @@ void yk_terminal_line(void *context, yk_log_level level, const char *text)
 static bool wants_progress(void *context)
 {
     (void)context;
-    return !quiet && rank <= 0 && (isatty(STDERR_FILENO) || launcher_width() > 0);
+    return !quiet && rank <= 0 && width() > 0;
 }
 
 static void show_progress(void *context, const char *text)
 {
     (void)context;
-    struct winsize size = {0};
-    const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col - 1
-                      : launcher_width() > 20                                          ? launcher_width() - 1
-                                                                                       : 79;
+    const int max = width();
     int n = text ? (int)strlen(text) : 0;
-    while (n > width) { /* whole fields only */
+    while (n > max) { /* whole fields only */
         for (n--; n > 0 && (text[n] != ' ' || text[n - 1] != ' ');)
             n--;
-        n = n > 0 ? n - 1 : width;
+        n = n > 0 ? n - 1 : max;
     }
     pthread_mutex_lock(&lock);
     clear_line();
@@ -90,6 +92,6 @@ void yk_terminal_progress(const char *text)
 
 void yk_terminal_use(void)
 {
-    static const yk_log log = {yk_terminal_line, show_progress, wants_progress, NULL};
+    static const yk_log log = {yk_terminal_line, show_progress, wants_progress, NULL, width};
     yk_log_set(&log);
 }

@@ -158,7 +158,7 @@ yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_e
         return yk_api_status(yk_fail_memory(sizeof *run, "a run"), error);
     const yk_log *before = yk_log_get();
     caller by = {t, PTHREAD_MUTEX_INITIALIZER};
-    const yk_log log = {.line = forward_line, .context = &by};
+    const yk_log log = {.line = forward_line, .context = &by, .width = before ? before->width : NULL};
     yk_log_set(&log);
     yk_config config;
     yk_status st = yk_options_resolve(t->options, false, &config);

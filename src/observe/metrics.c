@@ -4,7 +4,9 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * The schedule of the run (train/schedule.h) decides when to write a train line.
+ * The schedule of the run (train/schedule.h) decides when to write a train line. Evaluations are written if they are at least
+ * a thousandth of the steps so far apart: the first 1,000 at regular intervals all are. Of the others, the best ones and the
+ * last one are written later, before the next line or at the end.
  *
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.
@@ -22,6 +24,7 @@
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";
+enum { EVALUATIONS = 1000, BESTS = 3 };
 static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
 
 /* A moment that rates and losses are computed from. */
@@ -31,6 +34,11 @@ typedef struct {
     double loss;
 } mark;
 
+typedef struct {
+    yk_evaluation e;
+    double seconds; /* of the run */
+} evaluation;
+
 struct yk__metrics {
     yk_file *file;  /* NULL: nothing is written */
     bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
@@ -39,7 +47,11 @@ struct yk__metrics {
     double flushed,
         measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
     double accuracy; /* of the last test; NaN: none yet */
-    mark shown, written; /* the last progress line; the last train line */
+    evaluation last, best[BESTS]; /* the last evaluation; the best ones by loss, accuracy and AUC */
+    double best_value[BESTS];     /* higher is better */
+    bool has_evaluation;          /* written by this process */
+    uint64_t evaluation_step;     /* of the last one written */
+    mark shown, written;          /* the last progress line; the last train line */
     /* The rates of a train line are measured since `from`, at least rate_seconds earlier. `then` is the next `from`. */
     mark from, then;
 };
@@ -72,6 +84,8 @@ yk_status yk__metrics_open(yk_observer *o)
         return YK_ESYSTEM;
     o->metrics = m;
     m->accuracy = (double)NAN;
+    for (int i = 0; i < BESTS; i++)
+        m->best_value[i] = -HUGE_VAL;
     if (!dir)
         return YK_OK;
     yk_status st = o->c.config->resume ? yk_lines_cut(dir, name, "step", (double)o->c.resumed_from) : YK_OK;
@@ -103,14 +117,14 @@ static void epoch_text(double epoch, const char *before, char out[32])
         snprintf(out, 32, "%sepoch %.2f", before, epoch);
 }
 
-static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at)
+static void begin_line(yk_observer *o, const char *kind, const yk_run_position *at, double seconds)
 {
     yk_json *j = &o->metrics->line;
     yk_json_object(j, NULL);
     yk_json_text(j, "kind", kind);
     YK_JSON_INTS(j, {"step", at->step}, {"examples", at->examples});
     yk_json_real(j, "epoch", yk_epochs_done(at));
-    yk_json_real(j, "seconds", yk__observer_seconds(o));
+    yk_json_real(j, "seconds", seconds);
 }
 
 static yk_status write_line(yk__metrics *m, bool flush)
@@ -174,6 +188,49 @@ static void show(yk_observer *o, const yk_progress_report *p)
     }
 }
 
+/* ---- lines of evaluations ---- */
+
+static yk_status write_evaluation(yk_observer *o, const evaluation *w, bool late)
+{
+    yk__metrics *m = o->metrics;
+    const yk_evaluation *e = &w->e;
+    m->has_evaluation = true;
+    m->evaluation_step = e->at.step;
+    begin_line(o, "eval", &e->at, w->seconds);
+    yk_json_real(&m->line, "train_loss", e->train_loss);
+    if (e->tested)
+        YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
+                      {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
+    const yk_status st = yk__tensorboard_evaluated(o, e, late), written = write_line(m, true);
+    return st ? st : written;
+}
+
+static void compare_with_best(yk__metrics *m, const evaluation *w)
+{
+    const double value[BESTS] = {-w->e.test_loss, w->e.accuracy, w->e.auc};
+    for (int i = 0; w->e.tested && i < BESTS; i++)
+        if (value[i] > m->best_value[i]) {
+            m->best_value[i] = value[i];
+            m->best[i] = *w;
+        }
+}
+
+/* Writes the best evaluations that were not written, in the order of their steps; at the end, also the last evaluation. */
+static yk_status write_skipped(yk_observer *o, bool end)
+{
+    yk__metrics *m = o->metrics;
+    for (yk_status st = YK_OK;;) {
+        const evaluation *next = NULL;
+        for (int i = 0; i < BESTS + end; i++) {
+            const evaluation *w = i < BESTS ? &m->best[i] : &m->last;
+            if (w->e.at.step > m->evaluation_step && (!next || w->e.at.step < next->e.at.step))
+                next = w;
+        }
+        if (!next || (!end && next->e.at.step == m->last.e.at.step) || (st = write_evaluation(o, next, true)))
+            return st;
+    }
+}
+
 /* ---- points of the training curves ---- */
 
 static mark mark_of(const yk_run_position *at, double now)
@@ -221,7 +278,7 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
     if (!m->file)
         return;
     const bool flush = now - m->flushed >= flush_every, all = now - m->measured >= measure_every;
-    begin_line(o, "train", at);
+    begin_line(o, "train", at, yk__observer_seconds(o));
     YK_JSON_REALS(&m->line, {"loss", p.loss}, {"examples_per_second", p.examples_per_second},
                   {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
     if (isfinite(p.dense_learning_rate))
@@ -268,9 +325,10 @@ yk_status yk__metrics_close(yk_observer *o)
         return YK_OK;
     m->flushed = 0.0;
     if (m->file && o->started && !o->unchanged)
-        yk_observer_progress(o, true, false); /* the steps since the last line */
+        yk_observer_progress(o, true, false); /* the steps since the last line, if training failed */
     yk_progress_end();
-    yk_status st = yk__tensorboard_close(o, yk_file_close(m->file, YK_OK));
+    yk_status st = m->file ? write_skipped(o, true) : YK_OK;
+    st = yk__tensorboard_close(o, yk_file_close(m->file, st));
     yk_json_fini(&m->line);
     yk_free(m);
     o->metrics = NULL;
@@ -309,26 +367,33 @@ const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
     return o ? o->curve : NULL;
 }
 
+/* If the window is narrow, leaves out the majority class, then the epoch, then the training loss. */
 static void print_evaluation(const yk_evaluation *e)
 {
-    char trained[48] = "", auc[48] = "", epoch[32];
+    char line[256], trained[48] = "", epoch[32], test[64] = "", majority[48] = "", auc[48] = "";
+    char *const optional[] = {majority, epoch, trained};
+    const int max = yk_log_width(), optionals = e->tested ? 3 : 2;
     epoch_text(yk_epochs_done(&e->at), ", ", epoch);
     if (isfinite(e->train_loss))
         snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss, e->tested ? ", " : "");
-    if (!e->tested) {
-        yk_note("step %llu%s: %s", (unsigned long long)e->at.step, epoch, trained);
-        return;
+    if (e->tested) {
+        snprintf(test, sizeof test, "test loss %.4f, accuracy %.2f %%", e->test_loss, 100.0 * e->accuracy);
+        snprintf(majority, sizeof majority, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
     }
-    if (isfinite(e->auc))
+    if (e->tested && isfinite(e->auc))
         snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
-    yk_note("step %llu%s: %stest loss %.4f, accuracy %.2f %% (majority class: %.2f %%)%s",
-            (unsigned long long)e->at.step, epoch, trained, e->test_loss, 100.0 * e->accuracy,
-            100.0 * e->majority_accuracy, auc);
+    for (int i = 0; snprintf(line, sizeof line, "step %llu%s: %s%s%s%s", (unsigned long long)e->at.step,
+                             epoch, trained, test, majority, auc) > max &&
+                    i < optionals;
+         i++)
+        optional[i][0] = '\0';
+    yk_note("%.*s", max, line);
 }
 
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
 {
     yk__metrics *m = o->metrics;
+    const evaluation now = {*e, yk__observer_seconds(o)};
     if (e->at.step) /* the evaluation before the first step is only for the curves */
         print_evaluation(e);
     yk__observer_test(o, e);
@@ -336,13 +401,12 @@ yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e)
     m->accuracy = e->tested ? e->accuracy : m->accuracy;
     if (!m->file || (m->evaluated && e->at.step == o->c.resumed_from))
         return YK_OK;
-    begin_line(o, "eval", &e->at);
-    yk_json_real(&m->line, "train_loss", e->train_loss);
-    if (e->tested)
-        YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
-                      {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
-    const yk_status st = yk__tensorboard_evaluated(o, e), written = write_line(m, true);
-    return st ? st : written;
+    compare_with_best(m, &now);
+    m->last = now;
+    if (m->has_evaluation && e->at.step - m->evaluation_step < e->at.step / EVALUATIONS)
+        return YK_OK;
+    const yk_status st = write_skipped(o, false);
+    return st ? st : write_evaluation(o, &now, false);
 }
 
 /* ---- reading ---- */

@@ -136,7 +136,7 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 void yk_observer_begin(yk_observer *o);
 
 /* On the chief, one worker at a time, after a step of the run. point: writes a point of the training curves; line: updates the
- * progress line (only worker 0). */
+ * progress line (only worker 0). The caller writes the last point before the last evaluation, which is no part of its rates. */
 void yk_observer_progress(yk_observer *o, bool point, bool line);
 
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
@@ -150,7 +150,8 @@ typedef struct {
     double auc; /* NaN unless there are two classes and both occur */
 } yk_evaluation;
 
-/* On the chief: writes a line to stderr and to metrics.jsonl, and updates TensorBoard and the live page. */
+/* On the chief: writes a line to stderr, and updates metrics.jsonl, TensorBoard (unless there are very many evaluations:
+ * metrics.c) and the live page. */
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e);
 
 /* Suspends sampling and progress, to measure the cost of observation. */

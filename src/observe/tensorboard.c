@@ -232,7 +232,10 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
     const double sum = add_phases(&now, before, o->c.server, s);
     if (!(sum > 0.0))
         return;
-    add(s, (double)(now.examples - before->examples) / sum, "speed/examples_per_second");
+    const double paused = now.phase[YK_PHASE_EVAL] - before->phase[YK_PHASE_EVAL] +
+                          now.phase[YK_PHASE_CHECKPOINT] - before->phase[YK_PHASE_CHECKPOINT];
+    if (o->resources || now.examples > before->examples) /* after the last step, there is no speed */
+        add(s, (double)(now.examples - before->examples) / (sum - paused), "speed/examples_per_second");
     *before = now;
 }
 
@@ -322,7 +325,7 @@ static yk_status write_staleness(yk_events *e, uint64_t step, const yk_staleness
     return yk_events_histogram(e, 0, (int64_t)step, "train/staleness", &h);
 }
 
-yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
+yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late)
 {
     yk__tensorboard *b = o->tensorboard;
     scalars s = {.n = 0};
@@ -337,7 +340,7 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e)
     }
     yk_status st = write_all(b->events[0], e->at.step, &s);
     b->used = true;
-    for (int i = 0; !st && i < b->n; i++) {
+    for (int i = 0; !st && !late && i < b->n; i++) {
         yk_staleness_histogram seen = {0};
         o->c.staleness(o->c.context, i > b->first ? i - b->first : 0, &seen); /* 0: of all workers */
         if (!(st = write_staleness(b->events[i], e->at.step, &seen)))

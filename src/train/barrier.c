@@ -157,6 +157,9 @@ yk_status yk__barrier(yk__trainer *t, int me)
     yk_status st = yk_local_merge_copies(t->local, me);
     if (!st && reads_parameters(t))
         st = yk_local_decay(t->local, me);
+    /* asynchronous: the last evaluation may be at a barrier before the one that ends the run */
+    if (me == 0 && (t->due.end || yk__is_complete(&t->schedule, t->step, t->epoch)))
+        yk__report_last(t);
     const double began = yk_now();
     /* includes waiting for workers whose evaluation takes longer */
     yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);

@@ -424,6 +424,7 @@ static yk_status serve(chief *c)
     if (k->rank != 0)
         return st;
     t->training_ended = yk_now();
+    yk__report_last(t);
     c->due = (yk__due){0};
     if (!st && !(st = yk__error_raise(&c->paused)))
         st = poll_snapshot(c, true);

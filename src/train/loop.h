@@ -39,6 +39,7 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
 void yk__begin_progress(yk__trainer *t);
 /* After a step. shows: this is worker 0, which also updates the progress line. */
 void yk__report_progress(yk__trainer *t, uint64_t step, bool shows);
+void yk__report_last(yk__trainer *t); /* on the chief, after the last step, before the last evaluation */
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 

@@ -117,6 +117,12 @@ void yk__report_progress(yk__trainer *t, uint64_t step, bool shows)
         yk_observer_progress(t->observer, due.point, due.line);
 }
 
+void yk__report_last(yk__trainer *t)
+{
+    if (t->schedule.reports)
+        yk_observer_progress(t->observer, true, false);
+}
+
 static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
     const yk_score *s = &t->result->test;
