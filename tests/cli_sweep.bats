@@ -165,7 +165,7 @@ staleness = 0 3"
         "2 of 4 runs failed; sweep/runs.csv lists the errors"
     grep -q "^0.1  *2 " out
     grep -q "^1e9  *0, 2 failed " out
-    grep -q "^1e9,1,lr-1e9_seed-1,failed,.*training diverged at step" sweep/runs.csv
+    grep -q "^1e9,1,lr-1e9_seed-1,diverged,.*training diverged at step" sweep/runs.csv
     try sweep my.ini --out sweep --no-report
     expect 1 "2 of 4 runs are already complete" "2 of 4 runs failed"
     # after three runs in a row that cannot start, the sweep stops

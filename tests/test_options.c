@@ -22,8 +22,7 @@ static const struct {
      "standardize "
      "augment dry-run "
      "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch epochs "
-     "steps "
-     "seed "
+     "steps no-stop-on-divergence seed "
      "optimizer lr "
      "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
      "log-every "
@@ -36,7 +35,8 @@ static const struct {
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
+     "deadline batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum lr-schedule "
+     "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_SAVED,
@@ -47,7 +47,8 @@ static const struct {
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch epochs steps seed optimizer lr l2 l1 momentum lr-schedule lr-decay lr-decay-every "
+     "deadline batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum lr-schedule "
+     "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers"},
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
@@ -57,7 +58,7 @@ static const struct {
     {YK_OPT_WORD_BY_GROUP, "optimizer"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 62 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 63 };
 
 static void flags_are_as_intended(void **state)
 {

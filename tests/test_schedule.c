@@ -267,6 +267,57 @@ static void reports_progress(void **state)
     assert_int_equal(yk__check_after(&r->t.schedule, 1), 1023);
 }
 
+/* ---- divergence.h */
+
+/* Trains with the loss low before step `rises`, and high from there to step `falls`. Returns the step at which the run counts as
+ * diverged; 0: never. *asked_out: how often the rule was asked. */
+static uint64_t diverges(double run_steps, uint64_t last, uint64_t batch, uint64_t rises, uint64_t falls,
+                         double high, unsigned *asked_out)
+{
+    yk__divergence d = {.untrained = 1.0};
+    double sum = 0.0, mean;
+    *asked_out = 0;
+    for (uint64_t step = 1; step <= last; step++) {
+        sum += (double)batch * (step >= rises && step < falls ? high : 0.5);
+        if (step < d.next)
+            continue;
+        ++*asked_out;
+        if (yk__divergence_found(&d, run_steps, (yk__loss_mark){step, step * batch, sum}, &mean)) {
+            assert_true(mean > 1.5 && mean <= high + 1e-9);
+            return step;
+        }
+    }
+    return 0;
+}
+
+static void a_loss_above_that_of_an_untrained_model_is_divergence(void **state)
+{
+    (void)state;
+    unsigned asked;
+    const uint64_t never = UINT64_MAX;
+    /* high from the beginning: after 10 % of the run, and at least 200 steps */
+    assert_in_range(diverges(10000, 10000, 64, 0, never, 1.6, &asked), 1000, 1100);
+    assert_in_range(diverges(1000, 1000, 64, 0, never, 1.6, &asked), 200, 210);
+    assert_int_equal(diverges(199, 199, 64, 0, never, 9.0, &asked), 0);
+    /* high for the whole window, at any time; not for a part of it, unless it is much too high */
+    assert_in_range(diverges(10000, 10000, 64, 5000, never, 1.6, &asked), 5400, 5700);
+    assert_in_range(diverges(10000, 10000, 64, 9400, never, 1.6, &asked), 9800, 10000);
+    assert_int_equal(diverges(10000, 10000, 64, 5000, 5300, 1.6, &asked), 0);
+    assert_true(diverges(10000, 10000, 64, 5000, 5300, 9.0, &asked) > 5000);
+    /* a run that recovers in the first 10 %, or is only a little worse than an untrained model */
+    assert_int_equal(diverges(10000, 10000, 64, 0, 450, 100.0, &asked), 0);
+    assert_int_equal(diverges(10000, 10000, 64, 0, never, 1.49, &asked), 0);
+    assert_in_range(asked, 90, 102);
+    /* the mean of single examples: over at least 200 */
+    assert_int_equal(diverges(1000, 1000, 1, 500, 580, 2.0, &asked), 0);
+    assert_in_range(diverges(1000, 1000, 1, 500, never, 2.0, &asked), 600, 740);
+    /* the length is not known: the steps so far */
+    assert_in_range(diverges(HUGE_VAL, 10000, 64, 0, never, 1.6, &asked), 200, 210);
+    assert_in_range(diverges(HUGE_VAL, 10000, 64, 5000, never, 1.6, &asked), 5200, 5400);
+    assert_int_equal(diverges(HUGE_VAL, 100000, 64, never, never, 1.6, &asked), 0);
+    assert_true(asked < 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +328,7 @@ int main(void)
         cmocka_unit_test_setup(a_resumed_run_continues, set_clock),
         cmocka_unit_test_setup(asynchronous_workers_share_a_quota, set_clock),
         cmocka_unit_test_setup(reports_progress, set_clock),
+        cmocka_unit_test(a_loss_above_that_of_an_untrained_model_is_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
     for (size_t i = 0; i < s->plan.nruns; i++) {
         warned += json_array_size(json_object_get(s->result[i].summary, "warnings")) > 0;
         done += s->result[i].state == YK_SWEEP_DONE;
-        failed += s->result[i].state == YK_SWEEP_FAILED;
+        failed += yk_sweep_result_failed(&s->result[i]);
     }
     yk_status printed = done || a->json ? print_results(s, a->json) : YK_OK;
     if (!printed && warned)

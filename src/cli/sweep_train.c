@@ -113,7 +113,7 @@ static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, co
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status, child->error) < 0)
         r->problem = NULL;
-    r->state = YK_SWEEP_FAILED;
+    r->state = strstr(child->error, "training diverged") ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
     yk_progress_end();
     yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
             r->problem ? r->problem : "", directory);

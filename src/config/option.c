@@ -160,6 +160,9 @@ const yk_option yk_options[] = {
     {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, REPEATS, "1", "number of passes over the data"},
     {"steps", "S", INTEGER(steps, 1, BIG), STEPS, REPEATS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
+    {"no-stop-on-divergence", NULL, FLAG(no_stop_on_divergence), STEPS, RUNS, NULL,
+     "continue even if, after 10 % of the run and 200 steps, the mean training loss of the last 5 % is more "
+     "than 1.5 times that of an untrained model; such a run ends with an error otherwise"},
     {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 

@@ -28,6 +28,11 @@ static double number_of(const json_t *o, const char *name)
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
+bool yk_sweep_result_failed(const yk_sweep_result *r)
+{
+    return r->state == YK_SWEEP_FAILED || r->state == YK_SWEEP_DIVERGED;
+}
+
 double yk_sweep_result_number(const yk_sweep_result *r, const char *name)
 {
     return number_of(r->summary, name);
@@ -105,7 +110,7 @@ static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t
     for (size_t i = point; i < p->nruns; i += p->npoints) {
         double x = measure(&r[i], m);
         f.done += r[i].state == YK_SWEEP_DONE;
-        f.failed += r[i].state == YK_SWEEP_FAILED;
+        f.failed += yk_sweep_result_failed(&r[i]);
         f.known += isfinite(x);
         f.mean += isfinite(x) ? x : 0.0;
     }
@@ -263,7 +268,7 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
 
 /* ---- CSV */
 
-static const char *const states[] = {"not run", "done", "failed", "stopped"};
+static const char *const states[] = {"not run", "done", "failed", "stopped", "diverged"};
 
 /* A field with its separator. */
 static void csv_text(yk_text *out, const char *text, const char *after)
@@ -408,7 +413,7 @@ char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool
     int64_t done = 0, failed = 0;
     for (size_t i = 0; i < p->nruns; i++) {
         done += r[i].state == YK_SWEEP_DONE;
-        failed += r[i].state == YK_SWEEP_FAILED;
+        failed += yk_sweep_result_failed(&r[i]);
     }
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});

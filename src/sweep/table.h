@@ -27,7 +27,13 @@
 #include <jansson.h>
 #include <stdio.h>
 
-typedef enum { YK_SWEEP_NOT_RUN, YK_SWEEP_DONE, YK_SWEEP_FAILED, YK_SWEEP_STOPPED } yk_sweep_state;
+typedef enum {
+    YK_SWEEP_NOT_RUN,
+    YK_SWEEP_DONE,
+    YK_SWEEP_FAILED,
+    YK_SWEEP_STOPPED,
+    YK_SWEEP_DIVERGED /* counts as failed in all numbers */
+} yk_sweep_state;
 
 typedef struct {
     yk_sweep_state state;
@@ -38,6 +44,8 @@ typedef struct {
 /* Takes ownership of the summary, and sets the state to done or stopped according to it. */
 void yk_sweep_result_take(yk_sweep_result *r, json_t *summary);
 void yk_sweep_result_fini(yk_sweep_result *r);
+
+bool yk_sweep_result_failed(const yk_sweep_result *r); /* or diverged */
 
 /* A number of the summary; NaN: none. */
 double yk_sweep_result_number(const yk_sweep_result *r, const char *name);

@@ -282,14 +282,14 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_examples += examples;
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
-    yk__report_progress(t, t->step, true);
-    if (t->plan->lockstep)
-        return check_sync(c, false);
+    yk_status st = yk__report_progress(t, t->step, true);
+    if (st || t->plan->lockstep)
+        return st ? st : check_sync(c, false);
     const uint64_t epoch = t->epoch;
     count_epochs(c);
     if (!t->plan->synchronous)
         return check_async(c);
-    yk_status st = check_sync(c, false);
+    st = check_sync(c, false);
     return !st && t->epoch > epoch ? check_sync(c, true) : st;
 }
 

@@ -35,6 +35,7 @@ yk__largest_lr yk__largest_lr_of(const yk__trainer *t)
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step)
 {
     const yk__largest_lr lr = yk__largest_lr_of(t);
+    const bool stale = t->plan->staleness && t->plan->workers > 1;
     if (yk_data_is_unscaled(&t->data_check))
         return yk_fail(
             YK_EDIVERGED,
@@ -44,8 +45,9 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             t->data_check.large.size);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
-                   "data; try --lr %s%g",
-                   (unsigned long long)step, what, value, lr.lr, lr.prefix, fmin(lr.lr / 10.0, lr.usual));
+                   "data%s; try --lr %s%g%s",
+                   (unsigned long long)step, what, value, lr.lr, stale ? " and asynchronous workers" : "",
+                   lr.prefix, fmin(lr.lr / 10.0, lr.usual), stale ? ", or fewer workers" : "");
 }
 
 /* Rows of a test set that is streamed. */

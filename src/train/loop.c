@@ -188,7 +188,7 @@ static yk_action action_of(const loop *w)
 }
 
 /* Worker 0 of each process records what all workers did. Replicas count the examples of all, not their own. */
-static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
+static yk_status record_round(loop *w, const yk_step_result *r, bool epoch_over)
 {
     yk__trainer *t = w->t;
     if (t->plan->role == YK_ROLE_REPLICA) {
@@ -203,12 +203,12 @@ static void record_round(loop *w, const yk_step_result *r, bool epoch_over)
     w->seen += r->examples;
     if (epoch_over) /* now the size of an epoch is known */
         yk__set_epoch_examples(t, w->seen, w->epoch);
-    if (!epoch_over) {
+    if (!epoch_over)
         yk_observer_traffic(t->observer);
-        yk__report_progress(t, t->step, true);
-    }
+    yk_status st = epoch_over ? YK_OK : yk__report_progress(t, t->step, true);
     if (t->alternation)
         yk__alternate_step(t, r->examples);
+    return st;
 }
 
 static yk_status barrier_sync(loop *w, yk__due due)
@@ -233,27 +233,29 @@ static yk_status after_round(loop *w, const yk_step_result *r, bool *end_out)
     }
     const yk__due due = yk__due_sync(&t->schedule, w->done, w->epoch, epoch_over, r->action == YK_ACTION_STOP,
                                      r->action == YK_ACTION_SAVE);
+    yk_status st = YK_OK;
     if (w->me == 0) {
         t->result->interrupted = due.end && !yk__is_complete(&t->schedule, w->done, w->epoch);
-        record_round(w, r, epoch_over);
+        st = record_round(w, r, epoch_over);
     }
     *end_out = due.end;
-    return barrier_sync(w, due);
+    return st ? st : barrier_sync(w, due);
 }
 
 /* ---- asynchronous, in one process ---- */
 
 /* Any worker, one at a time: worker 0 may be waiting for a core. */
-static void check_due(loop *w)
+static yk_status check_due(loop *w)
 {
     yk__trainer *t = w->t;
     if (atomic_flag_test_and_set_explicit(&t->checking, memory_order_acquire))
-        return;
+        return YK_OK;
     const uint64_t step = yk_store_steps(w->store, w->me);
     if (yk__is_due_async(&t->schedule, step) || yk__is_stopped(t))
         atomic_store(&t->barrier_due, true);
-    yk__report_progress(t, step, w->me == 0);
+    yk_status st = yk__report_progress(t, step, w->me == 0);
     atomic_flag_clear_explicit(&t->checking, memory_order_release);
+    return st;
 }
 
 /* All workers enter; worker 0 decides what is done. */
@@ -293,8 +295,9 @@ static yk_status enter_barrier(loop *w, bool *entered_out)
              yk_wait_poll(&wait)) {
             if (yk_team_stopped(t->team))
                 return yk_fail(YK_ESTOP, "another worker stopped the run");
-            if (w->me == 0)
-                check_due(w);
+            yk_status st = w->me == 0 ? check_due(w) : YK_OK;
+            if (st)
+                return st;
         }
     }
     const bool waits = !w->state->finished && !w->quota && !(w->quota = yk__acquire_quota(&t->schedule));
@@ -315,15 +318,15 @@ static yk_status finish_async(loop *w)
     return st;
 }
 
-static void after_step(loop *w, const yk_step_result *r)
+static yk_status after_step(loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
     w->done += r->steps;
     w->quota -= yk__min(w->quota, r->steps);
-    if (!w->remote && w->done > w->next_check) {
-        w->next_check = w->done + yk__check_after(&t->schedule, w->me);
-        check_due(w);
-    }
+    if (w->remote || w->done <= w->next_check)
+        return YK_OK;
+    w->next_check = w->done + yk__check_after(&t->schedule, w->me);
+    return check_due(w);
 }
 
 /* ---- the loop ---- */
@@ -372,7 +375,7 @@ static yk_status train(loop *w)
         else if (r.over)
             end = true;
         else
-            after_step(w, &r);
+            st = after_step(w, &r);
         if (st || end)
             return st;
     }

@@ -37,8 +37,8 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
 /* observe_setup.c, cluster.c */
 /* When training begins, and after the evaluation before the first step: rates are measured from here. */
 void yk__begin_progress(yk__trainer *t);
-/* After a step. shows: this is worker 0, which also updates the progress line. */
-void yk__report_progress(yk__trainer *t, uint64_t step, bool shows);
+/* After a step. shows: this is worker 0, which also updates the progress line. Fails if the run has diverged. */
+yk_status yk__report_progress(yk__trainer *t, uint64_t step, bool shows);
 void yk__report_last(yk__trainer *t); /* on the chief, after the last step, before the last evaluation */
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */

@@ -110,11 +110,36 @@ void yk__begin_progress(yk__trainer *t)
     yk_observer_begin(t->observer);
 }
 
-void yk__report_progress(yk__trainer *t, uint64_t step, bool shows)
+/* The loss of an untrained model is the largest of a uniform guess, the test before the first step, and the first step
+ * itself: networks may begin far above a uniform guess. */
+static yk_status check_divergence(yk__trainer *t, uint64_t steps)
 {
+    yk__divergence *d = &t->divergence;
+    yk_run_position at;
+    double mean;
+    char what[128];
+    position(t, &at);
+    d->untrained = fmax(d->untrained, log((double)t->model->shape.classes));
+    if (steps == 1 && at.trained_examples)
+        d->untrained = fmax(d->untrained, at.trained_loss / (double)at.trained_examples);
+    const yk__loss_mark now = {steps, at.trained_examples, at.trained_loss};
+    if (!yk__divergence_found(d, yk__run_steps(&t->schedule, yk__epoch_examples(t)), now, &mean) ||
+        t->config->no_stop_on_divergence)
+        return YK_OK;
+    snprintf(what, sizeof what,
+             "the mean training loss of the last 5 %% of the run (of an untrained model: %.4g)",
+             d->untrained);
+    yk_status st = yk__diverged(t, what, mean, at.step);
+    return yk_fail(st, "%s; --no-stop-on-divergence continues anyway", yk_error());
+}
+
+yk_status yk__report_progress(yk__trainer *t, uint64_t step, bool shows)
+{
+    const uint64_t steps = step - t->result->resumed_from; /* of this process */
     const yk__report due = yk__report_due(&t->schedule, step, yk__epoch_examples(t), shows);
     if (due.point || due.line)
         yk_observer_progress(t->observer, due.point, due.line);
+    return t->schedule.reports && steps >= t->divergence.next ? check_divergence(t, steps) : YK_OK;
 }
 
 void yk__report_last(yk__trainer *t)
@@ -153,6 +178,8 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
                                  .majority_accuracy = e.tested ? e.majority_accuracy : unknown};
     if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
         atomic_store(&t->canceled, true);
+    if (!at->step && e.tested)
+        t->divergence.untrained = e.test_loss;
     if (!t->schedule.calls)
         yk__begin_progress(t);
     return yk_observer_evaluated(t->observer, &e);

@@ -44,14 +44,21 @@ uint64_t yk__check_after(const yk__schedule *s, int me)
 
 /* ---- progress ---- */
 
-/* While the length of the run is not known, the gaps between points grow with it. */
-static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_examples)
+double yk__run_steps(const yk__schedule *s, uint64_t epoch_examples)
 {
     const yk_plan *p = s->plan;
     double steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps;
     if (epoch_examples && p->epochs != UINT64_MAX)
         steps = fmin(steps, ceil((double)epoch_examples * (double)p->epochs /
                                  (double)(p->batch * p->gradients_per_step)));
+    return steps;
+}
+
+/* While the length of the run is not known, the gaps between points grow with it. */
+static void set_next_point(yk__schedule *s, uint64_t step, uint64_t epoch_examples)
+{
+    const yk_plan *p = s->plan;
+    const double steps = yk__run_steps(s, epoch_examples);
     const double gap = isfinite(steps) ? steps / MIN_POINTS : (double)step / (MIN_POINTS / 4);
     const uint64_t every = p->log_every ? p->log_every : (uint64_t)fmin(fmax(ceil(gap), 1.0), (double)never);
     s->point_every = every;

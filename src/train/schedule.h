@@ -104,8 +104,10 @@ uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something 
 uint64_t yk__check_after(const yk__schedule *s, int me); /* steps until worker `me` checks again */
 uint64_t yk__acquire_quota(yk__schedule *s); /* steps that a worker may take; 0: something is due */
 
-/* What to report after a step. Cheap: reads the clock only for a point, and about every 20 ms. epoch_examples: examples per
- * epoch; 0: not known yet. shows: the caller may update the progress line. */
+/* The number of steps of the run; HUGE_VAL: not known. epoch_examples: examples per epoch; 0: not known yet. */
+double yk__run_steps(const yk__schedule *s, uint64_t epoch_examples);
+
+/* What to report after a step. Cheap: reads the clock only for a point, and about every 20 ms. shows: the caller may update the progress line. */
 yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows);
 
 #endif

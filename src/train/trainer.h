@@ -13,6 +13,7 @@
 #include "store/store.h"
 #include "train/checkpoint.h"
 #include "train/cluster.h"
+#include "train/divergence.h"
 #include "train/schedule.h"
 #include "train/train.h"
 #include "watch/phase.h"
@@ -95,7 +96,8 @@ typedef struct yk__trainer {
 
     /* evaluations and checkpoints */
     yk__schedule schedule;
-    yk__due due; /* at this barrier; decided by worker 0 */
+    yk__due due;               /* at this barrier; decided by worker 0 */
+    yk__divergence divergence; /* on the chief */
 
     /* asynchronous */
     atomic_bool barrier_due;          /* every worker enters it after its current step */
