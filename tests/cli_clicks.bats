@@ -50,6 +50,18 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     done
 }
 
+@test "threads share a batch: the same bits, and their number is in the summary" {
+    for model in fm:4 "$deep"; do
+        fit "$model" --batch 100 --epochs 1 --out one
+        expect 0
+        fit "$model" --batch 100 --epochs 1 --out two --threads 2
+        expect 0
+        holds "$(field threads_used) == min(2, $(nproc))"
+        [ "$(tensors one)" = "$(tensors two)" ]
+        rm -r one two
+    done
+}
+
 @test "a resumed run has the same bits; eval and predict use the checkpoint" {
     for model in fm:4 "$deep"; do
         fit "$model" --batch 16 --steps 240 --out whole

@@ -325,6 +325,84 @@ static void gradients_are_right(void **state)
     }
 }
 
+/* ---- threads ---- */
+
+/* A model with its gradient, all of it as dense vectors, and predictions. */
+typedef struct {
+    size_t n;
+    float *value; /* the gradients of all groups, then the probabilities */
+    double loss, predicted;
+} outcome;
+
+static outcome outcome_of(const char *list, const yk_batch *b, int threads)
+{
+    const yk_model_shape shape = {.kind = YK_ROWS_SPARSE,
+                                  .dim = DIM,
+                                  .classes = 2,
+                                  .fields = b->rows->field ? FIELDS : 1,
+                                  .bias = true,
+                                  .threads = threads};
+    yk_view v[YK_MAX_GROUPS] = {0};
+    yk_workspace *w;
+    yk_model *m;
+    yk_grad grad;
+    assert_int_equal(yk_model_create(list, &shape, &m), YK_OK);
+    assert_int_equal(yk_workspace_create(m, b->n, &w), YK_OK);
+    outcome o = {.n = yk_model_group_offset(m, m->ngroups) + b->n};
+    assert_non_null(o.value = calloc(o.n, sizeof *o.value));
+    for (int g = 0; g < m->ngroups; g++) {
+        const size_t n = yk_group_floats(&m->group[g]);
+        yk_rng rng = yk_rng_seed(7, (uint64_t)g);
+        assert_non_null(v[g].w = malloc(n * sizeof(float)));
+        for (size_t k = 0; k < n; k++)
+            v[g].w[k] = (float)(0.2 * yk_rng_unit(&rng) - 0.1);
+    }
+    for (int again = 0; again < 2; again++)
+        m->ops->grad(m, w, v, b, &grad);
+    assert_int_equal(grad.status, YK_OK);
+    o.loss = grad.loss;
+    for (int g = 0; g < m->ngroups; g++)
+        flat_gradient(m, &grad, g, o.value + yk_model_group_offset(m, g));
+    m->ops->predict(m, w, v, b, o.value + o.n - b->n, &o.predicted);
+    for (int g = 0; g < m->ngroups; g++)
+        free(v[g].w);
+    yk_workspace_free(m, w);
+    yk_model_free(m);
+    return o;
+}
+
+static void threads_do_not_change_results(void **state)
+{
+    static const char *const lists[] = {
+        "fm:8", "linear + fm 3 name=a + fm 3 name=a",
+        "fm 5 name=v + (embed 5 name=v, dense 9, relu, dropout 0.3, dense 1)",
+        "linear + fm 16 + (embed 16, dense 150, tanh, dense 40, relu, dense 1)",
+        /* enough parameters to be divided by layers */
+        "linear + (embed 2, dense 2100, relu, dense 1000, relu, dense 1)"};
+    static const size_t batches[] = {1, 18, 82, 1100}; /* 18, 82: two examples in the last block */
+    static const int threads[] = {2, 3, 8};
+    static uint32_t pick[1100];
+    (void)state;
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (size_t i = 0; i < (k == 4 ? 2 : 4); i++) {
+            yk_rows rows;
+            make_rows(&rows, i & 1, k != 1);
+            for (size_t r = 0; r < batches[i]; r++)
+                pick[r] = yk_rng_below(&random_state, ROWS);
+            const yk_batch b = {&rows, pick, batches[i], 0};
+            const outcome one = outcome_of(lists[k], &b, 1);
+            for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+                const outcome o = outcome_of(lists[k], &b, threads[t]);
+                if (o.loss != one.loss || o.predicted != one.predicted ||
+                    memcmp(o.value, one.value, one.n * sizeof *one.value))
+                    fail_msg("%s, batch %zu, %d threads: another result", lists[k], batches[i], threads[t]);
+                free(o.value);
+            }
+            free(one.value);
+            yk_rows_fini(&rows);
+        }
+}
+
 /* ---- names, initial values, errors ---- */
 
 static yk_model *model_of(const char *text, size_t dim)
@@ -442,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_those_of_the_keys),
         cmocka_unit_test(kernels_equal_the_reference),
+        cmocka_unit_test(threads_do_not_change_results),
         cmocka_unit_test(gradients_are_right),
         cmocka_unit_test(presets_are_lists),
         cmocka_unit_test(initial_values_depend_on_the_key),

@@ -111,7 +111,9 @@ const yk_option yk_options[] = {
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
     {"threads", "T", INTEGER(threads, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads of each worker, for networks; yoke uses only as many as help; linear models use one"},
+     "threads of each worker, which share the work on each batch: the result does not depend on T; yoke uses "
+     "only as "
+     "many as help; logreg and softmax use one"},
 
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
      "the number of processes in --hosts",

@@ -1,175 +1,152 @@
-/* A sum of branches as a model: creation, workspace, and passes. branches.h has the definition. */
+/* A sum of branches as a model: workspace and passes. branches.h has the definition.
+ *
+ * The threads of a worker divide a batch by rows for the forward pass, and by keys for the gradients (key_parts.h). The network
+ * has its own division (net.h), over the same threads. The number of threads does not change the result.
+ */
 #include "model/branches.h"
 
 #include "base/mem.h"
 #include "kern/linear.h"
+#include "model/key_parts.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Vectors begin with uniform random numbers up to +-0.1 / sqrt(width). At zero, interactions would have no gradient. */
-static const double init_limit = 0.1;
-
-/* ---- creation ---- */
-
-static void free_model(yk_model *model)
-{
-    yk__branches *m = (yk__branches *)model;
-    if (m->net)
-        yk_model_free(&m->net->model);
-    free(m->list);
-    yk_free(m);
-}
-
-static yk_status check(const char *text, const yk_model_shape *s)
-{
-    if (s->kind != YK_ROWS_SPARSE)
-        return yk_fail(YK_EUSAGE, "--model %.60s needs sparse data; for dense data use logreg, or a network",
-                       text);
-    if (s->classes > 2)
-        return yk_fail(YK_EDATA,
-                       "--model %.60s is for two classes, with the labels 0 and 1; the data has labels up to "
-                       "%u: use --model softmax, or change the labels",
-                       text, s->classes - 1);
-    if (s->dim > YK_MAX_FEATURES)
-        return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", s->dim, YK_MAX_FEATURES);
-    if (s->net.standardize || s->net.flip || s->net.crop)
-        return yk_fail(YK_EUSAGE, "--standardize and --augment are for images; --model %.60s has sparse data",
-                       text);
-    return YK_OK;
-}
-
-/* Declares the parameter groups and tensors. */
-static yk_status add_groups(yk__branches *m)
-{
-    yk_model *o = &m->model;
-    const size_t dim = o->shape.dim;
-    const bool bias = m->linear && o->shape.bias;
-    const uint64_t keys = dim + bias;
-    if (m->linear + m->ntables + (m->net != NULL) > YK_MAX_GROUPS)
-        return yk_fail(YK_EUSAGE, "--model: too many embedding tables: let branches share one with name=v");
-    o->bias_key = bias ? (uint32_t)dim : UINT32_MAX;
-    if (m->linear) {
-        yk_model_add_group(o, (yk_group){.name = "linear", .keyed = true, .keys = keys});
-        o->tensor[o->ntensors++] = (yk_model_tensor){"linear.weight", 2, {1, dim}, dim};
-    }
-    if (bias)
-        o->tensor[o->ntensors++] = (yk_model_tensor){"linear.bias", 1, {1}, 1, .offset = dim, .bias = true};
-    for (int i = 0; i < m->ntables; i++) {
-        yk__vectors *t = &m->table[i];
-        yk_group group = {.keyed = true, .width = t->width, .keys = keys};
-        t->group = o->ngroups;
-        snprintf(group.name, sizeof group.name, "%s", t->name);
-        yk_model_tensor to = {.rank = 2, .shape = {dim, t->width}, .size = dim * t->width, .group = t->group};
-        snprintf(to.name, sizeof to.name, "%s.weight", t->name);
-        o->tensor[o->ntensors++] = to;
-        yk_model_add_group(o, group);
-    }
-    if (!m->net)
-        return YK_OK;
-    m->net_group = o->ngroups;
-    if (o->ntensors + m->net->model.ntensors > YK_MAX_TENSORS)
-        return yk_fail(YK_EUSAGE, "--model: too many layers with weights");
-    for (int i = 0; i < m->net->model.ntensors; i++) {
-        yk_model_tensor *to = &o->tensor[o->ntensors++];
-        *to = m->net->model.tensor[i];
-        to->group = m->net_group;
-        to->earlier[0] = '\0';
-        snprintf(to->name, sizeof to->name, "network.%.20s", m->net->model.tensor[i].name);
-    }
-    yk_model_add_group(o, (yk_group){.name = "network", .keys = m->net->model.nparams});
-    return YK_OK;
-}
-
-static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
-{
-    yk__branches *m = yk_alloc(1, sizeof *m, "the model");
-    yk_status st = m ? check(text, shape) : YK_ESYSTEM;
-    if (!st)
-        st = yk__branches_parse(text, shape, m);
-    if (!st) {
-        m->model.ops = m->net ? &yk_branches_net_ops : &yk_branches_ops;
-        m->model.shape = *shape;
-        m->model.shape.classes = 2;
-        m->model.outputs = 1;
-        m->model.list = strcmp(m->list, text) ? m->list : NULL;
-        st = add_groups(m);
-    }
-    if (st && m)
-        free_model(&m->model);
-    else if (!st)
-        *out = &m->model;
-    return st;
-}
-
-/* The vector of a key depends only on the seed, the table and the key. */
-static void init(const yk_model *model, int group, float *params, uint64_t seed)
-{
-    const yk__branches *m = (const yk__branches *)model;
-    if (m->net && group == m->net_group)
-        yk__net_init(&m->net->model, 0, params, seed);
-    for (int i = 0; i < m->ntables; i++) {
-        const yk__vectors *t = &m->table[i];
-        const double limit = init_limit / sqrt((double)t->width);
-        for (size_t key = 0; t->group == group && key < model->shape.dim; key++) {
-            yk_rng rng = yk_rng_seed(seed + 0x66616374u, (uint64_t)i << 40 | key);
-            for (uint32_t j = 0; j < t->width; j++)
-                params[key * t->width + j] = (float)(limit * (2.0 * yk_rng_unit(&rng) - 1.0));
-        }
-    }
-}
-
 /* ---- workspace ---- */
+
+enum { MIN_ROWS = 8 }; /* of a batch per thread; with fewer, waiting costs more than a thread saves */
 
 struct yk_workspace {
     const yk__branches *m;
     const yk_linear_ops *linear;
     const yk_factors_ops *factors;
     const yk_lanes_ops *lanes;
+    yk__key_parts parts;
+    yk_thread_pool *pool;         /* its threads; NULL: one. Owned by the network, if there is one */
     float *z, *err;               /* [max_batch] */
     float *sum[YK__MAX_BRANCHES]; /* [max_batch][width] of each fm branch */
-    size_t *entry;                /* [max_batch + 1] the number of the first entry of each row */
-    uint32_t *slot;               /* [entries] the index of its key in keys.key[] */
-    size_t slot_cap;
-    yk_merger keys;                  /* of the batch, with the gradient of linear */
-    yk_merger pairs[YK__MAX_TABLES]; /* gradients; their keys are those of `keys` */
-    size_t value_cap[YK__MAX_TABLES];
-    float *rows;       /* [16][fields * width] the input of the network, or its gradient, of a block */
+    uint32_t *key;                /* of the batch */
+    size_t key_cap;
+    yk_merger
+        pairs[YK__MAX_TABLES + 1]; /* gradients; their keys are `key`. After those of the tables: of linear */
+    size_t value_cap[YK__MAX_TABLES + 1];
+    float *rows;       /* [wave][fields * width] the input of the network, or its gradient */
     yk_workspace *net; /* that of the network */
     yk__branch_hooks hooks;
     /* the current pass */
+    bool training;
     const yk_view *view;
     const yk_batch *batch;
 };
 
 static void workspace_free(yk_workspace *w)
 {
-    yk_free(w->z);
-    yk_free(w->err);
-    yk_free(w->entry);
-    yk_free(w->rows);
-    free(w->slot);
-    for (int i = 0; i < YK__MAX_BRANCHES; i++)
-        yk_free(w->sum[i]);
-    for (int i = 0; i < YK__MAX_TABLES; i++)
-        free(w->pairs[i].value);
-    yk_merger_fini(&w->keys);
     if (w->net)
         yk_workspace_free(&w->m->net->model, w->net);
+    else
+        yk_thread_pool_free(w->pool);
+    yk__key_parts_fini(&w->parts);
+    yk_free(w->z);
+    yk_free(w->err);
+    yk_free(w->rows);
+    free(w->key);
+    for (int i = 0; i < YK__MAX_BRANCHES; i++)
+        yk_free(w->sum[i]);
+    for (int i = 0; i <= YK__MAX_TABLES; i++)
+        free(w->pairs[i].value);
     yk_free(w);
+}
+
+/* ---- gradients of keys ---- */
+
+static yk_status reserve_gradients(yk_workspace *w)
+{
+    yk_status st = yk__key_parts_number(&w->parts);
+    const size_t n = w->parts.n;
+    if (!st)
+        st = YK_RESERVE(w->key, w->key_cap, n + 1, "the keys of a batch");
+    for (int i = 0; !st && i < w->m->ntables + w->m->linear; i++) {
+        yk_merger *p = &w->pairs[i];
+        p->n = n;
+        p->key = w->key;
+        st = YK_RESERVE(p->value, w->value_cap[i], n * p->width + 1, "the gradient of a batch");
+    }
+    return st;
+}
+
+/* What a thread adds. */
+typedef struct {
+    yk_workspace *w;
+    size_t first; /* of its keys */
+    int branch;
+} sums;
+
+static void add_embeddings(void *context, const yk__key_share *s)
+{
+    const sums *to = context;
+    const yk_workspace *w = to->w;
+    const yk__branches *m = w->m;
+    const size_t width = m->table[m->embed].width;
+    w->factors->embed_grad((uint32_t)width, &s->batch, m->fields, w->rows + s->row * m->fields * width,
+                           s->slot, w->pairs[m->embed].value + to->first * width);
+}
+
+static void add_interactions(void *context, const yk__key_share *s)
+{
+    const sums *to = context;
+    const yk_workspace *w = to->w;
+    const int table = w->m->fm[to->branch];
+    const yk__vectors *t = &w->m->table[table];
+    w->factors->interact_grad(&w->view[t->group], t->width, &s->batch, w->sum[to->branch] + s->row * t->width,
+                              w->err + s->row, s->slot, w->pairs[table].value + to->first * t->width);
+}
+
+static void add_linear(void *context, const yk__key_share *s)
+{
+    const sums *to = context;
+    const yk_workspace *w = to->w;
+    const yk_rows *rows = s->batch.rows;
+    const uint32_t *slot = s->slot;
+    float *sum = w->pairs[w->m->ntables].value + to->first;
+    for (size_t i = 0; i < s->batch.n; i++) {
+        const uint64_t start = rows->start[s->batch.pick[i]], n = rows->start[s->batch.pick[i] + 1] - start;
+        const float *value = rows->value ? rows->value + start : NULL, err = w->err[s->row + i];
+        for (size_t e = 0; e < n; e++)
+            sum[slot[e]] += value ? err * value[e] : err;
+        slot += n;
+    }
+}
+
+/* Clears the gradients of a thread's keys. */
+static void clear_gradients(yk_workspace *w, int me)
+{
+    const size_t first = yk__key_parts_first(&w->parts, me), n = yk__key_parts_count(&w->parts, me);
+    yk__key_parts_list(&w->parts, me, w->key);
+    for (int i = 0; i < w->m->ntables + w->m->linear; i++)
+        memset(w->pairs[i].value + first * w->pairs[i].width, 0, n * w->pairs[i].width * sizeof(float));
+}
+
+/* The gradients of a thread's keys, except those of the network. */
+static void add_gradients(void *workspace, int me, int all)
+{
+    yk_workspace *w = workspace;
+    const yk__branches *m = w->m;
+    (void)all;
+    if (!m->net)
+        clear_gradients(w, me);
+    sums to = {w, yk__key_parts_first(&w->parts, me), 0};
+    for (; to.branch < m->nfm; to.branch++)
+        yk__key_parts_each(&w->parts, me, 0, w->batch->n, add_interactions, &to);
+    if (m->linear)
+        yk__key_parts_each(&w->parts, me, 0, w->batch->n, add_linear, &to);
 }
 
 /* ---- the network ---- */
 
-/* Up to 16 examples of the batch, from `first` on. The examples after them are its `ahead`. */
-static yk_batch block_of(const yk_workspace *w, size_t first)
+/* Rows of the wave, [16][values] of a block. */
+static float *rows_of(const yk_workspace *w, const yk__pass *ctx, size_t block)
 {
-    yk_batch b = *w->batch;
-    b.pick += first;
-    b.n = w->batch->n - first < YK_LANES ? w->batch->n - first : YK_LANES;
-    b.ahead += w->batch->n - first - b.n;
-    return b;
+    return w->rows + (ctx->in_wave + block) * YK_LANES * w->m->net->model.shape.dim;
 }
 
 static void load(void *context, const yk__pass *ctx, size_t first)
@@ -178,46 +155,96 @@ static void load(void *context, const yk__pass *ctx, size_t first)
     const yk__branches *m = w->m;
     const yk__vectors *t = &m->table[m->embed];
     const size_t values = m->fields * t->width;
-    for (size_t i = 0; i < ctx->blocks; i++) {
-        const yk_batch b = block_of(w, first + i * YK_LANES);
+    size_t begin, end;
+    yk__thread_range(ctx, ctx->blocks, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
+        const size_t at = first + i * YK_LANES, left = w->batch->n - at,
+                     n = left < YK_LANES ? left : YK_LANES;
+        yk_batch b = *w->batch;
+        b.pick += at;
+        b.n = n;
+        b.ahead += left - n;
         const float *row[YK_LANES] = {NULL};
-        w->factors->embed(&w->view[t->group], t->width, &b, m->fields, w->rows);
-        for (size_t k = 0; k < b.n; k++)
-            row[k] = w->rows + k * values;
+        float *rows = rows_of(w, ctx, i);
+        w->factors->embed(&w->view[t->group], t->width, &b, m->fields, rows);
+        for (size_t k = 0; k < n; k++)
+            row[k] = rows + k * values;
         w->lanes->interleave_f32(row, 0, values, ctx->x[0] + i * values * YK_LANES);
     }
 }
 
-static double network_loss(void *context, const yk__pass *ctx, size_t first)
+/* The gradient of the loss with respect to the output; forward() computes the loss. */
+static void loss_gradient(void *context, const yk__pass *ctx, size_t first)
 {
+    enum { FEW = 3 }; /* logistic() rounds differently for fewer examples */
     const yk_workspace *w = context;
     const int last = w->m->net->nedges - 1;
     const size_t left = w->batch->n - first, max = ctx->blocks * YK_LANES, n = left < max ? left : max;
-    const yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
-    float *d = ctx->dx[last];
+    float *d = ctx->dx[last], few[FEW];
+    uint32_t pick[FEW];
+    if (ctx->thread)
+        return;
     for (size_t i = 0; i < n; i++)
         w->z[first + i] += ctx->x[last][i];
-    const double loss = w->linear->logistic(w->z + first, &b, w->err + first);
-    memcpy(d, w->err + first, n * sizeof *d);
+    yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
+    const bool pad = n < FEW && ctx->in_chunk > 0; /* one thread has all examples of the chunk in one call */
+    for (size_t i = 0; pad && i < FEW; i++) {
+        pick[i] = b.pick[i < n ? i : 0];
+        few[i] = w->z[first + (i < n ? i : 0)];
+    }
+    b = pad ? (yk_batch){.rows = b.rows, .pick = pick, .n = FEW} : b;
+    w->linear->logistic(pad ? few : w->z + first, &b, d);
     memset(d + n, 0, (max - n) * sizeof *d);
-    return loss;
 }
 
 static void input_gradient(void *context, const yk__pass *ctx, size_t first)
 {
     const yk_workspace *w = context;
-    const yk__branches *m = w->m;
-    const uint32_t width = m->table[m->embed].width;
-    const size_t values = m->fields * width;
-    for (size_t i = 0; i < ctx->blocks; i++) {
-        const yk_batch b = block_of(w, first + i * YK_LANES);
+    const size_t values = w->m->net->model.shape.dim;
+    size_t begin, end;
+    (void)first;
+    yk__thread_range(ctx, ctx->blocks, 1, &begin, &end);
+    for (size_t i = begin; i < end; i++) {
         const float *d = ctx->dx[0] + i * values * YK_LANES;
-        for (size_t k = 0; k < b.n; k++)
+        float *rows = rows_of(w, ctx, i);
+        for (size_t k = 0; k < YK_LANES; k++)
             for (size_t j = 0; j < values; j++)
-                w->rows[k * values + j] = d[j * YK_LANES + k];
-        w->factors->embed_grad(width, &b, m->fields, w->rows, w->slot + w->entry[first + i * YK_LANES],
-                               w->pairs[m->embed].value);
+                rows[k * values + j] = d[j * YK_LANES + k];
     }
+}
+
+static void finish_wave(void *context, int me, size_t first, size_t n)
+{
+    yk_workspace *w = context;
+    if (first == 0)
+        clear_gradients(w, me);
+    yk__key_parts_each(&w->parts, me, first, first + n, add_embeddings,
+                       &(sums){w, yk__key_parts_first(&w->parts, me), 0});
+}
+
+/* ---- creation ---- */
+
+static int threads_of(const yk_model *model, size_t max_batch)
+{
+    const yk__branches *m = (const yk__branches *)model;
+    const int threads = model->shape.threads > 1 ? model->shape.threads : 1;
+    const size_t most = max_batch / MIN_ROWS > 1 && m->ntables ? max_batch / MIN_ROWS : 1;
+    if (m->net)
+        return yk_net_ops.threads(&m->net->model, max_batch);
+    return (size_t)threads < most ? threads : (int)most;
+}
+
+static yk_status create_network(yk_workspace *w, size_t max_batch)
+{
+    const yk__branches *m = w->m;
+    yk_status st = yk_workspace_create(&m->net->model, max_batch, &w->net);
+    if (st)
+        return st;
+    w->pool = yk__net_branch_pool(w->net);
+    w->hooks = (yk__branch_hooks){load, loss_gradient, input_gradient, finish_wave, w};
+    w->rows = yk_alloc(yk__net_branch_division(w->net)->wave * YK_LANES * m->net->model.shape.dim,
+                       sizeof(float), "the input of a network");
+    return w->rows ? YK_OK : YK_ESYSTEM;
 }
 
 static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_workspace **out)
@@ -230,22 +257,20 @@ static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_wo
     w->linear = yk_linear();
     w->factors = yk_factors();
     w->lanes = yk_lanes();
-    w->hooks = (yk__branch_hooks){load, network_loss, input_gradient, w};
     w->z = yk_alloc(max_batch, sizeof *w->z, "the margins of a batch");
     w->err = yk_alloc(max_batch, sizeof *w->err, "the errors of a batch");
-    w->entry = yk_alloc(max_batch + 1, sizeof *w->entry, "the rows of a batch");
-    yk_status st = w->z && w->err && w->entry ? yk_merger_init(&w->keys, 64) : YK_ESYSTEM;
+    yk_status st =
+        w->z && w->err ? yk__key_parts_init(&w->parts, threads_of(model, max_batch), max_batch) : YK_ESYSTEM;
     for (int i = 0; !st && i < m->nfm; i++)
         if (!(w->sum[i] =
                   yk_alloc(max_batch * m->table[m->fm[i]].width, sizeof(float), "the sums of a batch")))
             st = YK_ESYSTEM;
-    for (int i = 0; i < m->ntables; i++)
-        w->pairs[i].width = m->table[i].width;
+    for (int i = 0; i <= m->ntables; i++)
+        w->pairs[i].width = i < m->ntables ? m->table[i].width : 1;
     if (!st && m->net)
-        st = yk_workspace_create(&m->net->model, max_batch, &w->net);
-    if (!st && m->net &&
-        !(w->rows = yk_alloc(YK_LANES * m->net->model.shape.dim, sizeof(float), "the input of a network")))
-        st = YK_ESYSTEM;
+        st = create_network(w, max_batch);
+    else if (!st && w->parts.threads > 1)
+        st = yk_thread_pool_create(w->parts.threads, &w->pool);
     if (st)
         workspace_free(w);
     else
@@ -255,71 +280,83 @@ static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_wo
 
 /* ---- passes ---- */
 
-/* z and err of the batch; with `training`, also the gradient of the network and its input. Returns the loss. */
-static YK_RACY double forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training)
+/* z of some rows, without the network. */
+static YK_RACY void add_margins(yk_workspace *w, size_t begin, size_t end)
 {
     const yk__branches *m = w->m;
-    const uint32_t bias = yk_model_bias(&m->model, b);
-    w->view = v;
-    w->batch = b;
-    if (m->linear)
-        w->linear->margins(v, b, w->z);
+    const yk_view *v = w->view;
+    yk_batch b = *w->batch;
+    const uint32_t bias = yk_model_bias(&m->model, &b);
     const float from = bias == UINT32_MAX ? 0.0f : v->w[yk_view_at(v, bias)];
-    for (size_t i = 0; i < b->n; i++)
+    b.pick += begin;
+    b.ahead += b.n - end;
+    b.n = end - begin;
+    if (m->linear)
+        w->linear->margins(v, &b, w->z + begin);
+    for (size_t i = begin; i < end; i++)
         w->z[i] = (m->linear ? w->z[i] : 0.0f) + from;
     for (int i = 0; i < m->nfm; i++) {
         const yk__vectors *t = &m->table[m->fm[i]];
-        w->factors->interact(&v[t->group], t->width, b, w->sum[i], w->z);
+        w->factors->interact(&v[t->group], t->width, &b, w->sum[i] + begin * t->width, w->z + begin);
     }
-    return m->net ? yk__net_branch_pass(w->net, &w->hooks, v[m->net_group].w, b, training)
-                  : w->linear->logistic(w->z, b, w->err);
 }
 
-/* Finds the keys of the batch, and clears their gradients. */
-static yk_status find_keys(yk_workspace *w, const yk_batch *b)
+/* A thread's rows: their margins; when training, also the keys that the thread owns. */
+static void begin_pass(void *workspace, int me, int all)
 {
-    enum { LINE = 16 }; /* keys in a cache line */
-    const yk_rows *rows = b->rows;
-    w->entry[0] = 0;
-    for (size_t i = 0; i < b->n; i++) {
-        w->entry[i + 1] = w->entry[i] + yk_rows_entries(rows, b->pick[i]);
-        for (uint64_t e = rows->start[b->pick[i]]; e < rows->start[b->pick[i] + 1]; e += LINE)
-            __builtin_prefetch(rows->index + e);
-    }
-    yk_status st = yk_merger_reserve(&w->keys, w->entry[b->n] + 1);
-    if (st || YK_RESERVE(w->slot, w->slot_cap, w->entry[b->n] + 1, "the keys of a batch"))
-        return YK_ESYSTEM;
-    for (size_t i = 0; i < b->n; i++)
-        yk_merger_slots(&w->keys, rows->index + rows->start[b->pick[i]], w->entry[i + 1] - w->entry[i],
-                        w->slot + w->entry[i]);
-    for (int i = 0; i < w->m->ntables; i++) {
-        yk_merger *p = &w->pairs[i];
-        p->n = w->keys.n;
-        p->key = w->keys.key;
-        if (YK_RESERVE(p->value, w->value_cap[i], p->n * p->width + 1, "the gradient of a batch"))
-            return YK_ESYSTEM;
-        memset(p->value, 0, p->n * p->width * sizeof *p->value);
+    yk_workspace *w = workspace;
+    const bool keys = w->training && w->m->ntables;
+    size_t begin, end;
+    yk__key_parts_rows(&w->parts, me, &begin, &end);
+    if (keys)
+        yk__key_parts_sort(&w->parts, me);
+    add_margins(w, begin, end);
+    if (keys && all > 1)
+        yk_team_barrier(yk_thread_pool_team(w->pool), me);
+    if (keys)
+        yk__key_parts_find(&w->parts, me);
+}
+
+static yk_thread_pool *pool_of(const yk_workspace *w)
+{
+    return w->parts.used > 1 ? w->pool : NULL;
+}
+
+/* z and err of the batch; with `training`, also the keys, and the gradient of the network and its input. */
+static yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training, double *loss)
+{
+    const yk__branches *m = w->m;
+    w->view = v;
+    w->batch = b;
+    w->training = training;
+    const bool all = m->net || 2 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
+    yk__key_parts_begin(&w->parts, b, all ? w->parts.threads : 1);
+    yk_thread_pool_run(pool_of(w), begin_pass, w);
+    yk_status st = training && m->ntables ? reserve_gradients(w) : YK_OK;
+    if (st)
+        return st;
+    if (m->net)
+        yk__net_branch_pass(w->net, &w->hooks, v[m->net_group].w, b, training);
+    const size_t chunk = m->net ? yk__net_branch_division(w->net)->chunk * YK_LANES : b->n;
+    *loss = 0.0;
+    for (size_t at = 0; at < b->n; at += chunk) { /* in the order of one thread */
+        yk_batch some = *b;
+        some.pick += at;
+        some.n = b->n - at < chunk ? b->n - at : chunk;
+        *loss += w->linear->logistic(w->z + at, &some, w->err + at);
     }
     return YK_OK;
 }
 
-/* The gradient of linear. */
-static void add_linear(yk_workspace *w, const yk_batch *b, uint32_t bias)
+/* The bias is the last key of linear; no entry has it. */
+static void add_bias(yk_workspace *w, uint32_t bias)
 {
-    const yk_rows *rows = b->rows;
-    float *to = w->keys.value, all = 0.0f;
-    for (size_t i = 0; i < b->n; i++) {
-        const uint32_t *slot = w->slot + w->entry[i];
-        const size_t n = w->entry[i + 1] - w->entry[i];
-        const float *value = rows->value ? rows->value + rows->start[b->pick[i]] : NULL, err = w->err[i];
-        for (size_t e = 0; e < n; e++)
-            to[slot[e]] += value ? err * value[e] : err;
-        all += err;
-    }
-    if (bias != UINT32_MAX) { /* no entry has this key */
-        w->keys.key[w->keys.n] = bias;
-        w->keys.value[w->keys.n++] = all;
-    }
+    yk_merger *p = &w->pairs[w->m->ntables];
+    float all = 0.0f;
+    for (size_t i = 0; i < w->batch->n; i++)
+        all += w->err[i];
+    p->key[p->n] = bias;
+    p->value[p->n++] = all;
 }
 
 static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -327,19 +364,17 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     const yk__branches *m = w->m;
     const uint32_t bias = yk_model_bias(model, b);
     *out = (yk_grad){.examples = b->n};
-    if (m->ntables && (out->status = find_keys(w, b)))
+    if ((out->status = forward(w, v, b, true, &out->loss)))
         return;
-    out->loss = forward(w, v, b, true);
-    for (int i = 0; i < m->nfm; i++) {
-        const yk__vectors *t = &m->table[m->fm[i]];
-        w->factors->interact_grad(&v[t->group], t->width, b, w->sum[i], w->err, w->slot,
-                                  w->pairs[m->fm[i]].value);
-    }
+    out->pool = pool_of(w);
+    if (m->ntables)
+        yk_thread_pool_run(out->pool, add_gradients, w);
     for (int i = 0; i < m->ntables; i++)
         out->group[m->table[i].group].pairs = &w->pairs[i];
     if (m->linear && m->ntables) {
-        add_linear(w, b, bias);
-        out->group[0].pairs = &w->keys;
+        if (bias != UINT32_MAX)
+            add_bias(w, bias);
+        out->group[0].pairs = &w->pairs[m->ntables];
     } else if (m->linear) {
         out->group[0] =
             (yk_group_grad){.rows = *b, .err = w->err, .bias = bias != UINT32_MAX, .bias_key = bias};
@@ -351,8 +386,9 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
 static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
+    double sum;
     (void)model;
-    const double sum = forward(w, v, b, false);
+    (void)forward(w, v, b, false, &sum); /* only the keys need memory */
     if (loss)
         *loss += sum;
     for (size_t i = 0; i < b->n; i++)
@@ -383,25 +419,27 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",
                                       .takes_sparse = true,
-                                      .create = create,
-                                      .free = free_model,
+                                      .create = yk__branches_create,
+                                      .free = yk__branches_free,
                                       .workspace_create = workspace_create,
                                       .workspace_free = workspace_free,
                                       .grad = grad,
-                                      .init = init,
+                                      .init = yk__branches_init,
                                       .predict = predict,
+                                      .threads = threads_of,
                                       .describe = yk__branches_describe,
                                       .torch = yk__branches_torch};
 
 const yk_model_ops yk_branches_net_ops = {.name = "sum of branches with a network",
                                           .takes_sparse = true,
-                                          .create = create,
-                                          .free = free_model,
+                                          .create = yk__branches_create,
+                                          .free = yk__branches_free,
                                           .workspace_create = workspace_create,
                                           .workspace_free = workspace_free,
                                           .grad = grad,
-                                          .init = init,
+                                          .init = yk__branches_init,
                                           .predict = predict,
+                                          .threads = threads_of,
                                           .on_ready = on_ready,
                                           .describe = yk__branches_describe,
                                           .profile = profile_lines,

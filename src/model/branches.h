@@ -17,8 +17,8 @@
  *     NAME             keyed, width K       NAME.weight [keys][K]                       one group per table
  *     network          dense                network.0.weight, network.0.bias, ...       layers after embed, from 0
  *
- * All keyed groups have the same keys, so the key of each entry is looked up once per batch (`slot`), and all their gradients
- * are lists of the same keys.
+ * All keyed groups have the same keys, so the key of each entry is looked up once per batch (`slot` in branches.c), and all
+ * their gradients are lists of the same keys.
  */
 #ifndef YK_MODEL_BRANCHES_H
 #define YK_MODEL_BRANCHES_H
@@ -51,6 +51,11 @@ typedef struct {
 
 /* branches_parse.c: sets all of `out` except the groups and `model`. Errors point into the list. */
 yk_status yk__branches_parse(const char *text, const yk_model_shape *shape, yk__branches *out);
+
+/* branches_create.c */
+yk_status yk__branches_create(const char *text, const yk_model_shape *shape, yk_model **out);
+void yk__branches_free(yk_model *m);
+void yk__branches_init(const yk_model *m, int group, float *params, uint64_t seed);
 
 /* branches_describe.c: --dry-run, and the model as PyTorch source. */
 int yk__branches_describe(const yk_model *m, size_t max_batch, yk_layer_line *out);

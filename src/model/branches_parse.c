@@ -151,7 +151,6 @@ static yk_status parse_network(yk__branches *m, span embed, span rest, const yk_
     if (st)
         return st;
     yk_model_shape own = *shape;
-    own.threads = 1;
     own.channels = own.dim = m->fields * m->table[m->embed].width;
     own.height = own.width = 1;
     own.kind = YK_ROWS_F32;

@@ -321,8 +321,8 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 
 /* ---- functions of the model ---- */
 
-double yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
-                           const yk_batch *batch, bool training)
+void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
+                         const yk_batch *batch, bool training)
 {
     w->hooks = hooks;
     w->batch = batch;
@@ -331,12 +331,21 @@ double yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const
     w->training = training;
     w->noise = training ? yk_batch_noise(batch) : 0;
     yk__net_pass(w);
-    return w->loss;
 }
 
 float *yk__net_branch_gradient(yk_workspace *w)
 {
     return w->grad;
+}
+
+yk_thread_pool *yk__net_branch_pool(yk_workspace *w)
+{
+    return w->pool;
+}
+
+const yk__division *yk__net_branch_division(const yk_workspace *w)
+{
+    return &w->division;
 }
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)

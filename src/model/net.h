@@ -257,13 +257,23 @@ yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const
 /* YK_EUSAGE: quotes the list, with a caret below position `at`. */
 yk_status yk__list_error(const char *list, size_t at, const char *why);
 
-/* ---- a network as a branch of another model (branches.h), on one thread ---- */
-
-/* What the other model provides. `first` is the number of the first example of ctx->blocks blocks in the batch. */
+/* How the threads of a worker share the work: by layers or by blocks. */
 typedef struct {
-    void (*load)(void *context, const yk__pass *ctx, size_t first);   /* fills edge 0 */
-    double (*loss)(void *context, const yk__pass *ctx, size_t first); /* and the gradient of the last edge */
-    void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* uses that of edge 0 */
+    bool by_blocks;
+    size_t chunk, wave; /* blocks; wave: by layers, a chunk */
+    int groups, size;   /* threads of a group */
+} yk__division;
+
+/* ---- a network as a branch of another model (branches.h) ---- */
+
+/* What the other model provides. `first` is the number of the first example of ctx->blocks blocks in the batch. All threads of
+ * a group call each function; a barrier follows. */
+typedef struct {
+    void (*load)(void *context, const yk__pass *ctx, size_t first); /* fills edge 0 */
+    void (*loss)(void *context, const yk__pass *ctx, size_t first); /* fills the gradient of the last edge */
+    void (*input_gradient)(void *context, const yk__pass *ctx, size_t first); /* reads that of edge 0 */
+    /* All threads, after input_gradient() of n examples from `first` on: those of a chunk or wave. */
+    void (*finish)(void *context, int me, size_t first, size_t n);
     void *context;
 } yk__branch_hooks;
 
@@ -271,9 +281,11 @@ typedef struct {
 yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                          yk__net **out);
 
-/* One pass over a batch; `work` is a workspace of the network. Returns the sum of the losses. */
-double yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
-                           const yk_batch *batch, bool training);
-float *yk__net_branch_gradient(yk_workspace *work); /* of the last pass; [nparams] */
+/* One pass over a batch; `work` is a workspace of the network. */
+void yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
+                         const yk_batch *batch, bool training);
+float *yk__net_branch_gradient(yk_workspace *work);      /* of the last pass; [nparams] */
+yk_thread_pool *yk__net_branch_pool(yk_workspace *work); /* its threads; NULL: one */
+const yk__division *yk__net_branch_division(const yk_workspace *work);
 
 #endif

@@ -60,7 +60,7 @@ static void do_stage(yk_workspace *w, yk__pass *ctx, size_t at, int stage)
     if (stage == 0 && hooks)
         hooks->load(hooks->context, ctx, at * YK_LANES);
     else if (stage == layers + 1 && hooks)
-        w->loss += hooks->loss(hooks->context, ctx, at * YK_LANES);
+        hooks->loss(hooks->context, ctx, at * YK_LANES);
     else if (stage == 0)
         yk__load_images(ctx, w->batch, at * YK_LANES, w->noise);
     else if (stage <= layers)
@@ -157,7 +157,8 @@ static void pass(void *workspace, int me, int all)
     yk_workspace *w = workspace;
     const size_t blocks = (w->batch->n + YK_LANES - 1) / YK_LANES;
     const yk__division *d = &w->division;
-    yk_team *team = yk_thread_pool_team(w->pool);
+    yk_team *team =
+        d->by_blocks || w->hooks ? yk_thread_pool_team(w->pool) : NULL; /* a barrier after each wave */
     yk__pass ctx = context_of(w, me);
     timer c = {0};
     if (me == 0 && w->training) {
@@ -169,15 +170,18 @@ static void pass(void *workspace, int me, int all)
         const bool last = at + n == blocks;
         ctx.first_chunk = at == 0;
         run_stages(w, me, &ctx, at, n, last, &c);
-        if (d->by_blocks && team)
+        if (team)
             yk_team_barrier(team, me);
         if (d->by_blocks && w->training)
             finish_layers(w, me, &ctx, n, &c);
+        if (w->hooks && w->training)
+            w->hooks->finish(w->hooks->context, me, at * YK_LANES,
+                             last ? w->batch->n - at * YK_LANES : n * YK_LANES);
         for (size_t b = 0; !w->hooks && me == 0 && b < n; b++)
             w->loss += w->block_loss[b];
         if (me == 0 && w->training)
             add_lap(&c, &w->backward_ns);
-        if (d->by_blocks && !last && team)
+        if (team && !last)
             yk_team_barrier(team, me);
     }
 }

@@ -9,13 +9,6 @@
 
 enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
 
-/* How the threads share the work (net.h). */
-typedef struct {
-    bool by_blocks;
-    size_t chunk, wave; /* blocks; wave: by layers, a chunk */
-    int groups, size;   /* threads of a group */
-} yk__division;
-
 /* Threads that process the same blocks; by layers, all threads. */
 typedef struct {
     float *x[YK__MAX_LAYERS + 1], *dx[YK__MAX_LAYERS + 1];

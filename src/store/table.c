@@ -94,12 +94,12 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
     }
 }
 
-/* Divides work among the threads of a worker, if there are enough parameters to be worth a barrier. */
-enum { MIN_PARALLEL = 1 << 15 };
+/* Divides work among the threads of a worker, if there are enough parameters or keys to be worth a barrier. */
+enum { MIN_PARALLEL = 1 << 15, MIN_KEYS = 1 << 10 };
 
-static void run_parts(yk_thread_pool *pool, size_t n, void (*part)(void *, int, int), void *context)
+static void run_parts(yk_thread_pool *pool, bool enough, void (*part)(void *, int, int), void *context)
 {
-    yk_thread_pool_run(n >= MIN_PARALLEL ? pool : NULL, part, context);
+    yk_thread_pool_run(enough ? pool : NULL, part, context);
 }
 
 /* The arguments of apply_own_part() and apply_sum_part(). */
@@ -323,11 +323,11 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         return YK_OK;
     if (g->dense) {
         dense_update u = {t, me, 0, t->floats, scale};
-        run_parts(all->pool, u.end, apply_own_part, &u);
+        run_parts(all->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
         return YK_OK;
     }
-    if (g->pairs) { /* merged already, from several processes */
-        run_parts(all->pool, g->pairs->n * t->width, apply_pairs_part,
+    if (g->pairs) {
+        run_parts(all->pool, g->pairs->n >= MIN_KEYS, apply_pairs_part,
                   &(pairs_update){t, me, g->pairs, scale});
         return YK_OK;
     }
@@ -417,7 +417,7 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     if (!t->config.shape.keyed || t->frequent) {
         dense_update u = {t, me, 0, t->frequent ? t->frequent : t->floats, scale};
         yk_part_of_range(&u.begin, &u.end, 16, me, workers);
-        run_parts(s->worker[me].grad.pool, u.end - u.begin, apply_sum_part, &u);
+        run_parts(s->worker[me].grad.pool, u.end - u.begin >= MIN_PARALLEL, apply_sum_part, &u);
     }
     if (!t->config.shape.keyed)
         return YK_OK;

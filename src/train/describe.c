@@ -136,7 +136,7 @@ void yk__print_plan(const yk__trainer *t)
             (unsigned long long)p->local_steps, (unsigned long long)(p->eval_every / p->steps_per_epoch));
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
-                !t->model->ops->threads ? ": linear models use one thread per worker; use --workers instead"
+                !t->model->ops->threads ? ": linear models use one thread per worker; use --workers"
                 : t->result->threads_used < p->threads
                     ? ": more do not help with this model, batch size and number of cores"
                     : "");

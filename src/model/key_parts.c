@@ -1,0 +1,229 @@
+#include "model/key_parts.h"
+
+#include "base/keys.h"
+#include "base/mem.h"
+#include "base/thread_pool.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct yk__key_part {
+    _Alignas(YK_ALIGN) size_t begin, end; /* its rows */
+    /* Their entries, by owner: those of row begin + i with owner o are start[o][i] .. start[o][i + 1] - 1. A thread that is
+     * alone has no copies: start[0][i] is the number of entries before row i. */
+    uint64_t *start; /* [used][rows + 1] */
+    uint32_t *index;
+    float *value;    /* if the rows have values */
+    uint16_t *field; /* if the rows have fields */
+    size_t start_cap, index_cap, value_cap, field_cap;
+    yk_merger keys; /* that it owns */
+    uint32_t *slot; /* [entries with these keys] the index in keys.key[] */
+    size_t slot_cap;
+    size_t first; /* keys of the owners before it */
+    yk_status sorted, found;
+};
+
+static const char what[] = "the keys of a batch";
+
+yk_status yk__key_parts_init(yk__key_parts *p, int threads, size_t max_batch)
+{
+    *p = (yk__key_parts){.threads = threads};
+    p->part = yk_alloc((size_t)threads, sizeof *p->part, what);
+    p->count = yk_alloc(max_batch, sizeof *p->count, what);
+    if (!p->part || !p->count)
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < max_batch; i++)
+        p->count[i] = (uint32_t)i;
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < threads; i++)
+        st = yk_merger_init(&p->part[i].keys, 64);
+    return st;
+}
+
+void yk__key_parts_fini(yk__key_parts *p)
+{
+    for (int i = 0; p->part && i < p->threads; i++) {
+        yk__key_part *own = &p->part[i];
+        free(own->start);
+        free(own->index);
+        free(own->value);
+        free(own->field);
+        free(own->slot);
+        yk_merger_fini(&own->keys);
+    }
+    yk_free(p->part);
+    yk_free(p->count);
+}
+
+void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used)
+{
+    p->batch = batch;
+    p->used = used;
+}
+
+void yk__key_parts_rows(const yk__key_parts *p, int me, size_t *begin_out, size_t *end_out)
+{
+    *begin_out = 0;
+    *end_out = p->batch->n;
+    yk_part_of_range(begin_out, end_out, 4, me, p->used);
+}
+
+/* The keys of a cache line of parameters have different owners: the most frequent keys are neighbors (base/keymap.h). */
+static size_t owner_of(uint32_t key, int owners)
+{
+    return (size_t)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)owners >> 32);
+}
+
+/* Counts the entries of the rows, and reserves memory for them. */
+static yk_status reserve(yk__key_part *own, const yk_rows *rows, const uint32_t *pick, int owners)
+{
+    enum { LINE = 16 }; /* keys in a cache line */
+    const size_t n = own->end - own->begin;
+    size_t entries = 0;
+    if (YK_RESERVE(own->start, own->start_cap, (size_t)owners * (n + 1), what))
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < n; i++) {
+        own->start[i] = entries;
+        entries += yk_rows_entries(rows, pick[i]);
+        for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e += LINE)
+            __builtin_prefetch(rows->index + e);
+    }
+    own->start[n] = entries;
+    return owners > 1 && (YK_RESERVE(own->index, own->index_cap, entries + 1, what) ||
+                          (rows->value && YK_RESERVE(own->value, own->value_cap, entries + 1, what)) ||
+                          (rows->field && YK_RESERVE(own->field, own->field_cap, entries + 1, what)))
+               ? YK_ESYSTEM
+               : YK_OK;
+}
+
+/* A stable counting sort. */
+void yk__key_parts_sort(yk__key_parts *p, int me)
+{
+    yk__key_part *own = &p->part[me];
+    const yk_rows *rows = p->batch->rows;
+    yk__key_parts_rows(p, me, &own->begin, &own->end);
+    const uint32_t *pick = p->batch->pick + own->begin;
+    const size_t n = own->end - own->begin, owners = (size_t)p->used;
+    if ((own->sorted = reserve(own, rows, pick, p->used)) || owners == 1)
+        return;
+    uint64_t *const next =
+        own->start + n; /* [owner * (n + 1)]: its number of entries, then where its next one is */
+    for (size_t o = 0; o < owners; o++)
+        next[o * (n + 1)] = 0;
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++)
+            next[owner_of(rows->index[e], p->used) * (n + 1)]++;
+    for (size_t o = 0, before = 0; o < owners; o++) {
+        const size_t entries = next[o * (n + 1)];
+        next[o * (n + 1)] = before;
+        before += entries;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t o = 0; o < owners; o++)
+            own->start[o * (n + 1) + i] = next[o * (n + 1)];
+        for (uint64_t e = rows->start[pick[i]]; e < rows->start[pick[i] + 1]; e++) {
+            const uint64_t to = next[owner_of(rows->index[e], p->used) * (n + 1)]++;
+            own->index[to] = rows->index[e];
+            if (rows->value)
+                own->value[to] = rows->value[e];
+            if (rows->field)
+                own->field[to] = rows->field[e];
+        }
+    }
+}
+
+/* Where the entries of an owner begin, for each row of a part; last: where they end. */
+static const uint64_t *start_of(const yk__key_part *part, int owner)
+{
+    return part->start + (size_t)owner * (part->end - part->begin + 1);
+}
+
+static size_t entries_of(const yk__key_part *part, int owner)
+{
+    const uint64_t *start = start_of(part, owner);
+    return (size_t)(start[part->end - part->begin] - start[0]);
+}
+
+static yk_status find(const yk__key_parts *p, int me)
+{
+    yk__key_part *own = &p->part[me];
+    size_t entries = 0;
+    for (int i = 0; i < p->used; i++) {
+        if (p->part[i].sorted)
+            return p->part[i].sorted;
+        entries += entries_of(&p->part[i], me);
+    }
+    if (yk_merger_reserve(&own->keys, entries + 1) || YK_RESERVE(own->slot, own->slot_cap, entries + 1, what))
+        return YK_ESYSTEM;
+    uint32_t *slot = own->slot;
+    for (int i = 0; p->used > 1 && i < p->used; i++) {
+        const yk__key_part *part = &p->part[i];
+        yk_merger_slots(&own->keys, part->index + start_of(part, me)[0], entries_of(part, me), slot);
+        slot += entries_of(part, me);
+    }
+    const yk_batch *b = p->batch;
+    for (size_t i = 0; p->used == 1 && i < b->n; i++)
+        yk_merger_slots(&own->keys, b->rows->index + b->rows->start[b->pick[i]],
+                        yk_rows_entries(b->rows, b->pick[i]), slot + own->start[i]);
+    return YK_OK;
+}
+
+void yk__key_parts_find(yk__key_parts *p, int me)
+{
+    p->part[me].found = find(p, me);
+}
+
+yk_status yk__key_parts_number(yk__key_parts *p)
+{
+    p->n = 0;
+    for (int i = 0; i < p->used; i++) {
+        if (p->part[i].found) /* its message is in another thread */
+            return yk_fail(YK_ESYSTEM, "out of memory: %s of %zu examples", what, p->batch->n);
+        p->part[i].first = p->n;
+        p->n += p->part[i].keys.n;
+    }
+    return YK_OK;
+}
+
+size_t yk__key_parts_first(const yk__key_parts *p, int me)
+{
+    return p->part[me].first;
+}
+
+size_t yk__key_parts_count(const yk__key_parts *p, int me)
+{
+    return p->part[me].keys.n;
+}
+
+void yk__key_parts_list(const yk__key_parts *p, int me, uint32_t *key)
+{
+    const yk__key_part *own = &p->part[me];
+    memcpy(key + own->first, own->keys.key, own->keys.n * sizeof *key);
+}
+
+void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,
+                        void (*add)(void *context, const yk__key_share *s), void *context)
+{
+    const yk_batch *b = p->batch;
+    const uint32_t *slot = p->part[me].slot;
+    for (int i = 0; i < p->used; i++) {
+        const yk__key_part *part = &p->part[i];
+        const uint64_t *start = start_of(part, me);
+        const size_t from = begin > part->begin ? begin : part->begin, to = end < part->end ? end : part->end;
+        const yk_rows sorted = {.kind = YK_ROWS_SPARSE,
+                                .n = part->end - part->begin,
+                                .start = (uint64_t *)start,
+                                .index = part->index,
+                                .value = b->rows->value ? part->value : NULL,
+                                .field = b->rows->field ? part->field : NULL};
+        if (from < to) {
+            const size_t row = from - part->begin;
+            yk__key_share s = {.batch = *b, .row = from - begin, .slot = slot + (start[row] - start[0])};
+            if (p->used > 1)
+                s.batch.rows = &sorted;
+            s.batch.pick = p->used > 1 ? p->count + row : b->pick + from;
+            s.batch.n = to - from;
+            add(context, &s);
+        }
+        slot += entries_of(part, me);
+    }
+}

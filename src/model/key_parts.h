@@ -1,0 +1,65 @@
+/* Divides the entries of a batch of sparse rows among the threads of a worker: by rows, then by keys. Each key has an owner, which
+ * adds the gradients of all entries with this key, in the order of the rows. So the sums have the same bits for any number
+ * of threads, and no two threads write to the same sum.
+ *
+ *     rows of thread 0, 1, ...    sort: the entries of each thread's rows, ordered by owner
+ *     keys of owner 0, 1, ...     find: the keys of each owner, in the order in which they first occur
+ *     keys of the batch           those of owner 0, then those of owner 1, ...
+ *
+ * The sorted entries of an owner are sparse rows again, with fewer entries. Kernels for whole batches add them.
+ *
+ * Example:
+ *     yk__key_parts_begin(&parts, &batch, threads);
+ *     // each thread `me`
+ *     yk__key_parts_sort(&parts, me);
+ *     yk_team_barrier(team, me);
+ *     yk__key_parts_find(&parts, me);
+ *     // one thread, when all have found theirs
+ *     yk_status st = yk__key_parts_number(&parts); // now there are parts.n keys
+ *     // each thread
+ *     yk__key_parts_list(&parts, me, key);         // the keys of `me`, to key[yk__key_parts_first(&parts, me)]
+ *     yk__key_parts_each(&parts, me, 0, batch.n, add, context);
+ *
+ * A thread that is alone copies no entries. Memory grows with the largest batch so far.
+ */
+#ifndef YK_MODEL_KEY_PARTS_H
+#define YK_MODEL_KEY_PARTS_H
+
+#include "base/rows.h"
+#include "base/status.h"
+
+typedef struct yk__key_part yk__key_part;
+
+typedef struct {
+    int threads, used;  /* used: of these, for the current batch */
+    yk__key_part *part; /* [threads] */
+    uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
+    const yk_batch *batch;
+    size_t n; /* keys of the batch */
+} yk__key_parts;
+
+/* Some rows of the batch, with the entries of one owner. */
+typedef struct {
+    yk_batch batch;
+    size_t row;           /* number of the first row, counted from the first of all that are added */
+    const uint32_t *slot; /* [entries] the number of its key among those of the owner */
+} yk__key_share;
+
+yk_status yk__key_parts_init(yk__key_parts *p, int threads, size_t max_batch);
+void yk__key_parts_fini(yk__key_parts *p); /* also after a failed init */
+
+void yk__key_parts_begin(yk__key_parts *p, const yk_batch *batch, int used);
+void yk__key_parts_rows(const yk__key_parts *p, int me, size_t *begin_out, size_t *end_out); /* of a thread */
+void yk__key_parts_sort(yk__key_parts *p, int me);
+void yk__key_parts_find(yk__key_parts *p, int me);
+yk_status yk__key_parts_number(yk__key_parts *p); /* reports errors of all threads */
+
+size_t yk__key_parts_first(const yk__key_parts *p, int me); /* keys of the owners before `me` */
+size_t yk__key_parts_count(const yk__key_parts *p, int me); /* keys of `me` */
+void yk__key_parts_list(const yk__key_parts *p, int me, uint32_t *key);
+
+/* Calls add() for rows begin .. end - 1 of the batch, in order, with the entries that `me` owns. */
+void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,
+                        void (*add)(void *context, const yk__key_share *s), void *context);
+
+#endif
