@@ -47,6 +47,16 @@ trained() { # TEST_DIR OPTION...
     expect 0 "2 runs"
     grep -q '<h1>sync &amp; async</h1>' pair.html
     grep -q 'id="table-modes"' pair.html
+    try report runs/sync
+    cp runs/sync/report.html before.html
+    for page in compare.html compare-2.html; do # neither replaces the report of a run nor another comparison
+        try report runs/sync runs/async
+        expect 0 "2 runs"
+        [ "$(cat out)" = $page ]
+        grep -q 'id="run-2"' $page
+    done
+    cmp before.html runs/sync/report.html
+    [ ! -e runs/async/report.html ]
     try report runs -o all.html
     expect 0 "2 runs"
     grep -q 'id="run-2"' all.html

@@ -10,7 +10,8 @@
 static void parse(int argc, char **argv, char **path, yk_report *r)
 {
     const yk_argument table[] = {
-        {"out", 'o', "FILE", yk_argument_text, &r->out, "the page", "report.html in the first RUN"},
+        {"out", 'o', "FILE", yk_argument_text, &r->out, "the page",
+         "report.html in RUN; of several, a new file compare.html here"},
         {"csv", 0, "DIR", yk_argument_text, &r->csv, "also write all plots and tables as CSV files"},
         {"svg", 0, "DIR", yk_argument_text, &r->svg, "also write all plots as SVG files"},
         {"png", 0, "DIR", yk_argument_text, &r->png,
@@ -55,8 +56,8 @@ int yk_cmd_report(int argc, char **argv)
                 (double)result.bytes / 1e6);
         printf("%s\n", result.out);
         st = yk_cli_flush();
-        free(result.out);
     }
+    free(result.out);
     free(path);
     return yk_cli_exit(st);
 }

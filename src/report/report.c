@@ -3,6 +3,8 @@
 #include "base/team.h"
 #include "report/export.h"
 #include "report/page.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -11,17 +13,39 @@
 #include <string.h>
 #include <unistd.h>
 
-static yk_status write_page(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
-                            const yk_figures *fs, size_t *bytes_out)
+/* Creates compare.html here, or compare-2.html and so on: never replaces a file. */
+static yk_status create_comparison(char **out)
 {
+    char name[32] = "compare.html";
+    int fd;
+    for (int i = 2; (fd = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666)) < 0 && errno == EEXIST;)
+        snprintf(name, sizeof name, "compare-%d.html", i++);
+    if (fd < 0)
+        return yk_fail(YK_ESYSTEM, "%s: cannot create the page: %s; use -o FILE", name, strerror(errno));
+    close(fd);
+    *out = strdup(name);
+    return *out ? YK_OK : yk_fail_memory(sizeof name, "a path");
+}
+
+static yk_status write_page(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
+                            const yk_figures *fs, yk_report_result *out)
+{
+    const bool compares = !r->out && r->n > 1;
     yk_text page = {0};
     char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
          *slash = directory ? strrchr(directory, '/') : NULL;
     yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, &page);
     free(directory);
-    *bytes_out = page.n;
-    const yk_status st =
-        r->out ? yk_text_save(&page, NULL, r->out) : yk_text_save(&page, r->paths[0], "report.html");
+    out->bytes = page.n;
+    yk_status st = compares ? create_comparison(&out->out) : YK_OK;
+    if (!compares &&
+        (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/report.html", r->paths[0]) < 0))
+        st = yk_fail_memory(64, "a path");
+    if (!st)
+        st = r->out || compares ? yk_text_save(&page, NULL, out->out)
+                                : yk_text_save(&page, r->paths[0], "report.html");
+    if (st && compares && out->out)
+        unlink(out->out);
     yk_text_fini(&page);
     return st;
 }
@@ -42,7 +66,7 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
     if (!st && r->svg)
         st = yk_export_svg(&fs, r->svg);
     if (!st)
-        st = write_page(r, &c, &warnings, &fs, &out->bytes);
+        st = write_page(r, &c, &warnings, &fs, out);
     if (!st && r->png) /* last: it needs another program, which may fail */
         st = yk_export_png(&fs, r->png);
     out->figures = fs.n;
@@ -136,8 +160,5 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
         st = report_on(r, l.list.run, l.list.n, out);
     out->runs = l.list.n;
     yk_run_list_fini(&l.list);
-    if (!st &&
-        (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/report.html", r->paths[0]) < 0))
-        st = yk_fail_memory(64, "a path");
     return st;
 }

@@ -22,13 +22,13 @@
 typedef struct {
     char *const *paths;
     size_t n;
-    const char *out;             /* the page; NULL: report.html in the first path */
+    const char *out; /* the page; NULL: report.html in the path; of several paths, a new compare.html here */
     const char *csv, *svg, *png; /* directories; NULL: none */
     const char *title;           /* NULL: from the runs (page.h) */
 } yk_report;
 
 typedef struct {
-    char *out; /* owned by the caller: free() */
+    char *out; /* owned by the caller, even after a failure: free() */
     size_t runs, figures, warnings, bytes;
 } yk_report_result;
 
