@@ -148,11 +148,39 @@ teardown() {
     expect 2
     [ "$(field exit_code)" -eq 2 ]
     [ "$(wc -l <out)" -eq 1 ]
-    try train --model softmax --data synth:digits --optimizer foo --json # there is no plan: all of it is null
-    expect 2
-    for name in mode staleness placement ranks servers threads batch lr; do
-        [ "$(field $name)" = null ]
+}
+
+@test "with --json, every command that fails early prints state, error and exit_code, and nothing else" {
+    local command
+    for command in 'train --model softmax --data idx:/nowhere' 'train --model softmax --data synth:digits --optimizer foo' \
+        'train --no-such-option' 'eval --checkpoint nowhere --data synth:digits' 'eval' 'data inspect nowhere' \
+        'data gen synth:digits'; do
+        # shellcheck disable=SC2086  # a list of words
+        try $command --json
+        [ "$status" -ge 2 ]
+        python3 - "$status" <<'END'
+import json, sys
+out = json.load(open("out"))
+assert list(out) == ["state", "error", "exit_code"], out
+assert out["state"] == "failed" and out["exit_code"] == int(sys.argv[1]) and out["error"] in open("err").read(), out
+END
     done
+}
+
+@test "a reader that ends early, such as head, is not an error" {
+    digits --epochs 1 --out run --quiet
+    expect 0
+    python3 - "$YOKE" <<'END'
+import os, subprocess, sys
+gone, pipe = os.pipe()
+os.close(gone)
+for words in ("train --help", "predict --checkpoint run --data synth:digits",
+              "train --model softmax --data synth:digits?examples=500 --epochs 1 --out none --quiet"):
+    for ignored in (False, True): # Python and others start programs with SIGPIPE ignored
+        ended = subprocess.run([sys.argv[1], *words.split()], stdout=pipe, stderr=subprocess.PIPE, text=True,
+                               restore_signals=not ignored)
+        assert ended.returncode in (-13, 141) and "error" not in ended.stderr, (words, ignored, ended)
+END
 }
 
 @test "a failed job prints JSON" {

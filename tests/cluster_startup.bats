@@ -107,6 +107,12 @@ END
     done
 }
 
+@test "under mpirun, a job that fails before training prints state, error and exit_code" {
+    by_mpirun -n 2 yoke train --model softmax --data idx:/nowhere --json --out none
+    [ "$status" -ne 0 ]
+    [ "$(cat out)" = '{"state":"failed","error":"/nowhere: no such file or directory","exit_code":3}' ]
+}
+
 @test "loading may take longer than the limit, as heartbeats are sent meanwhile" {
     "$YOKE" data gen 'synth:ctr?features=5000&examples=3000' --out clicks.libsvm --format libsvm >/dev/null 2>&1
     # a reader that takes 4 seconds, however fast the host is

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/arguments.h"
+#include "cli/failure.h"
 #include "cli/show_inspection.h"
 #include "config/suggest.h"
 #include "data/export.h"
@@ -333,6 +334,7 @@ int yk_cmd_data(int argc, char **argv)
         if (strcmp(verb, verbs[i].name))
             continue;
         arguments a = {.first = 3};
+        yk_failure_expect_option(argc, argv);
         parse(i, argc - 1, argv + 1, &a);
         return yk_cli_exit(verbs[i].run(&a));
     }

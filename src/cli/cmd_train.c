@@ -93,9 +93,8 @@ int yk_cmd_train(int argc, char **argv)
     yoke_options *options = yoke_options_create();
     if (!options)
         return YOKE_SYSTEM_ERROR;
-    for (int i = 1; i < argc; i++) /* even for errors in the command line */
-        if (strcmp(argv[i], "--json") == 0 && !yk_job_is_process())
-            yk_failure_expect();
+    if (!yk_job_is_process())
+        yk_failure_expect_option(argc, argv);
     parse(argc, argv, options);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     yk_terminal_quiet(yoke_options_get(options, "quiet"));

@@ -17,6 +17,12 @@ void yk_failure_expect(void)
     expected = true;
 }
 
+void yk_failure_expect_option(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        expected |= strcmp(argv[i], "--json") == 0;
+}
+
 void yk_failure_print_text(const char *json)
 {
     if (!expected)

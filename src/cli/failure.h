@@ -1,5 +1,5 @@
-/* Prints a JSON object for a run that failed, or was stopped before it trained, to stdout: with --json, scripts always get an
- * object.
+/* Prints a JSON object for a command that failed, or a run that was stopped before it trained, to stdout: with --json, scripts
+ * always get an object.
  *
  * Example:
  *     yk_failure_expect();                                      // --json: this process prints the object
@@ -14,6 +14,8 @@
 #include <time.h>
 
 void yk_failure_expect(void);
+void yk_failure_expect_option(int argc,
+                              char **argv); /* if there is --json: also for errors in the command line */
 void yk_failure_print(const char *error, int code); /* code 0: "stopped", not "failed" */
 void yk_failure_print_text(const char *json);
 

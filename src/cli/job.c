@@ -59,11 +59,8 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 {
     yk_comm *comm = result->comm;
     char *text = NULL;
-    if (st && comm && yk_comm_rank(comm) == 0 && config->json && !getenv("YK_ENDED") &&
-        !yk_result_summary(config, result, &text)) {
-        yk_failure_expect();
+    if (st && comm && yk_comm_rank(comm) == 0 && !yk_result_summary(config, result, &text))
         yk_failure_print_text(text);
-    }
     free(text);
     const int code = yk_cli_exit(comm ? yk_comm_explain(comm, st) : st);
     /* if the job continues without this worker, it has not failed */
@@ -98,16 +95,21 @@ static void end_process(yk_status st)
     _exit(code);
 }
 
+static bool prints_json; /* --json, and there is no launcher that prints the results */
+
 /* MPI has started. */
 static void ranked(int rank)
 {
     yk_mpi_exit_expect(false);
+    if (rank == 0 && prints_json)
+        yk_failure_expect();
     yk_terminal_rank(rank);
 }
 
 static int train(yk_config *config)
 {
     yk_result result = {0};
+    prints_json = config->json && !getenv("YK_ENDED");
     yk_job_end_with_launcher();
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
     const yk_train_caller host = {.stop = &yk_cli_stop,

@@ -10,6 +10,7 @@
 #include "config/suggest.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,17 @@ static void fail(const char *error, int code)
     yk_failure_print(error, code);
 }
 
+/* Whether the program that reads stdout has ended, such as head: it has all that it wanted. */
+static bool is_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return ferror(stdout) && poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
 int yk_cli_exit(yk_status status)
 {
+    if (status && is_reader_gone())
+        return 128 + SIGPIPE; /* as if the signal had ended this program; it may be ignored */
     if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) { /* else the launcher reports it */
         yk_note("%s", yk_error());
         yk_failure_print(yk_error(), 0);

@@ -83,16 +83,11 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
 }
 
-static char *to_json(const yk_config *c, const yk_result *r, bool indent)
+static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)clock() / CLOCKS_PER_SEC;
-    yk_json all = {.indent = indent}, *j = &all;
-    yk_json_object(j, NULL);
-    yk_json_text(j, "state", r->status ? "failed" : r->interrupted ? "stopped" : "done");
-    yk_json_text(j, "error", r->error);
-    yk_json_int(j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
     yk_json_int(j, "seed", c->seed);
@@ -140,8 +135,20 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_observation_json(j, &r->observation, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
     YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});
-    yk_json_end(j);
-    char *text = yk_json_take(j);
+}
+
+static char *to_json(const yk_config *c, const yk_result *r, bool indent)
+{
+    const bool stopped = r->status ? r->status == YK_EINTERRUPTED : r->interrupted;
+    yk_json j = {.indent = indent};
+    yk_json_object(&j, NULL);
+    YK_JSON_TEXTS(&j, {"state", stopped ? "stopped" : r->status ? "failed" : "done"}, {"error", r->error});
+    yk_json_int(&j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
+    /* a run that failed before there was a model has no results */
+    if (!r->status || (r->status != YK_EINTERRUPTED && r->params) || r->from_launcher)
+        add_results(&j, c, r);
+    yk_json_end(&j);
+    char *text = yk_json_take(&j);
     if (!text)
         yk_fail_memory(4096, "the summary");
     return text;
