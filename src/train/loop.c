@@ -384,6 +384,7 @@ static yk_status train(loop *w)
 static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
+    const yk_progress_state *start = &t->resumed; /* t->step and t->epoch may be those of a chief in this process */
     loop w = {.t = t,
               .me = me,
               .number = t->plan->first_worker + me,
@@ -392,10 +393,10 @@ static yk_status train_worker(void *trainer, int me)
               .bursts = t->store->burst && yk_model_can_burst(t->model),
               .remote = t->cluster.remote != NULL,
               .begun = !yk__stagger_steps(t),
-              .done = t->step,
-              .next_check = t->step,
-              .epoch = t->epoch,
-              .seen = t->resumed.examples};
+              .done = start->step,
+              .next_check = start->step,
+              .epoch = start->epoch,
+              .seen = start->examples};
     read_slowdown(&w);
     yk_phases_begin(w.state->phases, t->plan->lockstep ? t->plan->workers : 1);
     yk_model_on_ready(t->model, w.state->work, w.store->ops->ready ? on_ready : NULL, &w);
