@@ -189,11 +189,11 @@ END
     [ "$(field steps)" = 9 ]
 }
 
-@test "SIGINT and SIGTERM save and exit with status 0; --resume gives bit-identical results" {
+@test "SIGINT, SIGTERM and SIGHUP save and exit with status 0; --resume gives bit-identical results" {
     long='--model logreg --data synth:ctr?features=5000&examples=5000 --batch 5 --workers 2 --steps 4000 --eval-every 500 --quiet'
     try train $long --out whole
     expect 0
-    for signal in INT TERM; do
+    for signal in INT TERM HUP; do
         # bats starts children with SIGINT ignored: python restores the default
         python3 - "$YOKE" $signal $long --out run-$signal <<'END'
 import os, signal, subprocess, sys, time
@@ -217,6 +217,21 @@ END
         expect 0
         cmp whole/checkpoints/step-4000/model.safetensors run-$signal/checkpoints/step-4000/model.safetensors
     done
+}
+
+@test "SIGHUP is ignored after nohup" {
+    (trap '' HUP && exec "$YOKE" train --model softmax --data synth:digits --steps 99999 --eval-every 100 --out none >out 2>err) &
+    pid=$!
+    until grep -q 'step 100,' err 2>/dev/null; do kill -0 $pid; done
+    kill -HUP $pid
+    step=$(grep -c '^step' err)
+    for _ in $(seq 500); do
+        [ "$(grep -c '^step' err)" -le $((step + 5)) ] || break
+        sleep 0.02
+    done
+    kill -TERM $pid # it still runs
+    wait $pid
+    [ "$(grep -c '^step' err)" -gt $((step + 5)) ]
 }
 
 @test "kill -9, repeatedly: the result is that of an uninterrupted run" {

@@ -104,9 +104,13 @@ joiner_pid() {
     done | head -n 1
 }
 
-@test "async: a new worker joins a running job and trains; a joined worker may be killed" {
+@test "async: a new worker joins a running job at once and trains; a joined worker may be killed" {
     needs_joining
-    begin_async 9999 --launch 3
+    begin $async --out run --epochs 9999 --launch 3
+    until [ -e run/join ]; do
+        kill -0 "$BACKGROUND" || { cat err; return 1; }
+    done
+    remember_job
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
     wait_for_message "a worker has joined; 3 are training now"
@@ -283,8 +287,8 @@ END
     does_not_say "restarting from"
 }
 
-@test "SIGINT and SIGTERM to the launcher save and end all processes; --resume gives bit-identical results" {
-    for line in "INT --launch 3 --servers 0" "TERM --launch 3 --servers 1"; do
+@test "SIGHUP and SIGTERM to the launcher save and end all processes; --resume gives bit-identical results" {
+    for line in "HUP --launch 3 --servers 0" "TERM --launch 3 --servers 1"; do
         begin_sync ${line#* }
         kill "-${line%% *}" "$BACKGROUND"
         finish 15

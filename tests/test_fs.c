@@ -265,6 +265,40 @@ static void test_power_cut_while_saving(void **state)
     assert_true(found[2] > 100 && found[3] > 20);
 }
 
+static char warned[1024];
+
+static void remember_warning(void *context, yk_log_level level, const char *text)
+{
+    (void)context, (void)level;
+    snprintf(warned, sizeof warned, "%s", text);
+}
+
+/* Whichever change fails, a warning about the old checkpoint has the reason. */
+static void test_failure_to_remove_a_checkpoint(void **state)
+{
+    const yk_log log = {.line = remember_warning};
+    int warnings = 0;
+    (void)state;
+    yk_log_set(&log);
+    for (uint64_t at = 0, changes = 0; at <= changes; at++) { /* 0: none fails */
+        use_disk(at);
+        for (uint64_t step = 1; step <= 3; step++) {
+            const uint64_t before = yk_fs_memory_changes(disk);
+            *warned = '\0';
+            yk_fs_memory_fail_at(disk, step == 3 ? before + at : 0, EIO);
+            const yk_status st = yk_dir_make("run");
+            assert_true((!st && !save(step)) || step == 3);
+            changes = at ? changes : yk_fs_memory_changes(disk) - before;
+        }
+        if (*warned)
+            assert_non_null(strstr(warned, strerror(EIO)));
+        warnings += *warned != '\0';
+        drop_disk();
+    }
+    yk_log_set(NULL);
+    assert_int_equal(warnings, 4); /* DONE, two files, the directory */
+}
+
 /* A process was killed between the creation of a directory and the sync of its parent. The next one uses that directory. */
 static void test_directory_of_a_killed_process(void **state)
 {
@@ -306,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_power_cut_while_saving),
+        cmocka_unit_test(test_failure_to_remove_a_checkpoint),
         cmocka_unit_test(test_directory_of_a_killed_process),
         cmocka_unit_test(test_directory_that_is_not_synced),
     };

@@ -262,6 +262,7 @@ static bool matches(const char *const *patterns, const char *prefix, const char 
 static size_t clear(int fd, const char *const *patterns, const char *prefix, bool temporary_only)
 {
     size_t removed = 0;
+    int failed = 0;
     char **names = yk_fs_list(fd);
     for (char **name = names; name && *name; name++) {
         struct stat there;
@@ -269,7 +270,9 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix, boo
             continue;
         if (S_ISREG(there.st_mode) && ((!temporary_only && matches(patterns, prefix, *name, "")) ||
                                        matches(patterns, prefix, *name, ".[0-9]*-[0-9]*.tmp"))) {
-            removed += yk_fs_remove(fd, *name, 0) == 0;
+            const bool gone = yk_fs_remove(fd, *name, 0) == 0;
+            removed += gone;
+            failed = gone ? failed : errno;
         } else if (S_ISDIR(there.st_mode) && matches(patterns, prefix, *name, "/")) {
             char below[PATH_MAX];
             const int length = snprintf(below, sizeof below, "%s%s/", prefix, *name);
@@ -277,11 +280,13 @@ static size_t clear(int fd, const char *const *patterns, const char *prefix, boo
             if (inner < 0)
                 continue;
             removed += clear(inner, patterns, below, temporary_only);
+            failed = errno ? errno : failed;
             yk_fs_close(inner);
             removed += !temporary_only && yk_fs_remove(fd, *name, AT_REMOVEDIR) == 0;
         }
     }
     yk_fs_list_free(names);
+    errno = failed;
     return removed;
 }
 

@@ -40,7 +40,7 @@ yk_status yk_remove_in(const char *dir, const char *name);
 /* Removes the regular files of an open directory that match a pattern of the NULL-terminated list, and their temporary
  * files left behind by an interrupted write. A pattern "NAME/" matches directories: they are cleared in the same way,
  * by the patterns that begin with it, and removed if they are then empty. Everything else stays, including links.
- * Returns how many entries were removed.
+ * Returns how many entries were removed, and sets errno: why a file could not be removed; 0: none failed.
  *
  *     static const char *const written[] = {"config.ini", "worker-[0-9]/", "worker-[0-9]/resources.jsonl", NULL};
  */

@@ -40,6 +40,7 @@ void yk_child_catch_signals(void)
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    yk_cli_catch_hangup(&action);
 }
 
 /* In the child, after the fork: only async-signal-safe calls. */
@@ -61,6 +62,7 @@ static yk_status start(char *const *argv, int out, int log)
     sigemptyset(&block);
     sigaddset(&block, SIGINT);
     sigaddset(&block, SIGTERM);
+    sigaddset(&block, SIGHUP);
     sigprocmask(SIG_BLOCK, &block, &before); /* no signal between fork() and setting `running` */
     yk_status st = YK_OK;
     pid_t parent = getpid(), pid = yk_cli_stop ? 0 : fork();

@@ -1,7 +1,7 @@
 /* Runs this program as a child, for yoke sweep, which runs yoke train.
  *
  * Example:
- *     yk_child_catch_signals(); // SIGINT and SIGTERM set yk_cli_stop and are passed on to the child
+ *     yk_child_catch_signals(); // SIGINT, SIGTERM and SIGHUP set yk_cli_stop and are passed on to the child
  *     static char yoke[] = "yoke", train[] = "train", json[] = "--json";
  *     char *const argv[] = {yoke, train, json, NULL};
  *     yk_child c;

@@ -15,13 +15,14 @@ int yk_cmd_version(int argc, char **argv);
 int yk_cmd_report(int argc, char **argv);
 int yk_cmd_sweep(int argc, char **argv);
 
-/* When the program started (base/clock.h), and whether it received SIGINT or SIGTERM. */
+/* When the program started (base/clock.h), and whether it received SIGINT, SIGTERM or SIGHUP. */
 extern double yk_cli_started;
 extern volatile sig_atomic_t yk_cli_stop, yk_cli_stop_again;
 extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
-/* From now on, SIGINT and SIGTERM set yk_cli_stop. A second one ends the program immediately. */
+/* From now on, SIGINT, SIGTERM and SIGHUP set yk_cli_stop. A second SIGINT or SIGTERM ends the program immediately. */
 void yk_cli_catch_signals(void);
+void yk_cli_catch_hangup(const struct sigaction *action); /* of SIGHUP, unless it is ignored, as with nohup */
 
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);

@@ -42,8 +42,8 @@ typedef struct {
     yk_argv command;
     yk_job_dir directory;
     char *out;                       /* the run directory, the same for all attempts */
-    char join_file[PATH_MAX + 8];    /* RUN/join: has the address of the name server */
-    char name_server[PATH_MAX + 16]; /* as an argument of mpirun; "": none */
+    char join_file[PATH_MAX + 8];    /* RUN/join: has the address of the name server, while workers can join */
+    char name_server[PATH_MAX + 32]; /* as an argument of mpirun; "": none */
     pid_t name_server_pid;           /* -1: none */
 } job;
 
@@ -209,6 +209,16 @@ static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, 
            (*o->died || o->init_failed || v->lost > 0.0 || v->gone > 0.0 || v->hung);
 }
 
+/* Training has begun: the run directory has all that a worker needs to join, so RUN/join is written now. */
+static void let_join(void *context)
+{
+    const job *j = context;
+    char address[4096];
+    if (j->name_server_pid > 0 && yk_file_text(address, sizeof address, "%s", j->name_server + 5) &&
+        yk_file_save(j->out, "join", "%s", address))
+        yk_warn("workers cannot join this job: %s", yk_error());
+}
+
 /* Runs the job once. */
 static outcome attempt(job *j, int64_t number, bool *connected)
 {
@@ -216,6 +226,8 @@ static outcome attempt(job *j, int64_t number, bool *connected)
     if (number == 1 && !j->config->resume)
         yk_argv_add(&j->command, "--resume");
     const yk_status cleared = yk_job_files_clear();
+    if (j->name_server_pid > 0)
+        unlink(j->join_file);
     if (cleared)
         return (outcome){.exit = yk_cli_exit(cleared)};
     snprintf(text, sizeof text, "%lld", (long long)number);
@@ -231,6 +243,8 @@ static outcome attempt(job *j, int64_t number, bool *connected)
                              yk_cli_exit(yk_fail(YK_ESYSTEM, "cannot start mpirun: %s", strerror(errno)))};
     const time_t since = (time_t)yk_wall();
     yk_watchdog v = {.pid = pid, .limit = j->plan.startup_timeout, .results = !j->config->join};
+    v.training = let_join;
+    v.context = j;
     v.joined_run_dir = j->config->join ? j->out : NULL;
     if (!j->config->dry_run && !j->config->join && !yk_names_hosts(j->config))
         v.ranks = (int)j->config->launch;
@@ -266,11 +280,10 @@ static outcome attempt(job *j, int64_t number, bool *connected)
 
 /* ---- the job ---- */
 
-/* Starts the name server, through which workers join an asynchronous job with a run directory. It writes its address to
- * RUN/join. -1: failed; the job runs without it. */
+/* Starts the name server, through which workers join an asynchronous job with a run directory. It writes its address to the
+ * file `path`. -1: failed; the job runs without it. */
 static pid_t start_name_server(const char *path, const char *directory)
 {
-    unlink(path);
     const pid_t launcher = getpid(), pid = fork();
     if (pid == 0) {
         follow_launcher(launcher);
@@ -367,12 +380,12 @@ static yk_status prepare(job *j, int argc, char **argv)
     const bool joinable =
         j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
     yk_network_confine(c, joinable || c->join);
-    if (joinable && (st = yk_dir_make(j->out)))
-        return st;
-    if (joinable)
-        j->name_server_pid = start_name_server(j->join_file, j->directory.path);
-    if (j->name_server_pid > 0)
-        snprintf(j->name_server, sizeof j->name_server, "file:%s", j->join_file);
+    if (joinable) {
+        snprintf(j->name_server, sizeof j->name_server, "file:%s/name-server", j->directory.path);
+        j->name_server_pid = start_name_server(j->name_server + 5, j->directory.path);
+        if (j->name_server_pid < 0)
+            *j->name_server = '\0';
+    }
     set_joinable(j);
     const yk_job_paths paths = {j->directory.path, j->out, *j->name_server ? j->name_server : NULL, &j->plan,
                                 n};

@@ -111,8 +111,9 @@ static void on_signal(int signal)
     static double first;
     const int error = errno; /* of the code that is interrupted */
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
-     * and to its group), and the launcher may repeat SIGUSR1: these do not count. */
-    const bool second = yk_cli_stop && signal != SIGUSR1 && yk_now() - first > 0.5;
+     * and to its group), and the launcher may repeat SIGUSR1, a shell SIGHUP: these do not count. */
+    const bool second =
+        yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5;
     if (!yk_cli_stop)
         first = yk_now();
     if (second && yk_cli_launcher) { /* it has to end the job first */
@@ -126,11 +127,19 @@ static void on_signal(int signal)
     errno = error;
 }
 
+void yk_cli_catch_hangup(const struct sigaction *action)
+{
+    struct sigaction now;
+    if (sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, action, NULL);
+}
+
 void yk_cli_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    yk_cli_catch_hangup(&action);
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, NULL); /* the launcher sends it through mpirun: save and end */
 }

@@ -172,6 +172,10 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o)
         yk_job_outcome how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
+        if (o->training && v->training) {
+            v->training(v->context);
+            v->training = NULL;
+        }
         if (yk_job_has_ended(o, &how) && v->over == 0.0)
             v->over = now;
         if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {

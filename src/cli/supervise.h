@@ -28,6 +28,8 @@ typedef struct {
 
 /* The state of an attempt. Times are 0 until the event has happened. */
 typedef struct {
+    void (*training)(void *context); /* called once, when training has begun */
+    void *context;
     pid_t pid;           /* of mpirun, and of its process group */
     double limit;        /* timeout in seconds without output, before training and after a signal */
     double signaled;     /* when a signal arrived and was first forwarded */

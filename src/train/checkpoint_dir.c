@@ -49,9 +49,18 @@ static void remove_checkpoint(int top, const char *run_dir, const char *name)
     const int fd = yk_dir_open_at(top, name);
     if (fd < 0)
         return;
-    const size_t removed = yk_dir_clear(fd, done) + yk_dir_clear(fd, rest);
+    size_t removed = yk_dir_clear(fd, done);
+    int why = errno;
+    removed += yk_dir_clear(fd, rest);
+    why = why ? why : errno;
     yk_fs_close(fd);
-    if (yk_fs_remove(top, name, AT_REMOVEDIR) && errno != ENOENT && removed)
+    if (yk_fs_remove(top, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return;
+    const bool foreign = !why && (errno == ENOTEMPTY || errno == EEXIST);
+    why = why ? why : errno;
+    if (!foreign)
+        yk_warn("%s/%s/%s: cannot remove this checkpoint: %s", run_dir, top_name, name, strerror(why));
+    else if (removed)
         yk_warn("%s/%s/%s: kept, because it holds files that yoke did not write", run_dir, top_name, name);
 }
 
