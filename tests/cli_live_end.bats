@@ -11,24 +11,42 @@ teardown() {
     cli_teardown
 }
 
-begin() { # OPTION...: sets PID and URL
-    "$YOKE" train --model logreg --data 'synth:ctr?features=5000&examples=5000' --http 0 --out none --json "$@" >out 2>err &
+# A run of half a second; sets PID and URL.
+begin() { # OPTION...
+    YK_SLOW_WORKER=0:500ms "$YOKE" train --model logreg --data 'synth:ctr?features=5000&examples=5000' --batch 5000 \
+        --http 0 --out none --json "$@" >out 2>err &
     PID=$!
-    for _ in $(seq 100); do
-        URL=$(sed -n 's/.*live page: \(http:[^ ]*\) serves.*/\1/p' err)
+    wait_for 's/.*live page: \(http:[^ ]*\)$/\1/p'
+}
+
+wait_for() { # SED SCRIPT: until it prints the address
+    for _ in $(seq 1000); do
+        URL=$(sed -n "$1" err)
         [ -z "$URL" ] || return 0
-        sleep 0.1
+        sleep 0.01
     done
     cat err
     return 1
 }
 
-get() { # PATH
-    python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())' "$URL$1"
+# The same, with a page that is open, until the run has ended.
+watch() { # OPTION...
+    begin "$@"
+    get status.json >status
+    grep -q '"running"' status
+    wait_for 's/.*live page: \(http:[^ ]*\) serves.*/\1/p'
+}
+
+get() { # PATH; python would take longer than the run
+    local port=${URL##*:}
+    exec 5<>"/dev/tcp/127.0.0.1/${port%/}" || return 1
+    printf 'GET /%s HTTP/1.0\r\nHost: localhost\r\n\r\n' "$1" >&5
+    sed '1,/^\r$/d' <&5
+    exec 5>&-
 }
 
 @test "the result stays on the page until it is seen, with AUC, majority class and best possible values" {
-    begin --epochs 2
+    watch --epochs 2
     sleep 0.3
     kill -0 "$PID" # it waits
     get metrics >prometheus
@@ -50,7 +68,7 @@ END
 }
 
 @test "clients that send slowly do not lock out others" {
-    begin --epochs 1
+    watch --epochs 1
     python3 - "$URL" <<'END'
 import socket, sys, urllib.parse, urllib.request
 at = urllib.parse.urlparse(sys.argv[1])
@@ -63,14 +81,32 @@ END
 
 @test "several processes end when it was seen; Ctrl-C ends it, too" {
     command -v mpirun >/dev/null || skip "no mpirun"
-    begin --launch 2 --mode async
+    watch --launch 2 --mode async --epochs 2
     get status.json >status
     wait "$PID"
     PID=''
     [ "$(field ranks)" -eq 2 ]
-    begin
+    watch --epochs 1
     kill -INT "$PID"
     wait "$PID"
     PID=''
     [ "$(field state)" = '"done"' ]
+}
+
+@test "a run that nobody watches does not wait; requests for metrics do not count" {
+    begin --epochs 1
+    get metrics >prometheus
+    wait "$PID"
+    PID=''
+    [ "$(field state)" = '"done"' ]
+    ! grep -q 'serves the result' err
+}
+
+@test "--http: a port that is in use is reported before the data is read" {
+    watch --epochs 1
+    local port=${URL##*:}
+    try train --model logreg --data missing.libsvm --http "${port%/}" --out none
+    expect 4 "cannot listen: Address already in use; choose another port"
+    ! command -v mpirun >/dev/null || try train --model logreg --data synth:ctr --http "${port%/}" --out none --launch 2
+    expect 4 "cannot listen: Address already in use; choose another port"
 }

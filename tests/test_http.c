@@ -54,8 +54,8 @@ typedef struct {
 static void start(server *s)
 {
     atomic_store(&size_of_status, 5);
-    yk_http_config c = {.address = "0", .routes = routes, .context = &s->made};
-    assert_int_equal(yk_http_start(&c, &s->http), YK_OK);
+    assert_int_equal(yk_http_listen("0", &s->http), YK_OK);
+    assert_int_equal(yk_http_start(s->http, routes, &s->made), YK_OK);
     assert_int_equal(sscanf(yk_http_url(s->http), "http://127.0.0.1:%u/", &s->port), 1);
     assert_true(s->port > 0 && s->port < 65536);
 }
@@ -220,10 +220,10 @@ static void addresses(void **state)
     char where[32];
     snprintf(where, sizeof where, "127.0.0.1:%u", s.port);
     yk_http *second;
-    yk_http_config c = {.address = where, .routes = routes, .context = &s.made};
-    assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "cannot listen"); /* the port is in use */
-    c.address = "203.0.113.7:0";                                           /* not an address of this host */
-    assert_error(yk_http_start(&c, &second), YK_ESYSTEM, "203.0.113.7");
+    assert_error(yk_http_listen(where, &second), YK_ESYSTEM, "cannot listen"); /* the port is in use */
+    assert_error(yk_http_listen("203.0.113.7:0", &second), YK_ESYSTEM, "203.0.113.7"); /* of another host */
+    assert_int_equal(yk_http_listen("0", &second), YK_OK);
+    yk_http_stop(second); /* it was not started */
     yk_http_stop(s.http);
     yk_http_stop(NULL);
 }

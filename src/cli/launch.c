@@ -41,8 +41,8 @@ typedef struct {
     yk_mpirun mpirun;
     yk_argv command;
     yk_job_dir directory;
-    char *out;                       /* the run directory, the same for all attempts */
-    char join_file[PATH_MAX + 8];    /* RUN/join: has the address of the name server, while workers can join */
+    char *out;                    /* the run directory, the same for all attempts */
+    char join_file[PATH_MAX + 8]; /* RUN/join: has the address of the name server, while workers can join */
     char name_server[PATH_MAX + 32]; /* as an argument of mpirun; "": none */
     pid_t name_server_pid;           /* -1: none */
 } job;

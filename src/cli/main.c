@@ -112,8 +112,7 @@ static void on_signal(int signal)
     const int error = errno; /* of the code that is interrupted */
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
      * and to its group), and the launcher may repeat SIGUSR1, a shell SIGHUP: these do not count. */
-    const bool second =
-        yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5;
+    const bool second = yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5;
     if (!yk_cli_stop)
         first = yk_now();
     if (second && yk_cli_launcher) { /* it has to end the job first */

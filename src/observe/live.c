@@ -340,8 +340,10 @@ static char *document(yk_observer *o, char *(*make)(yk_observer *, const yk__his
     row *rows = rows_of(o, h, &n);
     if (rows)
         out = make(o, h, rows, n);
-    if (out && make == status && h->end.state)
-        atomic_store(&o->end_seen, true);
+    if (out && make == status) {
+        atomic_store(&o->page_seen, yk_now());
+        atomic_store(&o->end_seen, h->end.state != NULL);
+    }
     free(rows);
     free(h);
     return out;
@@ -369,13 +371,11 @@ yk_status yk__live_start(yk_observer *o)
         {"/status.json", "application/json; charset=utf-8", .make = yk__live_status},
         {"/metrics", "text/plain; version=0.0.4; charset=utf-8", .make = make_metrics},
         {NULL}};
-    const char *address = o->c.config->http;
-    if (!address || o->c.rank)
+    if (!o->c.http)
         return YK_OK;
-    yk_status st =
-        yk_http_start(&(yk_http_config){.address = address, .routes = routes, .context = o}, &o->http);
+    yk_status st = yk_http_start(o->c.http, routes, o);
     if (!st)
-        yk_note("live page: %s", yk_http_url(o->http));
+        yk_note("live page: %s", yk_http_url(o->c.http));
     return st;
 }
 
@@ -383,9 +383,9 @@ yk_status yk__live_start(yk_observer *o)
 
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop)
 {
-    static const double step = 0.05, to_send = 0.5;             /* seconds */
-    const double timeout = yk_env_number("YK_HTTP_WAIT", 60.0); /* a sweep does not wait */
-    if (!o || !o->http)
+    /* A page that is open asks every second; one in a tab that is hidden, every minute. A sweep does not wait. */
+    static const double step = 0.05, to_send = 0.5, every = 65.0; /* seconds */
+    if (!o || !o->c.http)
         return;
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
@@ -403,11 +403,13 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
     if (isfinite(end->train_loss))
         h->progress.loss = end->train_loss;
     yk_mutex_unlock(&o->lock);
+    const double seen = atomic_load(&o->page_seen),
+                 timeout = seen > 0.0 ? seen + yk_env_number("YK_HTTP_WAIT", every) - yk_now() : 0.0;
     if (*stop || timeout <= 0.0)
         return;
-    yk_note("live page: %s serves the result until a browser has fetched it, for at most %.0f s (Ctrl-C to "
-            "stop waiting)",
-            yk_http_url(o->http), timeout);
+    yk_note("live page: %s serves the result until the page that is open has fetched it, for at most %.0f s "
+            "(Ctrl-C to stop waiting)",
+            yk_http_url(o->c.http), timeout);
     yk_wait w = yk_wait_every(step, timeout);
     while (!*stop && !atomic_load(&o->end_seen) && yk_wait_poll(&w))
         ;

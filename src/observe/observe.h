@@ -41,6 +41,7 @@
 #include "model/model.h"
 #include "observe/observation.h"
 #include "optim/optim.h"
+#include "watch/http.h"
 #include <signal.h>
 
 typedef struct yk_observer yk_observer;
@@ -85,18 +86,19 @@ typedef struct {
     const yk_config *config;
     const yk_plan *plan;
     const yk_model *model;
-    const yk_optim_config *optim;            /* of the keyed groups, if the model has any */
-    const yk_optim_config *dense_optim;      /* of the dense groups beside them; NULL: none */
-    yk_comm *comm;                           /* NULL: one process */
-    int rank, ranks;                         /* rank: 0 only for the chief */
-    int chief;                               /* the peer number of the chief */
-    bool server;                             /* this process is a parameter server */
-    bool joined;                             /* it joined a running job (config->join) */
-    bool streamed;                           /* the data is read again in each epoch */
-    int workers;                             /* of this process: threads that train; 1 for a server */
-    yk_phases *phases;                       /* [workers] */
-    yk_phases *serving;                      /* of the thread that serves a shard beside them; NULL: none */
-    const char *run_dir;                     /* of the chief; NULL: nothing is written */
+    const yk_optim_config *optim;       /* of the keyed groups, if the model has any */
+    const yk_optim_config *dense_optim; /* of the dense groups beside them; NULL: none */
+    yk_comm *comm;                      /* NULL: one process */
+    int rank, ranks;                    /* rank: 0 only for the chief */
+    int chief;                          /* the peer number of the chief */
+    bool server;                        /* this process is a parameter server */
+    bool joined;                        /* it joined a running job (config->join) */
+    bool streamed;                      /* the data is read again in each epoch */
+    int workers;                        /* of this process: threads that train; 1 for a server */
+    yk_phases *phases;                  /* [workers] */
+    yk_phases *serving;                 /* of the thread that serves a shard beside them; NULL: none */
+    const char *run_dir;                /* of the chief; NULL: nothing is written */
+    yk_http *http;                      /* of the chief; stopped before the observer is freed; NULL: none */
     uint64_t resumed_from, earlier_examples; /* the step and the examples of the checkpoint; 0: no resume */
     double earlier_seconds;
     double best_loss, best_auc; /* the best that any model can reach on the test set; NaN: not known */
@@ -193,8 +195,8 @@ typedef struct {
     double examples_per_second, steps_per_second; /* while training */
 } yk_run_end;
 
-/* On the chief: shows the end on the live page, and waits until a browser has fetched it, at most a minute, or until *stop
- * is not 0. Returns immediately if there is no live page. */
+/* On the chief: shows the end on the live page, and waits until a page that was open has fetched it, for about a minute,
+ * or until *stop is not 0. Returns immediately if no page was open in the last minute. */
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop);
 
 /* The result of training, for yk_observation_warn(). */

@@ -356,7 +356,6 @@ void yk_observer_free(yk_observer *o)
     yk_usage u;
     if (!o)
         return;
-    yk_http_stop(o->http);
     yk_resources_stop(o->resources, YK_OK, &u);
     yk__metrics_close(o);
     yk__tensorboard_close(o, YK_OK);

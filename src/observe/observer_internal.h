@@ -18,7 +18,6 @@
 #include "base/sync.h"
 #include "observe/observe.h"
 #include "observe/telemetry.h"
-#include "watch/http.h"
 #include "watch/trace.h"
 #include <stdatomic.h>
 
@@ -76,8 +75,8 @@ struct yk_observer {
     yk_resources *resources;
     yk_trace *trace;
     yk_trace_track *counters;
-    yk_http *http;
-    atomic_bool end_seen; /* the live page has fetched the final state */
+    _Atomic double page_seen; /* when the live page last fetched the state (base/clock.h); 0: never */
+    atomic_bool end_seen;     /* it has fetched the final state */
     uint64_t began_ns;
 
     atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */

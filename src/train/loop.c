@@ -384,7 +384,8 @@ static yk_status train(loop *w)
 static yk_status train_worker(void *trainer, int me)
 {
     yk__trainer *t = trainer;
-    const yk_progress_state *start = &t->resumed; /* t->step and t->epoch may be those of a chief in this process */
+    const yk_progress_state *start =
+        &t->resumed; /* t->step and t->epoch may be those of a chief in this process */
     loop w = {.t = t,
               .me = me,
               .number = t->plan->first_worker + me,

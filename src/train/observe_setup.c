@@ -85,6 +85,7 @@ yk_status yk__observe(yk__trainer *t)
                                   .phases = t->phases,
                                   .serving = t->plan->role == YK_ROLE_SHARD ? yk__serving_phases(t) : NULL,
                                   .run_dir = t->result->run_dir,
+                                  .http = t->http,
                                   .resumed_from = t->result->resumed_from,
                                   .earlier_examples = t->resumed.examples,
                                   .earlier_seconds = t->resumed.seconds,

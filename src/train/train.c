@@ -288,7 +288,11 @@ static void free_workers(yk__trainer *t)
 static yk_status set_up(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
-    yk_status st = make_model(t);
+    /* a port that is in use is found before the data is loaded */
+    yk_status st =
+        chief && t->config->http && !t->config->dry_run ? yk_http_listen(t->config->http, &t->http) : YK_OK;
+    if (!st)
+        st = make_model(t);
     if (st || t->config->dry_run)
         return st ? st : yk__describe(t);
     if ((st = yk__sort_keys(t)))
@@ -306,6 +310,7 @@ static yk_status set_up(yk__trainer *t)
 
 static void tear_down(yk__trainer *t)
 {
+    yk_http_stop(t->http);
     yk_observer_free(t->observer);
     free(t->done_summary);
     free(t->resumed.cursor);

@@ -64,6 +64,7 @@ typedef struct yk__trainer {
 
     /* other processes, and state that only a few files use */
     yk__cluster cluster;
+    yk_http *http; /* on the chief: listens from the beginning; NULL: none */
     yk_observer *observer;
     struct yk__saver *saver;             /* saver.h */
     struct yk__alternation *alternation; /* alternate.c; NULL: none */

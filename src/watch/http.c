@@ -15,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     MAX_CONNECTIONS = 64,
@@ -34,7 +35,9 @@ typedef struct {
 } connection;
 
 struct yk_http {
-    yk_http_config config;
+    const yk_http_route *routes;
+    void *context;
+    int fd; /* the listening socket */
     struct MHD_Daemon *daemon;
     char url[128];
     char not_found[256]; /* the reply; lists the paths */
@@ -220,12 +223,12 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *c, const cha
         return refuse(c, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed: use GET\n");
     if (!knows(h, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST)))
         return refuse(c, MHD_HTTP_FORBIDDEN, "unknown host name: use http://localhost or http://127.0.0.1\n");
-    const yk_http_route *r = h->config.routes;
+    const yk_http_route *r = h->routes;
     while (r->path && strcmp(url, r->path))
         r++;
     if (!r->path)
         return refuse(c, MHD_HTTP_NOT_FOUND, h->not_found);
-    const char *text = r->text ? r->text : r->make(h->config.context);
+    const char *text = r->text ? r->text : r->make(h->context);
     if (!text)
         return refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
     return reply(c, MHD_HTTP_OK, r->type, text, strlen(text), !r->text);
@@ -242,72 +245,89 @@ static bool is_loopback(const struct addrinfo *at)
 
 static void set_url(yk_http *h, const struct addrinfo *at)
 {
-    char host[80] = "127.0.0.1";
-    getnameinfo(at->ai_addr, at->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST);
-    const union MHD_DaemonInfo *port = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    snprintf(h->url, sizeof h->url, at->ai_family == AF_INET6 ? "http://[%s]:%u/" : "http://%s:%u/", host,
-             port ? (unsigned)port->port : 0u);
+    struct sockaddr_storage bound;
+    socklen_t n = sizeof bound;
+    char host[80] = "127.0.0.1", port[8] = "0";
+    if (getsockname(h->fd, (struct sockaddr *)&bound, &n) == 0)
+        getnameinfo((struct sockaddr *)&bound, n, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(h->url, sizeof h->url, at->ai_family == AF_INET6 ? "http://[%s]:%s/" : "http://%s:%s/", host,
+             port);
 }
 
 static void list_routes(yk_http *h)
 {
     size_t n = (size_t)snprintf(h->not_found, sizeof h->not_found, "not found; available:");
-    for (const yk_http_route *r = h->config.routes; r->path && n < sizeof h->not_found; r++)
+    for (const yk_http_route *r = h->routes; r->path && n < sizeof h->not_found; r++)
         n += (size_t)snprintf(h->not_found + n, sizeof h->not_found - n, " %s%s", r->path,
                               r[1].path ? "" : "\n");
 }
 
-/* The server thread blocks all signals; other threads receive them. */
-static void start_daemon(yk_http *h, const struct addrinfo *at)
+/* A listening socket; -1: errno. */
+static int listen_at(const struct addrinfo *at)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (at->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     yk_loopback_suspend(true); /* the user chose the address */
-    h->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO | (at->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0), 0,
-        NULL, NULL, answer, h, MHD_OPTION_SOCK_ADDR, at->ai_addr, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(MAX_CONNECTIONS + MAX_CLOSING), MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_BYTES, MHD_OPTION_END);
+    const bool listens = bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
     const int error = errno;
     yk_loopback_suspend(false);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (listens)
+        return fd;
+    close(fd);
     errno = error;
+    return -1;
 }
 
-yk_status yk_http_start(const yk_http_config *config, yk_http **out)
+yk_status yk_http_listen(const char *address, yk_http **out)
 {
     endpoint p;
     *out = NULL;
-    yk_status st = parse(config->address, &p);
+    yk_status st = parse(address, &p);
     if (st)
         return st;
     struct addrinfo want = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *at;
     int e = getaddrinfo(p.host[0] ? p.host : "127.0.0.1", p.port, &want, &at);
     if (e)
-        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; use an address of this host", config->address,
+        return yk_fail(YK_EUSAGE, "--http %s: %s: %s; use an address of this host", address,
                        p.host[0] ? p.host : "127.0.0.1", gai_strerror(e));
     yk_http *h = calloc(1, sizeof *h);
     if (!h) {
-        freeaddrinfo(at);
-        return yk_fail_memory(sizeof *h, "the HTTP server");
-    }
-    h->config = *config;
-    list_routes(h);
-    h->loopback = is_loopback(at);
-    errno = 0;
-    start_daemon(h, at);
-    if (h->daemon) {
+        st = yk_fail_memory(sizeof *h, "the HTTP server");
+    } else if ((h->fd = listen_at(at)) < 0) {
+        st = yk_fail(YK_ESYSTEM, "--http %s: cannot listen: %s; choose another port (0: any free port)",
+                     address, strerror(errno));
+        free(h);
+    } else {
+        h->loopback = is_loopback(at);
         set_url(h, at);
         *out = h;
-    } else {
-        st = yk_fail(YK_ESYSTEM, "--http %s: cannot listen: %s; choose another port (0: any free port)",
-                     config->address, errno ? strerror(errno) : "unknown error");
-        free(h);
     }
     freeaddrinfo(at);
     return st;
+}
+
+/* The server thread blocks all signals; other threads receive them. */
+yk_status yk_http_start(yk_http *h, const yk_http_route *routes, void *context)
+{
+    sigset_t all, before;
+    h->routes = routes;
+    h->context = context;
+    list_routes(h);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    h->daemon = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL, answer, h,
+                                 MHD_OPTION_LISTEN_SOCKET, h->fd, MHD_OPTION_CONNECTION_LIMIT,
+                                 (unsigned)(MAX_CONNECTIONS + MAX_CLOSING), MHD_OPTION_CONNECTION_TIMEOUT,
+                                 (unsigned)IDLE_SECONDS, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+                                 MHD_OPTION_NOTIFY_COMPLETED, on_answered, h,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MAX_BYTES, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return h->daemon ? YK_OK : yk_fail(YK_ESYSTEM, "%s: cannot start the HTTP server", h->url);
 }
 
 const char *yk_http_url(const yk_http *h)
@@ -319,6 +339,9 @@ void yk_http_stop(yk_http *h)
 {
     if (!h)
         return;
-    MHD_stop_daemon(h->daemon);
+    if (h->daemon)
+        MHD_stop_daemon(h->daemon);
+    else
+        close(h->fd);
     free(h);
 }

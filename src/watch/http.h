@@ -4,14 +4,15 @@
  *     static const yk_http_route routes[] = {{"/", "text/html; charset=utf-8", .text = page},
  *                                            {"/status.json", "application/json", .make = make_status},
  *                                            {NULL}};
- *     yk_http_config c = {.address = "8080", .routes = routes, .context = run};
  *     yk_http *h;
- *     yk_status st = yk_http_start(&c, &h); // listens on 127.0.0.1:8080, on its own thread
+ *     yk_status st = yk_http_listen("8080", &h); // on 127.0.0.1:8080; requests wait
+ *     if (!st)
+ *         st = yk_http_start(h, routes, run); // answers them, on its own thread
  *     if (!st)
  *         yk_note("live page: %s", yk_http_url(h));
  *     yk_http_stop(h);
  *
- * `address` is [ADDR:]PORT. Without ADDR the server listens on the loopback address only; 0.0.0.0:8080 or [::]:8080 listens
+ * The address is [ADDR:]PORT. Without ADDR the server listens on the loopback address only; 0.0.0.0:8080 or [::]:8080 listens
  * on all addresses; port 0 chooses a free port. There is no authentication: do not expose it to untrusted networks.
  *
  * make() runs on the server thread and must not wait for training. The thread serves all connections without blocking. A
@@ -30,18 +31,14 @@ typedef struct {
     char *(*make)(void *context); /* the server frees it; NULL: out of memory */
 } yk_http_route;
 
-typedef struct {
-    const char *address;
-    const yk_http_route *routes; /* borrowed; the last one has no path */
-    void *context;
-} yk_http_config;
-
 typedef struct yk_http yk_http;
 
 /* Checks the syntax: YK_EUSAGE if it is not [ADDR:]PORT. Resolves no names. */
 yk_status yk_http_check(const char *address);
 
-yk_status yk_http_start(const yk_http_config *config, yk_http **out);
+yk_status yk_http_listen(const char *address, yk_http **out);
+/* routes: borrowed; the last one has no path. context: of make(). */
+yk_status yk_http_start(yk_http *h, const yk_http_route *routes, void *context);
 const char *yk_http_url(const yk_http *h); /* "http://127.0.0.1:8080/" */
 void yk_http_stop(yk_http *h);             /* NULL is fine */
 
