@@ -38,6 +38,13 @@ static bool flag(const json_t *o, const char *name)
     return json_is_true(json_object_get(o, name));
 }
 
+/* Of older evidence, no samples are known. */
+static yk_link_evidence read_link(const json_t *o)
+{
+    return (yk_link_evidence){real(o, "carried"), json_number_value(json_object_get(o, "sampled")),
+                              real(o, "highest")};
+}
+
 static yk_worker_evidence read_worker(const json_t *o)
 {
     yk_worker_evidence w = {.rank = whole(o, "rank"),
@@ -46,8 +53,7 @@ static yk_worker_evidence read_worker(const json_t *o)
                             .stopped = real(o, "stopped"),
                             .delayed = real(o, "delayed"),
                             .bytes_per_step = real(o, "bytes_per_step"),
-                            .link_rate = real(o, "link_rate"),
-                            .peer_rate = real(o, "peer_rate"),
+                            .link = read_link(o),
                             .phases = {.seconds = real(o, "seconds"),
                                        .steps = (uint64_t)real(o, "steps"),
                                        .examples = (uint64_t)real(o, "examples"),
@@ -92,7 +98,6 @@ static void read_evidence(const json_t *o, evidence *out)
                            .local_steps = (uint64_t)whole(o, "local_steps"),
                            .host_threads = whole(o, "host_threads"),
                            .seconds = real(o, "seconds"),
-                           .chief_host = text(o, "chief_host"),
                            .round_trips = real(o, "round_trips"),
                            .round_trip = real(o, "round_trip"),
                            .measured = out->worker,
@@ -106,9 +111,9 @@ static void read_evidence(const json_t *o, evidence *out)
     json_array_foreach(servers, i, one)
     {
         if (i < MAX)
-            out->server[out->e.nservers++] =
-                (yk_server_evidence){whole(one, "rank"), text(one, "host"),    real(one, "busy"),
-                                     real(one, "cpu"),   real(one, "stopped"), real(one, "delayed")};
+            out->server[out->e.nservers++] = (yk_server_evidence){
+                whole(one, "rank"),   text(one, "host"),    real(one, "busy"), real(one, "cpu"),
+                real(one, "stopped"), real(one, "delayed"), read_link(one)};
     }
     read_usage(json_object_get(o, "usage"), &out->usage);
 }

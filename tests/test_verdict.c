@@ -55,9 +55,8 @@ static void link_all(trial *t, double bytes_per_step, double rate)
         t->measured[i].worker = -1;
         t->measured[i].host = host[i];
         t->measured[i].bytes_per_step = bytes_per_step;
-        t->measured[i].link_rate = i ? rate : 0.0;
+        t->measured[i].link = (yk_link_evidence){bytes_per_step / 2 * 100, 0.0, rate}; /* 100 steps/s */
     }
-    t->e.chief_host = "h0";
 }
 
 static const yk_verdict *judge(trial *t)
@@ -173,6 +172,14 @@ static void other_programs_use_the_cpu(void **state)
     assert_kind(v, YK_VERDICT_CPU, 0.45);
     assert_words(v->text, "other programs use 0.9 of 2 cores");
     assert_words(v->advice, "do not compare");
+
+    t = begin(8); /* synchronous threads wait at barriers for the one that has no core */
+    t.usage.cores = t.usage.host_cores = 16;
+    t.usage.cpu.mean = 1.2;
+    t.usage.cpu_host.mean = 15.5;
+    t.usage.delayed.mean = 0.7;
+    give_all(&t, YK_PHASE_WORKERS, 0.7);
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.35);
 }
 
 /* Eight processes of this run on two cores have no core most of the time anyway: only CPU time that other programs take from all
@@ -214,8 +221,8 @@ static void stragglers_are_not_explained_by_competition(void **state)
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
     t.measured[1].delayed = 0.4; /* they use its core, but with a core it would still be 20 times slower */
     assert_kind(judge(&t), YK_VERDICT_STRAGGLER, 0.485);
-    t.measured[1].delayed = 0.97; /* they use its core, and that is why it is slow */
-    assert_kind(judge(&t), YK_VERDICT_CPU, 0.2);
+    t.measured[1].delayed = 0.97; /* they use its core, and that is why it is slow and the other one waits */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.48);
     t.measured[1].delayed = 0.0;
     give(&t, 0, YK_PHASE_WORKERS, 0.3); /* 1.4 times as long: other programs may be the cause */
     t.usage.cpu.mean = 1.2;
@@ -341,19 +348,33 @@ static void a_slow_network(void **state)
     (void)state;
     trial t = begin(2);
     t.e.ranks = 2;
-    link_all(&t, 60e3, 6.25e6); /* 50 Mbit/s: 9.6 ms for a step's bytes */
+    link_all(&t, 110e3, 6.25e6); /* 50 Mbit/s: 8.8 of 10 ms for a step's bytes in each direction */
     t.e.round_trips = 2;
     t.e.round_trip = 1e-4;
     give_all(&t, YK_PHASE_PARAMETERS, 0.5);
     give_all(&t, YK_PHASE_SENDING, 0.4);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_BANDWIDTH, 0.9);
-    assert_words(v->text, "6.25 MB/s");
+    assert_words(v->text, "carried 5.5 of 6.25 MB/s");
+    assert_true(numbered(v, "link_bytes_per_second") == 6.25e6);
 
     t.usage.cpu_host.mean = 8.0; /* a busy host matters little to workers that wait */
     t.usage.delayed.mean = 1.6;
+    t.usage.cpu.mean = 0.4;
+    t.measured[0].delayed = t.measured[1].delayed = 0.8;
+    assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
+    link_all(&t, 110e3,
+             11e6); /* but a link that carries half of what it can carries little for lack of a core */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
+    link_all(&t, 110e3, 7e6); /* full or not: without a core at both ends, nobody knows */
+    assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
+    t.measured[1].link.sampled = 6e6; /* it carries no more than that: the probe was a short burst */
+    assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
+    t.measured[1].link.sampled = 0.0;
+    t.measured[1].delayed = 0.1; /* one end is ready all the time, so that the link is full */
     assert_kind(judge(&t), YK_VERDICT_BANDWIDTH, 0.9);
 
+    t.measured[0].delayed = t.measured[1].delayed = t.usage.delayed.mean = 0.0;
     link_all(&t, 60e3, 1.25e9); /* plenty of it, but far away */
     t.e.round_trip = 4e-3;
     v = judge(&t);
@@ -363,6 +384,7 @@ static void a_slow_network(void **state)
     link_all(&t, 2e3, 1e8); /* neither bandwidth nor latency: the process that should answer has no core */
     t.e.round_trip = 5e-6;
     t.usage.cpu.mean = 0.4;
+    t.usage.delayed.mean = 1.6;
     assert_kind(judge(&t), YK_VERDICT_CPU, 0.8);
     t.usage.cpu_host.mean = 7.5; /* no other programs: the run itself has too many processes */
     t.usage.cpu.mean = 7.5;
@@ -445,23 +467,28 @@ static void one_slow_link(void **state)
     (void)state;
     trial t = begin(3);
     t.e.ranks = 3;
-    link_all(&t, 60e3, 110e6);
-    t.measured[2].link_rate = 6e6;
+    link_all(&t, 110e3, 110e6);
+    t.measured[2].link.highest = 6e6;
     give_all(&t, YK_PHASE_SENDING, 0.7);
     give(&t, 1, YK_PHASE_WORKERS, 0.2);
     const yk_verdict *v = judge(&t);
     assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
-    assert_words(v->text, "the link of host h2 runs at 6 MB/s, the others at 110 MB/s");
+    assert_words(v->text, "the link of host h2 carried 5.5 of 6 MB/s, those of other hosts up to 110 MB/s");
     assert_string_equal(v->host, "h2");
-    t.measured[1].link_rate = 6e6; /* both links to the chief are slow, but not the one between the others */
-    t.measured[2].peer_rate = 110e6;
-    v = judge(&t);
-    assert_string_equal(v->host, "h0");
-    t.measured[2].peer_rate = 6e6; /* all are */
+    for (int i = 0; i < 3; i++)
+        t.measured[i].link.highest = 6e6; /* all are slow: no host is to blame */
     v = judge(&t);
     assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
     assert_string_equal(v->host, "");
-    assert_words(v->text, "links of 6 MB/s");
+    assert_null(strstr(v->advice, "check the link"));
+
+    const yk_server_evidence server = {.rank = 9, .host = "h9", .busy = 0.4, .link = {100e6, 105e6, 110e6}};
+    link_all(&t, 110e3, 110e6); /* the link of a server carries the bytes of all workers */
+    t.e.server = &server;
+    t.e.nservers = 1;
+    v = judge(&t);
+    assert_int_equal(v->kind, YK_VERDICT_BANDWIDTH);
+    assert_words(v->text, "the link of host h9 carried 100 of 110 MB/s");
 }
 
 static void a_busy_server(void **state)

@@ -37,8 +37,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
                          .batch = plan->batch,
                          .local_steps = plan->local_steps,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
-                                        fmax(1.0, (double)plan->local_steps),
-                         .chief_host = n ? p[0].usage.host : NULL};
+                                        fmax(1.0, (double)plan->local_steps)};
 }
 
 /* Threads of a process that need a core: workers, or one that serves. A worker uses at most as many --threads as cores. */
@@ -69,14 +68,37 @@ static double bytes_per_step(const yk_process *p)
     return p->phases.steps ? (double)bytes / (double)p->phases.steps : 0.0;
 }
 
-/* Of the host of process i, to the chief: one of its processes measured it. 0: not known, or the host of the chief. */
-static double link_rate_of(const yk_process *p, int n, int i)
+/* How much a link carried, more if it always carried as much: of two directions, it tells the one that limits the other. */
+static double fullness(const yk_mean_peak *m)
 {
-    double rate = 0.0;
-    for (int k = 0; k < n && !same_host(&p[i], &p[0]); k++)
-        if (same_host(&p[k], &p[i]))
-            rate = fmax(rate, p[k].link_rate);
-    return rate;
+    return m->peak > 0.0 ? m->mean * m->mean / m->peak : 0.0;
+}
+
+/* The fullest interface and direction of process i's host. Probes measured lower bounds for both of their ends (link.c): the
+ * host of the chief, and the first other host, which is the other end of `peer_rate`. */
+static yk_link_evidence link_of(const yk_process *p, int n, int i)
+{
+    const yk_usage *u = &p[i].usage;
+    yk_mean_peak busiest = {0};
+    int other = 0;
+    for (int k = 0; k < 2 * u->nnics; k++) {
+        const yk_mean_peak *one = k % 2 ? &u->nic[k / 2].out : &u->nic[k / 2].in;
+        busiest = fullness(one) > fullness(&busiest) ? *one : busiest;
+    }
+    if (!u->nnics)
+        busiest = u->sent.mean > u->received.mean ? u->sent : u->received;
+    double highest = busiest.peak;
+    while (other < n - 1 && same_host(&p[other], &p[0]))
+        other++;
+    for (int k = 0; k < n; k++)
+        if (!same_host(&p[k], &p[0])) {
+            const bool own = same_host(&p[k], &p[i]);
+            highest = fmax(highest, own || same_host(&p[i], &p[0]) ? p[k].link_rate : 0.0);
+            highest = fmax(highest, own || same_host(&p[i], &p[other]) ? p[k].peer_rate : 0.0);
+        }
+    const double trained = p[i].phases.seconds;
+    return (yk_link_evidence){trained > 0.0 ? busiest.mean * u->seconds / trained : 0.0, busiest.peak,
+                              highest};
 }
 
 /* Lists the workers that are not lost: the threads of one process, or the ranks that train. */
@@ -96,8 +118,7 @@ static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_wor
                                                 .stopped = p[i].usage.stopped,
                                                 .delayed = p[i].usage.delayed.mean,
                                                 .bytes_per_step = bytes_per_step(&p[i]),
-                                                .link_rate = link_rate_of(p, n, i),
-                                                .peer_rate = p[i].peer_rate};
+                                                .link = link_of(p, n, i)};
     return found;
 }
 
@@ -118,7 +139,8 @@ static int list_servers(const yk_process *p, int n, yk_server_evidence *out)
                                                 .busy = busy_share(&p[i].phases),
                                                 .cpu = p[i].usage.cpu.mean,
                                                 .stopped = p[i].usage.stopped,
-                                                .delayed = p[i].usage.delayed.mean};
+                                                .delayed = p[i].usage.delayed.mean,
+                                                .link = link_of(p, n, i)};
     return found;
 }
 

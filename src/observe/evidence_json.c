@@ -22,8 +22,8 @@ static void worker(yk_json *j, const yk_worker_evidence *w)
     yk_json_text(j, "host", w->host);
     YK_JSON_REALS(j, {"seconds", p->seconds}, {"step_mean", p->step_mean},
                   {"step_deviation", p->step_deviation}, {"stopped", w->stopped}, {"delayed", w->delayed},
-                  {"bytes_per_step", w->bytes_per_step}, {"link_rate", w->link_rate},
-                  {"peer_rate", w->peer_rate});
+                  {"bytes_per_step", w->bytes_per_step}, {"carried", w->link.carried},
+                  {"sampled", w->link.sampled}, {"highest", w->link.highest});
     yk_json_object(j, "phases"); /* seconds */
     for (int k = 0; k < YK_PHASES; k++)
         yk_json_real(j, yk_phase_name((yk_phase)k), p->phase[k]);
@@ -36,7 +36,8 @@ static void server(yk_json *j, const yk_server_evidence *s)
     yk_json_object(j, NULL);
     yk_json_int(j, "rank", s->rank);
     yk_json_text(j, "host", s->host);
-    YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped}, {"delayed", s->delayed});
+    YK_JSON_REALS(j, {"busy", s->busy}, {"cpu", s->cpu}, {"stopped", s->stopped}, {"delayed", s->delayed},
+                  {"carried", s->link.carried}, {"sampled", s->link.sampled}, {"highest", s->link.highest});
     yk_json_end(j);
 }
 
@@ -50,7 +51,6 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     YK_JSON_INTS(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
                  {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
                  {"host_threads", e->host_threads});
-    yk_json_text(j, "chief_host", e->chief_host);
     YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip});
     if (e->usage)
         usage(j, e->usage);

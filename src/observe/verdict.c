@@ -43,7 +43,8 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
                 {"network_busy", u && f->several_hosts ? u->net_busy.mean : nan},
                 {"memory_stall", u ? u->memory_stall.mean : nan},
                 {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
-                {"link_bytes_per_second", f->several_hosts && f->link_rate > 0.0 ? f->link_rate : nan},
+                {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
+                {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
                 {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
                 {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
                 {"server_busy", server ? server->busy : nan},
@@ -71,8 +72,9 @@ static double taken_by_others(const yk__facts *f)
     if (!(f->waiting > 0.0)) /* the kernel does not report it */
         return f->others / f->host_cores;
     const double lost = fmin(f->waiting, fmin(fmax(f->run_cores - f->cpu, 0.0), f->others)); /* cores */
-    const double wanted =
-        fmin((f->cpu + f->waiting) / f->threads, 1.0); /* share of the time that threads need one */
+    /* share of the time that threads need one, or wait at a barrier for a thread that has none because of other programs */
+    const double barriers = f->others > f->cpu ? f->share[YK_PHASE_WORKERS] : 0.0,
+                 wanted = fmin((f->cpu + f->waiting) / f->threads + barriers, 1.0);
     return wanted * lost / fmax(f->cpu + lost, 1e-9);
 }
 
@@ -82,7 +84,8 @@ static double competition(const yk__facts *f)
     const double full = f->host_cores > 0.0 ? f->cpu_host / f->host_cores : 0.0;
     if (f->others < fmax(0.2, 0.05 * f->host_cores) || full < 0.8)
         return 0.0;
-    if (f->several_hosts && f->slowest >= 0) /* a host that is slower than the others is named */
+    const bool slower = f->slowest >= 0 && (f->slowest_on_core > much_slower || f->slowest_halted > 0.0);
+    if (f->several_hosts && slower) /* a host that is slower than the others is named */
         return 0.0;
     /* A worker that polls for a message loses nothing without a core. A worker that waits for another one waits for a worker
      * without a core, unless that is a straggler: other programs slow all workers down alike. */
@@ -155,7 +158,7 @@ static const char *host_of(const yk__facts *f, yk_verdict_kind kind)
 {
     const yk_evidence *e = f->e;
     if (kind == YK_VERDICT_BANDWIDTH)
-        return f->slow_link.host;
+        return f->link.slow ? f->link.host : NULL;
     if (kind == YK_VERDICT_SERVER && f->server >= 0)
         return e->server[f->server].host;
     if (kind != YK_VERDICT_STRAGGLER)

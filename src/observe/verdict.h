@@ -20,9 +20,11 @@
  *     the largest of these, if at least 20 % of the time (a slow asynchronous worker: 10 %):
  *         waiting for input                         disk if a disk is always busy, else input pipeline; data in memory:
  *                                                   only if reading it takes longer than computing
- *         waiting for parameters, sending           parameter server, if one handles messages for most of that time;
- *                                                   network bandwidth or latency, if bytes or round trips explain it;
- *                                                   else synchronisation. On one host, there is no network
+ *         waiting for parameters, sending           network bandwidth, if a link then runs at 60 % or more of the highest
+ *                                                   rate seen on it, and needs more time at that rate than both ends
+ *                                                   are without a core; parameter server, if one handles messages for most
+ *                                                   of that time; network latency, if round trips explain it; else
+ *                                                   synchronisation. On one host, there is no network
  *         waiting for other workers                 straggler if it is always the same one, else synchronisation
  *         checkpoints                               disk
  *         asynchronous: one worker is much slower   straggler
@@ -54,15 +56,23 @@ typedef enum {
     YK_VERDICT_KINDS
 } yk_verdict_kind;
 
+/* The link between a host and the network: bytes per second. 0: not known. */
+typedef struct {
+    double carried; /* in the busier direction, of all programs, while the process trained */
+    double sampled; /* highest sample of that: what the link can sustain */
+    double
+        highest; /* that was seen on it in the run: in a sample, or by a probe, which may be a short burst */
+} yk_link_evidence;
+
 /* The measurements of one worker: a thread of this process, or a rank. */
 typedef struct {
     int rank, worker; /* worker: within its rank; negative: the rank as a whole */
     const char *host; /* borrowed; NULL: not known */
     yk_phases_sample phases;
-    double stopped;              /* share of the time in which its process was stopped */
-    double delayed;              /* threads of its process that were runnable but had no core */
-    double bytes_per_step;       /* sent and received */
-    double link_rate, peer_rate; /* to the host of the chief, and to a third host; 0: not known */
+    double stopped;        /* share of the time in which its process was stopped */
+    double delayed;        /* threads of its process that were runnable but had no core */
+    double bytes_per_step; /* sent and received */
+    yk_link_evidence link;
 } yk_worker_evidence;
 
 /* A parameter server. */
@@ -73,6 +83,7 @@ typedef struct {
     double cpu;       /* cores that it used */
     double stopped;   /* share of the time in which it was stopped */
     double delayed;   /* threads that were runnable but had no core */
+    yk_link_evidence link;
 } yk_server_evidence;
 
 typedef struct {
@@ -93,9 +104,8 @@ typedef struct {
     int nservers;
     const yk_usage *usage; /* of the busiest host; borrowed, NULL: not measured */
     /* several ranks only: */
-    const char *chief_host; /* borrowed; NULL: not known */
-    double round_trips;     /* per step of a worker */
-    double round_trip;      /* seconds */
+    double round_trips; /* per step of a worker */
+    double round_trip;  /* seconds */
 } yk_evidence;
 
 enum { YK_MAX_NUMBERS = 28 };

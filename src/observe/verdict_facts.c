@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-static const double large_step = 1e5; /* bytes per step that suggest bandwidth if the link rate is unknown */
-static const double tiny_step = 5e-5; /* seconds */
+static const double tiny_step = 5e-5;       /* seconds */
 static const double slow_factor = 1.25;     /* a straggler is slower than the others by this factor */
 static const double certainly_slow = 2.0;   /* even if it is not the last one at most barriers */
 static const double slow_link_factor = 0.4; /* of the rate of the other links */
+static const double full_link = 0.6;        /* of its highest rate, during transfers */
 
 void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
 {
@@ -29,6 +29,7 @@ static void find_rates(const yk_evidence *e, yk__facts *f)
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_phases_sample *l = &e->measured[i].phases;
         f->steps += (double)l->steps / e->nmeasured;
+        f->bytes_per_step = fmax(f->bytes_per_step, e->measured[i].bytes_per_step);
         seconds += (l->seconds - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT]) / e->nmeasured;
         examples += (double)l->examples;
     }
@@ -56,7 +57,7 @@ static double waiting_share(const yk_worker_evidence *w, const yk_evidence *e)
     return w->phases.seconds > 0.0 ? waited / w->phases.seconds : 0.0;
 }
 
-/* Of the workers other than i (-1: of all): means. */
+/* Of the workers other than i (-1: of all): means; stopped: the largest, because one of several halted workers is not to blame. */
 typedef struct {
     double step, waiting, stopped, rate;
 } others;
@@ -78,7 +79,7 @@ static others others_of(const yk__facts *f, int i)
             continue;
         o.step += yk__busy_step(w, e->ranks > 1) / n;
         o.waiting += waiting_share(w, e) / n;
-        o.stopped += halted(f, w->stopped, w->delayed) / n;
+        o.stopped = fmax(o.stopped, halted(f, w->stopped, w->delayed));
         o.rate += (double)w->phases.steps / w->phases.seconds / n;
     }
     return o;
@@ -93,7 +94,8 @@ static void set_slowest(yk__facts *f, int i, double factor)
     const double without_a_core = fmin(yk__known(w->delayed, 0.0), 1.0) * l->seconds;
     f->slowest = i;
     f->slowest_factor = factor;
-    f->slowest_halted = halted(f, w->stopped, w->delayed);
+    const double more = halted(f, w->stopped, w->delayed);
+    f->slowest_halted = more - others_of(f, i).stopped > yk__often_halted ? more : 0.0;
     f->slowest_on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
                               1.0 / fmax(1.0 - yk__known(w->stopped, 0.0), 0.01));
     f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
@@ -154,68 +156,57 @@ static void find_slowest(yk__facts *f)
 
 /* ---- links between hosts */
 
-static bool same_host(const char *a, const char *b)
+/* The processes at the end of a link. Servers follow after the workers. */
+typedef struct {
+    const char *host;
+    yk_link_evidence link;
+    double transfers;      /* share of the time */
+    double without_a_core; /* share of the time */
+} link_end;
+
+static link_end end_of(const yk__facts *f, int i)
 {
-    return a && b && strcmp(a, b) == 0;
+    const yk_evidence *e = f->e;
+    const bool server = i >= e->nmeasured;
+    const yk_server_evidence *s = server ? &e->server[i - e->nmeasured] : NULL;
+    const yk_worker_evidence *w = server ? NULL : &e->measured[i];
+    if (server)
+        return (link_end){s->host, s->link, f->messages, yk__starved(f, s->delayed)};
+    const double *p = w->phases.phase, messages = p[YK_PHASE_PARAMETERS] + p[YK_PHASE_SENDING];
+    return (link_end){w->host, w->link, w->phases.seconds > 0.0 ? messages / w->phases.seconds : 0.0,
+                      yk__starved(f, w->delayed)};
 }
 
-/* The chief's own link is slow if all others reach it slowly, but each other quickly. */
-static bool chief_is_slow(const yk_evidence *e, double *rate_out, double *others_out)
+/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. Without a core at both ends, bytes do not
+ * flow, however fast the link is. */
+static void find_link(yk__facts *f)
 {
-    int compared = 0;
-    *rate_out = *others_out = HUGE_VAL;
-    for (int i = 0; i < e->nmeasured; i++) {
-        const yk_worker_evidence *w = &e->measured[i];
-        if (w->peer_rate > 0.0 && w->link_rate > 0.0) {
-            if (w->link_rate > slow_link_factor * w->peer_rate)
-                return false;
-            *rate_out = fmin(*rate_out, w->link_rate);
-            *others_out = fmin(*others_out, w->peer_rate);
-            compared++;
+    const int n = f->e->nmeasured + f->e->nservers;
+    for (int i = 0; i < n; i++) {
+        const link_end a = end_of(f, i);
+        double elsewhere = 0.0, without = 0.0;
+        for (int k = 0; k < n; k++) {
+            const link_end b = end_of(f, k);
+            if (a.host && b.host && strcmp(a.host, b.host)) {
+                elsewhere = fmax(elsewhere, b.link.highest);
+                without = fmax(without, b.without_a_core);
+            }
         }
+        if (!(a.link.highest > 0.0))
+            continue;
+        const double share = fmin(a.link.carried / a.link.highest, 1.0),
+                     needed = a.link.sampled > 0.0 ? fmin(a.link.carried / a.link.sampled, 1.0) : share;
+        const bool full =
+            share >= full_link * fmax(a.transfers, f->messages) && needed > fmin(a.without_a_core, without);
+        if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
+            f->link = (yk__link){a.host,
+                                 a.link,
+                                 share,
+                                 needed,
+                                 elsewhere,
+                                 full,
+                                 a.link.highest < slow_link_factor * elsewhere};
     }
-    return compared > 0;
-}
-
-static void find_slow_link(yk__facts *f)
-{
-    const yk_evidence *e = f->e;
-    yk__slow_link *s = &f->slow_link;
-    if (chief_is_slow(e, &s->rate, &s->others)) {
-        s->host = e->chief_host;
-        return;
-    }
-    *s = (yk__slow_link){0};
-    for (int i = 0; i < e->nmeasured; i++) {
-        const yk_worker_evidence *w = &e->measured[i];
-        double best = 0.0;
-        for (int k = 0; k < e->nmeasured; k++)
-            if (!same_host(w->host, e->measured[k].host))
-                best = fmax(best, e->measured[k].link_rate);
-        if (w->link_rate > 0.0 && w->host && w->link_rate < slow_link_factor * best &&
-            (!s->host || w->link_rate < s->rate))
-            *s = (yk__slow_link){w->host, w->link_rate, best};
-    }
-}
-
-/* The worker whose bytes take longest. */
-static double longest_transfer(yk__facts *f)
-{
-    const yk_evidence *e = f->e;
-    double longest = 0.0, slowest = HUGE_VAL, max = 0.0;
-    const yk_worker_evidence *of = NULL;
-    for (int i = 0; i < e->nmeasured; i++) {
-        const yk_worker_evidence *w = &e->measured[i];
-        const double rate = w->link_rate > 0.0 ? w->link_rate : HUGE_VAL;
-        max = fmax(max, w->bytes_per_step);
-        slowest = fmin(slowest, rate);
-        of = w->bytes_per_step / rate > longest ? w : of;
-        longest = fmax(longest, w->bytes_per_step / rate);
-    }
-    f->bytes_per_step = of ? of->bytes_per_step : max;
-    f->link_rate = of ? of->link_rate : isfinite(slowest) ? slowest : 0.0;
-    /* a chief with a slow link: its own bytes, which no other rank measures */
-    return f->slow_link.host && f->slow_link.rate > 0.0 ? fmax(longest, max / f->slow_link.rate) : longest;
 }
 
 /* ---- what the lost time is due to */
@@ -238,32 +229,23 @@ static bool server_explains(yk__facts *f)
     return max >= 0.5 && max >= 0.6 * f->messages;
 }
 
-/* The time for messages: of a busy server, of the network, or of the other processes. */
+/* The time for messages: of the network, of a busy server, or of the other processes. */
 static void divide_messages(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    const yk_usage *u = e->usage;
-    const double waiting = f->share[YK_PHASE_WORKERS], no_straggler = f->slowest >= 0 ? 0.0 : waiting;
+    const double waiting = f->share[YK_PHASE_WORKERS],
+                 answers = f->several_hosts ? e->round_trips * e->round_trip / fmax(f->step, 1e-9) : 0.0;
     double messages = f->messages;
-    const double transfer = f->several_hosts ? longest_transfer(f) : 0.0,
-                 answers = f->several_hosts ? e->round_trips * e->round_trip : 0.0;
-    /* bandwidth: the bytes explain much of the waiting; small messages that take a long time are latency */
-    const bool full =
-        f->several_hosts && ((u && yk__known(u->net_busy.mean, 0.0) > 0.7) ||
-                             (transfer > answers && transfer > 0.3 * (messages + no_straggler) * f->step) ||
-                             (transfer + answers <= 0.0 && f->bytes_per_step > large_step));
-    const double explained = (transfer + answers) / fmax(f->step, 1e-9);
-    if (!full && server_explains(f)) {
-        f->waste[YK_VERDICT_SERVER] = messages;
-        return;
-    }
-    /* a worker that waits for another one also waits for the gradient that it sends first */
-    if (full && transfer > 0.5 * (messages + waiting) * f->step) {
-        messages += waiting;
+    if (f->link.full && f->link.share > 0.5 * (messages + waiting)) {
+        /* a worker that waits for another one also waits for the gradient that it sends first */
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
-    }
-    if (full || (f->several_hosts && (transfer + answers <= 0.0 || explained > 0.4 * messages)))
-        f->waste[full ? YK_VERDICT_BANDWIDTH : YK_VERDICT_LATENCY] = messages;
+        f->waste[YK_VERDICT_BANDWIDTH] = messages + waiting;
+    } else if (f->link.full)
+        f->waste[YK_VERDICT_BANDWIDTH] = messages;
+    else if (server_explains(f))
+        f->waste[YK_VERDICT_SERVER] = messages;
+    else if (answers > fmax(0.4 * messages, f->link.share) && answers > f->delayed)
+        f->waste[YK_VERDICT_LATENCY] = messages;
     else if (f->slowest >= 0) /* messages of a slow worker come late */
         f->waste[YK_VERDICT_STRAGGLER] = fmax(f->waste[YK_VERDICT_STRAGGLER], messages + waiting);
     else
@@ -336,7 +318,7 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
     if (f->several_hosts)
-        find_slow_link(f);
+        find_link(f);
     divide_waiting(f);
     if (e->ranks > 1)
         divide_messages(f);

@@ -9,11 +9,16 @@
 /* Shares of the time. Smaller losses are not the bottleneck; a process that was stopped or had no core for longer is slow. */
 static const double yk__significant = 0.2, yk__often_halted = 0.2;
 
-/* A host whose link is much slower than those of the others. */
+/* The fullest link. */
 typedef struct {
-    const char *host;    /* NULL: none */
-    double rate, others; /* bytes per second */
-} yk__slow_link;
+    const char *host;
+    yk_link_evidence link;
+    double share;  /* of the time that its bytes need at the highest rate */
+    double needed; /* of the time that its bytes need at the highest sampled rate */
+    double others; /* the highest rate of any other host */
+    bool full;
+    bool slow; /* much slower than the links of other hosts */
+} yk__link;
 
 /* Figures derived from the evidence. */
 typedef struct {
@@ -34,8 +39,8 @@ typedef struct {
     double shared_cores;            /* cores that they share */
     bool tiny;                      /* steps so short that synchronization dominates */
     bool several_hosts;             /* ranks on several hosts */
-    double bytes_per_step, link_rate; /* of the worker that takes longest to send and receive; 0: not known */
-    yk__slow_link slow_link;
+    double bytes_per_step;          /* of the worker that sends and receives most */
+    yk__link link;
     int slowest; /* index of the straggler in `measured`; -1: none */
     double slowest_factor, slowest_last;
     double slowest_on_core; /* the factor without the time in which it had no core */

@@ -138,20 +138,20 @@ static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    const yk__slow_link *l = &f->slow_link;
-    char links[160];
-    if (l->host) {
-        snprintf(links, sizeof links, "; the link of host %s runs at %.3g MB/s, the others at %.3g MB/s",
-                 l->host, l->rate * 1e-6, l->others * 1e-6);
+    const yk__link *l = &f->link;
+    char others[80] = "";
+    if (l->slow) {
+        snprintf(others, sizeof others, ", those of other hosts up to %.3g MB/s", l->others * 1e-6);
         advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
                local_steps(e));
-    } else {
-        snprintf(links, sizeof links, " over links of %.3g MB/s", f->link_rate * 1e-6);
+    } else
         advise(v, "use a larger --batch (fewer bytes per example), %s (fewer transfers), or a faster link",
                local_steps(e));
-    }
-    say(v, "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker)%s",
-        100.0 * v->share, f->bytes_per_step * 1e-6, links);
+    say(v,
+        "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker); the link of "
+        "host %s carried %.3g of %.3g MB/s%s",
+        100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->link.carried * 1e-6, l->link.highest * 1e-6,
+        others);
 }
 
 static void describe_latency(const yk__facts *f, yk_verdict *v)
