@@ -36,6 +36,21 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     expect 2 'linear + (embed 4, dens 8, dense 1)' '                     ^' 'unknown layer "dens"'
 }
 
+@test "the name of a table has no influence on training" {
+    for name in v embedding deep; do
+        fit "linear + fm 4 name=$name" --launch 2 --servers all --mode async --batch 20 --steps 20 --out none
+        expect 0
+        grep -o '"optimizer":"[^"]*"\|"prefetch":[0-9]*\|"copy_lifetime":[0-9]*' out >"plan-$name"
+        fit "linear + fm 4 name=$name" --batch 20 --steps 20 --out "$name"
+        expect 0
+        field test_loss >"loss-$name"
+    done
+    cmp plan-v plan-embedding
+    cmp plan-v plan-deep
+    cmp loss-v loss-embedding
+    cmp loss-v loss-deep
+}
+
 @test "several workers and processes train like one worker with the whole batch" {
     for model in fm:4 "${deep/dropout 0.2, /}"; do
         fit "$model" --batch 60 --epochs 2 --out none

@@ -432,12 +432,44 @@ static void presets_are_lists(void **state)
         yk_model_free(m);
         yk_model_free(list);
     }
-    assert_true(yk_model_uses_fields("deepfm") && yk_model_uses_fields("(embed 3, dense 1)"));
-    assert_false(yk_model_uses_fields("fm:8") || yk_model_uses_fields("logreg") ||
-                 yk_model_uses_fields("linear"));
-    assert_true(yk_model_takes_sparse("logreg") && yk_model_takes_sparse("fm:8") &&
-                yk_model_takes_sparse("linear"));
-    assert_false(yk_model_takes_sparse("softmax") || yk_model_takes_sparse("dense 10"));
+}
+
+static yk_model_description description_of(const char *text, yk_status want)
+{
+    yk_model_description d;
+    assert_int_equal(yk_model_parse(text, &d), want);
+    return d;
+}
+
+/* The layers decide, not names that the user chose. */
+static void descriptions(void **state)
+{
+    static const char *const plain[] = {"linear + fm 4 name=v", "linear + fm 4 name=embedding",
+                                        "linear + fm 4 name=deep"};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        const yk_model_description d = description_of(plain[i], YK_OK);
+        assert_false(d.needs_fields);
+        assert_true(d.needs_sparse && d.takes_sparse);
+        assert_string_equal(d.optimizer, "adagrad");
+        assert_int_equal(d.ngroups, 2);
+        assert_true(d.group[0].keyed && d.group[0].width == 1 && d.group[1].keyed && d.group[1].width == 4);
+        assert_string_equal(d.group[1].name, strchr(plain[i], '=') + 1);
+    }
+    const yk_model_description deep = description_of("deepfm:3", YK_OK);
+    assert_true(deep.needs_fields && description_of("(embed 3, dense 1)", YK_OK).needs_fields);
+    assert_string_equal(deep.optimizer, "keyed=adagrad,dense=adam");
+    assert_int_equal(deep.ngroups, 3);
+    assert_true(deep.group[1].width == 3 && !deep.group[2].keyed);
+    assert_string_equal(deep.group[2].name, "network");
+    assert_string_equal(description_of("logreg", YK_OK).group[0].name, "linear");
+    assert_string_equal(description_of("lenet5", YK_OK).group[0].name, "network");
+    assert_string_equal(description_of("softmax", YK_OK).optimizer, "sgd");
+    assert_true(description_of("logreg", YK_OK).takes_sparse &&
+                !description_of("logreg", YK_OK).needs_sparse);
+    assert_false(description_of("softmax", YK_OK).takes_sparse ||
+                 description_of("dense 10", YK_OK).takes_sparse);
+    assert_int_equal(description_of("linear + (embed 3)", YK_EUSAGE).ngroups, 0);
 }
 
 /* The vector of a key depends on the key and the seed only. */
@@ -523,6 +555,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_results),
         cmocka_unit_test(gradients_are_right),
         cmocka_unit_test(presets_are_lists),
+        cmocka_unit_test(descriptions),
         cmocka_unit_test(initial_values_depend_on_the_key),
         cmocka_unit_test(errors_point_at_the_place),
         cmocka_unit_test(unsuitable_data_is_refused),

@@ -3,7 +3,6 @@
 #include "base/number.h"
 #include "config/hosts.h"
 #include "format/ini.h"
-#include "model/model.h"
 #include "watch/http.h"
 #include <errno.h>
 #include <math.h>
@@ -222,10 +221,17 @@ bool yk_config_starts_job(const yk_config *c)
     return starts;
 }
 
+yk_model_description yk_config_model(const yk_config *c)
+{
+    yk_model_description d = {.optimizer = "sgd"};
+    if (c->model)
+        (void)yk_model_parse(c->model, &d);
+    return d;
+}
+
 const char *yk_config_default_optimizer(const yk_config *c)
 {
-    const bool branches = c->model && yk_model_is_branches(c->model);
-    return !branches ? "sgd" : yk_model_uses_fields(c->model) ? "keyed=adagrad,dense=adam" : "adagrad";
+    return yk_config_model(c).optimizer;
 }
 
 yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out)

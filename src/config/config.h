@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "config/by_group.h"
 #include "config/option.h"
+#include "model/description.h"
 #include "optim/optim.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,6 +77,8 @@ bool yk_config_starts_job(const yk_config *c);
 yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
 /* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
+/* The model as far as its text is valid: errors in it are reported when it is created. */
+yk_model_description yk_config_model(const yk_config *c);
 const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
 /* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);

@@ -419,6 +419,8 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 
 const yk_model_ops yk_branches_ops = {.name = "sum of branches",
                                       .takes_sparse = true,
+                                      .needs_sparse = true,
+                                      .optimizer = "adagrad",
                                       .create = yk__branches_create,
                                       .free = yk__branches_free,
                                       .workspace_create = workspace_create,
@@ -432,6 +434,9 @@ const yk_model_ops yk_branches_ops = {.name = "sum of branches",
 
 const yk_model_ops yk_branches_net_ops = {.name = "sum of branches with a network",
                                           .takes_sparse = true,
+                                          .needs_sparse = true,
+                                          .needs_fields = true,
+                                          .optimizer = "keyed=adagrad,dense=adam",
                                           .create = yk__branches_create,
                                           .free = yk__branches_free,
                                           .workspace_create = workspace_create,

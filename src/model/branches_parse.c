@@ -37,7 +37,7 @@ static int preset_of(const char *text)
     return -1;
 }
 
-bool yk_model_is_branches(const char *text)
+bool yk__model_is_branches(const char *text)
 {
     const char *first = text + strspn(text, BLANKS "(");
     const size_t n = strcspn(first, BLANKS ",+()");

@@ -1,6 +1,7 @@
 #include "model/model.h"
 
 #include "base/mem.h"
+#include "model/branches.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static const yk_model_ops *linear_model(const char *name)
 static const yk_model_ops *ops_of(const char *name)
 {
     const yk_model_ops *linear = linear_model(name);
-    return linear ? linear : yk_model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
+    return linear ? linear : yk__model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
 }
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
@@ -31,14 +32,30 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
     return ops_of(name)->create(name, shape, out);
 }
 
-bool yk_model_takes_sparse(const char *name)
+/* A sum of branches has the same groups for all data, so the smallest possible one has them too. */
+yk_status yk_model_parse(const char *text, yk_model_description *out)
 {
-    return ops_of(name)->takes_sparse;
-}
-
-bool yk_model_uses_fields(const char *name)
-{
-    return yk_model_is_branches(name) && (strstr(name, "embed") || strstr(name, "deep"));
+    static const yk_model_shape smallest = {
+        .kind = YK_ROWS_SPARSE, .dim = 1, .classes = 2, .fields = 1, .bias = true, .threads = 1};
+    const yk_model_ops *ops = ops_of(text);
+    yk_model *m = NULL;
+    yk_status st = YK_OK;
+    *out = (yk_model_description){.takes_sparse = ops->takes_sparse, .needs_sparse = ops->needs_sparse};
+    if (!ops->needs_sparse)
+        out->group[out->ngroups++] = (yk_group){.name = "network", .width = 1};
+    if (linear_model(text))
+        strcpy(out->group[0].name, "linear");
+    if (ops->needs_sparse && !(st = ops->create(text, &smallest, &m))) {
+        ops = m->ops;
+        for (; out->ngroups < m->ngroups; out->ngroups++) {
+            out->group[out->ngroups] = m->group[out->ngroups];
+            out->group[out->ngroups].keys = 0; /* not known yet */
+        }
+    }
+    out->needs_fields = ops->needs_fields;
+    out->optimizer = ops->optimizer ? ops->optimizer : "sgd";
+    yk_model_free(m);
+    return st;
 }
 
 void yk_model_add_group(yk_model *m, yk_group group)

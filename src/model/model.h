@@ -22,6 +22,7 @@
 #include "base/rows.h"
 #include "base/status.h"
 #include "base/view.h"
+#include "model/description.h"
 #include "model/net_options.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,7 +89,8 @@ typedef void yk_ready_hook(void *context, float *dense, size_t begin, size_t end
 
 typedef struct {
     const char *name;
-    bool takes_sparse; /* accepts sparse data; if the data is sparse, the parameters are keyed */
+    bool takes_sparse, needs_sparse, needs_fields; /* see description.h */
+    const char *optimizer;                         /* default of --optimizer; NULL: sgd */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
     yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);
@@ -152,13 +154,6 @@ struct yk_model {
 };
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
-/* Whether the model of this name is a sum of branches with a network, which reads field numbers. Otherwise they are not loaded,
- * and shape.fields is 1. */
-bool yk_model_uses_fields(const char *name);
-/* Whether it is a sum of branches (branches.h), which needs sparse data and has keyed parameters. */
-bool yk_model_is_branches(const char *name);
-/* Whether it accepts sparse data. If the data is sparse, its parameters are keyed. */
-bool yk_model_takes_sparse(const char *name);
 void yk_model_free(yk_model *m);                         /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group);    /* for create(); width 0 means 1 */
 uint64_t yk_model_keys(const yk_model *m);               /* of its keyed groups; 0: none */

@@ -44,7 +44,7 @@ static yk_status open_data(yk__trainer *t)
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features,
-                           .fields = yk_model_uses_fields(c->model) ? YK_FIELDS_ALL : YK_FIELDS_NONE};
+                           .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE};
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);

@@ -2,7 +2,6 @@
 
 #include "base/number.h"
 #include "data/source.h"
-#include "model/model.h"
 #include <math.h>
 #include <string.h>
 
@@ -63,15 +62,24 @@ static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
     const yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
-    if (c->model && yk_model_is_branches(c->model))
-        return true;
-    if (!c->model || !c->data || !yk_model_takes_sparse(c->model))
-        return false;
+    const yk_model_description model = yk_config_model(c);
+    if (model.needs_sparse || !c->data || !model.takes_sparse)
+        return model.needs_sparse;
     if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s))
         return true;
     const bool sparse = s->kind == YK_ROWS_SPARSE;
     yk_source_free(s);
     return sparse;
+}
+
+/* Whether the model has groups of both kinds. */
+static bool is_mixed(const yk_config *c)
+{
+    const yk_model_description model = yk_config_model(c);
+    bool has[2] = {false, false};
+    for (int g = 0; g < model.ngroups; g++)
+        has[model.group[g].keyed] = true;
+    return has[0] && has[1];
 }
 
 /* --servers for keyed or dense groups; -1: not given. */
@@ -167,12 +175,12 @@ static uint64_t copy_lifetime_of(const yk_plan *p)
 }
 
 /* Prefetched parameters do not include the updates of the batches in between. A copy of keyed parameters is old at its end
- * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting: neither those of a network
- * nor those of a sum of branches with a network are prefetched. */
+ * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting: models that have a network
+ * are not prefetched. */
 static void set_prefetching(const yk_config *c, yk_plan *p)
 {
     const bool copies = can_prefetch(p) && is_sparse(c),
-               prefetches = copies && p->staleness > 1 && !yk_model_uses_fields(c->model);
+               prefetches = copies && p->staleness > 1 && !is_mixed(c);
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : prefetches);
     if (copies)
         p->copy_lifetime = copy_lifetime_of(p);
@@ -357,10 +365,10 @@ static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement 
                : YK_OK;
 }
 
-/* Before data is read. Only sums of branches with a network have groups of both kinds. */
+/* Before data is read: models that have groups of both kinds. */
 static yk_status check_bounds(const yk_config *c, const yk_plan *p)
 {
-    const bool both = c->model && yk_model_uses_fields(c->model) && !*c->staleness.named[0].name;
+    const bool both = is_mixed(c) && !*c->staleness.named[0].name;
     yk_status st = YK_OK;
     for (int keyed = 0; !st && keyed < 2 && both; keyed++)
         st = check_bound(p, p->group[keyed].staleness, p->placement);

@@ -1,0 +1,1 @@
+extern yk_status st;
