@@ -166,7 +166,7 @@ typedef struct {
     const int32_t *labels; /* as above */
     int in_place;
     uint32_t classes;      /* as above */
-    const uint16_t *field; /* field of each entry, for models that use fields; NULL: all have the same one */
+    const uint16_t *field; /* field of each entry, for models that use fields; NULL: its position in the row, if possible */
     const int64_t *index64; /* cannot be combined with in_place */
 } yoke_csr;
 
@@ -295,7 +295,7 @@ YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *da
                                         yoke_error *error);
 
 /* The same for a CSR matrix, which is checked while it is used: faster than yoke_data_from_csr() and yoke_predict_array().
- * Indices may be in any order; labels are ignored; a model that was trained on fields needs `field`. `out` is an array of
+ * Indices may be in any order; labels are ignored; a model that was trained on `field` needs it. `out` is an array of
  * [rows][columns]: columns is yoke_model_outputs(). For a model with one output p it may also be 2: 1 - p and p. */
 YOKE_API yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *csr, float *out, size_t columns,
                                       yoke_error *error);

@@ -50,6 +50,52 @@ embed() { # OPTION...
     expect 3 "--warm-start: more.ffm has 8 fields, but run was trained on 5"
 }
 
+@test "fields: without field numbers, the position is the field, or the data is refused" {
+    "$YOKE" data gen "$CLICKS" --out a.libsvm --format libsvm >log
+    sed '7s/ [^ ]*$//' a.libsvm >short.libsvm
+    try train --model "$MODEL" --data a.libsvm --test a.libsvm --batch 30 --json --out run
+    expect 0 "5 fields: the rows have no field numbers, so the position of an entry in its row is its field"
+    loss=$(field test_loss)
+    holds "abs($("$YOKE" eval --checkpoint run --data a.libsvm --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["loss"])') - $loss) < 1e-6"
+    try predict --checkpoint run --data short.libsvm
+    expect 3 "short.libsvm: example 6: a row has 4 entries instead of 5"
+    for how in '--launch 2 --servers 0' '--launch 3 --servers 1'; do # all ranks agree
+        # shellcheck disable=SC2086
+        try train --model "$MODEL" --data a.libsvm --test a.libsvm --batch 15 --json --quiet --out jobs $how
+        expect 0
+        holds "abs($(field test_loss) - $loss) < 1e-6"
+        grep -qa '"fields":"5","fields_by":"position"' jobs/checkpoints/step-10/model.safetensors
+        rm -r jobs
+        # shellcheck disable=SC2086
+        try train --model "$MODEL" --data short.libsvm --batch 15 --out none $how
+        expect 2 "?fields=position"
+    done
+    for model in "$MODEL" deepfm:2 wide-deep:2; do
+        try train --model "$model" --data short.libsvm --out none
+        expect 2 "libffm:" "?fields=position" "?fields=one"
+        try train --model "$model" --data 'libsvm:short.libsvm?fields=position' --out none
+        expect 3 "short.libsvm: record 7"
+    done
+    try train --model fm:2 --data short.libsvm --out none # uses no fields
+    expect 0
+    embed --data 'libsvm:short.libsvm?fields=position' --skip-bad 1 --out none
+    expect 0
+    embed --data a.libsvm --stream always --out none
+    expect 2 "?fields=position"
+    embed --data 'libsvm:a.libsvm?fields=position' --stream always --out none
+    expect 0
+    embed --data 'libsvm:short.libsvm?fields=position&nfields=5' --features 200 --stream always --out none
+    expect 3 "short.libsvm: record 7" "4 entries instead of 5"
+    embed --data 'libsvm:short.libsvm?fields=one' --stream always --out one
+    expect 0
+    "$YOKE" eval --checkpoint one --data short.libsvm >log
+    "$YOKE" data convert 'libsvm:a.libsvm?fields=position' --out a.ffm >log
+    embed --data a.ffm --out none
+    expect 0
+    embed --data a.ffm --warm-start run --out none
+    expect 3 "--warm-start: the fields of a.ffm are field numbers, but those of run are positions"
+}
+
 @test "fields: a warm start gives new features the initial vectors of a new run" {
     "$YOKE" data gen "$CLICKS" --out a.ffm >log
     sed 's/ [0-9]*:19[0-9]:1//g' a.ffm >first.ffm

@@ -66,6 +66,98 @@ static void formats(void **state)
     check(spec, 39);
 }
 
+static yk_status open_for_fields(const char *spec, yk_stream_choice stream, yk_dataset *out)
+{
+    yk_positions p;
+    yk_positions_init(&p);
+    const yk_source_options o = {.fields = YK_FIELDS_ALL, .positions = &p};
+    const yk_status st = yk_dataset_open(spec, YK_SPLIT_TRAIN, &o, stream, out);
+    if (!st)
+        out->source->positions = NULL; /* ends here */
+    yk_positions_fini(&p);
+    return st;
+}
+
+static void check_numbered(const char *spec, yk_stream_choice stream, uint32_t fields, bool positional)
+{
+    yk_dataset d;
+    if (open_for_fields(spec, stream, &d))
+        fail_msg("%s", yk_error());
+    assert_int_equal(d.fields, fields);
+    assert_int_equal(d.positional, positional);
+    for (uint64_t e = 0; d.rows && positional && e < d.rows->start[d.rows->n]; e++)
+        assert_int_equal(d.rows->field[e], e % fields);
+    yk_dataset_fini(&d);
+}
+
+static void check_refused(const char *spec, yk_stream_choice stream, yk_status want, const char *words)
+{
+    yk_dataset d;
+    assert_int_equal(open_for_fields(spec, stream, &d), want);
+    assert_message(words);
+}
+
+/* Rows without field numbers, for a model that needs them. */
+static void positions(void **state)
+{
+    (void)state;
+    const char *good = "1 9:1 3:0.5 5:1\n0 2:2 6:1 11:1\n", *own = "1 0:3:1 1:5:1\n0 0:2:1 1:5:1\n";
+    static const char *const name[] = {"good", "short", "overlap", "repeated"};
+    const char *text[] = {good, "1 3:1 5:1\n0 2:1\n", "1 3:1 5:1\n0 5:1 7:1\n", "1 3:1 5:1\n0 5:1 5:1\n"};
+    char spec[4][256], other[1100];
+    for (int i = 0; i < 4; i++)
+        snprintf(spec[i], sizeof spec[i], "libsvm:%s", file(name[i], text[i]));
+    check_numbered(spec[0], YK_STREAM_NEVER, 3, true);
+    check_numbered(spec[0], YK_STREAM_COUNT, 3, true);
+    check_refused(spec[0], YK_STREAM_ALWAYS, YK_EUSAGE, "streamed");
+    check_refused(spec[1], YK_STREAM_NEVER, YK_EUSAGE, "libffm:");
+    check_refused(spec[1], YK_STREAM_NEVER, YK_EUSAGE, "?fields=position");
+    check_refused(spec[1], YK_STREAM_COUNT, YK_EUSAGE, "?fields=one");
+    check_refused(spec[2], YK_STREAM_NEVER, YK_EUSAGE, "index 4 (counted from 0) is at position");
+    check_refused(spec[3], YK_STREAM_NEVER, YK_EUSAGE, "entr");
+    for (int i = 0; i < 4; i++) {
+        snprintf(other, sizeof other, "%s?fields=one", spec[i]);
+        check_numbered(other, YK_STREAM_ALWAYS, 1, false);
+        check_numbered(other, YK_STREAM_NEVER, 1, false);
+        snprintf(other, sizeof other, "%s?fields=position", spec[i]);
+        if (i)
+            check_refused(other, YK_STREAM_NEVER, YK_EDATA, "record 2");
+        else
+            check_numbered(other, YK_STREAM_NEVER, 3, true);
+        if (i)
+            check_refused(other, YK_STREAM_ALWAYS, YK_EDATA, "record 2");
+        else
+            check_numbered(other, YK_STREAM_ALWAYS, 3, true);
+    }
+    snprintf(other, sizeof other, "%s?bits=4", spec[0]);
+    check_refused(other, YK_STREAM_NEVER, YK_EUSAGE, "hashed");
+    strcat(other, "&fields=position");
+    check_refused(other, YK_STREAM_NEVER, YK_EUSAGE, "not hashed");
+    snprintf(other, sizeof other, "%s?fields=position&nfields=2", spec[0]);
+    check_refused(other, YK_STREAM_NEVER, YK_EDATA, "3 entries instead of 2");
+    snprintf(other, sizeof other, "libffm:%s", file("own.ffm", own));
+    check_numbered(other, YK_STREAM_NEVER, 2,
+                   false); /* the same index in a row and another position: fields decide */
+    check_numbered("synth:ctr?features=100&nnz=7&examples=50", YK_STREAM_ALWAYS, 7, false);
+    static const char *const format[] = {"cache", "tfrecord"};
+    for (int i = 0; i < 2; i++) {
+        yk_source *s;
+        yk_export_stats stats;
+        char path[256];
+        snprintf(path, sizeof path, "%s", in_directory(i ? "plain.tfrecord" : "plain.cache"));
+        assert_int_equal(yk_source_open(spec[0], YK_SPLIT_TRAIN, &all, &s), YK_OK);
+        assert_int_equal(yk_export(s, format[i], path, &stats), YK_OK);
+        yk_source_free(s);
+        check_numbered(path, YK_STREAM_NEVER, 3, true);
+        if (i)
+            check_refused(path, YK_STREAM_ALWAYS, YK_EUSAGE, "streamed");
+        snprintf(other, sizeof other, "%s:%s?fields=position", format[i], path);
+        check_numbered(other, YK_STREAM_ALWAYS, 3, true);
+        snprintf(other, sizeof other, "%s:%s?fields=one", format[i], path);
+        check_numbered(other, YK_STREAM_ALWAYS, 1, false);
+    }
+}
+
 /* TFRecords and caches have the number of fields, even if the largest field numbers do not occur. */
 static void converted(void **state)
 {
@@ -157,7 +249,8 @@ static void memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(formats), cmocka_unit_test(converted),
-                                       cmocka_unit_test(older_cache), cmocka_unit_test(memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(formats), cmocka_unit_test(positions),
+                                       cmocka_unit_test(converted), cmocka_unit_test(older_cache),
+                                       cmocka_unit_test(memory)};
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

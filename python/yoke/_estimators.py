@@ -288,7 +288,8 @@ class ClickModel(_TwoClasses, _Classifier):
 
     model         "fm:8" (factorization machine with 8 latent factors), "wide-deep:16", "deepfm:16", or a sum of branches such
                   as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
-    fields        array with the field number of each column, from 0, for models with `embed`; None: all columns are in one field
+    fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
+                  entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
     epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
     """

@@ -361,7 +361,7 @@ class Data:
 class Model:
     """A trained model. It makes predictions and returns its parameters as arrays with the names and shapes of PyTorch.
 
-    fields      the field number of each column of matrices, for models that use fields; None: all columns are in one field. Set it
+    fields      the field number of each column of matrices, for models that were trained with `fields`. Set it
                 after `load`, because files do not contain it
     hashed      whether the column numbers of CSR matrices are keys to be hashed. Initially True if the model was trained on hashed keys,
                 in files or in matrices. Set it to False for matrices whose column numbers are already hashes

@@ -59,13 +59,14 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->channels = shape.channels;
     source->cached = &s->rows;
     source->may_have_hashes = true;
-    st = o->fields == YK_FIELDS_NONE ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
+    const bool fields = yk__spec_positions(spec, o, source);
+    st = !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
     return st ? st : fit_features(s, spec, o);
 }
 
 const yk_source_ops yk__cache_source = {
     .name = "cache",
-    .options = "features",
+    .options = "features fields nfields",
     .usage = "cache:FILE",
     .source_size = sizeof(cache),
     .reader_size = sizeof(yk__cached_reader),

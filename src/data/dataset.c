@@ -211,6 +211,52 @@ static const char *find_unknown(const yk_dataset *d, const char **option_out)
     return !d->classes && d->kind != YK_ROWS_SPARSE ? "classes" : NULL;
 }
 
+/* A model needs fields, and the rows have none. */
+static yk_status refuse_fields(const yk_source *s, const char *why)
+{
+    if (!s->parsed.text)
+        return yk_fail(
+            YK_EUSAGE,
+            "the model needs field numbers, and the position of an entry in its row cannot be its field: %s; "
+            "set `field` in yoke_csr (in Python, fields=), with zeros for a single field",
+            why);
+    return yk_fail(
+        YK_EUSAGE,
+        "%s: the model needs field numbers, and the position of an entry in its row cannot be its field: "
+        "%s; use data with field numbers (libffm:), or add %s?fields=one (all features are in one field)",
+        s->spec, why, s->hashed_into ? "" : "?fields=position (rows that do not fit are errors) or ");
+}
+
+/* Numbers the fields of rows without field numbers, if the model needs them. All processes of a job have the same rows in
+ * memory here, and so the same result. */
+static yk_status number_fields(yk_dataset *d)
+{
+    const yk_source *s = d->source;
+    size_t row = 0; /* in random order: not worth a message */
+    yk_status st = YK_OK;
+    if (!s->positions || d->kind != YK_ROWS_SPARSE ||
+        (!s->by_position && (d->rows ? d->rows->field != NULL : d->fields > 1)))
+        return YK_OK; /* the data has its own */
+    d->positional = true;
+    if (!d->rows)
+        return s->by_position ? YK_OK
+                              : refuse_fields(s, "the rows are streamed, so they are not compared first");
+    if (s->hashed_into)
+        return refuse_fields(s, "the indices are hashed");
+    if (d->rows != &d->loaded) { /* those of a file or of the caller */
+        yk_rows_init(&d->loaded, d->kind, d->dim);
+        st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
+        d->rows = &d->loaded;
+    }
+    if (!st && (st = yk_positions_number(s->positions, d->rows, &row)) == YK_EDATA) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", yk_error());
+        st = s->by_position ? yk_fail(YK_EDATA, "%s: %s", s->spec, why) : refuse_fields(s, why);
+    }
+    d->fields = (uint32_t)atomic_load(&s->positions->n);
+    return st;
+}
+
 yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream, yk_dataset *out)
 {
     yk_dataset *d = out;
@@ -225,9 +271,10 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     const char *option, *unknown = find_unknown(d, &option);
     const double limit =
         0.4 * yk_memory_available("/proc", "/sys") / (double)(partition.here > 1 ? partition.here : 1);
-    bool streamed =
-        stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE ||
-        (stream == YK_STREAM_AUTO && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));
+    const bool compares = s->positions && !s->by_position && s->fields < 2; /* number_fields() */
+    const bool streamed =
+        stream == YK_STREAM_ALWAYS || stream == YK_STREAM_SHAPE || (stream == YK_STREAM_COUNT && !compares) ||
+        (stream != YK_STREAM_NEVER && ((double)estimate(s) > limit || (s->once && split == YK_SPLIT_TRAIN)));
     if (s->cached) {
         d->rows = s->cached;
         d->shuffled = s->mixed;
@@ -244,6 +291,8 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
+    } else if (compares && s->fields) {
+        st = number_fields(d);
     } else if (unknown && s->once) {
         st = yk_fail(
             YK_EUSAGE,
@@ -257,10 +306,12 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     }
     if (d->classes < 2)
         d->classes = 2;
-    if (!d->fields)
-        d->fields = 1;
     if (!st && d->rows && d->rows->n == 0)
         st = yk__fail_empty(s);
+    if (!st)
+        st = number_fields(d);
+    if (!d->fields)
+        d->fields = 1;
     if (!st && d->rows && d->rows->n >= UINT32_MAX)
         st = yk_fail(YK_EUSAGE, "%s: %zu examples are too many to hold in memory; use --stream always", spec,
                      d->rows->n);
@@ -309,7 +360,7 @@ yk_status yk_dataset_sample(yk_dataset *d, size_t max, yk_rows *out)
 yk_status yk_dataset_remap_keys(yk_dataset *d, const yk_keymap *map)
 {
     yk_status st = YK_OK;
-    if (d->rows && d->source->read_only) {
+    if (d->rows && d->rows != &d->loaded && d->source->read_only) {
         yk_rows_init(&d->loaded, d->kind, d->dim);
         st = yk_rows_append(&d->loaded, d->rows, 0, d->rows->n);
         d->rows = &d->loaded;

@@ -15,7 +15,14 @@
 #include "data/source.h"
 
 /* SHAPE: opens the source but reads no examples; columns and classes are 0 if they depend on the examples. */
-typedef enum { YK_STREAM_AUTO, YK_STREAM_ALWAYS, YK_STREAM_NEVER, YK_STREAM_SHAPE } yk_stream_choice;
+/* COUNT: the same, but reads what they depend on, as if for training; the data set must not be used for it. */
+typedef enum {
+    YK_STREAM_AUTO,
+    YK_STREAM_ALWAYS,
+    YK_STREAM_NEVER,
+    YK_STREAM_SHAPE,
+    YK_STREAM_COUNT
+} yk_stream_choice;
 
 typedef struct {
     yk_source *source;
@@ -26,6 +33,7 @@ typedef struct {
     size_t dim;       /* columns: as given, or 1 + the largest index seen (streams: in a first pass) */
     uint32_t classes; /* at least 2 */
     uint32_t fields; /* exclusive upper bound of field numbers: as given, or from the largest seen; 1: none */
+    bool positional; /* the fields are positions (positions.h) */
     uint64_t examples;
 } yk_dataset;
 

@@ -22,6 +22,11 @@ yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned d
 /* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */
 bool yk__spec_fields(yk_spec *spec, const yk_source_options *o);
 
+/* The option `fields=one` or `fields=position`, for formats whose rows may have no field numbers: sets the positions of the source.
+ * Returns whether rows may have field numbers: false with `one`, or if the model does not use them. Call it after
+ * hashed_into is known. */
+bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s);
+
 /* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
 uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 

@@ -10,7 +10,7 @@
  * same index are added (libffm with fields: the same index and field). Labels -1/+1 and 0/1 are two classes; other labels
  * are class numbers. With `?features=N` or --features N, an index that does not fit is a bad record. With `?bits=B` or
  * --hash-bits B, indices are keys of up to 64 bits that are hashed. Field numbers are below 65536, or below N with
- * `?nfields=N`.
+ * `?nfields=N`. libsvm:?fields=position numbers the fields by position (positions.h); a row that does not fit is a bad record.
  */
 #include "base/number.h"
 #include "base/rng.h"
@@ -185,6 +185,9 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         n++;
     }
     st = yk_rows_commit(rows, n, label);
+    if (!st && r->base.base.source->by_position &&
+        (st = yk_positions_number_last(r->base.base.source->positions, rows)) == YK_EDATA)
+        return yk__text_bad(r, line, "%s (?fields=position)", yk_error());
     *added_out = !st;
     return st;
 }
@@ -193,16 +196,18 @@ static yk_status open_source(yk_source *source, yk_spec *spec, const yk_source_o
 {
     libsvm *s = (libsvm *)source;
     s->ffm = ffm;
-    s->fields = s->ffm && o->fields != YK_FIELDS_NONE;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
-    source->fields = s->ffm ? yk__spec_nfields(spec, o) : 1;
+    source->hashed_into = s->keys.hash ? s->keys.features : 0;
+    if (!s->ffm)
+        yk__spec_positions(spec, o, source);
+    s->fields = s->ffm ? o->fields != YK_FIELDS_NONE : source->by_position;
+    source->fields = s->fields ? yk__spec_nfields(spec, o) : 1;
     s->max_field = s->fields && source->fields ? source->fields - 1 : UINT16_MAX;
     if (spec->status)
         return spec->status;
     s->text.parse = parse_line;
     source->dim = (size_t)s->keys.features;
-    source->hashed_into = s->keys.hash ? s->keys.features : 0;
     return yk__text_open(&s->text, spec->where);
 }
 
@@ -218,6 +223,7 @@ static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, c
     return open_source(source, spec, o, true);
 }
 
-const yk_source_ops yk__libsvm_source = YK__TEXT_SOURCE("libsvm", "base bits features", libsvm, libsvm_open);
+const yk_source_ops yk__libsvm_source =
+    YK__TEXT_SOURCE("libsvm", "base bits features fields nfields", libsvm, libsvm_open);
 const yk_source_ops yk__libffm_source =
     YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libffm_open);

@@ -355,6 +355,7 @@ yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_opti
                           .spec = memory_ops.name,
                           .classes = m->classes,
                           .fields = yk_rows_count_fields(&m->rows),
+                          .positions = options->fields == YK_FIELDS_NONE ? NULL : options->positions,
                           .channels = m->channels,
                           .height = m->height,
                           .width = m->width,

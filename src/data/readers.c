@@ -62,5 +62,8 @@ yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
 {
     size_t first;
     *got_out = yk__cached_part(reader, max, &first);
-    return yk_rows_append(rows, reader->source->cached, first, *got_out);
+    size_t row = rows->n;
+    const yk_source *s = reader->source;
+    const yk_status st = yk_rows_append(rows, s->cached, first, *got_out);
+    return st || !s->by_position ? st : yk_positions_number(s->positions, rows, &row);
 }

@@ -151,6 +151,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->ops = formats[i];
     s->fields = 1;
     s->skip_bad = o->skip_bad;
+    yk_positions_init(&s->own_positions);
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;
     *spec = (yk_spec){0};
@@ -193,6 +194,7 @@ void yk_source_free(yk_source *s)
     if (s->ops->free)
         s->ops->free(s);
     yk_spec_fini(&s->parsed);
+    yk_positions_fini(&s->own_positions);
     tdestroy(s->bad_seen, free_noop);
     free(s);
 }

@@ -24,6 +24,7 @@
 
 #include "base/rows.h"
 #include "base/status.h"
+#include "data/positions.h"
 #include "data/spec.h"
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,6 +51,8 @@ typedef struct {
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_fields fields;
+    /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
+    yk_positions *positions;
 } yk_source_options;
 
 /* A format. Its sources embed yk_source as their first member, its readers yk_reader; other members start as zeros. Functions
@@ -83,6 +86,9 @@ struct yk_source {
     size_t dim;                 /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;           /* 0: not known without reading */
     uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
+    yk_positions *positions;    /* for rows without field numbers; NULL: these are all in one field */
+    bool by_position;           /* as requested: readers number the fields by position */
+    yk_positions own_positions; /* used if the caller has none */
     uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
     const char **column;        /* [columns of the file that are used] their names; NULL: not known */

@@ -190,8 +190,28 @@ yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned d
 
 bool yk__spec_fields(yk_spec *spec, const yk_source_options *o)
 {
-    const bool wanted = yk_spec_u64(spec, "fields", o->fields == YK_FIELDS_ALL, 0, 1);
-    return wanted && o->fields != YK_FIELDS_NONE;
+    const int wanted = yk_spec_choice(spec, "fields", "0 1 one", o->fields == YK_FIELDS_ALL);
+    return wanted == 1 && o->fields != YK_FIELDS_NONE;
+}
+
+bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
+{
+    enum { ONE, POSITION };
+    const int rule = yk_spec_choice(spec, "fields", "one position", -1);
+    const uint64_t n = yk_spec_u64(spec, "nfields", 0, 1, UINT16_MAX + 1);
+    if (o->fields == YK_FIELDS_NONE || rule == ONE || spec->status)
+        return false;
+    s->by_position = rule == POSITION;
+    s->positions = o->positions ? o->positions : s->by_position ? &s->own_positions : NULL;
+    if (s->by_position)
+        s->positions->expected = n;
+    if (s->by_position && s->hashed_into)
+        spec->status =
+            yk_fail(YK_EUSAGE,
+                    "%s: fields=position needs indices that are not hashed, because the order of hashes "
+                    "means nothing: leave out --hash-bits, or use libffm: with field numbers",
+                    spec->text);
+    return true;
 }
 
 uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o)

@@ -106,8 +106,10 @@ static yk_status skip_fault(tfr_reader *r, const yk_tfr *rec)
 static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
 {
     const tfr_source *s = (const tfr_source *)r->base.base.source;
-    if (!r->decoder)
-        return yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
+    if (!r->decoder) {
+        const yk_status st = yk_example_decode(rec->data, rec->size, s->keys, &s->names, rows);
+        return st || !s->base.base.by_position ? st : yk_positions_number_last(s->base.base.positions, rows);
+    }
     return yk__tfr_images_add(&s->images, r->decoder, rec->data, rec->size, rows);
 }
 
@@ -163,7 +165,7 @@ static void tfr_reader_close(yk_reader *reader)
 }
 
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
-static yk_status name_features(tfr_source *s, const yk_spec *spec, const yk_source_options *o)
+static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields)
 {
     static const char *const keys[] = {"label", "index", "value", "field", "image"};
     const char *name[5];
@@ -173,7 +175,7 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, const yk_sour
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
     }
     s->names = (yk_example_names){.label = name[0], .index = name[1], .value = name[2]};
-    if (o->fields != YK_FIELDS_NONE) {
+    if (fields) {
         s->names.field = name[3] ? name[3] : "field";
         s->names.field_needed = name[3];
     }
@@ -188,15 +190,17 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
     tfr_source *s = (tfr_source *)source;
     s->keys = yk__spec_keys(spec, o, 0, YK_EXAMPLE_INDICES);
     const uint64_t block = yk_spec_u64(spec, "block", YK_BLOCK_BYTES, 1, UINT64_MAX);
-    source->fields = yk__spec_nfields(spec, o);
+    source->hashed_into = s->keys.hash ? s->keys.features : 0;
+    const bool fields = yk__spec_positions(spec, o, source);
+    source->fields = fields ? yk__spec_nfields(spec, o) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
-    if (st || (st = name_features(s, spec, o)) || (st = yk__file_blocks(&s->base, block)) ||
+    if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
+        (st = yk__file_blocks(&s->base, block)) ||
         (st = yk__tfr_images_open(spec, &s->base.files, &s->images)))
         return st;
     s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;
     source->dim = (size_t)s->keys.features;
-    source->hashed_into = s->keys.hash ? s->keys.features : 0;
     if (s->images.on) {
         yk__image_set_shape(source, &s->images.form);
         source->classes = s->images.classes;
@@ -208,7 +212,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .usage = "tfrecord:FILES",
-    .options = "bits features block label index value field nfields " YK__TFR_IMAGE_KEYS,
+    .options = "bits features block label index value field fields nfields " YK__TFR_IMAGE_KEYS,
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,

@@ -141,7 +141,7 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
 yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out)
 {
     yk_source_options o = data->options;
-    o.fields = shape->fields > 1 ? YK_FIELDS_ALL : YK_FIELDS_NONE;
+    o.fields = shape->fields > 1 && !shape->positional ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits) {
         o.features =
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */

@@ -12,7 +12,8 @@ typedef struct {
     const yk_trained *trained;
     const yoke_csr *csr;
     float *out;
-    size_t columns; /* of `out` */
+    size_t columns;          /* of `out` */
+    yk_positions *positions; /* the fields of the model; NULL: not by position */
 } job;
 
 /* Memory of one thread. */
@@ -22,7 +23,7 @@ typedef struct {
     uint64_t start[BLOCK + 1]; /* of the rows of a block, relative to its first entry */
     int32_t label[BLOCK];      /* zeros */
     uint32_t pick[BLOCK];      /* 0, 1, 2, ... */
-    yk_rows keyed;             /* a copy of the block with column numbers, if the matrix has keys */
+    yk_rows copy;              /* of the block, with column numbers for keys, or with fields by position */
 } state;
 
 static uint64_t start_of(const yoke_csr *csr, size_t r)
@@ -54,20 +55,25 @@ static yk_status block_of(const yoke_csr *csr, size_t first, size_t n, state *s,
     return YK_OK;
 }
 
-/* Replaces a block that has keys with a sorted copy that has column numbers. */
-static yk_status copy_keyed(const yk_model_shape *shape, const yoke_csr *csr, size_t first, state *s,
-                            yk_rows *block)
+/* Replaces a block with a sorted copy that has column numbers, and fields. */
+static yk_status copy_sorted(const job *j, size_t first, state *s, yk_rows *block)
 {
+    const yk_model_shape *shape = &j->trained->model->shape;
+    const yoke_csr *csr = j->csr;
     const yk_key_space keys = {.features = shape->dim, .hash = shape->hashed};
-    const int64_t *key = csr->index64 + start_of(csr, first);
+    const int64_t *key = csr->index64 ? csr->index64 + start_of(csr, first) : NULL;
     yk_rows from = *block;
     yk_status st = YK_OK;
-    if (shape->fields < 2)
+    if (shape->fields < 2 || j->positions)
         from.field = NULL; /* entries that differ only in their field are merged */
-    yk_rows_clear(&s->keyed);
+    yk_rows_clear(&s->copy);
     for (size_t r = 0; !st && r < from.n; r++)
-        st = yk_memory_append_sorted(&from, key, r, keys, first + r, &s->keyed);
-    *block = s->keyed;
+        st = yk_memory_append_sorted(&from, key, r, keys, first + r, &s->copy);
+    size_t row = 0;
+    if (!st && j->positions && (st = yk_positions_number(j->positions, &s->copy, &row)) == YK_EDATA)
+        st = yk_fail(YK_EDATA, "row %zu: %s, and the model was trained on fields by position", first + row,
+                     yk_error());
+    *block = s->copy;
     block->dim = shape->dim;
     block->raw_keys = true;
     return st;
@@ -127,8 +133,8 @@ static yk_status predict_rows(const job *j, size_t begin, size_t end, state *s)
         const size_t n = end - first < BLOCK ? end - first : BLOCK;
         yk_rows rows;
         st = block_of(j->csr, first, n, s, &rows);
-        if (!st && j->csr->index64)
-            st = copy_keyed(&model->shape, j->csr, first, s, &rows);
+        if (!st && (j->csr->index64 || j->positions))
+            st = copy_sorted(j, first, s, &rows);
         if (!st)
             st = predict_block(model, view, &rows, first, s);
         if (!st)
@@ -146,13 +152,13 @@ static yk_status predict_part(void *context, size_t begin, size_t end)
         return YK_ESYSTEM;
     for (uint32_t i = 0; i < BLOCK; i++)
         s->pick[i] = i;
-    yk_rows_init(&s->keyed, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&s->copy, YK_ROWS_SPARSE, 0);
     yk_status st = yk_workspace_create(model, BLOCK, &s->work);
     if (!st && !(s->p = yk_alloc(BLOCK * model->outputs, sizeof *s->p, "predictions")))
         st = YK_ESYSTEM;
     if (!st)
         st = predict_rows(j, begin, end, s);
-    yk_rows_fini(&s->keyed);
+    yk_rows_fini(&s->copy);
     yk_free(s->p);
     yk_workspace_free(model, s->work);
     yk_free(s);
@@ -168,7 +174,7 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
                        outputs == 1 ? "" : "s", columns);
     if (shape->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
-    if (shape->fields > 1 && !csr->field)
+    if (shape->fields > 1 && !shape->positional && !csr->field)
         return yk_fail(YK_EDATA, "the model was trained on %u fields, but the matrix has no field numbers",
                        shape->fields);
     if (csr->columns != shape->dim && !(csr->index64 && shape->hashed))
@@ -182,10 +188,17 @@ yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *
 {
     yoke_csr csr;
     job j = {.trained = (const yk_trained *)m, .csr = &csr, .out = out, .columns = columns};
+    const yk_model_shape *shape = &j.trained->model->shape;
+    yk_positions positions;
+    yk_positions_init(&positions);
+    positions.expected = shape->fields;
+    if (shape->fields > 1 && shape->positional)
+        j.positions = &positions;
     yk_status st = yk_api_csr(given, &csr);
     if (!st)
         st = check(j.trained, &csr, columns);
     if (!st)
         st = yk_divide_rows(csr.rows, predict_part, &j);
+    yk_positions_fini(&positions);
     return yk_api_status(st, error);
 }

@@ -35,6 +35,7 @@ typedef struct {
     size_t dim;
     uint32_t classes;
     uint32_t fields; /* exclusive upper bound of the rows' field numbers; 0 or 1: they have none */
+    bool positional; /* the fields are positions (data/positions.h) */
     bool bias;
     bool hashed;                    /* its columns are hashes of the keys in the data */
     bool not_hashed;                /* they are the indices in the data. Neither: not known */

@@ -64,7 +64,7 @@ void yk__set_partition(yk__trainer *t)
 /* ---- the shape of the data: servers do not read it ---- */
 
 typedef struct {
-    uint64_t dim, examples, classes, fields, earlier, streams, ordered;
+    uint64_t dim, examples, classes, fields, positional, earlier, streams, ordered;
 } shape;
 
 static yk_status set_data(yk__trainer *t, bool streamed, bool ordered)
@@ -81,6 +81,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .examples = t->train.examples,
                   .classes = t->train.classes,
                   .fields = t->train.fields,
+                  .positional = t->plan->role != YK_ROLE_SERVER && t->train.positional,
                   .earlier = t->start.earlier,
                   .streams = t->plan->role != YK_ROLE_SERVER && !t->train.rows,
                   .ordered = t->plan->role != YK_ROLE_SERVER && !t->train.shuffled},
@@ -99,6 +100,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
         max.examples = all[i].examples > max.examples ? all[i].examples : max.examples;
         max.classes = all[i].classes > max.classes ? all[i].classes : max.classes;
         max.fields = all[i].fields > max.fields ? all[i].fields : max.fields;
+        max.positional |= all[i].positional;
         max.earlier |= all[i].earlier; /* only the chief knows it */
         max.streams |= all[i].streams;
         max.ordered |= all[i].ordered;
@@ -117,6 +119,7 @@ yk_status yk__cluster_shape(yk__trainer *t)
     t->train.examples = max.examples;
     t->train.classes = t->test.classes = (uint32_t)max.classes;
     t->train.fields = (uint32_t)max.fields;
+    t->train.positional = max.positional;
     t->start.earlier = max.earlier;
     return set_data(t, max.streams, max.ordered);
 }

@@ -24,7 +24,7 @@ static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data
     enum { MIN_ROWS = 1 << 14 };
     yk_memory_data m = *given;
     m.in_place |= m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed && m.rows.n >= MIN_ROWS &&
-                  t->plan->workers == 1;
+                  t->plan->workers == 1 && (m.rows.field || !yk_config_model(t->config).needs_fields);
     return m;
 }
 
@@ -38,13 +38,13 @@ static yk_status open_data(yk__trainer *t)
     const yk_config *c = t->config;
     const char *s = c->stream ? c->stream : "auto";
     const bool server = t->plan->role == YK_ROLE_SERVER;
-    if (c->dry_run && *s == 'a')
-        s = "always"; /* only the shape is needed */
-    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : YK_STREAM_AUTO;
+    const yk_stream_choice automatic = c->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO;
+    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : automatic;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features,
-                           .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE};
+                           .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
+                           .positions = &t->positions};
     if (server) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
@@ -65,8 +65,9 @@ static yk_status open_data(yk__trainer *t)
     if (!test || (none && !t->caller->test))
         return YK_OK;
     yk_dataset *d = &t->test;
-    if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o,
-                       c->dry_run ? YK_STREAM_ALWAYS : YK_STREAM_AUTO, d)))
+    if (!server && !t->train.positional) /* then the test data needs field numbers, too */
+        o.positions = NULL;
+    if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))
         return st;
     t->tested = true;
     if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
@@ -119,7 +120,7 @@ yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
 {
     const uint32_t n = t->train.fields, test = t->test.fields;
     *out = n;
-    if (!t->tested || test == n || (test > 1 && test < n))
+    if (!t->tested || (t->train.positional == t->test.positional && (test == n || (test > 1 && test < n))))
         return YK_OK;
     return yk_fail(YK_EDATA,
                    "%s: the rows have %u field%s, but those of %s have %u: training and test data "

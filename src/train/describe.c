@@ -113,6 +113,10 @@ void yk__print_plan(const yk__trainer *t)
                  t->train.rows || t->plan->role == YK_ROLE_SERVER ? "" : ", streamed");
     yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
             (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
+    if (t->train.positional && t->train.fields > 1)
+        yk_note("%u fields: the rows have no field numbers, so the position of an entry in its row is its "
+                "field%s",
+                t->train.fields, t->train.source->by_position ? "" : " (?fields=one: all are in one field)");
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
             plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
             yk_optim_rule_of(t->group[0].optim.kind)->name, t->result->lr);

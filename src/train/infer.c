@@ -63,6 +63,7 @@ typedef struct {
     const yk_model_shape *shape;
     const yk_source *source;
     uint64_t seen; /* examples so far, for messages */
+    yk_positions positions;
 } checker;
 
 /* Whether the model has a weight for every column and every class of these rows. */
@@ -75,6 +76,15 @@ static yk_status check(void *context, yk_rows *rows)
                        c->source->spec, (unsigned long long)c->seen,
                        rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
                        rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim);
+    if (c->shape->fields > 1 && c->shape->positional && rows->n) {
+        size_t row = 0;
+        const yk_status st = yk_positions_number(&c->positions, rows, &row);
+        if (st == YK_EDATA)
+            return yk_fail(st, "%s: example %llu: %s, and the model was trained on fields by position",
+                           c->source->spec, (unsigned long long)(c->seen + row), yk_error());
+        if (st)
+            return st;
+    }
     if (c->shape->fields > 1 && !rows->field && rows->n)
         return yk_fail(YK_EDATA, "%s: the rows have no field numbers, but the model was trained on %u fields",
                        c->source->spec, c->shape->fields);
@@ -117,6 +127,9 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
 yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *context, yk_score *out)
 {
     checker c = {.shape = &m->model->shape, .source = source};
+    const bool by_position = c.shape->fields > 1 && c.shape->positional;
+    yk_positions_init(&c.positions);
+    c.positions.expected = c.shape->fields;
     yk_view view[YK_MAX_GROUPS] = {0};
     yk_tally tally = {0};
     yk__predictor o = {.model = m->model,
@@ -135,7 +148,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
         st = yk_workspace_create(m->model, BATCH, &o.work);
     if (!st && !(o.p = yk_alloc(BATCH * m->model->outputs, sizeof *o.p, "predictions")))
         st = YK_ESYSTEM;
-    if (!st && !source->cached)
+    if (!st && (!source->cached || by_position)) /* readers copy the rows, which are numbered then */
         st = yk__predict_blocks(&o, source, 0, 1);
     else if (!st && !(st = check(&c, source->cached)))
         st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
@@ -143,6 +156,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
     if (!st && out)
         st = yk_score_make(&tally, out);
+    yk_positions_fini(&c.positions);
     yk_tally_fini(&tally);
     yk_free(o.p);
     yk_workspace_free(m->model, o.work);

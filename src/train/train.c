@@ -159,6 +159,7 @@ static yk_status make_model(yk__trainer *t)
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,
+                            .positional = t->train.positional,
                             .channels = t->train.source->channels,
                             .height = t->train.source->height,
                             .width = t->train.source->width,
@@ -320,6 +321,7 @@ static void tear_down(yk__trainer *t)
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
+    yk_positions_fini(&t->positions);
     yk__saver_fini(t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
@@ -361,6 +363,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
     *out = (yk_result){.train_loss = (double)NAN};
     yk__saver saver = {0};
     yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
+    yk_positions_init(&t.positions);
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);

@@ -47,7 +47,7 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    yk_pair meta[13] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+    yk_pair meta[14] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
                         {"model", name},
                         {"dim", dim},
                         {"classes", classes},
@@ -60,6 +60,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     size_t n = 10;
     if (m->shape.fields > 1)
         meta[n++] = (yk_pair){"fields", fields};
+    if (m->shape.fields > 1 && m->shape.positional)
+        meta[n++] = (yk_pair){"fields_by", "position"};
     if (m->shape.hashed)
         meta[n++] = (yk_pair){"hashed", "1"};
     if (m->shape.not_hashed)
@@ -132,6 +134,7 @@ static bool read_shape(const yk_safetensors *s, yk_model_shape *out)
                          .dim = read_meta(yk_safetensors_meta(s, "dim"), INT32_MAX, &ok),
                          .classes = (uint32_t)read_meta(yk_safetensors_meta(s, "classes"), MAX_CLASSES, &ok),
                          .fields = fields ? (uint32_t)read_meta(fields, UINT16_MAX + 1, &ok) : 1,
+                         .positional = yk_safetensors_meta(s, "fields_by") != NULL,
                          .hashed = yk_safetensors_meta(s, "hashed") != NULL,
                          .not_hashed = yk_safetensors_meta(s, "not_hashed") != NULL,
                          .bias = read_meta(yk_safetensors_meta(s, "bias"), 1, &ok)};

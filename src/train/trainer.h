@@ -40,7 +40,8 @@ typedef struct yk__trainer {
 
     /* data */
     yk_dataset train, test;
-    bool tested; /* there is a test set */
+    yk_positions positions; /* of entries without field numbers, in both */
+    bool tested;            /* there is a test set */
     yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */

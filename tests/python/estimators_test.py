@@ -214,8 +214,19 @@ def test_click_model_with_fields():
     assert yoke.ClickModel("fm:4", lr=0.1, epochs=20).fit(X, y).score(X, y) > 0.95  # needs no fields
     run = yoke.train(deep, (X, y), (X, y), fields=fields, lr=0.05, epochs=10, batch=16, out="none")
     assert run.summary["test_accuracy"] > 0.95 and (run.predict(X) == y).mean() > 0.95
+    by_position = yoke.ClickModel(deep, lr=0.05, epochs=10).fit(X, y)  # all rows have two entries, in separate ranges
+    assert abs(by_position.score(X, y) - model.score(X, y)) < 1e-6
+    assert np.array_equal(by_position.predict_proba(X), model.predict_proba(X))
+    assert by_position.model_.evaluate(X, y)["accuracy"] == model.model_.evaluate(X, y)["accuracy"]
+    ragged = X.copy()
+    ragged[3, 2] = 1.0
+    one = yoke.ClickModel(deep, fields=np.zeros(20, int), lr=0.05).fit(ragged, y)
+    assert one.model_.tensors()["network.0.weight"].shape == (8, 4)
     run.model.fields = None
-    for words, act in (("trained on 2 fields, but the matrix has no field numbers", lambda: run.predict(X)),
+    for words, act in (("a row has 3 entries", lambda: yoke.ClickModel(deep).fit(ragged, y)),
+                       ("in Python, fields=", lambda: yoke.train("deepfm:2", (ragged, y), out="none")),
+                       ("row 3: a row has 3 entries instead of 2", lambda: by_position.predict(ragged)),
+                       ("trained on 2 fields, but the matrix has no field numbers", lambda: run.predict(X)),
                        ("integer array of shape (20,), one per column, not int64 of shape (3,)",
                         lambda: yoke.ClickModel(deep, fields=fields[:3]).fit(X, y)),
                        ("field numbers must be from 0 to 65535", lambda: yoke.ClickModel(deep, fields=fields - 1).fit(X, y)),

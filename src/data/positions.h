@@ -1,0 +1,42 @@
+/* Fields by position, for rows without field numbers: the first entry of each row is in field 0, the second in field 1, and so on.
+ *
+ *     1 3:1 17:1 204:2.25
+ *     0 5:1 11:1 207:1          three fields: indices 3 to 5, 11 to 17, and 204 to 207
+ *
+ * The order is that of the indices, not of the file. All rows must have the same number of entries, and the ranges of indices of
+ * the positions must not overlap; so every index belongs to one field. Training and test data share one yk_positions.
+ *
+ * Example:
+ *     yk_positions p;
+ *     yk_positions_init(&p);
+ *     size_t row = 0;
+ *     yk_status st = yk_positions_number(&p, &rows, &row);    // YK_EDATA: row `row` does not fit
+ *     yk_positions_fini(&p);
+ *
+ * Several threads may number rows at the same time, each its own.
+ */
+#ifndef YK_DATA_POSITIONS_H
+#define YK_DATA_POSITIONS_H
+
+#include "base/rows.h"
+#include "base/sync.h"
+
+typedef struct {
+    yk_mutex lock;                 /* of changes */
+    atomic_size_t n;               /* entries per row; 0: no row yet */
+    size_t expected;               /* the same, if it is given in advance; else 0 */
+    atomic_uint_least32_t *lowest; /* [n] the range of each position so far; owned */
+    atomic_uint_least32_t *highest;
+} yk_positions;
+
+void yk_positions_init(yk_positions *p);
+void yk_positions_fini(yk_positions *p);
+
+/* Sets the field numbers of all rows from *row. YK_EDATA: row *row does not fit; the text of the error says why, as a part of
+ * another message. */
+yk_status yk_positions_number(yk_positions *p, yk_rows *rows, size_t *row);
+
+/* The same for the last row, which is removed if it does not fit. */
+yk_status yk_positions_number_last(yk_positions *p, yk_rows *rows);
+
+#endif

@@ -1,0 +1,1 @@
+extern yk_rows rows;
