@@ -1,6 +1,7 @@
 /* Reports that compare several runs: tables, sentences, warnings. */
 #include "run_maker.h"
 
+#include "report/figure.h"
 #include "report/warning.h"
 
 enum { MAX = 16 };
@@ -142,6 +143,93 @@ static void workers_make_a_table_with_speed_up(void **state)
     done(k);
 }
 
+/* Threads and processes: 2 workers may be either. */
+static void threads_and_processes_are_compared_with_their_like(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"m-1-1",  "m-2-1",  "m-1-2",  "m-2-2",  "m-1-4",
+                                        "ma-1-1", "ma-2-1", "ma-1-2", "ma-2-2", "ma-1-4"};
+    static const int workers[] = {1, 2, 2, 4, 4}, ranks[] = {1, 1, 2, 2, 4};
+    static const double seconds[] = {12.0, 6.0, 8.0, 4.0, 6.0};
+    for (int i = 0; i < 10; i++) {
+        made m = made_run(names[i]);
+        m.workers = workers[i % 5];
+        m.ranks = ranks[i % 5];
+        m.mode = i < 5 ? "sync" : "async";
+        m.seconds = seconds[i % 5] / (i < 5 ? 1.0 : 2.0);
+        make_run(&m);
+    }
+    compared *k = compare(names, 10);
+    const yk_table *t = table(k, "modes");
+    assert_int_equal(t->rows, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(cell(t, i, "processes")->number == ranks[i]);
+        assert_float_equal(cell(t, i, "relative speed")->number, 2.0, 1e-4);
+    }
+    assert_non_null(strstr(k->c.highlight[k->c.highlights - 1].text, "mean of 5 pairs"));
+    t = table(k, "workers");
+    assert_int_equal(t->rows, 10);
+    assert_true(cell(t, 1, "processes")->number == 1.0 && cell(t, 2, "processes")->number == 2.0);
+
+    yk_figures fs;
+    const yk_figure *f = NULL;
+    assert_int_equal(yk_figures_make(&k->c, &fs), YK_OK);
+    for (size_t i = 0; i < fs.n; i++)
+        f = strcmp(fs.figure[i].id, "speedup-by-workers") ? f : &fs.figure[i];
+    assert_non_null(f);
+    static const struct {
+        const char *name;
+        size_t n;
+        double x, y; /* of the last point */
+    } lines[] = {{"sync, threads of 1 process", 2, 2.0, 2.0},  {"sync, 1 worker per process", 3, 4.0, 2.0},
+                 {"sync, 2 workers per process", 2, 4.0, 3.0}, {"async, threads of 1 process", 2, 2.0, 2.0},
+                 {"async, 1 worker per process", 3, 4.0, 2.0}, {"async, 2 workers per process", 2, 4.0, 3.0}};
+    assert_int_equal(f->n, 7); /* and the ideal */
+    for (size_t i = 0; i < 6; i++) {
+        const yk_series *s = &f->series[i];
+        assert_string_equal(s->name, lines[i].name);
+        assert_int_equal(s->color, i);
+        assert_int_equal(s->n, lines[i].n);
+        assert_true(s->point[s->n - 1].x[0] == lines[i].x);
+        assert_float_equal(s->point[s->n - 1].y, lines[i].y, 1e-4);
+    }
+    yk_figures_fini(&fs);
+    done(k);
+
+    /* without one worker, the fewest of the same kind */
+    k = compare(names + 1, 4);
+    t = table(k, "workers");
+    static const double relative[] = {1.0, 1.0, 1.5, 8.0 / 6.0};
+    for (size_t i = 0; i < 4; i++)
+        assert_float_equal(cell(t, i, "speedup")->number, relative[i], 1e-4);
+    done(k);
+}
+
+/* If the learning rate does not follow from the number of workers, it is a dimension of its own. */
+static void learning_rates_have_their_own_lines(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"l-1", "l-2", "l-3", "l-4"};
+    yk_figures fs;
+    for (int i = 0; i < 4; i++) {
+        made m = made_run(names[i]);
+        m.workers = 1 + i % 2;
+        m.more_summary = i < 2 ? "" : ",\"lr\":0.5";
+        make_run(&m);
+    }
+    compared *k = compare(names, 4);
+    assert_int_equal(yk_figures_make(&k->c, &fs), YK_OK);
+    for (size_t i = 0; i < fs.n; i++)
+        if (!strcmp(fs.figure[i].id, "speedup-by-workers")) {
+            assert_int_equal(fs.figure[i].n, 3);
+            assert_string_equal(fs.figure[i].series[0].name, "lr 0.1");
+            assert_string_equal(fs.figure[i].series[1].name, "lr 0.5");
+            assert_int_equal(fs.figure[i].series[1].n, 2);
+        }
+    yk_figures_fini(&fs);
+    done(k);
+}
+
 static void repeats_are_one_row_with_a_deviation(void **state)
 {
     (void)state;
@@ -251,6 +339,27 @@ static void processes_of_one_run_on_a_host_do_not_compete(void **state)
     done(k);
 }
 
+static void a_busy_host_is_reported_once(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"busy-1", "busy-2", "busy-3"};
+    for (int i = 0; i < 3; i++) {
+        made m = made_run(names[i]);
+        m.seed = i;
+        m.host_busy = i ? 1.6 : 0.0;
+        m.more_summary = i == 2 ? ",\"warnings\":[{\"kind\":\"busy_host\",\"text\":\"x\"}]" : "";
+        make_run(&m);
+    }
+    compared *k = compare(names, 3);
+    const yk_warning_group *g = warning(k, YK_WARNING_BUSY_HOST);
+    assert_non_null(g);
+    assert_int_equal(g->items, 1);
+    assert_int_equal(g->item[0].run, 1);
+    assert_string_equal(g->item[0].text,
+                        "other programs used 1.6 of 4 cores on average; also in 1 other run");
+    done(k);
+}
+
 static void a_nan_loss_means_diverged(void **state)
 {
     (void)state;
@@ -318,10 +427,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batch_sizes_make_a_table),
         cmocka_unit_test(workers_make_a_table_with_speed_up),
+        cmocka_unit_test(threads_and_processes_are_compared_with_their_like),
+        cmocka_unit_test(learning_rates_have_their_own_lines),
         cmocka_unit_test(repeats_are_one_row_with_a_deviation),
         cmocka_unit_test(a_healthy_pair_has_no_warning),
         cmocka_unit_test(each_problem_causes_a_warning),
         cmocka_unit_test(processes_of_one_run_on_a_host_do_not_compete),
+        cmocka_unit_test(a_busy_host_is_reported_once),
         cmocka_unit_test(a_nan_loss_means_diverged),
         cmocka_unit_test(warnings_of_a_run_are_not_repeated),
         cmocka_unit_test(runs_on_different_data_are_not_compared),

@@ -43,7 +43,7 @@ typedef struct {
 /* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
 static option_columns add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
-    static const char *const wide[] = {"data", "ranks",
+    static const char *const wide[] = {"data", "processes",
                                        NULL}; /* not shown if they follow from other columns */
     option_columns o = {.first = t->columns};
     for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
@@ -96,6 +96,7 @@ static const struct {
 } results[] = {
     {{"batch", "examples per worker and step", YK_UNIT_INTEGER}, FACT(batch), BATCH},
     {{"workers", NULL, YK_UNIT_INTEGER}, FACT(workers), WORKERS},
+    {{"processes", "that train", YK_UNIT_INTEGER}, FACT(processes), WORKERS},
     {{"global batch", "examples in the batches of all workers together", YK_UNIT_INTEGER},
      FACT(global_batch),
      BATCH | WORKERS},
@@ -195,6 +196,8 @@ static double value_of(const yk_compare *c, const yk_config_group *g, const yk_c
     case FACT(workers):
     case FACT(global_batch):
         return yk_double_at(f, offset);
+    case FACT(processes):
+        return c->mixed ? f->processes : NAN;
     case REPEATS:
         return c->groups < c->n ? (double)g->n : NAN;
     case SPEED_UP:
@@ -309,21 +312,30 @@ static size_t find_partners(const yk_compare *c, int which, int paired, size_t o
     return n;
 }
 
-/* What a speedup is relative to: one worker in either mode, or else `fewest`. */
-static const yk_config_group *base_of(const yk_compare *c, const yk_config_group *fewest)
+/* What the speedup of row i is relative to: one worker, in the same mode or else in another; or else the fewest workers in as
+ * many processes, or with as many workers per process. Rows of the same class begin at `first`. */
+static const yk_config_group *base_of(const yk_compare *c, const position *at, size_t first, size_t i)
 {
-    for (size_t k = 0; c->facts[fewest->run[0]].workers > 1.0 && k < c->groups; k++)
+    const yk_config_group *group = &c->group[at[i].group], *fewest = &c->group[at[first].group];
+    if (at[first].by == 1.0)
+        return fewest;
+    for (size_t k = 0; k < c->groups; k++)
         if (c->facts[c->group[k].run[0]].workers == 1.0 &&
             !strcmp(c->group[k].key[YK_KEY_EXCEPT_WORKERS_MODE], fewest->key[YK_KEY_EXCEPT_WORKERS_MODE]))
             return &c->group[k];
-    return fewest;
+    const double processes = c->facts[group->run[0]].processes;
+    for (; first < i; first++) {
+        const double others = c->facts[c->group[at[first].group].run[0]].processes;
+        if (others == processes || at[first].by / others == at[i].by / processes)
+            break;
+    }
+    return &c->group[at[first].group];
 }
 
 /* The groups that differ only in the batch size, or in the workers. */
 static void fill_partners(const yk_compare *c, const table_kind *kind, yk_table *t)
 {
     const bool workers = kind->results == WORKERS;
-    const yk_config_group *base = NULL;
     position *at = calloc(c->groups, sizeof *at);
     if (!at) {
         t->status = yk_fail_memory(c->groups * sizeof *at, "a comparison of runs");
@@ -335,13 +347,12 @@ static void fill_partners(const yk_compare *c, const table_kind *kind, yk_table 
     const option_columns o = add_options(c, t, kind->except);
     t->lead = o.n;
     add_results(c, t, kind->results);
-    for (size_t i = 0; n > 1 && i < n; i++) {
+    for (size_t i = 0, first = 0; n > 1 && i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
-        if (i == 0 || at[i].class != at[i - 1].class)
-            base = base_of(c, g);
+        first = at[i].class == at[first].class ? first : i;
         yk_table_row(t, (int)g->run[0]);
         put_options(c, t, &o, g->run[0]);
-        put_results(c, t, kind->results, g, base);
+        put_results(c, t, kind->results, g, base_of(c, at, first, i));
     }
     free(at);
 }
@@ -403,29 +414,35 @@ static const table_kind tables[] = {
      "workers",
      "Workers",
      "Speedup is relative to the examples per second of one worker in either mode, or else of the fewest "
-     "workers of the same configuration. Efficiency is the speedup per worker.",
-     {"workers", "ranks"}},
+     "workers of the same configuration, in as many processes or with as many workers per process. "
+     "Efficiency is the speedup per worker.",
+     {"workers", "processes"}},
     {fill_modes,
      MODES,
      "modes",
      "Synchronous and asynchronous training",
-     "Runs with the same number of workers that differ only in the mode. A synchronous step uses a batch of "
+     "Runs with the same numbers of workers and processes that differ only in the mode. A synchronous step "
+     "uses a batch of "
      "every worker, an asynchronous step a batch of one worker: for the same examples, asynchronous training "
      "takes more steps.",
-     {"mode", "servers", "ranks"}},
+     {"mode", "servers"}},
 };
 
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)
 {
     yk_compare *c = out;
     *c = (yk_compare){.run = runs, .facts = calloc(n, sizeof *c->facts), .n = n};
-    bool *failed = calloc(n, sizeof *failed);
+    bool *failed = calloc(n, sizeof *failed), processes = false, per_process = false;
     yk_status st = c->facts && failed ? YK_OK : yk_fail_memory(n * sizeof *c->facts, "a comparison of runs");
     for (size_t i = 0; !st && i < n; i++) {
         yk_facts_of(&runs[i], &c->facts[i]);
         failed[i] = c->facts[i].failed;
         c->epochs_differ |= fabs(c->facts[i].epochs - c->facts[0].epochs) > 0.005;
+        processes |= c->facts[i].processes != c->facts[0].processes;
+        per_process |=
+            c->facts[i].workers * c->facts[0].processes != c->facts[0].workers * c->facts[i].processes;
     }
+    c->mixed = processes && per_process;
     if (!st) {
         yk__find_varying(c);
         c->target = yk__find_target(c);

@@ -7,7 +7,7 @@
  *     resources  all runs: use of CPU, memory, network and disk, and the bottleneck
  *     batch      batch size: time, accuracy, CPU, memory, network
  *     workers    number of workers: speedup and efficiency, compared with one worker or the fewest
- *     modes      synchronous and asynchronous (or bounded staleness)
+ *     modes      synchronous and asynchronous (or bounded staleness), with as many workers in as many processes
  *
  * Speed is examples per second. A speedup says nothing about the time to reach an accuracy, which has its own column.
  *
@@ -69,6 +69,7 @@ typedef struct {
     char (*line)[YK_LABEL_SIZE];
     size_t panels, lines;
     bool epochs_differ;
+    bool mixed;    /* runs differ in the number of processes, and in that of workers per process */
     double target; /* an accuracy that most runs reach, or NAN */
     yk_table table[5];
     size_t tables;

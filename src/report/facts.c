@@ -204,6 +204,7 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     f->mode = f->mode ? f->mode : p.synchronous ? "sync" : "async";
     f->optimizer = text_of(r, "optimizer", yk_config_default_optimizer(&c));
     f->servers = yk_known_or(yk_number_at(s, "servers"), known ? p.servers : NAN);
+    f->processes = f->ranks > f->servers ? f->ranks - f->servers : f->ranks;
     f->workers = yk_known_or(yk_number_at(s, "workers"), counted ? p.workers : NAN);
     f->global_batch =
         yk_known_or(yk_number_at(s, "global_batch"), counted && r->options ? (double)p.global_batch : NAN);
@@ -245,7 +246,7 @@ void yk_facts_of(const yk_run *r, yk_facts *out)
         yk_plateau_find(&r->eval, &f->plateau);
 }
 
-const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers",   "ranks",
+const char *const yk_usual_options[] = {"model",   "data",    "mode",  "workers",   "processes",
                                         "servers", "threads", "batch", "optimizer", "lr",
                                         "epochs",  "steps",   "seed",  NULL};
 
@@ -268,10 +269,17 @@ bool yk_facts_option(const yk_facts *f, const char *name, int digits, char *out)
     const struct {
         const char *name, *text;
         double number;
-    } known[] = {{"model", f->model, NAN},      {"data", f->data, NAN},    {"mode", mode, NAN},
-                 {"workers", NULL, f->workers}, {"ranks", NULL, f->ranks}, {"servers", NULL, f->servers},
-                 {"threads", NULL, f->threads}, {"batch", NULL, f->batch}, {"optimizer", f->optimizer, NAN},
-                 {"lr", NULL, f->lr},           {"seed", NULL, f->seed}};
+    } known[] = {{"model", f->model, NAN},
+                 {"data", f->data, NAN},
+                 {"mode", mode, NAN},
+                 {"workers", NULL, f->workers},
+                 {"processes", NULL, f->processes},
+                 {"servers", NULL, f->servers},
+                 {"threads", NULL, f->threads},
+                 {"batch", NULL, f->batch},
+                 {"optimizer", f->optimizer, NAN},
+                 {"lr", NULL, f->lr},
+                 {"seed", NULL, f->seed}};
     *out = 0;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         if (strcmp(name, known[k].name))

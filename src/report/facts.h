@@ -33,6 +33,7 @@ typedef struct {
     const char *model, *data, *mode, *optimizer; /* "": unknown */
     const char *staleness_by_group;              /* "keyed=8,dense=0"; NULL: one bound for all groups */
     double staleness, workers, ranks, servers, threads, batch, global_batch, lr, seed;
+    double processes;                        /* that train: without dedicated servers */
     double epochs, steps, examples, seconds; /* done, not requested */
     double steps_per_second, examples_per_second;
     double train_loss, test_loss, test_accuracy, test_error, test_auc, majority; /* error: 1 - accuracy */

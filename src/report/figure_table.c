@@ -2,14 +2,17 @@
 #include "report/figure.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Which rows of a table belong to the same line, and in which panel it is. */
 typedef struct {
+    const yk_compare *c;
     const yk_table *t;
-    size_t *line, *panel; /* [rows] */
+    bool scaling; /* by workers, and runs mix threads and processes: a line for each way to add workers */
+    size_t *line, *panel, *also; /* [rows]; also: a row whose line this row belongs to, too; SIZE_MAX: none */
     char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE];
     size_t nlines, npanels;
 } layout;
@@ -19,9 +22,28 @@ static const yk_cell *cell_at(const yk_table *t, size_t row, size_t column)
     return &t->cell[row * t->columns + column];
 }
 
-static void cell_text(const void *table, size_t row, const char *column, char *out)
+static double processes_of(const layout *l, size_t row)
 {
-    const yk_table *t = table;
+    return l->c->facts[l->t->run[row]].processes;
+}
+
+static double per_process(const layout *l, size_t row)
+{
+    return l->c->facts[l->t->run[row]].workers / processes_of(l, row);
+}
+
+static void cell_text(const void *context, size_t row, const char *column, char *out)
+{
+    const layout *l = context;
+    const yk_table *t = l->t;
+    if (!strcmp(column, "scaling")) {
+        const double n = per_process(l, row);
+        if (processes_of(l, row) == 1.0)
+            snprintf(out, YK_OPTION_SIZE, "threads of 1 process");
+        else
+            snprintf(out, YK_OPTION_SIZE, "%.4g worker%s per process", n, n == 1.0 ? "" : "s");
+        return;
+    }
     const size_t k = yk_table_find(t, column);
     const yk_cell *v = cell_at(t, row, k);
     if (v->text)
@@ -30,21 +52,36 @@ static void cell_text(const void *table, size_t row, const char *column, char *o
         yk_unit_text(t->column[k].unit, v->number, out);
 }
 
-/* The columns before x distinguish the lines, except for the learning rate, which may change with x. */
-static bool lay_out(layout *l, size_t x)
+/* A run of one process is the first point of the line of more processes like it. */
+static void find_also(layout *l, const yk_option_values *o, unsigned scaling)
+{
+    char mine[YK_LABEL_SIZE], other[YK_LABEL_SIZE];
+    for (size_t r = 0; r < l->t->rows; r++) {
+        l->also[r] = SIZE_MAX;
+        yk__options_join(o, r, ~scaling, mine);
+        for (size_t q = 0; l->scaling && processes_of(l, r) == 1.0 && q < l->t->rows; q++) {
+            yk__options_join(o, q, ~scaling, other);
+            if (processes_of(l, q) > 1.0 && per_process(l, q) == per_process(l, r) && !strcmp(mine, other))
+                l->also[r] = q;
+        }
+    }
+}
+
+/* The columns before x distinguish the lines. */
+static bool name_lines(layout *l, size_t x, bool lr)
 {
     const yk_table *t = l->t;
-    yk_option_values o = {.items = t->rows, .text = cell_text, .context = t};
-    l->line = calloc(t->rows, sizeof *l->line);
-    l->panel = calloc(t->rows, sizeof *l->panel);
-    l->lines = calloc(t->rows, sizeof *l->lines);
-    l->panels = calloc(t->rows, sizeof *l->panels);
-    if (!l->line || !l->panel || !l->lines || !l->panels || yk__options_init(&o))
+    yk_option_values o = {.items = t->rows, .text = cell_text, .context = l};
+    if (yk__options_init(&o))
         return false;
-    for (size_t k = 0; k < x && o.options < YK_MAX_LABEL_OPTIONS; k++)
-        if (strcmp(t->column[k].title, "lr"))
+    for (size_t k = 0; k < x && o.options < YK_MAX_LABEL_OPTIONS - 1; k++)
+        if (lr || strcmp(t->column[k].title, "lr"))
             yk__options_add(&o, t->column[k].title);
+    const unsigned scaling = l->scaling ? 1u << o.options : 0;
+    if (scaling)
+        yk__options_add(&o, "scaling");
     const unsigned mask = yk__options_for_panels(&o);
+    l->nlines = l->npanels = 0;
     for (size_t r = 0; r < t->rows; r++) {
         char text[YK_LABEL_SIZE];
         yk__options_join(&o, r, mask, text);
@@ -52,14 +89,35 @@ static bool lay_out(layout *l, size_t x)
         yk__options_join(&o, r, ~mask, text);
         l->line[r] = yk__index_of(l->lines, &l->nlines, text);
     }
+    find_also(l, &o, scaling);
     free(o.value);
     return true;
+}
+
+/* The learning rate may change with x. If it does not, it distinguishes lines, too. */
+static bool lay_out(layout *l, size_t x)
+{
+    const yk_table *t = l->t;
+    bool same = false;
+    l->line = calloc(t->rows, sizeof *l->line);
+    l->panel = calloc(t->rows, sizeof *l->panel);
+    l->also = calloc(t->rows, sizeof *l->also);
+    l->lines = calloc(t->rows, sizeof *l->lines);
+    l->panels = calloc(t->rows, sizeof *l->panels);
+    if (!l->line || !l->panel || !l->also || !l->lines || !l->panels || !name_lines(l, x, false))
+        return false;
+    for (size_t r = 0; r < t->rows; r++)
+        for (size_t q = 0; q < r; q++)
+            same |= l->line[r] == l->line[q] && l->panel[r] == l->panel[q] &&
+                    cell_at(t, r, x)->number == cell_at(t, q, x)->number;
+    return !same || name_lines(l, x, true);
 }
 
 static void lay_out_fini(layout *l)
 {
     free(l->line);
     free(l->panel);
+    free(l->also);
     free(l->lines);
     free(l->panels);
 }
@@ -80,6 +138,31 @@ typedef struct {
     yk_unit unit;
 } plot;
 
+/* Adds row r to a line, whose rows are sorted by x. */
+static void add_point(const layout *l, size_t r, size_t line, size_t xc, size_t yc, const char *name,
+                      yk_figure *f)
+{
+    const yk_cell *y = cell_at(l->t, r, yc);
+    size_t k = 0;
+    while (k < f->n && f->series[k].color != (int)line)
+        k++;
+    yk_series *s = k < f->n ? &f->series[k] : yk__series_add(f, *l->lines[line] ? l->lines[line] : name, -1);
+    s->color = (int)line;
+    s->dots = s->bars = true;
+    yk__series_put(
+        s,
+        &(yk_point){.x = {cell_at(l->t, r, xc)->number, NAN, NAN, NAN}, .y = y->number, .spread = y->spread});
+}
+
+/* Whether no other row is in the line of row r. */
+static bool is_alone(const layout *l, size_t r)
+{
+    size_t n = 0;
+    for (size_t q = 0; q < l->t->rows; q++)
+        n += l->line[q] == l->line[r] && l->panel[q] == l->panel[r];
+    return n == 1;
+}
+
 static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, size_t yc, yk_figures *fs)
 {
     const yk_table *t = l->t;
@@ -92,22 +175,11 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
     f->x_log = true;
     f->from_zero = q->unit != YK_UNIT_PERCENT_EXACT;
     for (size_t r = 0; r < t->rows; r++) {
-        const yk_cell *y = cell_at(t, r, yc);
-        const double x = cell_at(t, r, xc)->number;
-        yk_series *s = NULL;
-        if (l->panel[r] != panel)
-            continue;
-        for (size_t k = 0; k < f->n; k++) /* rows are sorted by configuration, then by x */
-            if (f->series[k].color == (int)l->line[r] && f->series[k].n &&
-                f->series[k].point[f->series[k].n - 1].x[0] < x)
-                s = &f->series[k];
-        if (!s) {
-            const char *name = l->lines[l->line[r]];
-            s = yk__series_add(f, *name ? name : q->y, -1);
-            s->color = (int)l->line[r];
-            s->dots = s->bars = true;
-        }
-        yk__series_put(s, &(yk_point){.x = {x, NAN, NAN, NAN}, .y = y->number, .spread = y->spread});
+        const size_t also = l->also[r];
+        if (l->panel[r] == panel && (also == SIZE_MAX || !is_alone(l, r)))
+            add_point(l, r, l->line[r], xc, yc, q->y, f);
+        if (also != SIZE_MAX && l->panel[also] == panel)
+            add_point(l, r, l->line[also], xc, yc, q->y, f);
     }
     if (q->unit == YK_UNIT_TIMES && f->n)
         add_ideal(f);
@@ -124,7 +196,7 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
         {"batch", "time", "time", "Time by batch size", YK_UNIT_SECONDS}};
     for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {
         const plot *q = &plots[k];
-        layout l = {.t = yk_compare_table(c, q->x)};
+        layout l = {.c = c, .t = yk_compare_table(c, q->x), .scaling = c->mixed && !strcmp(q->x, "workers")};
         const size_t xc = l.t ? yk_table_find(l.t, q->x) : 0, yc = l.t ? yk_table_find(l.t, q->y) : 0;
         const size_t first = fs->n;
         if (!l.t || xc == l.t->columns || yc == l.t->columns)

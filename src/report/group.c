@@ -12,9 +12,9 @@ static char *key_of(const yk_compare *c, size_t run, int which)
     /* people often change the learning rate together with the batch */
     static const char *const except[YK_KEYS][5] = {{NULL},
                                                    {"batch", "lr", NULL},
-                                                   {"workers", "ranks", "lr", NULL},
-                                                   {"mode", "servers", "ranks", NULL},
-                                                   {"workers", "ranks", "lr", "mode", NULL}};
+                                                   {"workers", "processes", "lr", NULL},
+                                                   {"mode", "servers", NULL},
+                                                   {"workers", "processes", "lr", "mode", NULL}};
     return yk_run_key(&c->run[run], &c->facts[run], except[which]);
 }
 

@@ -10,9 +10,9 @@
 
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
-    static const char *const alone[] = {"model", "data", "mode", "optimizer", NULL};
+    static const char *const alone[] = {"model", "data", "mode", "optimizer", "scaling", NULL};
     static const char *const counted[][3] = {{"workers", "worker", "workers"},
-                                             {"ranks", "process", "processes"},
+                                             {"processes", "process", "processes"},
                                              {"threads", "thread", "threads"},
                                              {"servers", "server", "servers"}};
     if (yk_is_listed(name, alone)) {

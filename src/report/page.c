@@ -14,7 +14,7 @@ extern const unsigned long yk_embedded_report_page_css_size, yk_embedded_report_
 /* The options that all runs have in common, in a line below the title. */
 static void in_common(const yk_compare *c, yk_text *out)
 {
-    static const char *const names[] = {"model",   "data",  "mode",      "workers", "ranks",
+    static const char *const names[] = {"model",   "data",  "mode",      "workers", "processes",
                                         "servers", "batch", "optimizer", "lr"};
     const char *between = "";
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
@@ -22,7 +22,7 @@ static void in_common(const yk_compare *c, yk_text *out)
         char value[YK_OPTION_SIZE], text[YK_OPTION_SIZE + 16];
         yk_option_text(c, 0, names[k], value);
         if (yk_is_listed(names[k], c->varying) || !*value ||
-            (!strcmp(names[k], "ranks") && !strcmp(value, "1")) ||
+            (!strcmp(names[k], "processes") && !strcmp(value, "1")) ||
             (!strcmp(names[k], "servers") && !strcmp(value, "0")))
             continue;
         yk__option_phrase(lr ? "learning rate" : names[k], value, text, sizeof text);
@@ -203,8 +203,7 @@ static void warnings(const yk_page *p, yk_text *out)
         yk_text_print(out, "<div><h3>%s</h3><ul>", yk_warning_texts[i].title);
         for (size_t k = 0; k < g->items; k++) {
             if (many && k == SHOWN)
-                yk_text_print(out, "</ul><details><summary>and %zu more runs</summary><ul>",
-                              g->items - SHOWN);
+                yk_text_print(out, "</ul><details><summary>and %zu more</summary><ul>", g->items - SHOWN);
             warning_item(p->compare, g->item[k].run, g->item[k].text, out);
         }
         yk_text_add(out, many ? "</ul></details>" : "</ul>");

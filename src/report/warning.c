@@ -186,7 +186,7 @@ static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int
             f->plateau.low, yk_when_text(f->plateau.low_epoch, f->plateau.low_step, when), f->plateau.last);
 }
 
-/* Compares the CPU use of each host with that of all processes of the run on it. */
+/* Compares the CPU use of each host with that of all processes of the run on it. One host is enough. */
 static void check_hosts(yk_warnings *w, const yk_run *r, int run)
 {
     for (size_t i = 0; i < r->logs; i++) {
@@ -207,7 +207,25 @@ static void check_hosts(yk_warnings *w, const yk_run *r, int run)
         bool named = r->logs > 1 && p->host[0];
         add(w, YK_WARNING_BUSY_HOST, run, "other programs used %.1f%s core%s%s%s on average", others, of,
             p->cores == 1.0 ? "" : "s", named ? " of " : "", named ? p->host : "");
+        return;
     }
+}
+
+/* A busy host concerns many runs alike: all but the first are only counted. */
+static void count_busy_runs(yk_warnings *w)
+{
+    yk_warning_group *g = &w->group[YK_WARNING_BUSY_HOST];
+    const size_t others = g->items - 1;
+    char *text;
+    if (g->items < 2)
+        return;
+    if (asprintf(&text, "%s; also in %zu other run%s", g->item[0].text, others, others == 1 ? "" : "s") < 0) {
+        w->status = yk_fail_memory(256, "a warning");
+        return;
+    }
+    for (; g->items; g->items--)
+        free(g->item[g->items - 1].text);
+    g->item[g->items++].text = text;
 }
 
 static void check_length(yk_warnings *w, const yk_compare *c, size_t i)
@@ -325,6 +343,7 @@ yk_status yk_warnings_make(const yk_compare *c, yk_warnings *out)
     }
     for (size_t i = 0; i < c->n; i++)
         add_own(w, &c->run[i], (int)i);
+    count_busy_runs(w);
     for (size_t kind = 0; kind < YK_WARNING_KINDS; kind++)
         w->n += w->group[kind].items > 0;
     const yk_status st = w->status;
