@@ -56,7 +56,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
         fit "$model" --batch 60 --epochs 2 --out none
         expect 0
         loss=$(field test_loss)
-        for how in '--workers 3 --batch 20' '--launch 2 --servers 0 --batch 30' '--launch 2 --servers all --batch 30'; do
+        for how in '--workers 3 --batch 20' '--launch 2 --servers 0 --batch 30' '--launch 2 --servers all --global-batch 60'; do
             # shellcheck disable=SC2086
             fit "$model" --epochs 2 --out none $how
             expect 0

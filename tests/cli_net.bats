@@ -198,3 +198,15 @@ END
     done
     [ "$cores" -ge 64 ] || grep -q 'of --threads 64: more do not help' err
 }
+
+@test "a global batch is divided among workers: those of a process share it, with the result of one worker" {
+    try train --model lenet5 --data 'synth:digits?examples=320' --batch 40 --epochs 1 --out none --json
+    expect 0
+    alone=$(field train_loss)
+    try train --model lenet5 --data 'synth:digits?examples=320' --global-batch 40 --workers 4 --epochs 1 --out none --json
+    expect 0 "share its batches, as threads of one worker"
+    [ "$(field train_loss)" = "$alone" ]
+    holds "$(field workers) == 1 and $(field threads) == 4 and $(field batch) == 40 and $(field global_batch) == 40"
+    digits --workers 4 --global-batch 42 --out none
+    expect 2 "--global-batch 42 cannot be divided equally among 4 workers: use a multiple of 4"
+}

@@ -13,7 +13,7 @@ static const struct {
     {YK_OPT_CHANGES_RESULTS,
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
-     "staleness workers threads servers quorum local-steps prefetch batch epochs steps seed "
+     "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps seed "
      "optimizer lr l2 l1 momentum "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
@@ -21,7 +21,8 @@ static const struct {
      "init-bias "
      "standardize "
      "augment dry-run "
-     "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch epochs "
+     "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch "
+     "global-batch epochs "
      "steps no-stop-on-divergence seed "
      "optimizer lr "
      "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
@@ -35,7 +36,8 @@ static const struct {
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum lr-schedule "
+     "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
+     "lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
@@ -47,7 +49,8 @@ static const struct {
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum lr-schedule "
+     "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
+     "lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers"},
@@ -58,7 +61,7 @@ static const struct {
     {YK_OPT_WORD_BY_GROUP, "optimizer"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 63 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 64 };
 
 static void flags_are_as_intended(void **state)
 {
@@ -114,8 +117,8 @@ static void documented_defaults_are_correct(void **state)
         }
     }
     yk_config_fini(&c);
-    assert_int_equal(
-        compared, 8); /* batch, workers, threads, deadline, seed, lr-decay-every, sample-every, shuffle-mb */
+    assert_int_equal(compared,
+                     7); /* workers, threads, deadline, seed, lr-decay-every, sample-every, shuffle-mb */
 }
 
 /* The help names everything that is hashed. */

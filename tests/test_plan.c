@@ -107,6 +107,45 @@ static void placement(void **state)
     }
 }
 
+static void global_batches(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options;
+        int processes;
+        uint64_t batch, global;
+        int workers, threads;
+        const char *error;
+    } want[] = {
+        {SPARSE "global-batch=120", ALONE, 120, 120, 1, 1, NULL},
+        {SPARSE "global-batch=120 workers=3", ALONE, 40, 120, 3, 1, NULL},
+        {SPARSE "global-batch=120 workers=3 batch=40", 2, 40, 240, 6, 1, "contradicts --batch 40: 6 workers"},
+        {SPARSE "global-batch=240 workers=3 batch=40", 2, 40, 240, 6, 1, NULL},
+        {SPARSE "global-batch=120 workers=3 servers=1", 3, 20, 120, 6, 1, NULL},
+        {SPARSE "global-batch=120 workers=3 servers=1 mode=async", 3, 20, 120, 6, 1, NULL},
+        {SPARSE "global-batch=120 servers=1 quorum=2", 4, 60, 120, 3, 1, NULL},
+        {SPARSE "global-batch=100 workers=3", ALONE, 33, 99, 3, 1, "among 3 workers: use a multiple of 3"},
+        {DENSE "global-batch=2 workers=3", ALONE, 1, 3, 3, 1, "among 3 workers"},
+        {SPARSE "global-batch=120 servers=1 mode=async", 0, 120, 120, 1, 1, "cannot join"},
+        /* workers become threads */
+        {"model=lenet5 global-batch=64 workers=16", ALONE, 64, 64, 1, 16, NULL},
+        {"model=fm:8 global-batch=64 workers=auto threads=2", ALONE, 64, 64, 1, 8, NULL},
+        {"model=lenet5 global-batch=64 workers=2", 4, 16, 64, 4, 2, NULL},
+        {"model=lenet5 global-batch=64 workers=16 mode=async", ALONE, 4, 64, 16, 1, NULL},
+        {"model=lenet5 global-batch=64 workers=16 batch=4", ALONE, 4, 64, 16, 1, NULL},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        yk_plan p;
+        assert_int_equal(plan_of(want[i].options, want[i].processes, &p), want[i].error ? YK_EUSAGE : YK_OK);
+        if (want[i].error && !strstr(yk_error(), want[i].error))
+            fail_msg("%s: %s", want[i].options, yk_error());
+        assert_int_equal(p.batch, want[i].batch);
+        assert_int_equal(p.global_batch, want[i].global);
+        assert_int_equal(p.workers, want[i].workers);
+        assert_int_equal(p.threads, want[i].threads);
+    }
+}
+
 static void timeouts(void **state)
 {
     (void)state;
@@ -558,6 +597,7 @@ int main(void)
                                        cmocka_unit_test(placement),
                                        cmocka_unit_test(automatic_workers),
                                        cmocka_unit_test(shards),
+                                       cmocka_unit_test(global_batches),
                                        cmocka_unit_test(timeouts),
                                        cmocka_unit_test(placement_of_groups),
                                        cmocka_unit_test(contradictions),

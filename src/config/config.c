@@ -16,7 +16,6 @@ void yk_config_init(yk_config *c)
     *c = (yk_config){.staleness = YK_BY_GROUP_NONE,
                      .workers = 1,
                      .threads = 1,
-                     .batch = 64,
                      .servers = YK_BY_GROUP_NONE,
                      .prefetch = YK_AUTO,
                      .deadline = 8,

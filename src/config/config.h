@@ -34,7 +34,8 @@ typedef struct {
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
     yk_by_group staleness;                           /* negative, or not given: set by the mode */
-    int64_t workers, threads, batch;
+    int64_t workers, threads;
+    int64_t batch, global_batch;                         /* 0: not given */
     int64_t launch;                                      /* processes; 0: not given */
     char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
     char *bind;                                          /* auto, none, numa; NULL: auto */

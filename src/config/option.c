@@ -159,6 +159,10 @@ const yk_option yk_options[] = {
      "join the asynchronous job of this run directory as an additional worker"},
 
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
+    {"global-batch", "B", INTEGER(global_batch, 1, BIG), STEPS, TRAINS, "batch times workers",
+     "examples of all workers together (--quorum M: of M processes), instead of --batch: B / N for each of N "
+     "workers. sync: the workers of a process share its part as threads of one worker, if --threads can be "
+     "used with the model"},
     {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, REPEATS, "1", "number of passes over the data"},
     {"steps", "S", INTEGER(steps, 1, BIG), STEPS, REPEATS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},

@@ -21,6 +21,7 @@ typedef struct {
     bool takes_sparse;             /* accepts sparse data; if the data is sparse, its parameters are keyed */
     bool needs_sparse;             /* a sum of branches (branches.h) */
     bool needs_fields;             /* reads field numbers. Otherwise, they are not loaded */
+    bool uses_threads;             /* the threads of a worker (--threads) share its batches */
     const char *optimizer;         /* default of --optimizer */
 } yk_model_description;
 

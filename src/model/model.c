@@ -53,6 +53,7 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
         }
     }
     out->needs_fields = ops->needs_fields;
+    out->uses_threads = ops->threads;
     out->optimizer = ops->optimizer ? ops->optimizer : "sgd";
     yk_model_free(m);
     return st;

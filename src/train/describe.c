@@ -138,6 +138,9 @@ void yk__print_plan(const yk__trainer *t)
             "evaluating every %llu epochs",
             (unsigned long long)p->steps_per_epoch, p->steps_per_epoch == 1 ? "" : "s",
             (unsigned long long)p->local_steps, (unsigned long long)(p->eval_every / p->steps_per_epoch));
+    if (p->threads > c->threads)
+        yk_note("--global-batch %lld: the workers of %s process share its batches, as threads of one worker",
+                (long long)c->global_batch, p->processes > 1 ? "each" : "this");
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,
                 !t->model->ops->threads ? ": linear models use one thread per worker; use --workers"

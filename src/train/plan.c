@@ -135,6 +135,26 @@ static int workers_of(const yk_config *c, int cores)
     return c->workers != YK_AUTO ? (int)c->workers : cores > c->threads ? cores / (int)c->threads : 1;
 }
 
+/* Whether the workers of a process become threads of one worker. The steps are the same, but a network computes 16 examples
+ * at a time, so that workers with 4 examples each would waste three quarters of their time. */
+static bool shares_batch(const yk_config *c, const yk_plan *p)
+{
+    return c->global_batch && !c->batch && p->lockstep && yk_config_model(c).uses_threads;
+}
+
+/* The batch of a worker. */
+static void set_batch(const yk_config *c, yk_plan *p)
+{
+    enum { DEFAULT = 64 };
+    const uint64_t gradients = (uint64_t)(p->quorum ? p->quorum * p->workers_per_process : p->workers),
+                   share = (uint64_t)c->global_batch / gradients;
+    p->batch = c->batch ? (uint64_t)c->batch : !c->global_batch ? DEFAULT : share ? share : 1;
+    p->global_batch = p->batch * gradients;
+    p->gradients_per_step = p->synchronous   ? gradients
+                            : p->local_steps ? (uint64_t)p->workers_per_process
+                                             : 1;
+}
+
 static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
 {
     const double servers = yk_by_group_named(&c->servers, name, servers_of(c, keyed));
@@ -160,6 +180,11 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     for (int keyed = 0; keyed < 2; keyed++)
         p->group[keyed].placement = group_placement(c, p, "", keyed);
     p->workers_per_process = workers_of(c, cores);
+    if (shares_batch(c, p)) {
+        p->threads *= p->workers_per_process;
+        p->workers_per_process = 1;
+    }
+    p->usable_threads = p->threads < cores ? p->threads : cores;
     p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
     p->survives_loss = !p->lockstep && dedicated;
     p->joinable = !p->synchronous && dedicated;
@@ -212,8 +237,6 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                  .local_steps = processes == 1 ? 0 : (uint64_t)c->local_steps, /* nothing to average */
                  .processes = processes,
                  .threads = (int)c->threads,
-                 .usable_threads = c->threads < cores ? (int)c->threads : cores,
-                 .batch = (uint64_t)c->batch,
                  .steps = c->steps ? (uint64_t)c->steps : UINT64_MAX,
                  .epochs = c->epochs  ? (uint64_t)c->epochs
                            : c->steps ? UINT64_MAX
@@ -225,11 +248,9 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     p.synchronous = p.staleness == 0;
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
+    set_batch(c, &p);
     set_prefetching(c, &p);
-    const uint64_t gradients = (uint64_t)(p.quorum ? p.quorum * p.workers_per_process : p.workers);
-    p.gradients_per_step = p.synchronous ? gradients : p.local_steps ? (uint64_t)p.workers_per_process : 1;
     p.channels = p.synchronous || p.local_steps ? 1 : p.workers_per_process;
-    p.global_batch = p.batch * gradients;
     set_timeouts(c, &p);
     *out = p;
 }
@@ -280,6 +301,27 @@ static yk_status check(const yk_plan *p)
                        "not include the last %d updates; use a bound of %d or more",
                        bound, p->depth - 1, p->depth - 1, p->depth - 1);
     return YK_OK;
+}
+
+static yk_status check_global_batch(const yk_config *c, const yk_plan *p)
+{
+    const long long wanted = (long long)c->global_batch;
+    const unsigned long long workers = (unsigned long long)(p->global_batch / p->batch);
+    if (!wanted || (p->processes && (uint64_t)wanted == p->global_batch))
+        return YK_OK;
+    if (!p->processes)
+        return yk_fail(YK_EUSAGE,
+                       "a worker cannot join a job with --global-batch, because it would change the "
+                       "batch of all others; start the job with --batch");
+    if (c->batch)
+        return yk_fail(YK_EUSAGE,
+                       "--global-batch %lld contradicts --batch %lld: %llu worker%s with this batch %s %llu "
+                       "examples; use one of these options",
+                       wanted, (long long)c->batch, workers, workers == 1 ? "" : "s",
+                       workers == 1 ? "uses" : "use", (unsigned long long)p->global_batch);
+    return yk_fail(YK_EUSAGE,
+                   "--global-batch %lld cannot be divided equally among %llu workers: use a multiple of %llu",
+                   wanted, workers, workers);
 }
 
 /* Standard input can be read once, and only by one process. */
@@ -393,7 +435,7 @@ static yk_status check_all(const yk_config *c, const yk_plan *p)
 {
     yk_status st = check_optimizer(c, p);
     if (st || (st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
-        (st = check_bounds(c, p)))
+        (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
         return st;
     return check_stdin(c, p);
 }
