@@ -32,7 +32,8 @@
  *
  * Callbacks. `log`, `progress` and `metrics` are called by the thread that called yoke_train() or by a thread of the
  * library, one call at a time for each training run. They must not call functions of this library on objects that the run
- * uses, and should return quickly, because training waits for them. They must not longjmp() or throw.
+ * uses, and should return quickly, because training waits for them. They must not longjmp() or throw. After `progress` or
+ * `metrics` has canceled the run, neither is called again; the summary has the results of the last evaluation.
  *
  * fork(). A child that was forked while no training was active can use the library. A child that was forked during
  * training can only call exec() or _exit().

@@ -300,7 +300,8 @@ static void follow_metrics(job *j)
     ssize_t n;
     while ((n = getline(&line, &cap, j->metrics)) > 0 && line[n - 1] == '\n') {
         json_t *object = json_loadb(line, (size_t)n, 0, NULL);
-        j->canceled |= object && handle_metrics_line(j, object);
+        if (object && !j->canceled)
+            j->canceled = handle_metrics_line(j, object);
         json_decref(object);
         at = ftell(j->metrics);
     }

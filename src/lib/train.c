@@ -21,6 +21,7 @@ struct yoke_run {
 typedef struct {
     const yoke_training *t;
     pthread_mutex_t lock; /* one call at a time */
+    bool canceled;        /* by a callback: none is called again */
 } caller;
 
 static void forward_line(void *context, yk_log_level level, const char *text)
@@ -37,35 +38,39 @@ static bool forward_progress(void *context, const yk_progress_report *p)
 {
     caller *c = context;
     pthread_mutex_lock(&c->lock);
-    const int cancel =
-        c->t->progress(c->t->context, &(yoke_progress){.step = p->step,
-                                                       .examples = p->examples,
-                                                       .epoch = p->epoch,
-                                                       .loss = p->loss,
-                                                       .examples_per_second = p->examples_per_second,
-                                                       .steps_per_second = p->steps_per_second,
-                                                       .seconds_left = p->seconds_left,
-                                                       .text = p->text});
+    if (!c->canceled)
+        c->canceled =
+            c->t->progress(c->t->context, &(yoke_progress){.step = p->step,
+                                                           .examples = p->examples,
+                                                           .epoch = p->epoch,
+                                                           .loss = p->loss,
+                                                           .examples_per_second = p->examples_per_second,
+                                                           .steps_per_second = p->steps_per_second,
+                                                           .seconds_left = p->seconds_left,
+                                                           .text = p->text});
+    const bool canceled = c->canceled;
     pthread_mutex_unlock(&c->lock);
-    return cancel;
+    return canceled;
 }
 
 static bool forward_metrics(void *context, const yk_metrics_report *m)
 {
     caller *c = context;
     pthread_mutex_lock(&c->lock);
-    const int cancel =
-        c->t->metrics(c->t->context, &(yoke_metrics){.step = m->step,
-                                                     .examples = m->examples,
-                                                     .epoch = m->epoch,
-                                                     .seconds = m->seconds,
-                                                     .train_loss = m->train_loss,
-                                                     .test_loss = m->test_loss,
-                                                     .test_accuracy = m->test_accuracy,
-                                                     .test_auc = m->test_auc,
-                                                     .majority_accuracy = m->majority_accuracy});
+    if (!c->canceled)
+        c->canceled =
+            c->t->metrics(c->t->context, &(yoke_metrics){.step = m->step,
+                                                         .examples = m->examples,
+                                                         .epoch = m->epoch,
+                                                         .seconds = m->seconds,
+                                                         .train_loss = m->train_loss,
+                                                         .test_loss = m->test_loss,
+                                                         .test_accuracy = m->test_accuracy,
+                                                         .test_auc = m->test_auc,
+                                                         .majority_accuracy = m->majority_accuracy});
+    const bool canceled = c->canceled;
     pthread_mutex_unlock(&c->lock);
-    return cancel;
+    return canceled;
 }
 
 /* ---- the run ---- */
@@ -157,7 +162,7 @@ yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_e
     if (!run)
         return yk_api_status(yk_fail_memory(sizeof *run, "a run"), error);
     const yk_log *before = yk_log_get();
-    caller by = {t, PTHREAD_MUTEX_INITIALIZER};
+    caller by = {t, PTHREAD_MUTEX_INITIALIZER, false};
     const yk_log log = {.line = forward_line, .context = &by, .width = before ? before->width : NULL};
     yk_log_set(&log);
     yk_config config;
