@@ -25,6 +25,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(HERE)
 # Part of glibc, or of every Linux: manylinux allows programs to rely on them.
 SYSTEM_LIBRARIES = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|gcc_s))\.so(\.\d+)*$")
+# pip install './python[sklearn]': the estimators, which bring SciPy; notebook: the progress display
+EXTRAS = {"sklearn": ["scikit-learn>=1.6"], "notebook": ["ipykernel"]}
+EXTRAS["all"] = sum(EXTRAS.values(), [])
 SCRIPT = """#!python
 import importlib.util, os, sys
 program = os.path.join(os.path.dirname(importlib.util.find_spec("yoke").origin), "_native", "bin", "yoke")
@@ -109,8 +112,10 @@ def metadata():
     m["Summary"] = "Train linear models, factorization machines and convolutional networks by distributed stochastic gradient descent"
     m["Requires-Python"] = ">=3.9"
     m["Requires-Dist"] = "numpy"
-    m["Requires-Dist"] = "scikit-learn>=1.6 ; extra == 'sklearn'"
-    m["Provides-Extra"] = "sklearn"
+    for extra, needs in EXTRAS.items():
+        m["Provides-Extra"] = extra
+        for package in needs:
+            m["Requires-Dist"] = f"{package} ; extra == '{extra}'"
     return m.as_bytes()
 
 

@@ -3,6 +3,7 @@ import contextlib
 import numbers
 import os
 import re
+import types
 
 import numpy as np
 
@@ -15,7 +16,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
-    raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install scikit-learn") from missing
+    raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install 'scikit-learn>=1.6'") from missing
 
 
 def _classes_of(y):
@@ -79,6 +80,18 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
     _epochs = 5  # default number of epochs; small data gets more
+    _names = {"seed": "random_state"}  # parameters that yoke.train() calls by another name
+
+    def __init_subclass__(cls, **others):
+        """Inherited methods become functions of public classes, because a TypeError names the class of the function."""
+        super().__init_subclass__(**others)
+        if cls.__name__.startswith("_"):
+            return
+        for name, f in [item for base in cls.__mro__[1:] if base.__module__ == __name__ for item in vars(base).items()]:
+            if isinstance(f, types.FunctionType) and name not in vars(cls) and (name == "__init__" or not name.startswith("_")):
+                own = types.FunctionType(f.__code__, f.__globals__, name, f.__defaults__, f.__closure__)
+                own.__kwdefaults__, own.__doc__, own.__qualname__ = f.__kwdefaults__, f.__doc__, f"{cls.__name__}.{name}"
+                setattr(cls, name, own)
 
     def _model_text(self, classes):
         raise NotImplementedError
@@ -101,7 +114,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True),
                             fields=fields)
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
-        training = Training(_native.Options(self._options(epochs)), data, start=start, ignored=("busy_host",))
+        training = Training(_native.Options(self._options(epochs), self._names), data, start=start, ignored=("busy_host",),
+                            names=self._names)
         finished = training.run()
         if training.interrupted:
             raise KeyboardInterrupt
@@ -259,13 +273,13 @@ class LogisticRegression(_TwoClasses, _Linear):
     """Logistic regression for two classes, on dense or sparse data.
 
     epochs        passes over the data; None: 5, or more if that is needed to reach 1000 steps (small data sets need more epochs)
-    batch         examples per worker per step
-    lr            learning rate (default: 0.1 for sgd)
-    optimizer     "sgd", "momentum", "adagrad", "ftrl" or "adam"
-    l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss
-    mode          "sync" or "async"
+    batch         examples per worker per step (default: 16; Network: 32)
+    lr            learning rate; None: the default of the optimizer, 0.1 for sgd
+    optimizer     "sgd" (default; Network: "adam"; ClickModel: None), "momentum", "adagrad", "ftrl" or "adam"
+    l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss (default: 0)
+    mode          "sync" (default) or "async"
     staleness     staleness bound of asynchronous workers, in steps
-    workers       number of threads, or "auto"
+    workers       number of threads, or "auto" (default: 1)
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
     random_state  seed for the order of the examples; None: a fixed seed
 
@@ -339,6 +353,7 @@ class Network(_Classifier):
     _sparse = False
     _types = [np.float32, np.uint8]
     _epochs = 10
+    _names = {**_Classifier._names, "model": "layers"}
 
     def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,

@@ -8,12 +8,14 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_do
 
 import numpy as np
 
+from ._texts import in_python
+
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
 PROGRAM = os.environ.get("YOKE_PROGRAM") or os.path.join(HERE, "bin", "yoke")
 
 
 class Error(Exception):
-    """The base class of yoke's errors. The text is what the program would print; `status` is its exit status."""
+    """The base class of yoke's errors. The text is that of the program, with Python's names; `status` is its exit status."""
 
     status = 0
 
@@ -163,15 +165,15 @@ _free = ctypes.CDLL(None).free
 _free.argtypes, _free.restype = [c_void_p], None
 
 
-def raise_error(error):
-    raise ERRORS[error.status](error.message.decode(errors="replace"))
+def raise_error(error, translate=in_python):
+    raise ERRORS[error.status](translate(error.message.decode(errors="replace")))
 
 
-def call(name, *arguments):
+def call(name, *arguments, translate=in_python):
     """Calls a function that returns a yoke_status and takes a yoke_error. Raises the error that it reports."""
     error = CError()
     if getattr(lib, "yoke_" + name)(*arguments, byref(error)):
-        raise_error(error)
+        raise_error(error, translate)
 
 
 def create(name, *arguments):
@@ -195,14 +197,16 @@ def option_text(value):
 
 
 class Options:
-    def __init__(self, values):
+    def __init__(self, values, names=None):
+        """names: what the caller calls some options."""
         self.handle = c_void_p(lib.yoke_options_create())
         if not self.handle:
             raise MemoryError
         for name, value in values.items():
             if value is not None:
                 text = option_text(value)
-                call("options_set", self.handle, name.replace("_", "-").encode(), text.encode())
+                call("options_set", self.handle, name.replace("_", "-").encode(), text.encode(),
+                     translate=lambda said: in_python(said, names))
 
     def __del__(self):
         if getattr(self, "handle", None):
@@ -242,8 +246,19 @@ def is_spec(x):
 
 def as_rows(x):
     """x as an array, a CSR matrix or a spec. Converts lists, DataFrames and other sparse formats."""
-    rows = x if is_spec(x) else x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)
-    if not is_spec(rows) and not rows.shape:
+    if is_spec(x):
+        return x
+    if hasattr(x, "tocsr"):
+        return x.tocsr()
+    if isinstance(x, tuple):
+        raise UsageError("the rows must be a matrix, an array of images or a spec, not a tuple; to pass labels, too, use (X, y) in "
+                         "yoke.train() and Model.evaluate()")
+    try:
+        rows = np.asarray(x)
+        rows = rows if rows.dtype.kind in "biuf" else rows.astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the rows must be numbers, in rows of the same length: {error}") from None
+    if not rows.shape:
         raise UsageError(f"the rows must be a matrix, an array of images or a spec, not {type(x).__name__}")
     return rows
 
@@ -469,11 +484,14 @@ class Model:
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None):
-        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, or on a data spec."""
+        """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
+        a data spec."""
+        if labels is None and isinstance(x, tuple) and len(x) == 2:
+            x, labels = x
         x = as_rows(x)
         if not is_spec(x):
             if labels is None:
-                raise UsageError("evaluate() needs the labels: pass the class numbers of the rows")
+                raise UsageError("evaluate() needs the labels: pass the class numbers of the rows, evaluate(X, y)")
             if not _is_csr(x):
                 self._check_scale(x)
         data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed), CScore()

@@ -6,6 +6,7 @@ import subprocess
 import numpy as np
 
 from . import _native, _notebook
+from ._texts import in_python, summary_in_python
 from ._train import Training, as_data
 
 CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy")
@@ -14,7 +15,7 @@ CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "te
 class Run:
     """The result of a training run.
 
-    summary     dict: what `yoke train --json` prints
+    summary     dict: what `yoke train --json` prints; its sentences name parameters of Python instead of options
     curves      dict of arrays, one element per evaluation: step, epoch, seconds, train_loss, test_loss, test_accuracy, ...
     verdict     str: what limited the run; None if it is not known
     directory   str: the run directory; None with out="none"
@@ -81,7 +82,7 @@ def write_report(directories, path=None):
     done = subprocess.run(words + (["--out", os.fspath(path)] if path else []), capture_output=True, text=True)
     if done.returncode:
         error = _native.ERRORS.get(done.returncode, _native.ResourceError)
-        raise error(done.stderr.strip().removeprefix("yoke: error: "))
+        raise error(in_python(done.stderr.strip().removeprefix("yoke: error: ")))
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -136,7 +137,8 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     predicts or evaluates.
 
     start       initial parameters: a yoke.Model, a run, a fitted estimator or a path
-    callback    callback(metrics) is called with a dict after each evaluation; training ends when it returns True
+    callback    callback(metrics) is called with a dict after each evaluation; when it returns True, training ends, and it is not
+                called again
     progress    True or False: whether to show progress (default: in notebooks and on terminals)
     copy        False: train on a CSR matrix in place, which takes less memory and may take longer
     fields      field number of each column of X, for models that use fields (wide-deep, deepfm, branches with embed)
@@ -156,10 +158,16 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     evaluations = []
     view = _notebook.view(progress, options)
 
+    stopped = False
+
     def on_metrics(metrics):
+        nonlocal stopped
         evaluations.append(metrics)
         view.metrics(metrics)
-        return callback is not None and bool(callback(dict(metrics)))
+        if callback is not None and not stopped:
+            stopped = True  # even if it raises an exception
+            stopped = bool(callback(dict(metrics)))
+        return stopped
 
     try:
         finished = training.run(on_metrics, view.progress if view.wanted else None, view.close)
@@ -222,7 +230,7 @@ def load(directory):
     path = os.path.join(directory, "summary.json")
     try:
         with open(path, "rb") as f:
-            summary = read_object(f.read(), path)
+            summary = summary_in_python(read_object(f.read(), path))
     except FileNotFoundError:  # in progress, or killed
         config = read_config(directory)
         summary = {"state": "unfinished", "model": config.get("model"), "data": config.get("data"),
@@ -232,4 +240,5 @@ def load(directory):
 
 def options():
     """The options of yoke.train(): a list of dicts with name, argument, group, help and default_text."""
-    return _native.option_table()
+    return [{"name": option.pop("name").replace("-", "_"), **{key: text and in_python(text) for key, text in option.items()}}
+            for option in _native.option_table()]

@@ -7,6 +7,7 @@ from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
 from . import _native
 from ._native import lib, warn as _warn
+from ._texts import in_python, summary_in_python
 
 log = logging.getLogger("yoke")
 
@@ -21,9 +22,9 @@ def _fields(structure):
 class TrainingResult:
     """The result of yoke_train(): summary, text, directory, and the model."""
 
-    def __init__(self, handle):
+    def __init__(self, handle, names=None):
         try:
-            self.summary = json.loads(lib.yoke_run_summary(handle))
+            self.summary = summary_in_python(json.loads(lib.yoke_run_summary(handle)), names)
             self.text = lib.yoke_run_text(handle).decode()
             directory = lib.yoke_run_directory(handle)
             self.directory = directory and directory.decode()
@@ -36,9 +37,11 @@ class TrainingResult:
 class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
-    def __init__(self, options, data=None, test=None, start=None, ignored=None):
-        """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended."""
+    def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None):
+        """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended. names: what the
+        caller calls some options."""
         self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
+        self.names = names
         self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
@@ -46,22 +49,26 @@ class Training:
         self.interrupted = False  # by Ctrl-C
         self.failure = None  # the exception of a callback
 
+    def _in_python(self, text):
+        return in_python(text, self.names, self.data is not None)
+
     # ---- in threads of the library
 
     def _on_log(self, _, level, text):
-        self.events.put(("warning" if level else "note", text.decode(errors="replace"), None))
+        self.events.put(("warning" if level else "note", self._in_python(text.decode(errors="replace")), None))
 
     def _on_progress(self, _, p):
         self.events.put(("progress", _fields(p.contents), None))
         return 0
 
     def _on_metrics(self, _, m):
-        """Training waits until the callback has decided. Ctrl-C may lose the event, but then training is canceled."""
+        """Training waits until the callback has decided. Ctrl-C may lose the event, but then training is canceled. The answer is
+        in `canceled`: after a 1, the library would not report the last evaluation, which belongs to the curves."""
         answered = threading.Event()
         self.events.put(("metrics", _fields(m.contents), answered))
         while not answered.wait(WAIT) and not self.canceled.value:
             pass
-        return self.canceled.value
+        return 0
 
     def _train(self, training, result):
         with self.starting:
@@ -148,13 +155,13 @@ class Training:
 
     def _finish(self, result):
         run, error = result["run"], result["error"]
-        finished = TrainingResult(run) if run else None
+        finished = TrainingResult(run, self.names) if run else None
         self._warn_late(finished.summary if finished else {})
         if self.failure:
             raise self.failure
         if error.status:
             try:
-                _native.raise_error(error)
+                _native.raise_error(error, self._in_python)
             except _native.Error as failure:
                 failure.summary = finished and finished.summary
                 raise

@@ -47,6 +47,17 @@ def raises(words, act, kind=ValueError):
         raise AssertionError(f"no error: {words}")
 
 
+def test_messages_name_the_public_class():
+    for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
+        raises(f"{kind.__name__}.__init__() got an unexpected keyword argument", lambda: kind(learning_rate=1), TypeError)
+        raises(f"{kind.__name__}.fit() missing", lambda: kind().fit(), TypeError)
+        raises(f"{kind.__name__}.predict_proba() missing", lambda: kind().predict_proba(), TypeError)
+        assert kind.fit.__doc__ and repr(kind(lr=2)) == f"{kind.__name__}(lr=2)"
+    X, y = blobs()
+    raises("layers", lambda: yoke.Network("nonsense").fit(X, y))
+    raises("random_state=", lambda: yoke.LogisticRegression(random_state=-5).fit(X, y))
+
+
 def test_labels_of_any_integer_type():
     X, y = blobs(classes=3)
     for labels in (np.array([2**63 + 1, 2**63 + 2, 2**63 + 9], np.uint64), np.array([-100, 0, 100], np.int8),

@@ -61,21 +61,59 @@ def test_run():
         assert np.array_equal(pickle.loads(pickle.dumps(loaded)).tensors()["0.bias"], loaded.tensors()["0.bias"])
 
 
-def test_exceptions_have_the_text_of_the_program():
+def test_exceptions_name_python_parameters():
     error = raises(yoke.UsageError, "unknown option btach; did you mean batch?", "softmax", DIGITS, btach=3)
     assert isinstance(error, ValueError) and error.status == 2
-    raises(yoke.UsageError, "--model is missing", None, DIGITS, out="none")
+    raises(yoke.UsageError, "model is missing; for example, model=\"softmax\"", None, DIGITS, out="none")
+    raises(yoke.UsageError, "resume=True needs out=DIR", "softmax", DIGITS, resume=True)
+    raises(yoke.UsageError, "unknown option nonsense; yoke.options() lists", "softmax", DIGITS, nonsense=True)
+    raises(yoke.UsageError, "unknown optimizer=\"nonsense\"; choose", "softmax", DIGITS, optimizer="nonsense", out="none")
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
     rows = np.zeros((4, 2), np.float32)
     raises(yoke.UsageError, "data and test must be a spec or a pair (X, y), not ndarray", "softmax", rows, out="none")
     raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
     raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
-    error = raises(yoke.TrainingError, "", "softmax", DIGITS, lr=1e9, out="none")
-    assert error.summary["state"] == "failed"
+    error = raises(yoke.TrainingError, "try lr=", "softmax", DIGITS, lr=1e38, out="none")
+    assert error.summary["state"] == "failed" and error.summary["error"] == str(error)
     try:
         yoke.load("/nowhere")
     except yoke.UsageError as failure:
         assert "/nowhere" in str(failure)
+
+
+def test_texts_name_python_parameters():
+    """Every message of the library that names an option can reach Python."""
+    from yoke._texts import in_python
+    assert in_python("use a larger --batch (now 16), --local-steps, or --mode async") == (
+        'use a larger batch (now 16), local_steps, or mode="async"')
+    assert in_python("try --lr 0.1, --lr keyed=0.05 or fewer --epochs.") == 'try lr=0.1, lr="keyed=0.05" or fewer epochs.'
+    assert in_python("stopped; continue with: yoke train --out runs/a --resume") == (
+        'stopped; continue with: yoke.train(out="runs/a", resume=True)')
+    assert in_python("--no-bias and --lr-decay-every STEPS; srun --mpi=pmix") == (
+        "no_bias=True and lr_decay_every=STEPS; srun --mpi=pmix")
+    assert in_python("--batch 1x: not a whole number") == 'batch="1x": not a whole number'
+    assert in_python("--seed 3, --model x", {"seed": "random_state"}) == "random_state=3, model x"
+    assert in_python("scale it (csv: ?scale=standard)") == "scale it (csv: ?scale=standard)"
+    assert in_python("scale it (csv: ?scale=standard)", in_memory=True) == "scale it (StandardScaler of scikit-learn)"
+    assert not [o for o in yoke.options() if "-" in o["name"] or "--l" in o["help"]]
+    with tempfile.TemporaryDirectory() as directory:
+        run = yoke.train("softmax", DIGITS, steps=3, out=os.path.join(directory, "run"))
+        raises(yoke.UsageError, "continue it with resume=True, or choose another out", "softmax", DIGITS, out=run.directory)
+        summary = os.path.join(directory, "run", "summary.json")
+        with open(summary) as f:
+            text = f.read().replace('"warnings": []', '"warnings": [{"kind": "x", "text": "raise --epochs"}]')
+        with open(summary, "w") as f:
+            f.write(text)
+        assert yoke.load(run.directory)["warnings"][0]["text"] == "raise epochs"
+    x = np.random.default_rng(1).normal(size=(500, 3)) * [1, 1e6, 1]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yoke.train("logreg", (x, x[:, 0] > 0), out="none", lr=1e-3)
+        except yoke.TrainingError as error:
+            warnings.warn(str(error))
+    said = " ".join(str(w.message) for w in caught)
+    assert "StandardScaler" in said and "csv:" not in said and "--" not in said, said
 
 
 def test_callback_stops():
@@ -88,12 +126,17 @@ def test_callback_stops():
 
     run = yoke.train("softmax", DIGITS, epochs=50, out="none", callback=callback)
     assert run.summary["state"] == "stopped" and run.summary["epochs"] < 5
+    assert [m["epoch"] for m in seen] == [0, 1, 2] and np.isclose(run.curves["test_loss"][-1], run["test_loss"])  # not once more
     assert seen[0]["epoch"] == 0 and seen[1]["epoch"] == 1 and {"test_loss", "step", "seconds"} <= seen[0].keys()
 
+    calls = []
+
     def fails(metrics):
+        calls.append(metrics)
         raise KeyError("mine")
 
     raises(KeyError, "mine", "softmax", DIGITS, epochs=50, out="none", callback=fails)
+    assert len(calls) == 1
 
 
 def test_interrupt_saves_and_returns():
@@ -238,6 +281,7 @@ def test_arrays():
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
+    assert run.model.evaluate((X, y)) == run.model.evaluate(X, y)
     raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
     raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
@@ -418,6 +462,9 @@ def test_wrong_arguments():
         for directories in (run.directory, [run.directory], run):
             assert os.path.getsize(yoke.report(directories, os.path.join(directory, "page.html"))) > 1000
     for act, words in ((lambda: run.predict(None), "must be a matrix, an array of images or a spec, not NoneType"),
+                       (lambda: run.predict((X, y)), "not a tuple; to pass labels"),
+                       (lambda: run.model.evaluate([[1, 2], [3]], [0, 1]), "must be numbers, in rows of the same length"),
+                       (lambda: run.predict([["a", "b", "c", "d"]]), "must be numbers"),
                        (lambda: yoke.report(yoke.Run({}, [])), "a report needs run directories")):
         try:
             act()
@@ -455,6 +502,15 @@ def test_command():
     said = subprocess.run([command, "version"], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"yoke {yoke.__version__}"), said
     assert subprocess.run([command, "train", "--nonsense"], capture_output=True).returncode == 2
+
+
+def test_extras():
+    """What `pip install yoke[sklearn]` installs."""
+    from importlib.metadata import metadata
+    about = metadata("yoke")
+    assert set(about.get_all("Provides-Extra")) == {"sklearn", "notebook", "all"}, about
+    needs = about.get_all("Requires-Dist")
+    assert "numpy" in needs and any(n.startswith("scikit-learn") and "'sklearn'" in n for n in needs), needs
 
 
 def test_notebook_view():

@@ -1,0 +1,59 @@
+"""Messages of the program in terms of Python: "try --lr 0.1" becomes "try lr=0.1", "--resume" becomes "resume=True"."""
+import re
+
+# Values that a message may give after an option, besides numbers, 'TEXT', PLACEHOLDER, and words with one of : = /
+_WORDS = {"adagrad", "adam", "all", "always", "any", "async", "auto", "channel", "constant", "flip", "ftrl", "image", "inverse",
+          "local", "logreg", "momentum", "never", "none", "sgd", "softmax", "step", "sync"}
+_VALUE = r"(?: ('[^']*'|[^\s;,)]*[^\s;,:.)]))?"
+_OPTION = re.compile(r"(\bunknown |\byoke train )?--([a-z][a-z0-9-]*)" + _VALUE + r"(?=(:?))")
+_COMMAND = re.compile(r"\byoke train((?: [a-z][a-z0-9_]*=(?:\"[^\"]*\"|[^\s;,:)]+))+)")
+_SCALE = re.compile(r"\(csv:\s\?scale=standard\)")
+_TEXTS = ("verdict", "advice", "text", "error")  # keys of the summary whose values are sentences
+_arguments = {}  # what each option takes; None: nothing
+
+
+def _is_value(text, before, after):
+    return text not in ("and", "or") and bool(before or after or text in _WORDS or re.fullmatch(r"'.*'|[-+]?\.?\d.*|[A-Z]+|.*[:=/].*", text))
+
+
+def _literal(text):
+    return text if re.fullmatch(r"[-+]?\d+|[-+]?[\d.]+(e[-+]?\d+)?|[A-Z]+", text) else '"' + text.strip("'") + '"'
+
+
+def in_python(text, names=None, in_memory=False):
+    """names: other names of options. in_memory: the data is a matrix, which has no spec."""
+    if not _arguments:
+        from ._native import option_table  # which imports this module
+        _arguments.update((option["name"], option["argument"]) for option in option_table())
+
+    def replace(match):
+        before, option, value, after = match.groups()
+        if option not in _arguments:
+            return match[0]
+        before, value = before or "", value or ""
+        name = (names or {}).get(option, option.replace("-", "_"))
+        if not _arguments[option]:
+            name += "=True"
+        elif value and _is_value(value, before, after):
+            return f"{before}{name}={_literal(value)}"
+        return before + name + (value and " " + value)
+
+    text = text.replace("yoke train --help", "yoke.options()")
+    while (changed := _OPTION.sub(replace, text)) != text:  # the value of one option may be the next option
+        text = changed
+    text = _COMMAND.sub(lambda match: "yoke.train(" + ", ".join(re.findall(r"\w+=(?:\"[^\"]*\"|\S+)", match[1])) + ")", text)
+    return _SCALE.sub("(StandardScaler of scikit-learn)", text) if in_memory else text
+
+
+def summary_in_python(value, names=None):
+    """A summary whose sentences are in terms of Python."""
+    in_memory = value.get("data") == "memory"
+
+    def walk(value, key=None):
+        if isinstance(value, dict):
+            return {name: walk(item, name) for name, item in value.items()}
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        return in_python(value, names, in_memory) if key in _TEXTS and isinstance(value, str) else value
+
+    return walk(value)
