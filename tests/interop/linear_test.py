@@ -1,8 +1,8 @@
-"""Compares linear models with scikit-learn and PyTorch:
+"""Compares linear models with scikit-learn, NumPy and PyTorch:
 
 - logreg reaches scikit-learn's optimum of the same objective with sgd (with L2), adagrad and ftrl (without);
 - softmax reaches scikit-learn's multinomial optimum;
-- a saved model, loaded unchanged into PyTorch, gives the probabilities that `yoke predict` writes.
+- a saved model gives the probabilities that `yoke predict` writes, in NumPy and, loaded unchanged, in PyTorch.
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
@@ -12,18 +12,17 @@ import struct
 import sys
 import tempfile
 
-from program import yoke
+from program import find_torch, yoke
 
 try:
     import numpy as np
-    import torch
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
     from sklearn.linear_model import LogisticRegression
 except ImportError as missing:
     print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
-torch.set_num_threads(1)
+torch = find_torch()
 
 
 def train(out, *options):
@@ -38,14 +37,31 @@ def predict(run, data):
                      yoke("predict", "--checkpoint", run, "--data", data, "--quiet").splitlines()])
 
 
+def in_numpy(tensors, x):
+    """The probabilities of a linear model with these tensors for the rows of x."""
+    weight, bias = tensors["0.weight"].astype(float), tensors["0.bias"].astype(float)
+    z = x.astype(np.float32) @ weight.T + bias
+    if len(weight) == 1:
+        return 1 / (1 + np.exp(-z))
+    return np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))
+
+
 def in_pytorch(tensors, x):
-    """The output of nn.Linear with these tensors for the rows of x."""
+    """The same by nn.Linear."""
     outputs, inputs = tensors["0.weight"].shape
-    model = torch.nn.Sequential(torch.nn.Linear(inputs, outputs, bias="0.bias" in tensors))
-    model.load_state_dict(tensors)
+    model = torch.nn.Sequential(torch.nn.Linear(inputs, outputs))
+    model.load_state_dict({name: torch.tensor(value) for name, value in tensors.items()})
     with torch.no_grad():
         logits = model(torch.tensor(x, dtype=torch.float32)).double()
         return (torch.sigmoid(logits) if outputs == 1 else torch.softmax(logits, 1)).numpy()
+
+
+def predictions_agree(what, run, spec, tensors, x):
+    ours = predict(run, spec)
+    for name, compute in (("NumPy", in_numpy), ("PyTorch", in_pytorch))[:2 if torch else 1]:
+        apart = np.abs(ours - compute(tensors, x)).max()
+        print(f"{what}: yoke predict and {name} differ by {apart:.1e}")
+        assert apart < 1e-5, (name, apart)
 
 
 def near(what, got, best, share):
@@ -92,7 +108,7 @@ def logreg(directory):
     data = ("--model", "logreg", "--data", f"libsvm:{path}", "--features", COLUMNS, "--test", "none")
 
     def weights(tensors):
-        return tensors["0.weight"].double().numpy().reshape(-1)
+        return tensors["0.weight"].astype(float).reshape(-1)
 
     l2 = 1e-3
     best = best_logreg(x, y, l2)
@@ -116,9 +132,7 @@ def logreg(directory):
     run = os.path.join(directory, "bias")
     tensors = train(run, *data, "--epochs", 20, "--lr", 0.5)
     assert set(tensors) == {"0.weight", "0.bias"}, tensors
-    apart = np.abs(predict(run, f"libsvm:{path}") - in_pytorch(tensors, x)).max()
-    print(f"logreg: yoke predict and PyTorch differ by {apart:.1e}")
-    assert apart < 1e-5, apart
+    predictions_agree("logreg", run, f"libsvm:{path}", tensors, x)
 
 
 # ---- images: 1000 images of 6 x 6 pixels, 4 overlapping classes
@@ -148,19 +162,17 @@ def softmax(directory):
     # The bias is the weight of a column of ones, so L2 applies to it, too.
     ones = np.hstack([x, np.ones((len(x), 1))])
     best = LogisticRegression(C=1 / (l2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=100000).fit(ones, y).coef_
-    ours = np.hstack([tensors["0.weight"].double().numpy(), tensors["0.bias"].double().numpy()[:, None]])
+    ours = np.hstack([tensors["0.weight"].astype(float), tensors["0.bias"].astype(float)[:, None]])
 
     def objective(w):
         logits = ones @ w.T
         return float((np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(y)), y]).mean() + l2 / 2 * (w**2).sum())
 
     near(f"softmax, sgd, l2 {l2}", objective(ours), objective(best), 0.002)
-    apart = np.abs(predict(run, f"idx:{data}") - in_pytorch(tensors, test)).max()
-    print(f"softmax: yoke predict and PyTorch differ by {apart:.1e}")
-    assert apart < 1e-5, apart
+    predictions_agree("softmax", run, f"idx:{data}", tensors, test)
 
 
 with tempfile.TemporaryDirectory() as where:
     logreg(where)
     softmax(where)
-print("linear: yoke agrees with scikit-learn and PyTorch")
+print("linear: yoke agrees with scikit-learn, NumPy" + " and PyTorch" * bool(torch))

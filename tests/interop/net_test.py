@@ -1,9 +1,9 @@
-"""Compares networks with PyTorch, for each kind of layer and for lenet5:
+"""Compares networks with NumPy and PyTorch, for each kind of layer and for lenet5:
 
-- a saved network loads unchanged (names and shapes) into nn.Sequential of the same layers, and gives the
-  probabilities that `yoke predict` writes;
-- one more step changes each weight as PyTorch's gradient predicts: the data is one batch, so that step k + 1 minus
-  step k is minus the learning rate times the gradient at step k over all examples.
+- a saved network gives the probabilities that `yoke predict` writes, in NumPy and, loaded unchanged (names and shapes) into
+  nn.Sequential of the same layers, in PyTorch;
+- one more step changes each weight as the gradient predicts: the data is one batch, so that step k + 1 minus step k is minus the
+  learning rate times the gradient at step k over all examples. NumPy compares the derivative in random directions, PyTorch all.
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
@@ -12,27 +12,86 @@ import struct
 import sys
 import tempfile
 
-from program import yoke
+from program import find_torch, yoke
 
 try:
     import numpy as np
-    import torch
-    from safetensors.torch import load_file
-    from torch import nn
+    from safetensors.numpy import load_file
 except ImportError as missing:
     print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
 
-torch.set_num_threads(1)
+torch = find_torch()
+nn = torch and torch.nn
+
+
+# ---- a layer list in NumPy: each function takes the input [N, ...], the words after the name, and the weights
+
+def windows(x, height, width, stride):
+    view = np.lib.stride_tricks.sliding_window_view(x, (height, width), (2, 3))
+    return view[:, :, ::stride, ::stride]
+
+
+def plain_conv(x, words, weight, bias):
+    height, width = weight.shape[2:]
+    stride = next((int(word[1:]) for word in words if word[0] == "/"), 1)
+    pad = height // 2 if "same" in words else int(words[words.index("pad") + 1]) if "pad" in words else 0
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    return np.einsum("ncijhw,ochw->noij", windows(x, height, width, stride), weight, optimize=True) + bias[:, None, None]
+
+
+def plain_pool(x, words, reduce):
+    size = int(words[0])
+    return reduce(windows(x, size, size, int(words[1][1:]) if len(words) > 1 else size), axis=(4, 5))
+
+
+def plain_lrn(x, words):
+    size, alpha, beta, bias = [float(w) for w in words] + [5, 1e-4, 0.75, 1][len(words):]
+    size = int(size)
+    squares = np.pad(x**2, ((0, 0), (size // 2, (size - 1) // 2), (0, 0), (0, 0)))
+    sums = sum(squares[:, i:i + x.shape[1]] for i in range(size))
+    return x / (bias + alpha / size * sums)**beta
+
+
+PLAIN = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+         "dropout": lambda x: x, "flatten": lambda x: x.reshape(len(x), -1)}
+
+
+def plain(layers, tensors, x):
+    """The output of the network for x [N, channels, height, width], before the softmax."""
+    for i, text in enumerate(layers.split(",")):
+        kind, *words = text.split()
+        if kind == "conv":
+            x = plain_conv(x, words, tensors[f"{i}.weight"], tensors[f"{i}.bias"])
+        elif kind == "dense":
+            x = x.reshape(len(x), -1) @ tensors[f"{i}.weight"].T + tensors[f"{i}.bias"]
+        elif kind.endswith("pool"):
+            x = plain_pool(x, words, np.max if kind == "maxpool" else np.mean)
+        else:
+            x = plain_lrn(x, words) if kind == "lrn" else PLAIN[kind](x)
+    return x
+
+
+def plain_loss(layers, tensors, x, labels):
+    z = plain(layers, tensors, x)
+    return float((np.logaddexp.reduce(z, axis=1) - z[np.arange(len(z)), labels]).mean())
+
+
+def plain_derivative(layers, tensors, key, direction, x, labels, h=1e-7):
+    """Of the loss, with respect to the tensor `key` in this direction. A larger h would cross the kinks of relu and maxpool."""
+    there, back = ({**tensors, key: tensors[key] + s * direction} for s in (h, -h))
+    return (plain_loss(layers, there, x, labels) - plain_loss(layers, back, x, labels)) / (2 * h)
 
 
 # ---- a layer list in PyTorch
 
-class Dense(nn.Linear):
+def dense(inputs, outputs):
     """Accepts any input shape, as yoke's dense layer does: a Flatten would count as a layer."""
+    class Dense(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.flatten(1))
 
-    def forward(self, x):
-        return super().forward(x.flatten(1))
+    return Dense(inputs, outputs)
 
 
 def conv(inputs, words):
@@ -53,7 +112,7 @@ def layer(text, shape):
     if kind == "conv":
         return conv(shape[0], words)
     if kind == "dense":
-        return Dense(int(np.prod(shape)), int(words[0]))
+        return dense(int(np.prod(shape)), int(words[0]))
     if kind.endswith("pool"):
         stride = int(words[1][1:]) if len(words) > 1 else None
         return (nn.MaxPool2d if kind == "maxpool" else nn.AvgPool2d)(int(words[0]), stride)
@@ -97,7 +156,7 @@ def gray(directory, n, size):
         labels[:10] = np.arange(10)
         write_idx(os.path.join(directory, f"{prefix}-images-idx3-ubyte"), images[:, 0])
         write_idx(os.path.join(directory, f"{prefix}-labels-idx1-ubyte"), labels)
-        both.append((torch.tensor(images / 255, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)))
+        both.append((images.astype(np.float32) / np.float32(255), labels.astype(int)))
     return f"idx:{directory}", (1, size, size), both
 
 
@@ -110,27 +169,46 @@ def color(directory, n):
         images, labels = make_images(rng, count, 3, 32, 10)
         with open(os.path.join(directory, name), "wb") as f:
             f.write(np.hstack([labels[:, None], images.reshape(count, -1)]).astype(np.uint8).tobytes())
-        both.append((torch.tensor(images / 255, dtype=torch.float32), torch.tensor(labels, dtype=torch.int64)))
+        both.append((images.astype(np.float32) / np.float32(255), labels.astype(int)))
     return f"cifar10:{directory}", (3, 32, 32), both
 
 
-# ---- the two comparisons
+# ---- the two comparisons, with NumPy and with PyTorch
+
+def compare_with_numpy(name, layers, data, lr, ours, before, after):
+    (images, labels), (test, _) = data
+    z = plain(layers, after, test.astype(float))
+    apart = float(np.abs(ours - np.exp(z - np.logaddexp.reduce(z, axis=1, keepdims=True))).max())
+    assert apart < 1e-4, (name, apart)
+    line = f"{name}: NumPy: probabilities differ by {apart:.1e}"
+    if "dropout" in layers:  # it uses its own random numbers
+        return line
+    rng, worst = np.random.default_rng(1), 0.0
+    for key in before:
+        gradient = (after[key] - before[key]) / -lr
+        assert np.abs(gradient).max() > 0, (name, key, "the gradient is 0")
+        # the direction of the gradient shows its length, and random directions that it has no other part
+        for direction in (gradient, rng.normal(size=gradient.shape), rng.normal(size=gradient.shape)):
+            direction = direction / np.linalg.norm(direction)
+            right = plain_derivative(layers, before, key, direction, images.astype(float), labels)
+            rounding = 1.2e-7 * float(np.abs(after[key]).max()) / lr * np.sqrt(gradient.size)
+            error = abs(float((gradient * direction).sum()) - right)
+            worst = max(worst, error / np.linalg.norm(gradient))
+            assert error < 1e-3 * np.linalg.norm(gradient) + rounding, (name, key, error, right, np.linalg.norm(gradient))
+    return line + f", derivatives by {worst:.1e} of the length of the gradient"
+
 
 def gradient(net, images, labels):
     net.zero_grad()
-    nn.functional.cross_entropy(net(images), labels).backward()
+    nn.functional.cross_entropy(net(torch.tensor(images)), torch.tensor(labels)).backward()
     return {name: p.grad for name, p in net.named_parameters()}
 
 
-def compare(directory, name, layers, data, lr=0.2, threads=1, workers=1, model=None):
-    spec, shape, ((images, labels), (test, _)) = data
-    run = os.path.join(directory, name)
-    yoke("train", "--model", model or layers, "--data", spec, "--test", "none", "--batch", len(labels) // workers,
-         "--workers", workers, "--threads", threads, "--lr", lr, "--steps", 4, "--checkpoint-every", 1, "--out", run,
-         "--seed", 1, "--quiet")
-    before, after = (load_file(os.path.join(run, "checkpoints", f"step-{k}", "model.safetensors")) for k in (3, 4))
+def compare_with_pytorch(name, layers, shape, data, lr, run, ours, before, after):
+    (images, labels), (test, _) = data
+    test = torch.tensor(test)
+    before, after = ({key: torch.tensor(value) for key, value in tensors.items()} for tensors in (before, after))
     net = sequential(layers, shape)
-
     net.load_state_dict(after)  # strict: checks every name and shape
     net.eval()
     printed = {}
@@ -139,28 +217,39 @@ def compare(directory, name, layers, data, lr=0.2, threads=1, workers=1, model=N
     printed["model"].eval()
     with torch.no_grad():
         assert torch.equal(net(test), printed["model"](test)), (name, "the printed module computes something else")
-    with torch.no_grad():
         right = torch.softmax(net(test).double(), 1).numpy()
-    ours = np.array([[float(x) for x in line.split()] for line in
-                     yoke("predict", "--checkpoint", run, "--data", spec, "--quiet").splitlines()])
-    assert ours.shape == right.shape, (name, ours.shape, right.shape)
     apart = float(np.abs(ours - right).max())
-    line = f"{name}: probabilities differ by {apart:.1e}"
+    line = f"{name}: PyTorch: probabilities differ by {apart:.1e}"
     assert apart < 1e-4, (name, apart)
-
-    if "dropout" not in layers:  # dropout uses its own random numbers
+    if "dropout" not in layers:
         net.load_state_dict(before)
         worst = 0.0
         for key, g in gradient(net, images, labels).items():
-            ours = (after[key].double() - before[key].double()) / -lr
+            step = (after[key].double() - before[key].double()) / -lr
             largest = float(g.abs().max())
             rounding = 1.2e-7 * float(after[key].abs().max()) / lr  # rounding of the weight itself
             assert largest > 0, (name, key, "the gradient is 0")
-            error = float((ours - g.double()).abs().max())
+            error = float((step - g.double()).abs().max())
             worst = max(worst, (error - rounding) / largest)
             assert error < 1e-4 * largest + rounding, (name, key, error, largest)
         line += f", gradients by {max(worst, 0.0):.1e} of the largest"
-    print(line)
+    return line
+
+
+def compare(directory, name, layers, data, lr=0.2, threads=1, workers=1, model=None):
+    spec, shape, both = data
+    run = os.path.join(directory, name)
+    yoke("train", "--model", model or layers, "--data", spec, "--test", "none", "--batch", len(both[0][1]) // workers,
+         "--workers", workers, "--threads", threads, "--lr", lr, "--steps", 4, "--checkpoint-every", 1, "--out", run,
+         "--seed", 1, "--quiet")
+    before, after = (load_file(os.path.join(run, "checkpoints", f"step-{k}", "model.safetensors")) for k in (3, 4))
+    ours = np.array([[float(x) for x in line.split()] for line in
+                     yoke("predict", "--checkpoint", run, "--data", spec, "--quiet").splitlines()])
+    assert ours.shape == (len(both[1][1]), 10), (name, ours.shape)
+    exact = [{key: value.astype(float) for key, value in tensors.items()} for tensors in (before, after)]
+    print(compare_with_numpy(name, layers, both, lr, ours, *exact))
+    if torch:
+        print(compare_with_pytorch(name, layers, shape, both, lr, run, ours, before, after))
 
 
 LAYERS = {
@@ -194,4 +283,4 @@ with tempfile.TemporaryDirectory() as where:
     compare(where, "lenet5-workers", LENET5, digits, model="lenet5", workers=3)
     compare(where, "cifar10", "conv 8 5x5 /2 pad 1, relu, maxpool 3 /2, conv 12 3x3 same, relu, avgpool 2, dense 10",
             color(os.path.join(where, "color"), 40))
-print("net: yoke agrees with PyTorch")
+print("net: yoke agrees with NumPy" + " and PyTorch" * bool(torch))

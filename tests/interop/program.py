@@ -1,7 +1,8 @@
 """Runs the program under test, for the tests in this directory.
 
-    from program import yoke
+    from program import find_torch, yoke
     text = yoke("train", "--model", "softmax", "--epochs", 3)        # returns stdout; exit status must be 0
+    torch = find_torch()                                             # PyTorch, or None: ./dev test does not install it
 """
 import os
 import subprocess
@@ -11,6 +12,18 @@ YOKE = os.path.join(os.environ["YK_BUILD"], "yoke")
 if not os.access(YOKE, os.X_OK):
     print(f"{YOKE} does not exist")
     sys.exit(77)
+
+
+
+def find_torch():
+    """PyTorch; None: it is not installed, which the summary of ./dev test says."""
+    try:
+        import torch
+        torch.set_num_threads(1)
+        return torch
+    except ImportError:
+        print("skip: the comparison with PyTorch: Python package torch is not installed (./dev peers installs it)")
+        return None
 
 
 def yoke(*words):
