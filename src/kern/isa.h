@@ -36,13 +36,19 @@ typedef enum { YK_ISA_BASE, YK_ISA_AVX2, YK_ISA_AVX512 } yk_isa;
 yk_isa yk_isa_best(void); /* the best that the processor supports and YK_ISA allows */
 const char *yk_isa_name(yk_isa isa);
 
+#if defined(__aarch64__)
+int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without SVE */
+#endif
+
 #define YK_ISA_CHOOSE(name) YK_ISA_AT(name, yk_isa_best())
-#if defined(__x86_64__)
+#if defined(YK_ONLY_BASE_ISA) /* for sanitizers: compiles faster */
+#define YK_ISA_AT(name, isa)       ((void)(isa), &name##_base)
+#define YK_ISA_DECLARE(type, name) extern const type name##_base
+#elif defined(__x86_64__)
 #define YK_ISA_AT(name, isa)                                                                                 \
     ((isa) == YK_ISA_AVX512 ? &name##_avx512 : (isa) == YK_ISA_AVX2 ? &name##_avx2 : &name##_base)
 #define YK_ISA_DECLARE(type, name) extern const type name##_base, name##_avx2, name##_avx512
 #elif defined(__aarch64__)
-int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without SVE */
 #define YK_ISA_AT(name, isa)                                                                                 \
     ((isa) != YK_ISA_SVE ? &name##_base : yk_isa_sve_bits() == 512 ? &name##_sve512 : &name##_sve256)
 #define YK_ISA_DECLARE(type, name) extern const type name##_base, name##_sve256, name##_sve512
