@@ -107,7 +107,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         if seed is not None and not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         return {**given, "model": self._model_text(len(self.classes_)), "epochs": epochs, "seed": seed, "test": "none",
-                "out": "none", "sample-every": 0}
+                "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
 
     def _train(self, X, labels, epochs, start=None):
         fields = getattr(self, "fields", None)
