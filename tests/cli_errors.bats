@@ -80,12 +80,12 @@ train() { # SPEC OPTION...
 --batch 0 between 1 and
 --workers -1 between 1 and
 --workers 5000 between 1 and
---lr 0 must be above 0
 --lr much not a number
 --lr nan not a number
 --lr 0x1p-3 not a number
---lr -1 between 0 and
---l2 -1 between 0 and
+--lr -1 must be 0 or more
+--l2 -1 must be 0 or more
+--l1 1e20 between 0 and 1000000000
 --momentum 1.5 between 0 and
 --mode both sync, async
 --stream often auto, always, never
@@ -128,6 +128,8 @@ train --check-point-every 3 => unknown option --check-point-every; did you mean 
 eval --checkpoints run => unknown option --checkpoints; did you mean --checkpoint?
 data inspect synth:digits --hashbits 3 => unknown option --hashbits; did you mean --hash-bits?
 sweep a.ini --quik => unknown option --quik; did you mean --quick?
+train -batch 10 => unknown option -batch; did you mean --batch?
+report run -out page.html => unknown option -out; did you mean --out?
 report run -x => unknown option -x; yoke report --help lists the options
 trian => unknown command trian; did you mean train?
 data insepct => unknown command data insepct; did you mean inspect?
@@ -154,6 +156,27 @@ END
     expect 2 "a.ini:1: not a line of the form name = value"
     try train --config none.ini
     expect 2 "none.ini: cannot read"
+    for command in "train --config" sweep; do
+        # shellcheck disable=SC2086  # several words
+        (ulimit -v 4000000 && try $command /dev/zero && expect 2 "/dev/zero:1: a line of more than 1 MB")
+    done
+}
+
+@test "--lr 0 keeps the initial weights, for every optimizer that does not divide by it" {
+    for way in sgd "momentum --workers 2 --mode async" adagrad "rowwise-adagrad --workers 2 --mode async" adam; do
+        for steps in 1 40; do
+            # shellcheck disable=SC2086  # several words
+            clicks --model fm:4 --lr 0 --l2 0.01 --optimizer $way --steps $steps --out run --quiet
+            expect 0
+            try predict --checkpoint run --data 'synth:ctr?features=5000&examples=100'
+            expect 0
+            mv out $steps
+            rm -r run
+        done
+        cmp 1 40
+    done
+    clicks --lr 0 --optimizer ftrl --out none
+    expect 2 "--lr 0 must be above 0 for --optimizer ftrl, which divides by it"
 }
 
 @test "3: bad LIBSVM lines, with file, record and byte" {

@@ -300,3 +300,17 @@ END
     expect 2 "r/config.ini:4: --batch ?]0;x?"
     if grep -q "$(printf '\033')" err || grep -q "$(printf '\302\233')" err; then return 1; fi
 }
+
+@test "messages and tables on a terminal: characters that change the direction of text are replaced" {
+    local name
+    name=$(printf 'a\342\200\256b\342\201\246\330\234\033\342\202\254') # U+202E U+2066 U+061C ESC, and a euro sign
+    in_time 20 train --model logreg --data "$name"
+    expect 3 "a???b??????€: no such file"
+    command -v script >/dev/null || skip "no script"
+    echo "1 1:1" >"$name"
+    script -qec "'$YOKE' data inspect 'libsvm:$name'" typescript >/dev/null
+    grep -qF "libsvm:a???b??????€" typescript
+    in_time 20 data inspect "libsvm:$name" # not a terminal
+    expect 0
+    grep -qF "libsvm:$name" out
+}

@@ -98,6 +98,28 @@ END
     cmp first.txt second.txt
 }
 
+@test "warm start: from a model file, without the optimizer's state, for every optimizer" {
+    linear first --epochs 2 --lr 1
+    cp first/checkpoints/step-*/model.safetensors model.safetensors
+    try predict --checkpoint model.safetensors --data a.libsvm
+    expect 0
+    mv out first.txt
+    rows 60 >b.libsvm
+    for way in sgd momentum adagrad "ftrl --l2 0.1" adam "ftrl --launch 2 --servers all" "sgd --launch 2 --servers 0"; do
+        # shellcheck disable=SC2086
+        try train --model logreg --no-bias --data b.libsvm --batch 60 --steps 1 --lr 1e-7 --optimizer $way \
+            --warm-start model.safetensors --out second
+        expect 0 "starting with the parameters of model.safetensors (it has no optimizer state)" "40 features are new"
+        try predict --checkpoint second --data a.libsvm
+        expect 0
+        paste first.txt out | awk '{ d = $1 - $2; bad += d * d > 1e-8 } END { exit NR < 40 || bad }'
+        rm -r second
+    done
+    echo text >other
+    try train --model logreg --data a.libsvm --warm-start other --out none
+    expect 3 "other" "safetensors"
+}
+
 @test "warm start: what does not fit is an error" {
     linear first --optimizer adam
     refused() { # STATUS WORDS OPTION...

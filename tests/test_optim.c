@@ -317,7 +317,7 @@ static void invalid_values_are_refused(void **state)
         change;                                                                                              \
         assert_error(yk_optim_check(&c), YK_EUSAGE, word);                                                   \
     } while (0)
-    REFUSED(c.lr = 0, "--lr");
+    REFUSED((c.kind = YK_FTRL, c.lr = 0), "--lr");
     REFUSED(c.lr = -1, "--lr");
     REFUSED(c.lr = NAN, "--lr");
     REFUSED(c.lr = INFINITY, "--lr");

@@ -18,14 +18,33 @@ const yk_log *yk_log_get(void)
     return current;
 }
 
-/* The C1 control characters are c2 80 to c2 9f in UTF-8. */
-static void replace_control_characters(char *text)
+/* The length of a character in UTF-8 that a terminal would interpret: control characters, line separators and marks of
+ * direction (Unicode, Bidi_Control). 0: it is another one. One that is cut off counts. */
+static size_t is_control(const unsigned char *s, size_t n)
 {
-    for (unsigned char *s = (unsigned char *)text; *s; s++)
-        if ((*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f)
-            *s = '?';
-        else if (*s == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0)
-            s[0] = s[1] = '?';
+    const unsigned b = n > 1 ? s[1] : 0, c = n > 2 ? s[2] : 0;
+    switch (*s) {
+    case 0xc2: /* U+0080 to U+009F */
+        return n < 2 ? n : b >= 0x80 && b < 0xa0 ? 2 : 0;
+    case 0xd8: /* U+061C */
+        return n < 2 ? n : b == 0x9c ? 2 : 0;
+    case 0xe2: /* U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069 */
+        if (n < 3)
+            return n;
+        return (b == 0x80 && (c == 0x8e || c == 0x8f || (c >= 0xa8 && c <= 0xae))) ||
+                       (b == 0x81 && c >= 0xa6 && c <= 0xa9)
+                   ? 3
+                   : 0;
+    default:
+        return (*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f;
+    }
+}
+
+void yk_log_clean(char *text, size_t n)
+{
+    for (size_t i = 0, bytes; i < n; i += bytes ? bytes : 1)
+        if ((bytes = is_control((unsigned char *)text + i, n - i)))
+            memset(text + i, '?', bytes);
 }
 
 void yk_log_print(yk_log_level level, const char *format, ...)
@@ -37,7 +56,7 @@ void yk_log_print(yk_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    replace_control_characters(text);
+    yk_log_clean(text, strlen(text));
     current->line(current->context, level, text);
 }
 
@@ -61,7 +80,7 @@ void yk_progress(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    replace_control_characters(text);
+    yk_log_clean(text, strlen(text));
     current->progress(current->context, text);
 }
 

@@ -7,13 +7,14 @@
  *     yk_progress("step %ld  loss %.4f", step, loss);    // nothing: the log shows no progress
  *
  * A thread without a log discards them. The program's log writes to stderr (cli/terminal.h); that of the library calls
- * the `log` function of yoke.h. Control characters in a message are replaced by '?': it may quote an untrusted file,
- * and a terminal would interpret them.
+ * the `log` function of yoke.h. The bytes of control characters, and of characters that change the direction of
+ * text, are replaced by '?': a message may quote an untrusted file, and a terminal would interpret them.
  */
 #ifndef YK_BASE_LOG_H
 #define YK_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum { YK_LOG_NOTE, YK_LOG_WARNING, YK_LOG_ERROR } yk_log_level;
 
@@ -34,7 +35,9 @@ void yk_log_print(yk_log_level level, const char *format, ...) __attribute__((fo
 #define yk_warn(...)          yk_log_print(YK_LOG_WARNING, __VA_ARGS__)
 #define yk_report_error(text) yk_log_print(YK_LOG_ERROR, "%s", text)
 
-int yk_log_width(void); /* characters of a line; INT_MAX: not limited */
+int yk_log_width(void);                  /* characters of a line; INT_MAX: not limited */
+void yk_log_clean(char *text, size_t n); /* replaces these characters in n bytes, in place */
+
 bool yk_progress_wanted(void);
 void yk_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void yk_progress_end(void);

@@ -136,6 +136,8 @@ static yk_status read(const char *text, bool whole, double min, double max, doub
         x *= strchr("kK", *end++) ? 1e3 : 1e6;
     if (!end || *end || !isfinite(x) || (whole && x != floor(x)))
         return yk_fail(YK_EUSAGE, "not a%s number", whole ? " whole" : "");
+    if (x < min && isinf(max))
+        return yk_fail(YK_EUSAGE, "must be %.15g or more", min);
     if (x < min || x > max)
         return yk_fail(YK_EUSAGE, "must be between %.15g and %.15g", min, max);
     *out = x;

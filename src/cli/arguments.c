@@ -111,14 +111,15 @@ _Noreturn static void print_help(const yk_command_line *l)
 
 /* ---- parsing ---- */
 
-_Noreturn static void fail_unknown(const yk_command_line *l, const char *name, size_t n)
+/* dashes: "--" or "-". */
+_Noreturn static void fail_unknown(const yk_command_line *l, const char *dashes, const char *name, size_t n)
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)n, name);
     const char *other = yk_suggest(word, l->table, sizeof *l->table);
     if (other)
-        yk_usage_error("unknown option --%s; did you mean --%s?", word, other);
-    yk_usage_error("unknown option --%s; %s --help lists the options", word, l->name);
+        yk_usage_error("unknown option %s%s; did you mean --%s?", dashes, word, other);
+    yk_usage_error("unknown option %s%s; %s --help lists the options", dashes, word, l->name);
 }
 
 /* An exact match, or the only option that begins with these n characters. */
@@ -139,18 +140,23 @@ static const yk_argument *find_name(const yk_command_line *l, const char *name, 
         yk_usage_error("--%.*s is ambiguous: it may be --%s or --%s", (int)n, name, first->name,
                        second->name);
     if (!first)
-        fail_unknown(l, name, n);
+        fail_unknown(l, "--", name, n);
     return first;
 }
 
-static const yk_argument *find_letter(const yk_command_line *l, char letter)
+/* -out is a slip for --out, not -o with the value "ut". */
+static const yk_argument *find_letter(const yk_command_line *l, const char *name)
 {
-    if (letter == help_option.letter)
-        return &help_option;
-    for (const yk_argument *a = l->table; a->name; a++)
-        if (a->letter == letter)
-            return a;
-    yk_usage_error("unknown option -%c; %s --help lists the options", letter, l->name);
+    const size_t n = strcspn(name, "=");
+    const yk_argument *found = *name == help_option.letter ? &help_option : NULL;
+    for (const yk_argument *a = l->table; a->name; a++) {
+        if (n == strlen(a->name) && strncmp(name, a->name, n) == 0)
+            fail_unknown(l, "-", name, n);
+        found = a->letter == *name ? a : found;
+    }
+    if (!found)
+        fail_unknown(l, "-", name, n);
+    return found;
 }
 
 /* --name, --name=value, -x or -xvalue; returns whether `next` is its value. */
@@ -159,7 +165,7 @@ static bool parse_option(const yk_command_line *l, const char *word, const char 
     const bool is_long = word[1] == '-';
     const char *name = word + (is_long ? 2 : 1);
     const size_t n = is_long ? strcspn(name, "=") : 1;
-    const yk_argument *a = is_long ? find_name(l, name, n) : find_letter(l, *name);
+    const yk_argument *a = is_long ? find_name(l, name, n) : find_letter(l, name);
     const char *value = !name[n] ? NULL : is_long ? name + n + 1 : name + n;
     if (value && !a->value)
         yk_usage_error("--%s takes no value", a->name);

@@ -1,6 +1,7 @@
 #include "cli/terminal.h"
 
 #include "base/number.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,8 +91,40 @@ void yk_terminal_progress(const char *text)
         show_progress(NULL, text);
 }
 
+/* Tables on a terminal have names from files, like messages. */
+static ssize_t write_clean(void *context, const char *text, size_t n)
+{
+    char part[1024];
+    (void)context;
+    for (size_t done = 0, m; done < n; done += m) {
+        m = n - done < sizeof part ? n - done : sizeof part;
+        while (m > 1 && done + m < n && (text[done + m] & 0xc0) == 0x80) /* whole characters */
+            m--;
+        memcpy(part, text + done, m);
+        yk_log_clean(part, m);
+        for (size_t at = 0; at < m;) {
+            const ssize_t now = write(STDOUT_FILENO, part + at, m - at);
+            if (now < 0 && errno != EINTR)
+                return 0;
+            at += now > 0 ? (size_t)now : 0;
+        }
+    }
+    return (ssize_t)n;
+}
+
+static void clean_stdout(void)
+{
+    FILE *to =
+        isatty(STDOUT_FILENO) ? fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_clean}) : NULL;
+    if (!to)
+        return;
+    setvbuf(to, NULL, _IOLBF, 0);
+    stdout = to;
+}
+
 void yk_terminal_use(void)
 {
+    clean_stdout();
     static const yk_log log = {yk_terminal_line, show_progress, wants_progress, NULL, width};
     yk_log_set(&log);
 }

@@ -65,8 +65,8 @@ const yk_option yk_options[] = {
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
-     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint); "
-     "features that it does not have get initial values"},
+     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint), or "
+     "with the parameters in a model.safetensors file; features that it does not have get initial values"},
     {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
      "the largest index in the data + 1", "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
@@ -183,7 +183,7 @@ const yk_option yk_options[] = {
      "parameter groups can be named too, for example linear=0.1,embed=0.05"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
      "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
-    {"l1", "X", REAL(l1, 0, HUGE_VAL), UPDATES, TRAINS, "0",
+    {"l1", "X", REAL(l1, 0, 1e9), UPDATES, TRAINS, "0",
      "add l1 |w| to the mean loss (ftrl: to the sum over steps)"},
     {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "momentum of --optimizer momentum"},
     {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS, "constant",

@@ -1,6 +1,7 @@
 #include "format/ini.h"
 
 #include "base/file.h"
+#include "base/mem.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +61,29 @@ static void cut_comment(char *text)
     }
 }
 
+/* Like getline(), but a line that is too long, as in /dev/zero, is an error. False: at the end, or after an error. */
+static bool read_line(yk_ini *in, yk_status *st)
+{
+    enum { MAX = 1 << 20 };
+    int c = 0;
+    for (size_t n = 0; !*st && c != '\n'; in->text[n] = '\0') {
+        if ((*st = YK_RESERVE(in->text, in->cap, n + 2, "a line")))
+            return false;
+        if ((c = getc(in->file)) == EOF)
+            return n > 0;
+        in->text[n++] = (char)c;
+        if (n == MAX) {
+            in->line++;
+            *st = yk_fail(YK_EUSAGE, "a line of more than 1 MB: not a text file of name = value lines");
+        }
+    }
+    return !*st;
+}
+
 bool yk_ini_next(yk_ini *in, yk_status *st)
 {
     errno = 0;
-    while (!*st && in->file && getline(&in->text, &in->cap, in->file) >= 0) {
+    while (!*st && in->file && read_line(in, st)) {
         const bool marked = in->line++ == 0 && strncmp(in->text, "\xef\xbb\xbf", 3) == 0;
         char *text = yk_trim(in->text + (marked ? 3 : 0));
         in->comment = *text == ';' || *text == '#' ? text : NULL;

@@ -13,7 +13,7 @@
  *     [train]
  *     data = synth:digits?examples=100       the value is the rest of the line, without surrounding blanks
  *
- * A UTF-8 byte order mark is skipped; lines may end with CR LF and have any length. (Debian's inih truncates lines at 200
+ * A UTF-8 byte order mark is skipped; lines may end with CR LF and have up to 1 MB. (Debian's inih truncates lines at 200
  * bytes and values at a ';', but paths may be long and contain anything.) One thread at a time.
  */
 #ifndef YK_FORMAT_INI_H

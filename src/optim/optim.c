@@ -40,8 +40,10 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
 
 yk_status yk_optim_check(const yk_optim_config *c)
 {
-    if (!(c->lr > 0.0) || !isfinite(c->lr))
-        return yk_fail(YK_EUSAGE, "--lr %g must be above 0", c->lr);
+    if (!(c->lr >= 0.0) || !isfinite(c->lr))
+        return yk_fail(YK_EUSAGE, "--lr %g must be 0 or more", c->lr);
+    if (c->kind == YK_FTRL && (float)c->lr == 0.0f)
+        return yk_fail(YK_EUSAGE, "--lr %g must be above 0 for --optimizer ftrl, which divides by it", c->lr);
     if (!(c->l1 >= 0.0 && c->l2 >= 0.0) || !isfinite(c->l1 + c->l2))
         return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
     if ((c->kind == YK_SGD || c->kind == YK_MOMENTUM) && c->lr * c->l2 >= 1.0)

@@ -131,12 +131,12 @@ yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keyma
 /* ---- loading ---- */
 
 typedef struct {
-    yk_safetensors *model, *state;
+    yk_safetensors *model, *state; /* state: NULL if the path is that of a model file */
 } files;
 
 static yk_status open_file(const char *directory, const char *name, yk_safetensors **out)
 {
-    char *path = yk__path("%s/%s", directory, name);
+    char *path = name ? yk__path("%s/%s", directory, name) : yk__path("%s", directory);
     yk_status st = path ? yk_safetensors_open(path, out) : YK_ESYSTEM;
     if (!st)
         st = yk__model_check_format(path, *out);
@@ -145,11 +145,13 @@ static yk_status open_file(const char *directory, const char *name, yk_safetenso
 }
 
 /* close_files() even after an error. */
-static yk_status open_files(const char *directory, files *out)
+static yk_status open_files(const char *path, files *out)
 {
     *out = (files){0};
-    yk_status st = open_file(directory, YK__MODEL_FILE, &out->model);
-    return st ? st : open_file(directory, YK__STATE_FILE, &out->state);
+    if (yk__is_model_file(path))
+        return open_file(path, NULL, &out->model);
+    yk_status st = open_file(path, YK__MODEL_FILE, &out->model);
+    return st ? st : open_file(path, YK__STATE_FILE, &out->state);
 }
 
 static void close_files(files *f)
@@ -269,7 +271,7 @@ static yk_status read_arrays(const files *f, const yk_model *m, const yk_model *
         const yk_checkpoint_array *a = &all.array[i];
         if (a->decay && !decay)
             continue;
-        if (*a->name && (st = read_state(f->state, m->shape.dim, (old ? old : m)->shape.dim, a)))
+        if (*a->name && f->state && (st = read_state(f->state, m->shape.dim, (old ? old : m)->shape.dim, a)))
             return yk_fail(
                 st, "%s; the options of the run may differ from those of the checkpoint (--optimizer, --l2)",
                 yk_error());
@@ -318,7 +320,9 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
     yk_status st = open_files(path, &f);
     if (!st)
         st = yk__model_info(path, f.model, &name, &out->shape);
-    if (!st && !(st = read_progress(f.state, &p)) && !(out->model = strdup(name)))
+    if (!st && f.state)
+        st = read_progress(f.state, &p);
+    if (!st && !(out->model = strdup(name)))
         st = yk_fail_memory(strlen(name), "the name of a model");
     out->step = p.step;
     out->earlier = p.earlier;
@@ -330,6 +334,11 @@ yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 /* Whether the file has the state that the store needs, and no other. A new run has no pending decay. */
 static yk_status check_state(const char *path, const yk_safetensors *state, yk_local *store)
 {
+    if (!state)
+        return YK_OK;
+    yk_status st = check_optimizer(path, state, store);
+    if (st)
+        return st;
     yk_checkpoint_arrays want;
     size_t have = 0, wanted = 0, missing = 0;
     yk_checkpoint_arrays_of(store, &want);
@@ -358,8 +367,7 @@ yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local
     yk_model_shape shape;
     yk_status st = open_files(path, &f);
     if (!st && !(st = yk__model_info(path, f.model, &name, &shape)) &&
-        !(st = check_optimizer(path, f.state, store)) && !(st = check_state(path, f.state, store)) &&
-        shape.dim != m->shape.dim)
+        !(st = check_state(path, f.state, store)) && shape.dim != m->shape.dim)
         st = yk_model_create(name, &shape, &old);
     if (!st)
         st = read_arrays(&f, m, old, store, keymap, false);

@@ -91,8 +91,8 @@ typedef struct {
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
 
-/* Fills the weights and the optimizer's state of the store. Keyed groups may have more features than the checkpoint: the
- * additional ones keep their values. */
+/* Fills the weights and the optimizer's state of the store; only the weights if `path` is a model file. Keyed groups may have more
+ * features than the checkpoint: the additional ones keep their values. */
 yk_status yk_checkpoint_warm_start(const char *path, const yk_model *m, yk_local *store,
                                    const yk_keymap *keymap);
 

@@ -323,9 +323,17 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     return st;
 }
 
+bool yk__is_model_file(const char *path)
+{
+    struct stat there;
+    return yk_fs_stat(AT_FDCWD, path, &there, 0) == 0 && S_ISREG(there.st_mode);
+}
+
 yk_status yk__checkpoint_require(const char *option, const char *dir, char **path_out)
 {
     struct stat there;
+    if (yk__is_model_file(dir))
+        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
     yk_status st = yk_checkpoint_find(dir, path_out);
     if (st || *path_out)
         return st;

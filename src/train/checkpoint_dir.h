@@ -17,6 +17,7 @@
 #define YK_TRAIN_CHECKPOINT_DIR_H
 
 #include "base/status.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 #define YK__SAVING     "checkpoints/.saving"
@@ -32,8 +33,9 @@ char *yk__path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* If `st` is an error, only removes what was written so far. *path_out is replaced; path_out may be NULL. */
 yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out);
 
-/* Like yk_checkpoint_find(), but YK_EUSAGE if there is none; the message says what is wrong with the newest one. `option` begins
- * the message: "--warm-start ", or "". */
+/* Like yk_checkpoint_find(), but `dir` may also be a model file (*path_out: the same), and YK_EUSAGE if there is none; the message
+ * says what is wrong with the newest one. `option` begins the message: "--warm-start ", or "". */
 yk_status yk__checkpoint_require(const char *option, const char *dir, char **path_out);
+bool yk__is_model_file(const char *path); /* rather than a directory */
 
 #endif

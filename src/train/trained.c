@@ -228,16 +228,14 @@ static yk_status load_file(const char *path, yk_trained **out)
 
 yk_status yk_trained_load(const char *path, yk_trained **out)
 {
-    struct stat is;
-    if (yk_fs_stat(AT_FDCWD, path, &is, 0) == 0 && S_ISREG(is.st_mode))
-        return load_file(path, out);
-    char *directory = NULL;
-    yk_status st = yk__checkpoint_require("", path, &directory);
-    char *file = st ? NULL : yk__path("%s/%s", directory, YK__MODEL_FILE);
+    char *found = NULL;
+    yk_status st = yk__checkpoint_require("", path, &found);
+    char *file = st || yk__is_model_file(found) ? found : yk__path("%s/%s", found, YK__MODEL_FILE);
     if (!st)
         st = file ? load_file(file, out) : YK_ESYSTEM;
-    free(file);
-    free(directory);
+    if (file != found)
+        free(file);
+    free(found);
     return st;
 }
 

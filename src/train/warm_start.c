@@ -179,7 +179,17 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
     yk_status st = yk_checkpoint_warm_start(t->start.path, t->model, store, t->remap);
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
-    yk_note("starting with the parameters of %s", t->start.path);
+    const bool file = yk__is_model_file(t->start.path); /* ftrl derives the weights from its state */
+    for (int g = 0; file && g < t->model->ngroups; g++) {
+        const yk_optim_step o = yk_optim_at(&t->group[g].optim, 0);
+        const yk_local_state raw = yk_local_raw(store, g);
+        yk_optim_reconcile(t->group[g].optim.kind, &o, &raw.live, NULL, 0,
+                           yk_group_floats(&t->model->group[g]), 1);
+    }
+    if (file)
+        yk_local_restore(store, 0);
+    yk_note("starting with the parameters of %s%s", t->start.path,
+            file ? " (it has no optimizer state)" : "");
     if (t->model->sparse && t->model->shape.dim > t->start.shape.dim) {
         const size_t added = t->model->shape.dim - t->start.shape.dim;
         yk_note("%zu feature%s new", added, added == 1 ? " is" : "s are");
