@@ -42,10 +42,19 @@ train() { # SPEC OPTION...
     expect 0 "warning: the training loss"
 }
 
+@test "initial parameters that are too large: the learning rate is not blamed" {
+    for how in '' '--test none' '--test none --workers 2' '--test none --workers 2 --mode async'; do
+        # shellcheck disable=SC2086
+        try train --model 'dense 8, relu, dense 10' --data 'synth:digits?examples=200' --init uniform:1e38 --out none $how
+        expect 1 "loss is nan before the first update, so the initial parameters are too large: use a smaller --init"
+        ! grep 'learning rate .* is too large' err
+    done
+}
+
 @test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {
     digits --lr 50 --json --out none
     holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
-    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try --lr 0.1"
+    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try the default, --lr 0.1"
     seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
     train libsvm:noise.libsvm --test libsvm:noise.libsvm
     expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"

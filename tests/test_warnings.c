@@ -147,7 +147,7 @@ static void a_loss_that_rises(void **state)
     t.r.default_lr = 0.1;
     t.r.point = t.point;
     yk_observation_warn(&t.r, &t.w);
-    assert_non_null(strstr(t.w.warning[0].text, "try --lr 0.1"));
+    assert_non_null(strstr(t.w.warning[0].text, "try the default, --lr 0.1"));
     yk_observation_fini(&t.w);
     /* a network that has become constant */
     t = begin(2, (double[]){2.4, 2.327}, (double[]){2.33, 2.324}, (double[]){0.1, 0.1});
@@ -187,6 +187,36 @@ static void too_small_a_rate(void **state)
     t.r.last.test_loss = 0.688;
     t.r.last.auc = 0.6;
     expect(&t, "learning_rate_too_small majority_accuracy");
+}
+
+/* Of the rates 0.1 and 10, the larger one is better: the advice for both must not point at each other. */
+static void slow_progress_with_any_rate(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        trial t = begin(4, (double[]){(double)NAN, 0.6913, 0.6885, 0.6859},
+                        (double[]){0.6931, 0.6917, 0.6901, 0.6893}, (double[]){0.5, 0.5, 0.5, 0.5});
+        t.r.classes = 2;
+        t.r.last.majority_accuracy = 0.52;
+        t.r.lr = large ? 10.0 : 0.1;
+        t.r.default_lr = 0.1;
+        t.r.point = t.point;
+        yk_observation_warn(&t.r, &t.w);
+        assert_true(t.w.nwarnings > 0 && t.w.warning[0].kind == YK_WARNING_LR_TOO_SMALL);
+        assert_non_null(strstr(t.w.warning[0].text, "try a larger --lr, or more --epochs"));
+        yk_observation_fini(&t.w);
+    }
+}
+
+/* A loss that began far above a uniform guess and falls says nothing about the learning rate. */
+static void large_initial_parameters(void **state)
+{
+    (void)state;
+    trial t =
+        begin(3, (double[]){(double)NAN, 30.0, 12.0}, (double[]){80.0, 20.0, 9.0}, (double[]){0.1, 0.3, 0.4});
+    expect(&t, "");
+    t.point[0].test_loss = 2.31; /* it rose during training */
+    expect(&t, "loss_rose");
 }
 
 static void overfitting(void **state)
@@ -360,12 +390,19 @@ static void a_host_that_is_hardly_busy(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_labels),        cmocka_unit_test(mistaken_labels),
-        cmocka_unit_test(unscaled_features),    cmocka_unit_test(healthy_runs),
-        cmocka_unit_test(a_loss_that_rises),    cmocka_unit_test(too_small_a_rate),
-        cmocka_unit_test(overfitting),          cmocka_unit_test(oscillation),
-        cmocka_unit_test(dense_data),           cmocka_unit_test(sparse_data),
-        cmocka_unit_test(data_is_warned_about), cmocka_unit_test(a_host_that_is_hardly_busy)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_labels),
+                                       cmocka_unit_test(mistaken_labels),
+                                       cmocka_unit_test(unscaled_features),
+                                       cmocka_unit_test(healthy_runs),
+                                       cmocka_unit_test(a_loss_that_rises),
+                                       cmocka_unit_test(too_small_a_rate),
+                                       cmocka_unit_test(slow_progress_with_any_rate),
+                                       cmocka_unit_test(large_initial_parameters),
+                                       cmocka_unit_test(overfitting),
+                                       cmocka_unit_test(oscillation),
+                                       cmocka_unit_test(dense_data),
+                                       cmocka_unit_test(sparse_data),
+                                       cmocka_unit_test(data_is_warned_about),
+                                       cmocka_unit_test(a_host_that_is_hardly_busy)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

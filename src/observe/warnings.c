@@ -92,20 +92,30 @@ static double lowest_before(const yk_outcome *r)
 
 /* ---- learning rates */
 
-/* What to do about a learning rate that is too large, or too small: "try --lr 0.1". A rate far from the default is often a slip
- * by several orders of magnitude. No rate suits columns whose values have very different sizes. */
-static const char *other_rate(const yk_outcome *r, double factor, char out[160])
+/* What to do about a learning rate: "try a smaller --lr". The run does not tell which one is best, so the only rate that is named
+ * is the default. No rate suits columns whose values have very different sizes. */
+static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
 {
-    const double usual = r->default_lr > 0.0 ? r->default_lr : r->lr, lr = r->lr * factor;
+    const char *prefix = r->lr_prefix ? r->lr_prefix : "";
     if (yk_data_is_unscaled(&r->data))
         snprintf(out, 160,
                  "scale the features (csv: ?scale=standard), because the values of column %lld (counted "
                  "from 0) are about %.3g",
                  (long long)r->data.large.column, r->data.large.size);
+    else if (r->default_lr > 0.0 && (smaller ? r->lr > r->default_lr : r->lr < r->default_lr))
+        snprintf(out, 160, "try the default, --lr %s%.3g", prefix, r->default_lr);
     else
-        snprintf(out, 160, "try --lr %s%.3g", r->lr_prefix ? r->lr_prefix : "",
-                 factor < 1.0 ? fmin(lr, usual) : fmax(lr, usual));
+        snprintf(out, 160, "try a %s --lr%s%s", smaller ? "smaller" : "larger", *prefix ? " " : "", prefix);
     return out;
+}
+
+/* Whether the loss was far above that of a uniform guess before the first step, and has not risen since: then, the initial
+ * parameters are the reason for a high loss (--init, --warm-start). */
+static bool began_above(const yk_outcome *r)
+{
+    const yk_curve_point *first = r->points > 1 ? r->point : NULL;
+    return first && !isfinite(first->train_loss) && first->test_loss > 1.3 * log((double)r->classes) &&
+           r->last.train_loss < first->test_loss;
 }
 
 /* The loss of predictions of this accuracy that are as certain as they are right, and no better than that. */
@@ -120,7 +130,7 @@ static bool is_too_certain(const yk_outcome *r)
 {
     const yk_evaluation *e = &r->last;
     double highest = 0.0;
-    if (!is_tested(r) || !last_mean(r) || r->classes < 2)
+    if (!is_tested(r) || !last_mean(r) || r->classes < 2 || began_above(r))
         return false;
     for (size_t i = 0; i < r->points; i++)
         if (is_mean(r, &r->point[i]))
@@ -130,11 +140,11 @@ static bool is_too_certain(const yk_outcome *r)
            e->train_loss > enough && e->test_loss > enough;
 }
 
-/* A network that a far too large rate has made constant: its loss is that of a model that knows nothing. */
+/* A network that a far too large rate has made constant: its loss is not below that of a model that knows nothing. */
 static bool is_wild(const yk_outcome *r, const yk_curve_point *p)
 {
     const yk_evaluation *e = &r->last;
-    const double enough = 0.98 * log((double)r->classes);
+    const double enough = log((double)r->classes);
     const bool constant = is_tested(r) ? e->test_loss > enough && e->accuracy <= e->majority_accuracy
                                        : p->epoch >= 1.99; /* not the mean of a first epoch */
     return r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) && e->train_loss > enough &&
@@ -154,27 +164,28 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
     const bool still =
         is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest) || (far && r->points > 1);
-    if (e->train_loss > uniform * 1.02 && still && (far || (rose && is_mean(r, p))))
+    if (e->train_loss > uniform * 1.02 && still && !began_above(r) && (far || (rose && is_mean(r, p))))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess: the learning rate %g is too "
              "large; %s",
-             e->train_loss, uniform, r->lr, other_rate(r, 0.1, remedy));
+             e->train_loss, uniform, r->lr, other_rate(r, true, remedy));
     else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
              e->train_loss > lowest + 0.02 * uniform)
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
-             lowest, e->train_loss, r->lr, other_rate(r, 1.0 / 3.0, remedy));
+             lowest, e->train_loss, r->lr, other_rate(r, true, remedy));
     else if (is_wild(r, p))
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the training loss %.4f is no better than %.4f, the loss of a uniform guess: the learning rate "
-             "%g, %.3g times the default, is too large; %s",
-             e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, 0.1, remedy));
+             "the training loss %.4f is no better than %.4f, the loss of a uniform guess, and the learning "
+             "rate "
+             "%g is %.3g times the default; %s",
+             e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, true, remedy));
     else if (is_too_certain(r))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the test loss %.4f is far above %.4f, the loss of calibrated predictions with an accuracy of "
              "%.1f %%: the learning rate %g is too large; %s",
              e->test_loss, calibrated_loss(e->accuracy, r->classes), 100.0 * e->accuracy, r->lr,
-             other_rate(r, 0.1, remedy));
+             other_rate(r, true, remedy));
     else
         return false;
     return true;
@@ -315,15 +326,15 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
     if (noise || !(ranks || ignorant || unchanged || slow))
         return false;
     warn(w, YK_WARNING_LR_TOO_SMALL,
-         "after %.3g epochs and %.0f steps the training loss is %.4f, barely below %.4f, the loss of an "
-         "untrained model%s: the learning rate %g is too small; %s",
-         p->epoch, steps, loss, begin, slow ? ", and is still falling steadily" : "", r->lr,
-         other_rate(r, 10.0, remedy));
+         "after %.3g epochs and %.0f steps the training loss is %.4f%s; that of an untrained model is %.4f: "
+         "the "
+         "model has hardly changed at the learning rate %g; %s, or more --epochs",
+         p->epoch, steps, loss, slow ? " and still falling" : "", begin, r->lr, other_rate(r, false, remedy));
     return true;
 }
 
 /* The accuracy goes up and down by several points in the second half of the run. */
-static void check_oscillation(const yk_outcome *r, bool rises, yk_observation *w)
+static void check_oscillation(const yk_outcome *r, yk_observation *w)
 {
     double sum = 0.0, low = HUGE_VAL, high = 0.0, last = (double)NAN, before = 0.0;
     char remedy[160];
@@ -352,8 +363,7 @@ static void check_oscillation(const yk_outcome *r, bool rises, yk_observation *w
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
          "the next: the learning rate %g is too large%s; %s%s",
          100.0 * low, 100.0 * high, 100.0 * mean, r->lr, r->asynchronous ? " for asynchronous training" : "",
-         other_rate(r, rises ? 0.1 : 1.0 / 3.0, remedy),
-         r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
+         other_rate(r, true, remedy), r->asynchronous ? ", a --staleness bound, or fewer --workers" : "");
 }
 
 /* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
@@ -479,7 +489,7 @@ void yk_observation_warn(const yk_outcome *r, yk_observation *w)
     if (!unlearnable && !reversed) {
         rises = check_rising(r, w);
         too_small = !rises && !check_overfitting(r, w) && check_too_small(r, w);
-        check_oscillation(r, rises, w);
+        check_oscillation(r, w);
         check_majority(r, too_small || rises, w);
     }
     if (!unlearnable && !rises && !too_small)

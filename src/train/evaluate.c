@@ -43,6 +43,12 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
             "%.3g: scale the features (csv: ?scale=standard)",
             (unsigned long long)step, what, value, (long long)t->data_check.large.column,
             t->data_check.large.size);
+    /* no update was applied; other asynchronous workers may have applied one that this worker did not count */
+    if (step == t->result->resumed_from && (t->plan->lockstep || t->plan->workers == 1 || t->config->init))
+        return yk_fail(YK_EDIVERGED,
+                       "%s is %g before the first update, so the initial parameters are too large: use a "
+                       "smaller --init or --init-bias, or another --warm-start",
+                       what, isnan(value) ? (double)NAN : value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
                    "data%s; try --lr %s%g%s",
