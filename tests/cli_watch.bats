@@ -32,7 +32,7 @@ run='' # a process that teardown ends if a test fails
 import json
 lines = [json.loads(line) for line in open("run/worker-0/resources.jsonl")]
 host, samples = lines[0], [l for l in lines if l["kind"] == "sample"]
-assert host["kind"] == "host" and host["cores"] >= 1 and host["role"] == "chief", host
+assert host["kind"] == "host" and host["cores"] >= 1 and host["role"] == "worker", host
 assert samples, lines
 for s in samples[1:]:
     wall, total = s["seconds"], sum(s["phases"].values())

@@ -23,7 +23,7 @@ for some in samples:
     assert max(l["sent_rate"] for l in some) > 1e4 and max(l["received_rate"] for l in some) > 1e4, some[-1]
 assert all("interfaces" in l for l in samples[0]) and not any("net_in" in l or "interfaces" in l for l in samples[1])
 rows = list(csv.reader(open("csv/traffic.csv")))
-assert {r[0] for r in rows[1:]} == {"chief 0, sent", "chief 0, received", "worker 1, sent", "worker 1, received"}, rows[:3]
+assert {r[0] for r in rows[1:]} == {"worker 0, sent", "worker 0, received", "worker 1, sent", "worker 1, received"}, rows[:3]
 assert max(float(r[2]) for r in rows[1:]) > 1e4
 names = {e["name"] for e in json.load(open("run/trace.json"))["traceEvents"] if e["ph"] == "C"}
 assert {"sent MB/s", "received MB/s"} <= names and not "network MB/s" in names, names
@@ -139,15 +139,28 @@ assert p["workers"] > 0.5 and p["sending"] < 0.3, p'
 
 @test "processes: time, steps, examples, CPU, memory, disk and traffic of each, also of servers" {
     try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 300 --mode async --launch 3 --servers 1 \
-        --sample-every 0.05 --out run
+        --sample-every 0.05 --eval-every 50 --out run
     expect 0
+    cp out text
     grep -Eq '^process +seconds +steps +examples +CPU +memory +read +written +sent +received$' out
     for who in "server 0" "worker 1" "worker 2"; do grep -Eq "^$who +[0-9.]+ +[0-9]+ +[0-9]+ " out; done
     try report run -o page.html --csv csv
     expect 0
     python3 - <<'END'
-import csv, json
-processes = json.load(open("run/summary.json"))["processes"]
+import csv, json, re
+summary, text = json.load(open("run/summary.json")), open("text").read()
+processes = summary["processes"]
+assert summary["peak_rss_bytes"] == max(p["rss_peak"] for p in processes), summary["peak_rss_bytes"]
+assert [p["role"] for p in processes] == ["server", "worker", "worker"], processes
+page = open("page.html").read()
+assert ">chief<" not in page and ">server<" in page
+# one direction of one host, not the sum of both
+rate = max(sum(p["sent_rate"] for p in processes), sum(p["received_rate"] for p in processes)) * 1e-6
+assert abs(float(re.search(r"<dt>Network</dt><dd>([0-9.]+) MB/s", page)[1]) / rate - 1) < 0.05, rate
+# the parts of the seconds add up, less what the server did during training
+total, train, test, save, overlap = re.search(
+    r"^seconds +([0-9.]+) \(training ([0-9.]+), evaluation ([0-9.]+), checkpoints ([0-9.]+)(?:, of these two ([0-9.]+) during training)?;", text, re.M).groups("0")
+assert abs(float(train) + float(test) + float(save) - float(overlap) - float(total)) < 0.1, text
 rows = list(csv.DictReader(open("csv/table-processes.csv")))
 assert len(rows) == len(processes) == 3, rows
 for p, row in zip(processes, rows):
@@ -160,4 +173,7 @@ for p, row in zip(processes, rows):
         assert float(row[key]) >= 0, (key, row)
 assert sum(p["examples"] for p in processes[1:]) == processes[0]["examples"] == 1500, processes
 END
+    YK_SLOW_WORKER=0:300ms try train --model softmax --data 'synth:digits?examples=20' --batch 10 --steps 2 --test none --out none
+    expect 0
+    grep -Eq '^steps +2 \([1-9]\.[0-9] per second\)$' out
 }

@@ -97,6 +97,7 @@ static void read_evidence(const json_t *o, evidence *out)
                            .batch = (uint64_t)whole(o, "batch"),
                            .local_steps = (uint64_t)whole(o, "local_steps"),
                            .host_threads = whole(o, "host_threads"),
+                           .saves = whole(o, "saves"),
                            .seconds = real(o, "seconds"),
                            .round_trips = real(o, "round_trips"),
                            .round_trip = real(o, "round_trip"),

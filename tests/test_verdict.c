@@ -258,6 +258,9 @@ static void a_slow_disk_for_checkpoints(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_DISK, 0.4);
     assert_words(v->advice, "--checkpoint-every");
+    t.e.saves = 1;
+    assert_words(judge(&t)->advice, "only the last checkpoint was written");
+    assert_null(strstr(v->advice, "--checkpoint-every"));
 }
 
 static void tiny_synchronous_steps(void **state)

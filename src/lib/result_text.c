@@ -72,16 +72,29 @@ static void print_processes(FILE *f, const yk_observation *w, const yk_plan *pla
                 "those of each of them\n");
 }
 
+/* "20 (0.42 per second)" */
+static void print_count(FILE *f, const char *name, uint64_t n, double rate)
+{
+    fprintf(f, rate < 9.95 ? "%-14s %llu (%.2g per second)\n" : "%-14s %llu (%.0f per second)\n", name,
+            (unsigned long long)n, rate);
+}
+
+/* Servers evaluate and save in the background. */
+static void print_seconds(FILE *f, const yk_result *r)
+{
+    const double overlap = r->train_seconds + r->eval_seconds + r->checkpoint_seconds - r->seconds;
+    fprintf(f, "seconds        %.2f (training %.2f, evaluation %.2f, checkpoints %.2f", r->seconds,
+            r->train_seconds, r->eval_seconds, r->checkpoint_seconds);
+    if (overlap >= 0.005)
+        fprintf(f, ", of these two %.2f during training", overlap);
+    fprintf(f, "; loading before that %.2f)\n", r->load_seconds);
+}
+
 static void print_table(FILE *f, const yk_result *r)
 {
-    fprintf(f, "steps          %llu (%.0f per second)\n", (unsigned long long)r->steps,
-            (double)(r->steps - r->resumed_from) / r->train_seconds);
-    fprintf(f, "examples       %llu (%.0f per second)\n", (unsigned long long)r->examples,
-            (double)r->trained_here / r->train_seconds);
-    fprintf(
-        f,
-        "seconds        %.2f (training %.2f, evaluation %.2f, checkpoints %.2f; loading before that %.2f)\n",
-        r->seconds, r->train_seconds, r->eval_seconds, r->checkpoint_seconds, r->load_seconds);
+    print_count(f, "steps", r->steps, (double)(r->steps - r->resumed_from) / r->train_seconds);
+    print_count(f, "examples", r->examples, (double)r->trained_here / r->train_seconds);
+    print_seconds(f, r);
     if (isfinite(r->train_loss)) /* else the run was already complete */
         fprintf(f, "train loss     %.5f\n", r->train_loss);
     if (r->tested) {

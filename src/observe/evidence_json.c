@@ -50,7 +50,7 @@ void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
     yk_json_bool(j, "quorum", e->quorum);
     YK_JSON_INTS(j, {"workers", e->workers}, {"ranks", e->ranks}, {"hosts", e->hosts},
                  {"threads", e->threads}, {"batch", e->batch}, {"local_steps", e->local_steps},
-                 {"host_threads", e->host_threads});
+                 {"host_threads", e->host_threads}, {"saves", e->saves});
     YK_JSON_REALS(j, {"seconds", e->seconds}, {"round_trips", e->round_trips}, {"round_trip", e->round_trip});
     if (e->usage)
         usage(j, e->usage);

@@ -39,8 +39,7 @@ void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_repor
     *out = (yk_rank_report){.process = *self,
                             .cpu_seconds =
                                 (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec * 1e-6 +
-                                (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6,
-                            .peak_rss = (double)usage.ru_maxrss * 1024.0};
+                                (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec * 1e-6};
     memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
     memcpy(out->values_sent, yk_comm_values_sent(o->c.comm), sizeof out->values_sent);
     const yk_bytes all = yk__bytes_total(o->c.comm);

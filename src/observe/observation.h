@@ -11,7 +11,8 @@
 typedef struct {
     int rank, workers; /* rank: above those of the job if the process joined; workers: 0 for a server */
     bool joined, lost;
-    char role[16]; /* "chief", "worker" or "server" */
+    char role
+        [16]; /* "worker", or "server" if it does not train; versions before 0.2.0 wrote "chief" for rank 0 */
     yk_usage usage;
     yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
     yk_phases_sample serving; /* of the thread that serves a shard beside its workers; zeros: none */
@@ -28,7 +29,7 @@ typedef struct {
     yk_process process;
     yk_traffic traffic[YK_PURPOSES];
     uint64_t values_sent[YK_MAX_GROUPS]; /* comm/comm.h */
-    double cpu_seconds, peak_rss;
+    double cpu_seconds;
 } yk_rank_report;
 
 /* nprocesses is 0 if the run ended before the first measurement. */

@@ -144,6 +144,9 @@ void yk_observer_progress(yk_observer *o, bool point, bool line);
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
 void yk_observer_traffic(yk_observer *o);
 
+/* On the chief: a checkpoint was written. Any thread. */
+void yk_observer_saved(yk_observer *o);
+
 typedef struct {
     yk_run_position at;
     double train_loss; /* NaN: not known */

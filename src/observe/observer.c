@@ -188,7 +188,7 @@ void yk_observer_pause(yk_observer *o, bool pause)
 
 const char *yk__observer_role(const yk_observer *o)
 {
-    return o->c.rank == 0 ? "chief" : o->c.server ? "server" : "worker";
+    return o->c.server ? "server" : "worker";
 }
 
 yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out)
@@ -344,6 +344,12 @@ yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_st
     o->resources = NULL;
     yk__observer_self(o, &o->self);
     return o->c.rank > 0 ? yk__tensorboard_close(o, st) : st;
+}
+
+void yk_observer_saved(yk_observer *o)
+{
+    if (o)
+        atomic_fetch_add(&o->saves, 1);
 }
 
 yk_status yk_observer_close(yk_observer *o)

@@ -77,6 +77,7 @@ struct yk_observer {
     yk_trace_track *counters;
     _Atomic double page_seen; /* when the live page last fetched the state (base/clock.h); 0: never */
     atomic_bool end_seen;     /* it has fetched the final state */
+    atomic_int saves;         /* checkpoints that were written */
     uint64_t began_ns;
 
     atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */

@@ -97,6 +97,7 @@ typedef struct {
     uint64_t batch;     /* per worker */
     uint64_t local_steps;
     int host_threads; /* of this run on the host of `usage`; 0: all */
+    int saves;        /* checkpoints that were written; 0: not known */
     double seconds;
     const yk_worker_evidence *measured; /* [nmeasured] borrowed */
     int nmeasured;

@@ -132,7 +132,12 @@ static void describe_input(const yk__facts *f, yk_verdict *v)
 static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 {
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
-    advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
+    if (f->e->saves == 1)
+        advise(v,
+               "only the last checkpoint was written: a longer run spends a smaller share of its time on it, "
+               "and a faster disk (--out) less time");
+    else
+        advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }
 
 static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
@@ -148,8 +153,8 @@ static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
         advise(v, "use a larger --batch (fewer bytes per example), %s (fewer transfers), or a faster link",
                local_steps(e));
     say(v,
-        "the workers spent %.0f %% of the time transferring data (%.3g MB per step and worker); the link of "
-        "host %s carried %.3g of %.3g MB/s%s",
+        "the workers spent %.0f %% of the time transferring data (%.3g MB sent and received per step and "
+        "worker); the link of host %s carried %.3g of %.3g MB/s%s",
         100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->link.carried * 1e-6, l->link.highest * 1e-6,
         others);
 }

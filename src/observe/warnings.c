@@ -26,11 +26,9 @@ yk_warning_kind yk_warning_find(const char *name)
     return (yk_warning_kind)kind;
 }
 
-static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* Prints the warning and adds it to the results; if memory runs out, it is only printed. */
-static void warn(yk_observation *w, yk_warning_kind kind, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_warning_kind kind,
+                                                       const char *format, ...)
 {
     char *text;
     va_list args;
@@ -113,9 +111,8 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
  * parameters are the reason for a high loss (--init, --warm-start). */
 static bool began_above(const yk_outcome *r)
 {
-    const yk_curve_point *first = r->points > 1 ? r->point : NULL;
-    return first && !isfinite(first->train_loss) && first->test_loss > 1.3 * log((double)r->classes) &&
-           r->last.train_loss < first->test_loss;
+    return r->points > 1 && !isfinite(r->point->train_loss) && r->last.train_loss < r->point->test_loss &&
+           r->point->test_loss > 1.3 * log((double)r->classes);
 }
 
 /* The loss of predictions of this accuracy that are as certain as they are right, and no better than that. */
@@ -147,8 +144,8 @@ static bool is_wild(const yk_outcome *r, const yk_curve_point *p)
     const double enough = log((double)r->classes);
     const bool constant = is_tested(r) ? e->test_loss > enough && e->accuracy <= e->majority_accuracy
                                        : p->epoch >= 1.99; /* not the mean of a first epoch */
-    return r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) && e->train_loss > enough &&
-           constant;
+    return constant && r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) &&
+           e->train_loss > enough;
 }
 
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */

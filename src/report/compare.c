@@ -130,7 +130,7 @@ static const struct {
     {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES},
      FACT(memory_peak),
      USED | BATCH | WORKERS},
-    {{"network", "bytes per second that all processes sent and received", YK_UNIT_RATE},
+    {{"network", "bytes per second that the processes of the busiest host sent or received", YK_UNIT_RATE},
      FACT(network),
      USED | BATCH | WORKERS},
     {{"sent", "by all processes, in the whole run", YK_UNIT_BYTES}, FACT(sent), USED},

@@ -52,6 +52,8 @@ yk_run_process yk_run_process_at(const yk_run *r, size_t i)
     p.role = yk_string_at(p.summary, "role");
     p.host = yk_string_at(p.summary, "host");
     p.role = p.role ? p.role : p.log ? p.log->role : "";
+    if (!strcmp(p.role, "chief")) /* version 0.1.0, of rank 0 */
+        p.role = yk_value_at(p.summary, "phases.waiting") ? "server" : "worker";
     p.host = p.host ? p.host : p.log ? p.log->host : "";
     return p;
 }
@@ -142,6 +144,26 @@ static void phases_of(const yk_run *r, yk_facts *f)
         f->phase[p] = total > 0.0 ? f->phase[p] / total : NAN;
 }
 
+/* Bytes per second of the busiest host, in its busier direction: a link carries as many in the other one at the same time. */
+static double busiest_rate(const yk_run *r)
+{
+    double max = NAN;
+    for (size_t i = 0; i < yk_run_processes(r); i++) {
+        const yk_run_process p = yk_run_process_at(r, i);
+        double sent = 0.0, received = 0.0;
+        for (size_t k = 0; k < yk_run_processes(r); k++) {
+            const yk_run_process q = yk_run_process_at(r, k);
+            if (strcmp(p.host, q.host))
+                continue;
+            sent += yk_known_or(yk_number_at(q.summary, "sent_rate"), q.log ? q.log->mean.sent_rate : NAN);
+            received += yk_known_or(yk_number_at(q.summary, "received_rate"),
+                                    q.log ? q.log->mean.received_rate : NAN);
+        }
+        max = fmax(max, fmax(sent, received)); /* fmax() ignores NaN */
+    }
+    return max;
+}
+
 static void resources_of(const yk_run *r, yk_facts *f)
 {
     double cpu_seconds = yk_number_at(r->summary, "cpu_seconds");
@@ -153,8 +175,7 @@ static void resources_of(const yk_run *r, yk_facts *f)
                                              yk_number_at(r->summary, "peak_rss_bytes")));
     f->sent = yk_number_at(r->summary, "bytes_sent");
     f->received = yk_number_at(r->summary, "bytes_received");
-    f->network =
-        yk_known_or((f->sent + f->received) / f->seconds, MEAN(r, sent_rate) + MEAN(r, received_rate));
+    f->network = f->sent + f->received <= 0.0 ? 0.0 : busiest_rate(r); /* threads send nothing */
     f->disk = yk_known_or(MEAN(r, disk_read) + MEAN(r, disk_written),
                           yk_number_at(r->summary, "resources.disk_read.mean") +
                               yk_number_at(r->summary, "resources.disk_written.mean"));

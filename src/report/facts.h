@@ -40,7 +40,8 @@ typedef struct {
     double best_loss, best_auc; /* possible, for generated data with known probabilities */
     double cpu, cores;          /* cores used, by all processes together; cores of the hosts */
     double memory_peak;         /* bytes, of all processes together */
-    double network, disk;       /* bytes per second, in and out */
+    double network;             /* bytes per second of the busiest host, in its busier direction */
+    double disk;                /* bytes per second, read and written */
     double sent, received;      /* bytes, by the program itself */
     double stale_mean;          /* updates by others between reading and writing a parameter */
     const char *verdict, *bottleneck, *advice;

@@ -75,7 +75,7 @@ static void tiles(const yk_facts *f, yk_text *out)
          small(text, f->cores == 1.0 ? "mean, of %.4g core" : "mean, of %.4g cores", f->cores), out);
     tile("Memory", YK_UNIT_BYTES, f->memory_peak, "peak", out);
     if (f->ranks > 1.0 || f->network > 0.0)
-        tile("Network", YK_UNIT_RATE, f->network, "mean, sent and received", out);
+        tile("Network", YK_UNIT_RATE, f->network, "mean of the busiest host, one direction", out);
     yk_text_add(out, "</dl>\n");
 }
 

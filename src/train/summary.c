@@ -127,9 +127,9 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     YK_JSON_INTS(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
                  {"lost_workers", r->lost}, {"joined_workers", r->joined},
                  {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
-    double rss = (double)usage.ru_maxrss * 1024.0; /* of a job: the largest process */
-    for (int i = 0; r->report && i < r->nreports; i++)
-        rss = r->report[i].peak_rss > rss ? r->report[i].peak_rss : rss;
+    double rss = r->observation.nprocesses ? 0.0 : (double)usage.ru_maxrss * 1024.0;
+    for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
+        rss = fmax(rss, r->observation.process[i].usage.memory.peak);
     yk_json_int_or_null(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);
     yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
     yk_observation_json(j, &r->observation, r->report);
