@@ -186,6 +186,85 @@ static void workers_equal_a_larger_batch(void **state)
             }
 }
 
+/* The definition of sgd with l1 and l2 in double precision: every step changes every weight. For logreg, with one worker. */
+static float *train_by_definition(const train_config *how, size_t n)
+{
+    yk_dataset d;
+    yk_feed *feed;
+    const yk_feed_plan plan = {.workers = 1,
+                               .batch = how->batch,
+                               .seed = how->seed,
+                               .epochs = how->epochs,
+                               .steps = UINT64_MAX,
+                               .synchronous = true};
+    assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
+    assert_int_equal(yk_feed_create(&d, &plan, &feed), YK_OK);
+    double *w = calloc(n, sizeof *w), *g = calloc(n, sizeof *g);
+    assert_true(w && g);
+    for (uint64_t epoch = 0; epoch < how->epochs;) {
+        yk_batch b;
+        assert_int_equal(yk_feed_next(feed, 0, 1, &b), YK_OK);
+        if (!b.n) {
+            yk_feed_epoch(feed, 0, ++epoch);
+            continue;
+        }
+        memset(g, 0, n * sizeof *g);
+        for (size_t i = 0; i < b.n; i++) {
+            const uint64_t begin = b.rows->start[b.pick[i]], end = b.rows->start[b.pick[i] + 1];
+            double z = w[n - 1]; /* the bias */
+            for (uint64_t e = begin; e < end; e++)
+                z += (double)yk_rows_value(b.rows, e) * w[b.rows->index[e]];
+            const double err = (1.0 / (1.0 + exp(-z)) - b.rows->label[b.pick[i]]) / (double)b.n;
+            for (uint64_t e = begin; e < end; e++)
+                g[b.rows->index[e]] += err * (double)yk_rows_value(b.rows, e);
+            g[n - 1] += err;
+        }
+        for (size_t k = 0; k < n; k++) {
+            const double v = w[k] - how->optim.lr * (g[k] + how->optim.l2 * w[k]),
+                         size = fabs(v) - how->optim.lr * how->optim.l1;
+            w[k] = size > 0.0 ? copysign(size, v) : 0.0;
+        }
+    }
+    float *out = yk_alloc(n, sizeof *out, "a test");
+    assert_non_null(out);
+    for (size_t k = 0; k < n; k++)
+        out[k] = (float)w[k];
+    free(w);
+    free(g);
+    yk_feed_free(feed);
+    yk_dataset_fini(&d);
+    return out;
+}
+
+/* Lazy decay is an approximation. docs/models.md states its rule and these limits. */
+static void lazy_decay_is_close_to_the_definition(void **state)
+{
+    (void)state;
+    static const struct {
+        double lr, l1, l2, limit;
+    } cases[] = {{0.1, 0, 0, 1e-6},       {0.1, 0, 1e-2, 2e-4}, {0.1, 1e-4, 0, 2e-5},
+                 {0.1, 1e-4, 1e-2, 6e-3}, {0.5, 0, 1e-2, 2e-3}, {0.5, 1e-4, 1e-2, 2e-2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        train_config how = {.model = "logreg",
+                            .data = "synth:ctr?features=2000&examples=3000",
+                            .optim = yk_optim_defaults(YK_SGD),
+                            .workers = 1,
+                            .batch = 10,
+                            .epochs = 3,
+                            .seed = 3};
+        how.optim.lr = cases[i].lr;
+        how.optim.l1 = cases[i].l1;
+        how.optim.l2 = cases[i].l2;
+        size_t n;
+        float *lazy = train(&how, &n), *exact = train_by_definition(&how, n);
+        const double apart = difference(exact, lazy, n);
+        if (!(apart < cases[i].limit))
+            fail_msg("lr %g, l1 %g, l2 %g: %.2g apart", cases[i].lr, cases[i].l1, cases[i].l2, apart);
+        yk_free(lazy);
+        yk_free(exact);
+    }
+}
+
 /* The gradients of frequent keys are summed in arrays: with the same bits, whether or not rows have values. */
 static void frequent_keys_change_no_bits(void **state)
 {
@@ -564,6 +643,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_equal_a_larger_batch),
         cmocka_unit_test(a_missing_gradient_would_be_detected),
+        cmocka_unit_test(lazy_decay_is_close_to_the_definition),
         cmocka_unit_test(frequent_keys_change_no_bits),
         cmocka_unit_test(mode_does_not_matter_with_one_worker),
         cmocka_unit_test(no_worker_exceeds_the_bound),
