@@ -7,6 +7,7 @@
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"
+#include <zstd.h>
 
 static char path[128];
 
@@ -79,6 +80,17 @@ static void input_reads_plain_and_compressed(void **state)
     memset(packed + n, 0, 512);
     put(path, packed, n + 512);
     assert_reads(data, TEXT_BYTES, 0);
+
+    /* two frames of Zstandard; zeros fill the buffer without more input */
+    n = ZSTD_compress(packed, TEXT_BYTES, data, 300000, 3);
+    n += ZSTD_compress(packed + n, TEXT_BYTES, data + 300000, TEXT_BYTES - 300000, 3);
+    put(path, packed, n);
+    assert_reads(data, TEXT_BYTES, 0);
+    assert_int_equal(yk_input_compressed(path, &compressed), YK_OK);
+    assert_true(compressed);
+    memset(data, 0, TEXT_BYTES);
+    put(path, packed, ZSTD_compress(packed, TEXT_BYTES, data, TEXT_BYTES, 3));
+    assert_reads(data, TEXT_BYTES, 0);
     free(data);
     free(packed);
 }
@@ -115,6 +127,23 @@ static void input_reports_damage(void **state)
     memcpy(packed + n, "garbage", 7);
     put(path, packed, n + 7);
     assert_error(read_through(&offset), YK_EDATA, "uncompressed bytes after the compressed stream");
+    n = ZSTD_compress(packed, TEXT_BYTES, data, TEXT_BYTES, 3);
+    put(path, packed, n - 9);
+    assert_error(read_through(&offset), YK_EDATA, "truncated");
+    memcpy(packed + n, "garbage", 7);
+    put(path, packed, n + 7);
+    assert_error(read_through(&offset), YK_EDATA, "at byte 700000: Unknown frame descriptor");
+    put(path, "BZh91AY&SYabcdef", 16);
+    assert_error(read_through(&offset), YK_EDATA, "compressed with bzip2");
+    assert_message("| yoke train --data csv:-");
+    put(path,
+        "\xfd"
+        "7zXZ\0abcdef",
+        12);
+    assert_error(read_through(&offset), YK_EDATA, "compressed with xz");
+    assert_message("use a pipe: xzcat ");
+    put(path, "BZh", 3);
+    assert_int_equal(read_through(&offset), YK_OK);
     assert_error(yk_input_open("/nonexistent/file", 0, &(yk_input *){NULL}), YK_EDATA, "No such file");
     assert_error(yk_input_open(directory, 0, &(yk_input *){NULL}), YK_EDATA, "is a directory");
     free(data);

@@ -134,6 +134,15 @@ static void libsvm_reads_lines(void **state)
     check_small(&rows);
     yk_rows_fini(&rows);
 
+    char marked[sizeof small + 3] = "\xef\xbb\xbf"; /* a byte-order mark */
+    for (int i = 0; i < 2; i++) {
+        strcpy(marked + 3, i ? strchr(small, '\n') + 1 : small);
+        put(marked);
+        read_well(i ? path : spec_of("libsvm", ""), &rows);
+        check_small(&rows);
+        yk_rows_fini(&rows);
+    }
+
     char crlf[512];
     size_t n = 0;
     for (const char *p = small; *p; p++) {
@@ -464,6 +473,42 @@ static void criteo_reads_lines(void **state)
     assert_int_equal(read_all(spec_of("criteo", ""), &o, &rows, NULL), YK_EUSAGE);
 }
 
+/* For predictions only. A label that is there is ignored, but checked. */
+static void lines_without_labels(void **state)
+{
+    (void)state;
+    const yk_source_options predict = {.unlabeled = true};
+    yk_rows rows, with;
+    put("0\t" INTS "\t" CATS "\n");
+    read_well(spec_of("criteo", ""), &with);
+    put(INTS "\t" CATS "\n1\t" INTS "\t" CATS "\n");
+    assert_int_equal(read_all(path, &predict, &rows, NULL), YK_OK); /* detected */
+    assert_int_equal(rows.n, 2);
+    assert_memory_equal(rows.index, with.index, 37 * sizeof *rows.index);
+    assert_memory_equal(rows.index + 37, with.index, 37 * sizeof *rows.index);
+    yk_rows_fini(&with);
+    yk_rows_fini(&rows);
+    expect_fault(spec_of("criteo", ""), "39 columns instead of 40", "only yoke predict accepts");
+    put("x" INTS "\t" CATS "\n");
+    assert_int_equal(read_all(spec_of("criteo", ""), &predict, &rows, NULL), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "column 1, 'x1', is not an integer"));
+    put("3:0.5 17:1\n-1 qid:4 5:3\nqid:4 5:2\n+1\n");
+    assert_int_equal(read_all(path, &predict, &rows, NULL), YK_OK);
+    static const uint64_t start[] = {0, 2, 3, 4, 4};
+    static const uint32_t index[] = {2, 16, 4, 4};
+    assert_int_equal(rows.n, 4);
+    assert_memory_equal(rows.start, start, sizeof start);
+    assert_memory_equal(rows.index, index, sizeof index);
+    yk_rows_fini(&rows);
+    expect_fault(spec_of("libsvm", ""), "the label '3:0.5' is not a number", "only yoke predict accepts");
+    put("1:3:0.5 2:17:1\n");
+    assert_int_equal(read_all(path, &predict, &rows, NULL), YK_OK);
+    assert_int_equal(rows.index[0], 3);
+    yk_rows_fini(&rows);
+    put("1 3:0,5\n");
+    expect_fault(spec_of("libsvm", ""), "the value in '3:0,5' is not a number", "decimal point");
+}
+
 /* Columns as field numbers on request; the features are the same. */
 static void criteo_columns_are_fields(void **state)
 {
@@ -671,6 +716,7 @@ int main(void)
         cmocka_unit_test(blocks_hold_each_line_once),
         cmocka_unit_test(line_numbers_in_later_blocks),
         cmocka_unit_test(truncated_gzip),
+        cmocka_unit_test(lines_without_labels),
         cmocka_unit_test(criteo_reads_lines),
         cmocka_unit_test(criteo_buckets),
         cmocka_unit_test(criteo_categories),

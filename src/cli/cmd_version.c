@@ -9,6 +9,7 @@
 #include <png.h>
 #include <stdio.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__
@@ -39,8 +40,9 @@ int yk_cmd_version(int argc, char **argv)
     (void)argc, (void)argv;
     printf("yoke %s (%s kernels)\n", yoke_version(), yoke_kernels());
     printf("compiler   " COMPILER "\n");
-    printf("libraries  zlib " ZLIB_VERSION ", libdeflate " LIBDEFLATE_VERSION_STRING
-           ", jansson " JANSSON_VERSION ", libpng " PNG_LIBPNG_VER_STRING ", libmicrohttpd %s\n",
+    printf("libraries  zlib " ZLIB_VERSION ", zstd " ZSTD_VERSION_STRING
+           ", libdeflate " LIBDEFLATE_VERSION_STRING ", jansson " JANSSON_VERSION
+           ", libpng " PNG_LIBPNG_VER_STRING ", libmicrohttpd %s\n",
            MHD_get_version());
     print_mpi();
     return yk_cli_exit(yk_cli_flush());

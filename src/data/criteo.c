@@ -3,6 +3,8 @@
  *     label  13 integers            26 categories, hashes in hex
  *     0 \t   1 \t 1 \t 5 \t ... \t  68fd1e64 \t 80e26c9b \t ... \t a73ee510
  *
+ * For predictions, the label may be missing: 39 columns, as in Criteo's own test file.
+ *
  * The hashing trick (Weinberger et al. 2009): each value is one feature with value 1, whose index is a hash of (column,
  * value) below N. N is 2^B with --hash-bits B or `?bits=B`, or any number with --features N or `?features=N`; by default
  * 2^24. A missing value yields no feature. Two values of a row with the same hash become one feature. If field numbers are
@@ -153,11 +155,13 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
         tabs += *q == '\t';
     char token[48];
     const int columns = line == end ? 0 : tabs + 1;
-    if (tabs != FIELDS)
-        return yk__text_bad(r, line, "%d column%s instead of 40", columns, columns == 1 ? "" : "s");
+    const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->unlabeled;
+    if (tabs != FIELDS && !unlabeled)
+        return yk__text_bad(r, line, "%d column%s instead of 40%s", columns, columns == 1 ? "" : "s",
+                            columns == FIELDS ? "; only yoke predict accepts lines without a label" : "");
     if (column == 0)
         return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_token(p, token));
-    return yk__text_bad(r, p, "column %d, '%s', is not %s", column + 1, yk__text_token(p, token),
+    return yk__text_bad(r, p, "column %d, '%s', is not %s", column + !unlabeled, yk__text_token(p, token),
                         column <= INTEGERS ? "an integer of at most 18 digits"
                                            : "a hash of at most 16 hex digits");
 }
@@ -192,6 +196,15 @@ static yk_status put_row(const criteo *s, const entries *e, int32_t label, yk_ro
     return yk_rows_commit(rows, n, label);
 }
 
+/* Lines for predictions may have no label, but 39 columns. */
+static bool has_label(const yk_source *s, const char *line, const char *end)
+{
+    int tabs = 0;
+    for (const char *p = line; s->unlabeled && p != end; p++)
+        tabs += *p == '\t';
+    return !s->unlabeled || tabs != FIELDS - 1;
+}
+
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
@@ -199,13 +212,17 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     const char *p = line, *end = line + length;
     entries e;
     e.values = e.hashes = 0;
-    if ((*p != '0' && *p != '1') || p[1] != '\t')
+    const bool labeled = has_label(&s->text.base.base, line, end);
+    if (labeled && ((*p != '0' && *p != '1') || p[1] != '\t'))
         return bad_field(r, line, end, p, 0);
-    p++;
+    p += labeled;
     for (int i = 0; i < FIELDS; i++) {
-        if (*p != '\t')
-            return bad_field(r, line, end, p, i);
-        const char *at = ++p;
+        if (i || labeled) {
+            if (*p != '\t')
+                return bad_field(r, line, end, p, i);
+            p++;
+        }
+        const char *at = p;
         uint64_t key;
         int64_t v = 0;
         if (*p == '\t' || p == end)
@@ -228,7 +245,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     }
     if (p != end)
         return bad_field(r, line, end, p, FIELDS);
-    yk_status st = put_row(s, &e, line[0] - '0', rows);
+    yk_status st = put_row(s, &e, labeled ? line[0] - '0' : 0, rows);
     *added_out = !st;
     return st;
 }

@@ -144,6 +144,15 @@ static bool is_decimal(const char *text, size_t n)
            !isnan(v);
 }
 
+const char *yk__csv_comma_hint(const char *text, size_t n)
+{
+    const char *comma = memchr(text, ',', n), *end = text + n;
+    return comma && is_decimal(text, (size_t)(comma - text)) && comma + 1 < end &&
+                   is_decimal(comma + 1, (size_t)(end - comma) - 1)
+               ? "; numbers need a decimal point, not a comma"
+               : "";
+}
+
 /* Reports a label or a number that is bad. If the line has the wrong number of columns, that is why. */
 __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
                                                  const char *at, size_t column)
@@ -164,9 +173,9 @@ __attribute__((cold)) static yk_status bad_field(yk_text_reader *r, const char *
     if (is_decimal(f->text, f->n))
         return yk__text_bad(r, at, "%s: %s is too large for a 32-bit float", name, token);
     return yk__text_bad(r, at,
-                        "%s: '%s' is not a number; if the column is not numeric, add it to categorical= or "
+                        "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or "
                         "ignore=; if this means a missing value, add it to missing=",
-                        name, token);
+                        name, token, yk__csv_comma_hint(f->text, f->n));
 }
 
 /* ---- a row */
@@ -354,11 +363,8 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
 yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
-    if (r->offset == 0) {
-        line = yk__csv_skip_bom(line, &length);
-        if (s->header)
-            return check_header(r, line, line + length);
-    }
+    if (r->offset == 0 && s->header)
+        return check_header(r, line, line + length);
     if (length == 0)
         return YK_OK;
     const size_t max = s->numeric + s->categories;

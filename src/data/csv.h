@@ -192,6 +192,9 @@ static inline bool yk__csv_digits(uint64_t x, size_t n, uint32_t *out)
 /* A number, with blanks around it allowed; false: not a finite number. */
 bool yk__csv_number(const char *text, size_t n, double *out);
 
+/* For messages about a value that is not a number: a hint if it would be one with a decimal point, as 0,5; else "". */
+const char *yk__csv_comma_hint(const char *text, size_t n);
+
 /* Whether the value is missing: empty, or one of ?missing=; for numbers also NA, NaN and the like. */
 bool yk__csv_missing(const yk__csv *s, const char *text, size_t n, bool numeric);
 
@@ -200,10 +203,9 @@ const char *yk__csv_name(const yk__csv *s, size_t column, char text_out[80]);
 
 static inline const char *yk__csv_skip_bom(const char *line, size_t *length)
 {
-    if (*length < 3 || memcmp(line, "\xef\xbb\xbf", 3))
-        return line;
-    *length -= 3;
-    return line + 3;
+    const size_t mark = yk__bom(line, *length);
+    *length -= mark;
+    return line + mark;
 }
 
 /* ---- words */

@@ -42,6 +42,7 @@ typedef struct {
     yk_input *in;
     const char *p, *end; /* what is left */
     yk__csv_field field;
+    const char *hint; /* yk__csv_comma_hint() */
 } sample;
 
 /* The next record: up to a line break that is not quoted. false: there is no complete one. */
@@ -284,13 +285,14 @@ static void count_numbers(const yk__csv *s, sample *t, const char *line, const c
             return;
         if (yk__csv_number(f->text, f->n, &v))
             numbers[i]++;
-        else if (!yk__csv_missing(s, f->text, f->n, true))
-            others[i]++;
+        else if (!yk__csv_missing(s, f->text, f->n, true) && others[i]++ == 0 && !*t->hint)
+            t->hint = yk__csv_comma_hint(f->text, f->n);
     }
 }
 
 /* Most values in the first lines of these columns are not numbers: asks for a decision about all of them at once. */
-static yk_status fail_not_numeric(const yk__csv *s, const size_t *numbers, const size_t *others)
+static yk_status fail_not_numeric(const yk__csv *s, const sample *t, const size_t *numbers,
+                                  const size_t *others)
 {
     char list[400];
     size_t n = 0;
@@ -307,9 +309,9 @@ static yk_status fail_not_numeric(const yk__csv *s, const size_t *numbers, const
         return YK_OK;
     return yk_fail(
         YK_EUSAGE,
-        "%s: these columns are not numeric: %s%s; add categorical=%s to the spec to use their values "
+        "%s: these columns are not numeric: %s%s%s; add categorical=%s to the spec to use their values "
         "as categories, or ignore=%s",
-        s->text.base.base.spec, list, n >= 300 ? ",..." : "", list, list);
+        s->text.base.base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
 }
 
 static yk_status check_numeric(const yk__csv *s, sample *t)
@@ -321,7 +323,7 @@ static yk_status check_numeric(const yk__csv *s, sample *t)
     for (int i = 0; i < SAMPLE_LINES && next_line(t, s->text.quoted, &line, &length); i++)
         if (length)
             count_numbers(s, t, line, line + length, count, count + s->ncolumns);
-    yk_status st = fail_not_numeric(s, count, count + s->ncolumns);
+    yk_status st = fail_not_numeric(s, t, count, count + s->ncolumns);
     free(count);
     return st;
 }
@@ -443,7 +445,7 @@ static yk_status fit(yk__csv *s, const yk_spec *spec, yk_split split)
 yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     yk__csv *s = (yk__csv *)source;
-    sample t = {0};
+    sample t = {.hint = ""};
     yk_status st;
     s->text.parse = yk__csv_parse;
     if ((st = read_options(s, spec, o)) || (st = yk__text_open(&s->text, spec->where)))

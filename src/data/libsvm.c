@@ -52,7 +52,10 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
     double v;
     const char *after = yk_decimal_before(p, end, &v);
     if (!after || (after != end && !is_blank(*after) && *after != '#'))
-        return yk__text_bad(r, p, "the label '%s' is not a number", yk__text_token(p, token)), NULL;
+        return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
+                            after && *after == ':' ? "; only yoke predict accepts lines without a label"
+                                                   : ""),
+               NULL;
     if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v)
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
                             yk__text_token(p, token), MAX_LABEL),
@@ -65,6 +68,14 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                NULL;
     *label_out = label < 0 ? 0 : label;
     return after;
+}
+
+/* Lines for predictions may have no label: they begin with an entry. */
+static bool has_label(const yk_source *s, const char *p, const char *end)
+{
+    while (s->unlabeled && p != end && !is_blank(*p) && *p != ':')
+        p++;
+    return !s->unlabeled || p == end || *p != ':';
 }
 
 /* A number of 20 digits or more, or what is wrong with it. */
@@ -142,7 +153,9 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     double v = *p - '0'; /* most values are one digit: avoids a call */
     const char *after = digit(*p) && (p + 1 == end || is_blank(p[1])) ? p + 1 : yk_decimal_before(p, end, &v);
     if (!after || (after != end && !is_blank(*after) && *after != '#'))
-        return yk__text_bad(r, p, "the value in '%s' is not a number", yk__text_token(entry, token)), NULL;
+        return yk__text_bad(r, p, "the value in '%s' is not a number%s", yk__text_token(entry, token),
+                            after && *after == ',' ? "; write a decimal point instead of the comma" : ""),
+               NULL;
     if (!isfinite((float)v))
         return yk__text_bad(r, p, "the value in '%s' is too large", yk__text_token(entry, token)), NULL;
     *value_out = (float)v;
@@ -159,8 +172,8 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         p++;
     if (p == end || *p == '#')
         return YK_OK;
-    int32_t label;
-    if (!(p = parse_label(r, p, end, &label)))
+    int32_t label = 0;
+    if (has_label(r->base.base.source, p, end) && !(p = parse_label(r, p, end, &label)))
         return r->status;
     uint32_t *index;
     float *value;

@@ -4,7 +4,7 @@
 #include "base/number.h"
 #include "base/rng.h"
 #include "data/files.h"
-#include "data/formats.h"
+#include "data/text.h"
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"
@@ -36,18 +36,27 @@ static const char *known_formats(char *text, size_t size)
 
 /* ---- detecting the format of a bare path */
 
-/* `1 7:0.5 9:1`: a number, then index:value; libffm has field:index:value. NULL: neither. */
+/* `1 7:0.5 9:1`: a number, then index:value; libffm has field:index:value. The number is missing in data without labels.
+ * NULL: neither. */
 static const char *detect_line(const char *line)
 {
     double x;
     uint64_t index;
-    const char *at = yk_decimal(line + strspn(line, " \t"), &x);
-    if (!at || (*at != ' ' && *at != '\t'))
+    const char *first = line + strspn(line, " \t"), *at = yk_decimal(first, &x);
+    if (!at || (*at != ' ' && *at != '\t' && *at != ':'))
         return NULL;
-    at = yk_digits(at + strspn(at, " \t"), UINT64_MAX, &index);
+    at = yk_digits(*at == ':' ? first : at + strspn(at, " \t"), UINT64_MAX, &index);
     if (!at || *at != ':' || !(at = yk_decimal(at + 1, &x)))
         return NULL;
     return *at == ':' ? "libffm" : "libsvm";
+}
+
+/* Whether the line has the columns of criteo; `tabs`: in the line. Without a label, any table may have as many columns. */
+static bool is_criteo(const char *line, size_t tabs)
+{
+    for (int integers = 13; tabs == 38 && integers; line++)
+        integers -= *line == '\t';
+    return tabs == 39 || (tabs == 38 && !line[strspn(line, "0123456789abcdef\t\r")]);
 }
 
 /* The first line that is neither empty nor a comment decides. */
@@ -57,7 +66,7 @@ static const char *detect_text(char *text)
         size_t tabs = 0;
         for (const char *p = line; *p; p++)
             tabs += *p == '\t';
-        if (tabs == 39)
+        if (is_criteo(line, tabs))
             return "criteo";
         const char *name = detect_line(line);
         if (name)
@@ -80,7 +89,8 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
     if (memchr(p, 0, n < SNIFF_BYTES ? n : SNIFF_BYTES))
         return NULL;
     n = n < SNIFF_BYTES ? n : SNIFF_BYTES;
-    char *text = strndup((const char *)p, n);
+    const size_t mark = yk__bom(p, n);
+    char *text = strndup((const char *)p + mark, n - mark);
     const char *name = text ? detect_text(text) : NULL;
     free(text);
     return name;
@@ -88,7 +98,7 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
 
 static yk_status detect_file(const char *path, const char **name_out)
 {
-    static const char *const csv[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", NULL};
+    static const char *const csv[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", NULL};
     yk_input *in;
     const uint8_t *p;
     size_t have;
@@ -151,6 +161,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->ops = formats[i];
     s->fields = 1;
     s->skip_bad = o->skip_bad;
+    s->unlabeled = o->unlabeled;
     yk_positions_init(&s->own_positions);
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;

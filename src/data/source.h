@@ -48,6 +48,7 @@ typedef enum {
 
 typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
+    bool unlabeled;     /* for predictions: lines without a label are not bad (criteo, libsvm, libffm) */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_fields fields;
@@ -100,6 +101,7 @@ struct yk_source {
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once;     /* standard input: it can be read once, and its size is not known */
+    bool unlabeled;
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */

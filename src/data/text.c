@@ -92,7 +92,8 @@ yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *go
         if (!r->line)
             break;
         r->lines++;
-        if ((st = s->parse(r, r->line, length, rows, &added)))
+        const size_t mark = r->offset ? 0 : yk__bom(r->line, length);
+        if ((st = s->parse(r, r->line + mark, length - mark, rows, &added)))
             return st;
         r->lines += lines - 1;
         got += added;

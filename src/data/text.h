@@ -19,6 +19,7 @@
 #define YK_DATA_TEXT_H
 
 #include "data/formats.h"
+#include <string.h>
 
 typedef struct {
     yk__file_reader base;
@@ -36,6 +37,12 @@ typedef struct {
     /* Adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
     yk_status (*parse)(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
 } yk_text_source;
+
+/* The length of a byte-order mark at the beginning of a text: 3, or 0 if there is none. */
+static inline size_t yk__bom(const void *text, size_t n)
+{
+    return n >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
 
 yk_status yk__text_open(yk_text_source *s, const char *where);
 yk_status yk__text_reader_open(yk_reader *r);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
+#include "format/decoder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #define BUFFER_BYTES ((size_t)256 << 10)
 #define RAW_BYTES    ((size_t)64 << 10)
@@ -19,12 +19,10 @@
 #define PAD_BYTES    64                /* readable zeros after the data */
 #define MAX_LINE     ((size_t)64 << 20)
 
-typedef enum { PLAIN, GZIP, ZLIB } coding;
-
 struct yk_input {
     char *path;
     int fd;
-    coding coding;
+    yk__decoder decoder;
     bool ended; /* the buffer has the last bytes of the file */
     yk_status failed;
     char reason[256]; /* of `failed` */
@@ -33,8 +31,6 @@ struct yk_input {
     uint64_t offset;   /* of buffer[at] */
     uint64_t expected; /* see yk_input_expect */
     uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
-    z_stream z;
-    bool between; /* at the end of a member of the compressed stream */
     uint64_t raw_read;
     bool standard; /* standard input */
     double slow;   /* YK_SLOW_READ: bytes per second; 0: no limit */
@@ -89,32 +85,6 @@ static ssize_t read_throttled(const yk_input *in, void *to, size_t n)
     if (got > 0)
         yk_sleep((double)got / in->slow);
     return got;
-}
-
-/* A TFRecord of 376 bytes starts like zlib (78 01), so the first bytes must also inflate. */
-static bool inflates(const uint8_t *p, size_t n)
-{
-    uint8_t sink[1024];
-    z_stream z = {.next_in = (uint8_t *)p, .avail_in = (uInt)n};
-    if (inflateInit2(&z, 15) != Z_OK)
-        return false;
-    int rc = Z_OK;
-    while (rc == Z_OK && z.avail_in) {
-        z.next_out = sink;
-        z.avail_out = sizeof sink;
-        rc = inflate(&z, Z_NO_FLUSH);
-    }
-    inflateEnd(&z);
-    return rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR;
-}
-
-static coding detect(const uint8_t *p, size_t n)
-{
-    if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 && !(p[3] & 0xe0))
-        return GZIP;
-    bool zlib = n >= 2 && (p[0] & 15) == Z_DEFLATED && (p[0] >> 4) <= 7 && (p[0] << 8 | p[1]) % 31 == 0 &&
-                !(p[1] & 0x20);
-    return zlib && inflates(p, n < PIECE_BYTES ? n : PIECE_BYTES) ? ZLIB : PLAIN;
 }
 
 static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
@@ -195,9 +165,16 @@ static yk_status detect_coding(yk_input *in)
             break;
         n += (size_t)got;
     }
-    in->coding = detect(in->buffer, n);
+    const yk__coding coding = yk__coding_of(in->buffer, n);
+    const char *cat = yk__coding_other(coding);
     in->raw_read = n;
-    if (in->coding == PLAIN) {
+    if (cat)
+        return yk_fail(
+            YK_EDATA,
+            "%s: is compressed with %s, which yoke does not read; decompress it, or use a pipe: %s %s | "
+            "yoke train --data csv:-",
+            in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
+    if (coding == YK__PLAIN) {
         in->have = n;
         return YK_OK;
     }
@@ -205,10 +182,10 @@ static yk_status detect_coding(yk_input *in)
     if (!in->raw)
         return yk_fail_memory(RAW_BYTES, "a compressed file's buffer");
     memcpy(in->raw, in->buffer, n);
-    in->z.next_in = in->raw;
-    in->z.avail_in = (uInt)n;
-    const bool ok = inflateInit2(&in->z, in->coding == GZIP ? 15 + 16 : 15) == Z_OK;
-    return ok ? YK_OK : yk_fail_memory(RAW_BYTES, "inflating a compressed file");
+    const yk_status st = yk__decoder_init(&in->decoder, coding);
+    in->decoder.next = in->raw;
+    in->decoder.left = n;
+    return st;
 }
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
@@ -258,8 +235,7 @@ void yk_input_free(yk_input *in)
 {
     if (!in || (in->standard && !in->offset && !in->failed && keep_stdin(in)))
         return;
-    if (in->raw)
-        inflateEnd(&in->z);
+    yk__decoder_fini(&in->decoder);
     close(in->fd);
     free(in->raw);
     free(in->buffer);
@@ -290,60 +266,29 @@ static yk_status more_raw(yk_input *in)
     ssize_t got = read_throttled(in, in->raw, RAW_BYTES);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
-    in->z.next_in = in->raw;
-    in->z.avail_in = (uInt)got;
+    in->decoder.next = in->raw;
+    in->decoder.left = (size_t)got;
     in->raw_read += (uint64_t)got;
     return YK_OK;
 }
 
-/* After a member: the end of the file, padding with zeros, or the next gzip member. */
-static yk_status next_member(yk_input *in)
-{
-    for (;;) {
-        yk_status st;
-        if (in->z.avail_in == 0 && (st = more_raw(in)))
-            return st;
-        if (in->z.avail_in == 0) {
-            in->ended = true;
-            return YK_OK;
-        }
-        if (*in->z.next_in) {
-            if (in->coding != GZIP || *in->z.next_in != 0x1f)
-                return fail_input(in, YK_EDATA, "uncompressed bytes after the compressed stream");
-            in->between = false;
-            if (inflateReset(&in->z) != Z_OK)
-                return fail_input(in, YK_ESYSTEM, "cannot reset the decompressor");
-            return YK_OK;
-        }
-        in->z.next_in++;
-        in->z.avail_in--;
-    }
-}
-
 static yk_status fill_coded(yk_input *in)
 {
-    yk_status st;
-    if (in->between)
-        return next_member(in);
-    if (in->z.avail_in == 0) {
-        if ((st = more_raw(in)))
-            return st;
-        if (in->z.avail_in == 0)
-            return fail_input(in, YK_EDATA, "the compressed file is truncated");
+    yk__decoder *d = &in->decoder;
+    const char *why = "the compressed file is truncated";
+    yk_status st = d->left || d->pending ? YK_OK : more_raw(in);
+    if (st)
+        return st;
+    if (!d->left && !d->pending) {
+        in->ended = d->between;
+        return d->between ? YK_OK : fail_input(in, YK_EDATA, why);
     }
-    size_t space = in->cap - in->have;
-    space = space < 1u << 30 ? space : 1u << 30; /* zlib counts in 32 bits */
-    in->z.next_out = in->buffer + in->have;
-    in->z.avail_out = (uInt)space;
-    int rc = inflate(&in->z, Z_NO_FLUSH);
-    in->have += space - in->z.avail_out;
-    if (rc == Z_STREAM_END)
-        in->between = true;
-    else if (rc == Z_MEM_ERROR)
-        return fail_input(in, YK_ESYSTEM, "out of memory while inflating");
-    else if (rc != Z_OK && rc != Z_BUF_ERROR)
-        return fail_input(in, YK_EDATA, in->z.msg ? in->z.msg : "the compressed data is damaged");
-    return YK_OK;
+    if (d->between)
+        return (st = yk__decoder_next(d, &why)) ? fail_input(in, st, why) : YK_OK;
+    size_t got = 0;
+    st = yk__decoder_run(d, in->buffer + in->have, in->cap - in->have, &got, &why);
+    in->have += got;
+    return st ? fail_input(in, st, why) : YK_OK;
 }
 
 /* The buffer grows with the bytes that were read: a damaged length must not allocate exabytes. */
@@ -361,7 +306,7 @@ static yk_status fill(yk_input *in, size_t want)
             in->buffer = grown;
             in->cap *= 2;
         }
-        yk_status st = in->coding == PLAIN ? fill_plain(in, want) : fill_coded(in);
+        yk_status st = in->decoder.coding == YK__PLAIN ? fill_plain(in, want) : fill_coded(in);
         if (st)
             break; /* kept in `failed`, and reported when the bytes before it are used up */
     }
@@ -485,7 +430,7 @@ yk_status yk_input_compressed(const char *path, bool *compressed_out)
     yk_status st = yk_input_open(path, 0, &in);
     if (st)
         return st;
-    *compressed_out = in->coding != PLAIN;
+    *compressed_out = in->decoder.coding != YK__PLAIN;
     yk_input_free(in);
     return YK_OK;
 }

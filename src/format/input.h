@@ -1,4 +1,4 @@
-/* Reads the bytes of a file in order; plain, gzip or zlib, detected from the content. One buffer grows as needed.
+/* Reads the bytes of a file in order; plain, gzip, zlib or Zstandard, detected from the content. One buffer grows as needed.
  *
  * Example:
  *     yk_input *in;
@@ -59,7 +59,7 @@ yk_status yk_fail_at(const char *path, uint64_t offset, const char *format, ...)
 /* Maps a whole file, read-only. It must be a regular file and not empty. The caller unmaps it with yk_fs_unmap(). */
 yk_status yk_map_file(const char *path, void **map_out, size_t *size_out);
 
-/* Whether the file starts like a gzip or zlib stream. */
+/* Whether the file starts like a compressed one. */
 yk_status yk_input_compressed(const char *path, bool *compressed_out);
 
 #endif

@@ -138,9 +138,10 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
-yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out)
+yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, bool unlabeled, yk_source **out)
 {
     yk_source_options o = data->options;
+    o.unlabeled = unlabeled;
     o.fields = shape->fields > 1 && !shape->positional ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits) {
         o.features =

@@ -38,8 +38,8 @@ struct yoke_data {
 /* Copies a matrix of the caller, and checks which arrays it has. */
 yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out);
 
-/* Opens `data` for a trained model of this shape. */
-yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, yk_source **out);
+/* Opens `data` for a trained model of this shape. unlabeled: labels may be missing. */
+yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, bool unlabeled, yk_source **out);
 
 /* Divides rows in memory among threads: each predicts rows begin to end - 1. */
 yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),

@@ -489,7 +489,7 @@ def test_bundled_libraries():
     """A bare machine has none of the libraries beyond glibc: those of the wheel are used."""
     with open("/proc/self/maps") as f:
         loaded = {line.split()[-1] for line in f if ".so" in line}
-    for name in ("libyoke.so", "libjansson.so", "libmicrohttpd.so", "libisal.so", "libdeflate.so", "libjpeg.so"):
+    for name in ("libyoke.so", "libjansson.so", "libmicrohttpd.so", "libisal.so", "libdeflate.so", "libjpeg.so", "libzstd.so"):
         paths = [path for path in loaded if os.path.basename(path).startswith(name)]
         assert any("_native/lib" in path for path in paths), (name, paths)
     said = subprocess.run(["ldd", yoke._native.PROGRAM], capture_output=True, text=True).stdout
