@@ -107,7 +107,16 @@ static void a_worker_that_computes(void **state)
     give_all(&t, YK_PHASE_OTHER, 0.01);
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CPU, 0.97);
-    assert_words(v->advice, "--workers");
+    assert_words(v->advice, "6.9 cores are idle: use --workers 8, with 8 times fewer updates per epoch");
+    t.e.network = true;
+    assert_words(judge(&t)->advice,
+                 "use --threads 8, which does not change the result, or --workers 8, with 8");
+    t.e.synchronous = false;
+    assert_null(strstr(judge(&t)->advice, "updates"));
+    t.e.threads = 2; /* more do not help */
+    assert_null(strstr(judge(&t)->advice, "--threads"));
+    t.e.synchronous = true;
+    t.e.threads = 1;
     t.usage.cores = t.usage.host_cores = 1;
     t.usage.cpu_host.mean = 1.0;
     v = judge(&t);

@@ -14,7 +14,7 @@
 
 /* ---- workspace ---- */
 
-enum { MIN_ROWS = 8 }; /* of a batch per thread; with fewer, waiting costs more than a thread saves */
+enum { MIN_ROWS = 16 }; /* of a batch per thread; with fewer, waiting costs more than a thread saves */
 
 struct yk_workspace {
     const yk__branches *m;
@@ -329,7 +329,7 @@ static yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, b
     w->view = v;
     w->batch = b;
     w->training = training;
-    const bool all = m->net || 2 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
+    const bool all = m->net || 4 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
     yk__key_parts_begin(&w->parts, b, all ? w->parts.threads : 1);
     yk_thread_pool_run(pool_of(w), begin_pass, w);
     yk_status st = training && m->ntables ? reserve_gradients(w) : YK_OK;

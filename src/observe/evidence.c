@@ -28,7 +28,7 @@ static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
     const yk_plan *plan = o->c.plan;
     return (yk_evidence){.synchronous = plan->synchronous,
                          .saves = atomic_load(&o->saves),
-                         .network = o->c.model->ops->profile != NULL,
+                         .network = o->c.model->ops->threads != NULL,
                          .streamed = o->c.streamed,
                          .quorum = plan->quorum > 0,
                          .workers = plan->workers,

@@ -88,7 +88,7 @@ typedef struct {
 
 typedef struct {
     bool synchronous;
-    bool network;       /* the model is a network: its workers can use --threads */
+    bool network;       /* the model is not linear: its workers can use --threads */
     bool streamed;      /* the data is read again in each epoch */
     bool quorum;        /* with --quorum */
     int workers, ranks; /* in total; ranks: 0 or 1: one process */

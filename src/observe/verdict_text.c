@@ -46,6 +46,29 @@ static const char *local_steps(const yk_evidence *e)
     return e->local_steps > 1 ? "a larger --local-steps" : "--local-steps";
 }
 
+/* Threads first: they do not change the result. More synchronous workers with the same batch make fewer updates. */
+static void advise_idle_cores(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const int workers = e->workers + (int)(f->free + 0.2), threads = workers / e->workers;
+    char fewer[96] = "";
+    if (e->synchronous && e->ranks > 1)
+        snprintf(fewer, sizeof fewer, ", with fewer updates per epoch unless --global-batch is used");
+    else if (e->synchronous)
+        snprintf(fewer, sizeof fewer,
+                 ", with %.2g times fewer updates per epoch unless --global-batch is used",
+                 (double)workers / e->workers);
+    if (e->ranks > 1)
+        advise(v, "%.1f cores of this host are idle: use %smore processes (--launch)%s", f->free,
+               e->network ? "a larger --threads, which does not change the result, or " : "", fewer);
+    else if (e->network && e->threads <= 1 && threads > 1)
+        advise(v,
+               "%.1f cores are idle: use --threads %d, which does not change the result, or --workers %d%s",
+               f->free, threads, workers, fewer);
+    else
+        advise(v, "%.1f cores are idle: use --workers %d%s", f->free, workers, fewer);
+}
+
 static void describe_cpu(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
@@ -61,14 +84,8 @@ static void describe_cpu(const yk__facts *f, yk_verdict *v)
     }
     say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
         100.0 * computing, f->cpu, f->cores, plural(f->cores));
-    if (f->free >= 0.8 && e->network && e->workers == 1)
-        advise(v, "%.1f cores are idle: use --threads %d or --workers %d", f->free,
-               (int)f->worker_threads + (int)(f->free + 0.2), e->workers + (int)(f->free + 0.2));
-    else if (f->free >= 0.8 && e->ranks > 1)
-        advise(v, "%.1f cores of this host are idle: use more processes (--launch), or a larger --threads",
-               f->free);
-    else if (f->free >= 0.8)
-        advise(v, "%.1f cores are idle: use --workers %d", f->free, e->workers + (int)(f->free + 0.2));
+    if (f->free >= 0.8)
+        advise_idle_cores(f, v);
     else if (f->others >= 0.5 && f->cores - f->cpu >= 0.8)
         advise(v, "other programs use %.1f cores: stop them, or use another host", f->others);
     else
