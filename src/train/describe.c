@@ -3,6 +3,7 @@
 #include "train/setup.h"
 
 #include "base/log.h"
+#include "kern/block.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,11 @@ void yk__print_plan(const yk__trainer *t)
             "evaluating every %llu epochs",
             (unsigned long long)p->steps_per_epoch, p->steps_per_epoch == 1 ? "" : "s",
             (unsigned long long)p->local_steps, (unsigned long long)(p->eval_every / p->steps_per_epoch));
+    if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && t->model->ops->profile)
+        yk_note("a network computes %d examples at a time, and the batch of a worker has %llu: use "
+                "--global-batch "
+                "%llu instead of --batch for the same steps in less time",
+                YK_LANES, (unsigned long long)p->batch, (unsigned long long)p->global_batch);
     if (p->threads > c->threads)
         yk_note("--global-batch %lld: the workers of %s process share its batches, as threads of one worker",
                 (long long)c->global_batch, p->processes > 1 ? "each" : "this");
