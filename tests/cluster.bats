@@ -379,3 +379,7 @@ equals_serial() { # BATCH OPTION...
         rm -r run
     done
 }
+
+@test "many asynchronous workers learn: the small cells of ./dev bench learn" {
+    python3 "$BATS_TEST_DIRNAME/../bench/learn.py" --test --no-time --yoke "$YOKE"
+}
