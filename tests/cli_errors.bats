@@ -54,7 +54,7 @@ train() { # SPEC OPTION...
 @test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {
     digits --lr 50 --json --out none
     holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
-    expect 0 "warning: the training loss" "the loss of a uniform guess: the learning rate 50 is too large; try the default, --lr 0.1"
+    expect 0 "warning: the training loss" "the loss of a uniform guess, at the learning rate 50; try the default, --lr 0.1"
     seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
     train libsvm:noise.libsvm --test libsvm:noise.libsvm
     expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"

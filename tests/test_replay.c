@@ -76,7 +76,6 @@ static void read_usage(const json_t *o, yk_usage *u)
                     .cpu_host.mean = real(o, "cpu_host"),
                     .delayed.mean = real(o, "delayed"),
                     .disk_busy.mean = real(o, "disk_busy"),
-                    .net_busy.mean = real(o, "net_busy"),
                     .memory_stall.mean = real(o, "memory_stall"),
                     .major_faults.mean = real(o, "major_faults")};
 }

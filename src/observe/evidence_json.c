@@ -8,8 +8,8 @@ static void usage(yk_json *j, const yk_usage *u)
     yk_json_object(j, "usage");
     YK_JSON_REALS(j, {"cores", u->cores}, {"host_cores", u->host_cores}, {"cpu", u->cpu.mean},
                   {"cpu_host", u->cpu_host.mean}, {"delayed", u->delayed.mean},
-                  {"disk_busy", u->disk_busy.mean}, {"net_busy", u->net_busy.mean},
-                  {"memory_stall", u->memory_stall.mean}, {"major_faults", u->major_faults.mean});
+                  {"disk_busy", u->disk_busy.mean}, {"memory_stall", u->memory_stall.mean},
+                  {"major_faults", u->major_faults.mean});
     yk_json_end(j);
 }
 

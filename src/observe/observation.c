@@ -1,6 +1,5 @@
 #include "observe/observation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,7 +40,6 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
                 {"cpu_of_others", u ? f->others : nan},
                 {"without_a_core", u ? f->delayed : nan},
                 {"disk_busy", u ? u->disk_busy.mean : nan},
-                {"network_busy", u && f->several_hosts ? u->net_busy.mean : nan},
                 {"memory_stall", u ? u->memory_stall.mean : nan},
                 {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
                 {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},

@@ -196,16 +196,11 @@ static void find_link(yk__facts *f)
             continue;
         const double share = fmin(a.link.carried / a.link.highest, 1.0),
                      needed = a.link.sampled > 0.0 ? fmin(a.link.carried / a.link.sampled, 1.0) : share;
+        const bool slow = a.link.highest < slow_link_factor * elsewhere;
         const bool full =
             share >= full_link * fmax(a.transfers, f->messages) && needed > fmin(a.without_a_core, without);
         if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
-            f->link = (yk__link){a.host,
-                                 a.link,
-                                 share,
-                                 needed,
-                                 elsewhere,
-                                 full,
-                                 a.link.highest < slow_link_factor * elsewhere};
+            f->link = (yk__link){a.host, a.link, share, needed, elsewhere, full, slow};
     }
 }
 

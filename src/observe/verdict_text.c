@@ -206,21 +206,6 @@ static void describe_server(const yk__facts *f, yk_verdict *v)
            (unsigned long long)e->batch, local_steps(e));
 }
 
-static void describe_stopped_server(const yk__facts *f, yk_verdict *v)
-{
-    const yk_server_evidence *s = &f->e->server[f->stopped];
-    const double starved = yk__starved(f, s->delayed);
-    const bool stopped = s->stopped >= starved;
-    say(v, "rank %d (%s), a parameter server, %s for %.0f %% of the time; the workers waited for it", s->rank,
-        s->host ? s->host : "unknown host", stopped ? "was stopped" : "had no core",
-        100.0 * fmax(s->stopped, starved));
-    advise(v,
-           stopped
-               ? "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host"
-               : "another program uses its core: stop that program, or let this process use other cores "
-                 "(taskset, nice)");
-}
-
 /* The end of the advice about a slow worker. */
 static const char *do_not_wait(const yk_evidence *e)
 {
@@ -230,20 +215,18 @@ static const char *do_not_wait(const yk_evidence *e)
                                       : "; or do not wait for it: --mode async";
 }
 
-/* A worker that was stopped, or had no core, for much of the time. */
-static void describe_halted(const yk__facts *f, const yk_worker_evidence *w, const char *name, yk_verdict *v)
+/* A process that was stopped, or had no core, for much of the time. */
+static void describe_halted(const yk__facts *f, const char *name, bool stopped, double share, yk_verdict *v)
 {
-    const char *others = f->e->synchronous ? "; the others waited for it" : "";
-    if (w->stopped >= f->slowest_halted) {
-        say(v, "%s was stopped for %.0f %% of the time%s", name, 100.0 * w->stopped, others);
-        advise(v, "check what stops (a CPU limit, a debugger) or slows down %s%s", name, do_not_wait(f->e));
-    } else {
-        say(v, "%s had no core for %.0f %% of the time%s", name, 100.0 * f->slowest_halted, others);
-        advise(v,
-               "another program uses its core: stop that program, or let %s use other cores (taskset, "
-               "nice)%s",
-               name, do_not_wait(f->e));
-    }
+    const bool server = f->slowest < 0, waited = server || f->e->synchronous;
+    say(v, "%s %s for %.0f %% of the time%s", name, stopped ? "was stopped" : "had no core", 100.0 * share,
+        waited ? "; the others waited for it" : "");
+    advise(v, "%s%s",
+           stopped
+               ? "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host"
+               : "another program uses its core: stop that program, or let this process use other cores "
+                 "(taskset, nice)",
+           server ? "" : do_not_wait(f->e));
 }
 
 static void describe_straggler(const yk__facts *f, yk_verdict *v)
@@ -251,14 +234,18 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
     const yk_evidence *e = f->e;
     char name[128], slow[24];
     if (f->slowest < 0) {
-        describe_stopped_server(f, v);
+        const yk_server_evidence *s = &e->server[f->stopped];
+        const double starved = yk__starved(f, s->delayed);
+        snprintf(name, sizeof name, "rank %d (%.64s), a parameter server,", s->rank,
+                 s->host ? s->host : "unknown host");
+        describe_halted(f, name, s->stopped >= starved, fmax(s->stopped, starved), v);
         return;
     }
     const yk_worker_evidence *w = &e->measured[f->slowest];
     worker_name(w, e, name);
     duration(yk__busy_step(w, e->ranks > 1), slow);
     if (f->slowest_halted > yk__often_halted) {
-        describe_halted(f, w, name, v);
+        describe_halted(f, name, w->stopped >= f->slowest_halted, f->slowest_halted, v);
         return;
     }
     if (e->synchronous)
@@ -273,22 +260,19 @@ static void describe_straggler(const yk__facts *f, yk_verdict *v)
            f->several_hosts ? "" : ", for example another program on its core", do_not_wait(e));
 }
 
-/* Processes of one host exchange parameters through memory. */
 static void describe_exchange(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
-    char step[24];
+    char step[24], threads[80] = ""; /* processes of one host exchange parameters through memory */
     say(v,
         "the processes spent %.0f %% of the time exchanging parameters and waiting for each other (a step "
         "takes %s)",
         100.0 * v->share, duration(f->step, step));
     if (e->hosts <= 1)
-        advise(v,
-               "use a larger --batch (now %llu), %s, or threads instead of processes (--workers %d without "
-               "--launch)",
-               (unsigned long long)e->batch, local_steps(e), e->workers);
-    else
-        advise(v, "use a larger --batch (now %llu), or %s", (unsigned long long)e->batch, local_steps(e));
+        snprintf(threads, sizeof threads, ", or threads instead of processes (--workers %d without --launch)",
+                 e->workers);
+    advise(v, "use a larger --batch (now %llu), or %s%s", (unsigned long long)e->batch, local_steps(e),
+           threads);
 }
 
 static void describe_sync(const yk__facts *f, yk_verdict *v)

@@ -161,22 +161,16 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
     const bool still =
         is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest) || (far && r->points > 1);
-    if (e->train_loss > uniform * 1.02 && still && !began_above(r) && (far || (rose && is_mean(r, p))))
+    if (is_wild(r, p) ||
+        (e->train_loss > uniform * 1.02 && still && !began_above(r) && (far || (rose && is_mean(r, p)))))
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the training loss %.4f is above %.4f, the loss of a uniform guess: the learning rate %g is too "
-             "large; %s",
+             "the training loss %.4f is above %.4f, the loss of a uniform guess, at the learning rate %g; %s",
              e->train_loss, uniform, r->lr, other_rate(r, true, remedy));
     else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
              e->train_loss > lowest + 0.02 * uniform)
         warn(w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
              lowest, e->train_loss, r->lr, other_rate(r, true, remedy));
-    else if (is_wild(r, p))
-        warn(w, YK_WARNING_LOSS_ROSE,
-             "the training loss %.4f is no better than %.4f, the loss of a uniform guess, and the learning "
-             "rate "
-             "%g is %.3g times the default; %s",
-             e->train_loss, uniform, r->lr, r->lr / r->default_lr, other_rate(r, true, remedy));
     else if (is_too_certain(r))
         warn(w, YK_WARNING_LOSS_ROSE,
              "the test loss %.4f is far above %.4f, the loss of calibrated predictions with an accuracy of "

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static void histogram(yk_json *j, const char *name, const yk_staleness *s)
@@ -85,8 +84,6 @@ static void add_plan(yk_json *j, const yk_result *r)
 
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)clock() / CLOCKS_PER_SEC;
     YK_JSON_TEXTS(j, {"model", c->model}, {"data", c->data});
     add_plan(j, r);
@@ -127,10 +124,10 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     YK_JSON_INTS(j, {"late_gradients", r->late}, {"late_examples", r->late_examples},
                  {"lost_workers", r->lost}, {"joined_workers", r->joined},
                  {"examples_reassigned", r->returned}, {"restarts", yk_env_number("YK_RESTARTS", 0)});
-    double rss = r->observation.nprocesses ? 0.0 : (double)usage.ru_maxrss * 1024.0;
+    double rss = 0.0;
     for (int i = 0; i < r->observation.nprocesses; i++) /* the largest, as in "processes" */
         rss = fmax(rss, r->observation.process[i].usage.memory.peak);
-    yk_json_int_or_null(j, "peak_rss_bytes", !r->from_launcher, (uint64_t)rss);
+    yk_json_int_or_null(j, "peak_rss_bytes", rss > 0.0, (uint64_t)rss);
     yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
     yk_observation_json(j, &r->observation, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
