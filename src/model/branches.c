@@ -22,14 +22,13 @@ struct yk_workspace {
     const yk_factors_ops *factors;
     const yk_lanes_ops *lanes;
     yk__key_parts parts;
-    yk_thread_pool *pool;         /* its threads; NULL: one. Owned by the network, if there is one */
-    float *z, *err;               /* [max_batch] */
-    float *sum[YK__MAX_BRANCHES]; /* [max_batch][width] of each fm branch */
-    uint32_t *key;                /* of the batch */
-    size_t key_cap;
-    yk_merger
-        pairs[YK__MAX_TABLES + 1]; /* gradients; their keys are `key`. After those of the tables: of linear */
-    size_t value_cap[YK__MAX_TABLES + 1];
+    yk_thread_pool *pool;             /* its threads; NULL: one. Owned by the network, if there is one */
+    float *z, *err;                   /* [max_batch] */
+    float *sum[YK__MAX_BRANCHES];     /* [max_batch][width] of each fm branch */
+    uint32_t *key;                    /* of the batch, if there are several threads */
+    float *value[YK__MAX_TABLES + 1]; /* gradients of its keys, for each table, then for linear */
+    size_t key_cap, value_cap[YK__MAX_TABLES + 1];
+    yk_merger pairs[YK__MAX_TABLES + 1]; /* the same as lists; they borrow their arrays */
     float *rows;       /* [wave][fields * width] the input of the network, or its gradient */
     yk_workspace *net; /* that of the network */
     yk__branch_hooks hooks;
@@ -53,23 +52,31 @@ static void workspace_free(yk_workspace *w)
     for (int i = 0; i < YK__MAX_BRANCHES; i++)
         yk_free(w->sum[i]);
     for (int i = 0; i <= YK__MAX_TABLES; i++)
-        free(w->pairs[i].value);
+        free(w->value[i]);
     yk_free(w);
 }
 
 /* ---- gradients of keys ---- */
 
+/* If a thread is alone, its keys are those of the batch, and their zeros become the gradient of linear. */
 static yk_status reserve_gradients(yk_workspace *w)
 {
+    const yk__branches *m = w->m;
     yk_status st = yk__key_parts_number(&w->parts);
+    size_t first;
+    const yk_merger *own = w->parts.used == 1 ? yk__key_parts_own(&w->parts, 0, &first) : NULL;
     const size_t n = w->parts.n;
-    if (!st)
+    if (!st && !own)
         st = YK_RESERVE(w->key, w->key_cap, n + 1, "the keys of a batch");
-    for (int i = 0; !st && i < w->m->ntables + w->m->linear; i++) {
-        yk_merger *p = &w->pairs[i];
-        p->n = n;
-        p->key = w->key;
-        st = YK_RESERVE(p->value, w->value_cap[i], n * p->width + 1, "the gradient of a batch");
+    for (int i = 0; !st && i < m->ntables + m->linear; i++) {
+        const uint32_t width = i < m->ntables ? m->table[i].width : 1;
+        const bool borrowed = own && i == m->ntables;
+        if (!borrowed)
+            st = YK_RESERVE(w->value[i], w->value_cap[i], n * width + 1, "the gradient of a batch");
+        w->pairs[i] = (yk_merger){.n = n,
+                                  .width = width,
+                                  .key = own ? own->key : w->key,
+                                  .value = borrowed ? own->value : w->value[i]};
     }
     return st;
 }
@@ -120,10 +127,13 @@ static void add_linear(void *context, const yk__key_share *s)
 /* Clears the gradients of a thread's keys. */
 static void clear_gradients(yk_workspace *w, int me)
 {
-    const size_t first = yk__key_parts_first(&w->parts, me), n = yk__key_parts_count(&w->parts, me);
-    yk__key_parts_list(&w->parts, me, w->key);
-    for (int i = 0; i < w->m->ntables + w->m->linear; i++)
-        memset(w->pairs[i].value + first * w->pairs[i].width, 0, n * w->pairs[i].width * sizeof(float));
+    size_t first;
+    const yk_merger *own = yk__key_parts_own(&w->parts, me, &first);
+    const bool several = w->parts.used > 1;
+    if (several)
+        memcpy(w->key + first, own->key, own->n * sizeof *w->key);
+    for (int i = 0; i < w->m->ntables + (w->m->linear && several); i++)
+        memset(w->pairs[i].value + first * w->pairs[i].width, 0, own->n * w->pairs[i].width * sizeof(float));
 }
 
 /* The gradients of a thread's keys, except those of the network. */
@@ -134,7 +144,8 @@ static void add_gradients(void *workspace, int me, int all)
     (void)all;
     if (!m->net)
         clear_gradients(w, me);
-    sums to = {w, yk__key_parts_first(&w->parts, me), 0};
+    sums to = {.w = w};
+    yk__key_parts_own(&w->parts, me, &to.first);
     for (; to.branch < m->nfm; to.branch++)
         yk__key_parts_each(&w->parts, me, 0, w->batch->n, add_interactions, &to);
     if (m->linear)
@@ -218,8 +229,9 @@ static void finish_wave(void *context, int me, size_t first, size_t n)
     yk_workspace *w = context;
     if (first == 0)
         clear_gradients(w, me);
-    yk__key_parts_each(&w->parts, me, first, first + n, add_embeddings,
-                       &(sums){w, yk__key_parts_first(&w->parts, me), 0});
+    sums to = {.w = w};
+    yk__key_parts_own(&w->parts, me, &to.first);
+    yk__key_parts_each(&w->parts, me, first, first + n, add_embeddings, &to);
 }
 
 /* ---- creation ---- */
@@ -265,8 +277,6 @@ static yk_status workspace_create(const yk_model *model, size_t max_batch, yk_wo
         if (!(w->sum[i] =
                   yk_alloc(max_batch * m->table[m->fm[i]].width, sizeof(float), "the sums of a batch")))
             st = YK_ESYSTEM;
-    for (int i = 0; i <= m->ntables; i++)
-        w->pairs[i].width = i < m->ntables ? m->table[i].width : 1;
     if (!st && m->net)
         st = create_network(w, max_batch);
     else if (!st && w->parts.threads > 1)

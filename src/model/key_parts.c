@@ -1,10 +1,8 @@
 #include "model/key_parts.h"
 
-#include "base/keys.h"
 #include "base/mem.h"
 #include "base/thread_pool.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct yk__key_part {
     _Alignas(YK_ALIGN) size_t begin, end; /* its rows */
@@ -184,20 +182,10 @@ yk_status yk__key_parts_number(yk__key_parts *p)
     return YK_OK;
 }
 
-size_t yk__key_parts_first(const yk__key_parts *p, int me)
+const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first_out)
 {
-    return p->part[me].first;
-}
-
-size_t yk__key_parts_count(const yk__key_parts *p, int me)
-{
-    return p->part[me].keys.n;
-}
-
-void yk__key_parts_list(const yk__key_parts *p, int me, uint32_t *key)
-{
-    const yk__key_part *own = &p->part[me];
-    memcpy(key + own->first, own->keys.key, own->keys.n * sizeof *key);
+    *first_out = p->part[me].first;
+    return &p->part[me].keys;
 }
 
 void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,

@@ -17,7 +17,9 @@
  *     // one thread, when all have found theirs
  *     yk_status st = yk__key_parts_number(&parts); // now there are parts.n keys
  *     // each thread
- *     yk__key_parts_list(&parts, me, key);         // the keys of `me`, to key[yk__key_parts_first(&parts, me)]
+ *     size_t first;
+ *     const yk_merger *own = yk__key_parts_own(&parts, me, &first);
+ *     memcpy(key + first, own->key, own->n * sizeof *key);
  *     yk__key_parts_each(&parts, me, 0, batch.n, add, context);
  *
  * A thread that is alone copies no entries. Memory grows with the largest batch so far.
@@ -25,6 +27,7 @@
 #ifndef YK_MODEL_KEY_PARTS_H
 #define YK_MODEL_KEY_PARTS_H
 
+#include "base/keys.h"
 #include "base/rows.h"
 #include "base/status.h"
 
@@ -54,9 +57,8 @@ void yk__key_parts_sort(yk__key_parts *p, int me);
 void yk__key_parts_find(yk__key_parts *p, int me);
 yk_status yk__key_parts_number(yk__key_parts *p); /* reports errors of all threads */
 
-size_t yk__key_parts_first(const yk__key_parts *p, int me); /* keys of the owners before `me` */
-size_t yk__key_parts_count(const yk__key_parts *p, int me); /* keys of `me` */
-void yk__key_parts_list(const yk__key_parts *p, int me, uint32_t *key);
+/* The keys of `me`, with one zero each as value; space for one more. first_out: the number of keys of the owners before it. */
+const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first_out);
 
 /* Calls add() for rows begin .. end - 1 of the batch, in order, with the entries that `me` owns. */
 void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,

@@ -1,4 +1,5 @@
 #include "base/team.h"
+#include <string.h>
 extern yk__key_parts parts;
 extern yk_batch batch;
 extern int threads, me;
