@@ -197,7 +197,7 @@ def judge(row, summary, status, text):
     if status or not summary:
         return "FAILED", (text.strip().splitlines() or ["no output"])[-1]
     b = summary.get("bottleneck") or {"kind": "none", "text": "none", "advice": ""}
-    warnings = {w["kind"]: w["text"] for w in summary["warnings"]}
+    warnings = {w["kind"]: w["text"] for w in summary.get("warnings", [])}
     about = f"{b['text']} / {b['advice']}"
     if not row.problem:
         unexpected = [w for w in warnings if w != "busy_host"]
