@@ -117,6 +117,7 @@ static int train(yk_config *config)
                                   .stage = yk_job_report_stage,
                                   .end_process = end_process,
                                   .ranked = ranked};
+    yk_job_report_begin();
     yk_mpi_exit_expect(!getenv("YK_ENDED")); /* otherwise the launcher explains it */
     yk_status st = yk_train(config, &host, &result);
     yk_mpi_exit_expect(false);

@@ -57,6 +57,15 @@ static int open_named(const char *variable)
     return path ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
 }
 
+void yk_job_report_begin(void)
+{
+    const int fd = open_named("YK_BEGUN");
+    if (fd >= 0 && write(fd, "begun\n", 6) < 0)
+        yk_warn("%s: %s", getenv("YK_BEGUN"), strerror(errno));
+    if (fd >= 0)
+        close(fd);
+}
+
 /* One line with one write(): other processes may write at the same time. */
 static void write_outcome(int fd, yk_status status)
 {
@@ -98,12 +107,13 @@ void yk_job_redirect_results(void)
 /* The files of the launcher. */
 static const struct {
     const char *variable, *name;
-} files[] = {{"YK_RESULTS", "results"}, {"YK_ENDED", "ended"}};
+} files[] = {{"YK_RESULTS", "results"}, {"YK_ENDED", "ended"}, {"YK_BEGUN", "begun"}};
+enum { nfiles = sizeof files / sizeof *files };
 
 yk_status yk_job_files_create(const char *directory)
 {
     char path[PATH_MAX + 8];
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < nfiles; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, files[i].name);
         const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
         if (fd < 0)
@@ -116,17 +126,27 @@ yk_status yk_job_files_create(const char *directory)
 
 yk_status yk_job_files_clear(void)
 {
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < nfiles; i++)
         if (truncate(getenv(files[i].variable), 0))
             return yk_fail(YK_ESYSTEM, "%s: %s", getenv(files[i].variable), strerror(errno));
     return YK_OK;
 }
 
+static bool has_text(const char *path)
+{
+    struct stat file;
+    return path && stat(path, &file) == 0 && file.st_size > 0;
+}
+
+bool yk_job_has_begun(void)
+{
+    return has_text(getenv("YK_BEGUN"));
+}
+
 FILE *yk_job_results(void)
 {
     const char *path = getenv("YK_RESULTS");
-    struct stat file;
-    return path && stat(path, &file) == 0 && file.st_size > 0 ? fopen(path, "re") : NULL;
+    return has_text(path) ? fopen(path, "re") : NULL;
 }
 
 bool yk_job_outcome_read(const char *path, yk_job_outcome *out)

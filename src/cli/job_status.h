@@ -1,6 +1,7 @@
 /* Messages from the processes of a job to their launcher.
  *
  *     a process                                                 the launcher
+ *     yk_job_report_begin()      "begun\n", a file              yk_job_has_begun()
  *     yk_job_report_stage(...)   \001alive 0\n    on stderr     yk_output_filter.last_output
  *                                \001connected 3\n              .connected, .workers
  *                                \001training 3\n               .training
@@ -26,6 +27,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+/* Before MPI_Init(), which does not return if it fails, and whose messages mpirun may lose. */
+void yk_job_report_begin(void);
+
 /* Reports the stage of the run (train/train.h). */
 void yk_job_report_stage(yk_train_stage stage, int workers);
 
@@ -42,7 +46,8 @@ void yk_job_report_outcome(yk_status status);
 /* In a process of a job, before it prints results: from now on, stdout is the file of the launcher, if that is on this host. */
 void yk_job_redirect_results(void);
 
-/* In the launcher: creates the files for yk_job_report_outcome() and yk_job_redirect_results() in `directory`. */
+/* In the launcher: creates the files for yk_job_report_begin(), yk_job_report_outcome() and yk_job_redirect_results() in
+ * `directory`. */
 yk_status yk_job_files_create(const char *directory);
 yk_status yk_job_files_clear(void); /* empties them, before each attempt */
 
@@ -53,6 +58,9 @@ typedef struct {
 
 /* Reads the first report; false: there is none yet. */
 bool yk_job_outcome_read(const char *path, yk_job_outcome *out);
+
+/* In the launcher: whether a process of this attempt, on this host, has begun. */
+bool yk_job_has_begun(void);
 
 /* In the launcher: opens the file with the results of an attempt. NULL: it is empty; a process on another host cannot write
  * to it. */

@@ -136,23 +136,27 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
                      .why = lost ? "a process was lost" : NULL};
 }
 
+static outcome init_failed(const yk_output_filter *o)
+{
+    char reason[240];
+    yk_output_filter_reason(o, reason, sizeof reason);
+    return failed(
+        4, NULL,
+        "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the MPI parameters in "
+        "the environment (OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows MPI's own messages",
+        *reason ? ": " : "", reason);
+}
+
 /* The processes have reported nothing: rank 0 did not reach its end, whatever the exit status of mpirun. */
 static outcome classify_unreported(int wait_status, const yk_output_filter *o, const yk_watchdog *v,
                                    bool connected)
 {
-    char reason[240];
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
     const bool by_signal = code > 128 && code - 128 < NSIG; /* even if mpirun did not say so */
     if (yk_cli_stop && !o->training)
         return stopped_early();
-    if (o->init_failed) {
-        yk_output_filter_reason(o, reason, sizeof reason);
-        return failed(
-            4, NULL,
-            "MPI could not start (MPI_Init failed)%s%s; check --mpi-options and the MPI parameters in "
-            "the environment (OMPI_MCA_...); YK_MPI_MESSAGES=1 in the environment shows MPI's own messages",
-            *reason ? ": " : "", reason);
-    }
+    if (o->init_failed)
+        return init_failed(o);
     if (v->lost > 0.0 && !*o->died)
         return failed(1, "a process died", "%s died before training began", v->missing);
     if (v->gone > 0.0)
@@ -169,7 +173,10 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
                       "cannot start the job on every host; check that this command works for each of them, "
                       "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
                       "Open MPI and this program at the same path");
-    if (!connected && !*o->died && WIFEXITED(wait_status) && !by_signal)
+    const bool no_start = !connected && !*o->died && WIFEXITED(wait_status) && !by_signal;
+    if (no_start && yk_job_has_begun()) /* mpirun has lost the messages of MPI */
+        return init_failed(o);
+    if (no_start)
         return failed(
             4, NULL,
             "mpirun could not start the job (status %d); check that every host can "
