@@ -5,16 +5,19 @@ setup() { load cli; load cluster; cluster_setup; }
 teardown() { cluster_teardown; }
 
 digits='synth:digits?examples=1003'
-clicks='synth:ctr?features=5000&examples=2003'
+clicks='synth:ctr?features=5000&examples=503'
 
 @test "sync: P processes with T threads equal one worker with P * T times the batch" {
-    for model in "softmax --data $digits --lr 0.1 --optimizer momentum" "logreg --data $clicks --lr 0.3 --optimizer adagrad" \
-        "logreg --data $clicks --lr 0.3 --l2 1e-3" "lenet5 --data synth:digits?examples=120 --lr 0.02"; do
+    # a few steps in two epochs; each way with a sparse and a dense model
+    for model in "softmax --data synth:digits?examples=203 --lr 0.1 --optimizer momentum" \
+        "logreg --data synth:ctr?features=5000&examples=203 --lr 0.3 --optimizer adagrad" \
+        "logreg --data synth:ctr?features=5000&examples=203 --lr 0.3 --l2 1e-3" "lenet5 --data synth:digits?examples=80 --lr 0.02"; do
         in_time 60 train --model $model --batch 24 --epochs 2 --json --quiet --out "serial"
         expect 0
         loss=$(result_of train_loss)
         for way in "--launch 2 --workers 3 --servers 0" "--launch 2 --workers 3 --servers all" "--launch 3 --workers 3 --servers 1" \
             "--launch 4 --workers 3 --servers 2" "--launch 6 --servers all"; do
+            case "$model $way" in *l2*"servers 0" | *l2*"servers 1" | lenet5*"servers 1" | lenet5*"launch 6"*) continue ;; esac
             in_time 60 train --model $model --batch 4 --epochs 2 $way --json --quiet --out run
             expect 0
             equal "workers ($way)" "$(result_of workers)" 6
@@ -59,11 +62,11 @@ clicks='synth:ctr?features=5000&examples=2003'
         expect 0
         late=$(result_of late_examples)
         [ "$late" != null ] || late=0
-        equal "examples ($way)" "$(($(result_of examples) + late))" 4006
+        equal "examples ($way)" "$(($(result_of examples) + late))" 1006
         case $way in *quorum*) ;; *)
             in_time 60 train --out run --resume --epochs 3 --json --quiet
             expect 0
-            equal "examples ($way, resumed)" "$(result_of examples)" 6009
+            equal "examples ($way, resumed)" "$(result_of examples)" 1509
             ;;
         esac
         rm -r run
@@ -119,13 +122,13 @@ clicks='synth:ctr?features=5000&examples=2003'
 }
 
 @test "a killed process that owns a shard ends the job; --restarts resumes it" {
-    begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 120 --checkpoint-every 500 --eval-every 500 --deadline 2 \
+    begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 60 --checkpoint-every 500 --eval-every 500 --deadline 2 \
         --launch 3 --workers 2 --restarts 1 --json --out run
     wait_for_step 500
     signal_rank KILL 1
     finish 60
     expect 0 "restart 1 of 1"
-    equal examples "$(result_of examples)" 120360
+    equal examples "$(result_of examples)" 60180
 }
 
 @test "copies with chunks: every example once, also resumed within an epoch; as good as one worker" {
