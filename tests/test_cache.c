@@ -274,6 +274,28 @@ static void make_clicks(void)
     yk_source_free(s);
 }
 
+/* Training, evaluation and conversion open a source; an altered index may still be in range. */
+static void opening_checks_the_checksums(void **state)
+{
+    (void)state;
+    make_clicks();
+    uint8_t *data;
+    const size_t size = load(&data);
+    yk_cache_header h;
+    yk_source *s;
+    memcpy(&h, data, sizeof h);
+    data[h.array[YK_CACHE_INDEX].offset] ^= 1;
+    store(data, size);
+    assert_int_equal(map_other(), YK_OK);
+    snprintf(spec, sizeof spec, "cache:%s", other);
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, NULL, &s), YK_EDATA);
+    assert_non_null(strstr(yk_error(), "the index array is damaged: its checksum is wrong"));
+    assert_int_equal(yk_source_open(spec, YK_SPLIT_TRAIN, &(yk_source_options){.shape_only = true}, &s),
+                     YK_OK);
+    yk_source_free(s);
+    free(data);
+}
+
 static void damaged_bytes(void **state)
 {
     (void)state;
@@ -556,11 +578,17 @@ static void failing_writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trips),          cmocka_unit_test(dense_floats),
-        cmocka_unit_test(fields_are_kept),      cmocka_unit_test(dense_floats),
-        cmocka_unit_test(damaged_bytes),        cmocka_unit_test(forged_headers),
-        cmocka_unit_test(features_and_options), cmocka_unit_test(export_reads_back),
-        cmocka_unit_test(export_keeps_values),  cmocka_unit_test(bad_records_count_once),
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(dense_floats),
+        cmocka_unit_test(fields_are_kept),
+        cmocka_unit_test(dense_floats),
+        cmocka_unit_test(opening_checks_the_checksums),
+        cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(forged_headers),
+        cmocka_unit_test(features_and_options),
+        cmocka_unit_test(export_reads_back),
+        cmocka_unit_test(export_keeps_values),
+        cmocka_unit_test(bad_records_count_once),
         cmocka_unit_test(failing_writes),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

@@ -48,7 +48,7 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     cache *s = (cache *)source;
     yk_cache_shape shape;
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
-    if (st)
+    if (st || (!o->shape_only && (st = yk_cache_check(spec->where, &s->rows))))
         return st;
     yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;

@@ -51,6 +51,7 @@ typedef struct {
     bool unlabeled;     /* for predictions: lines without a label are not bad (criteo, libsvm, libffm) */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
+    bool shape_only;    /* the examples are not used: they need not be checked */
     yk_fields fields;
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
@@ -72,7 +73,7 @@ typedef struct {
     yk_status (*reader_check)(const yk_reader *r);
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
     void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
-    yk_status (*verify)(const yk_source *s); /* * checks every checksum, which open() does not */
+    yk_status (*verify)(const yk_source *s);                             /* * checks more than open() does */
 } yk_source_ops;
 
 struct yk_source {

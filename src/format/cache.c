@@ -220,6 +220,18 @@ static yk_status check_floats(const char *path, const yk_cache_header *h, int ar
     return YK_OK;
 }
 
+yk_status yk_cache_check(const char *path, const yk_rows *rows)
+{
+    for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
+        const yk_cache_array *array = yk__cache_array(rows->map, i);
+        const char *at = (const char *)rows->map + array->offset;
+        if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
+            return yk_fail_at(path, array->offset, "the %s array is damaged: its checksum is wrong",
+                              array_name[i]);
+    }
+    return YK_OK;
+}
+
 yk_status yk_cache_verify(const char *path)
 {
     yk_rows rows;
@@ -228,13 +240,7 @@ yk_status yk_cache_verify(const char *path)
     if (st)
         return st;
     const yk_cache_header *h = rows.map;
-    for (int i = 0; i < YK_CACHE_ARRAYS && !st; i++) {
-        const yk_cache_array *array = yk__cache_array(h, i);
-        const char *at = (const char *)rows.map + array->offset;
-        if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
-            st = yk_fail_at(path, array->offset, "the %s array is damaged: its checksum is wrong",
-                            array_name[i]);
-    }
+    st = yk_cache_check(path, &rows);
     for (size_t r = 0; r < rows.n && shape.kind == YK_ROWS_SPARSE && !st; r++)
         for (uint64_t i = rows.start[r] + 1; i < rows.start[r + 1] && !st; i++)
             if (rows.index[i - 1] > rows.index[i] ||

@@ -30,7 +30,8 @@
  *     yk_rows rows;
  *     yk_cache_shape shape;
  *     st = yk_cache_map("clicks.cache", &rows, &shape);       // checks sizes, offsets, labels and indices
- *     st = yk_cache_verify("clicks.cache");                   // also checks every checksum and value: slower
+ *     st = yk_cache_check("clicks.cache", &rows);             // checks every checksum
+ *     st = yk_cache_verify("clicks.cache");                   // also checks every value: slower
  *     yk_cache_writer *w;
  *     st = yk_cache_create("copy.cache", &shape, &w);
  *     st = yk_cache_add(w, &rows);                            // as often as needed; shape.n rows in total
@@ -109,6 +110,7 @@ static inline yk_cache_array *yk__cache_array(const yk_cache_header *h, int i)
 yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_header *out);
 
 yk_status yk_cache_map(const char *path, yk_rows *rows_out, yk_cache_shape *shape_out);
+yk_status yk_cache_check(const char *path, const yk_rows *mapped);
 yk_status yk_cache_verify(const char *path);
 
 typedef struct yk_cache_writer yk_cache_writer;

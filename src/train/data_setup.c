@@ -45,7 +45,7 @@ static yk_status open_data(yk__trainer *t)
                            .features = (uint64_t)c->features,
                            .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
                            .positions = &t->positions};
-    if (server) /* the workers read the data */
+    if ((o.shape_only = server)) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
     yk__set_partition(t);
     const yk_memory_data *given = t->caller->data,
@@ -65,6 +65,7 @@ static yk_status open_data(yk__trainer *t)
     if (!test || (none && !t->caller->test))
         return YK_OK;
     yk_dataset *d = &t->test;
+    o.shape_only = false;
     if (!server && !t->train.positional) /* then the test data needs field numbers, too */
         o.positions = NULL;
     if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))

@@ -61,7 +61,8 @@ static void set_groups(const yk_config *c, yk_plan *p)
 static bool is_sparse(const yk_config *c)
 {
     yk_source *s;
-    const yk_source_options o = {.hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features};
+    const yk_source_options o = {
+        .hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features, .shape_only = true};
     const yk_model_description model = yk_config_model(c);
     if (model.needs_sparse || !c->data || !model.takes_sparse)
         return model.needs_sparse;
