@@ -110,6 +110,9 @@ small='synth:ctr?features=2000&nnz=7&examples=500&test=40&seed=5'
     run ask gen "$small" --out a.libsvm --json
     [ "$(json 'o["examples"], o["entries"], o["classes"], o["format"], o["bad_records"]')" = "500 3500 2 libsvm 0" ]
     [ "$(json 'o["bytes"]')" = "$(stat -c %s a.libsvm)" ]
+    echo '1 1:1' >one.libsvm
+    run ask convert one.libsvm --out one.cache
+    [[ "$output" == *"one.cache: 1 example, 1 entry, 1 column, 2 classes"* ]]
 }
 
 @test "convert: a round trip through every format keeps every example" {

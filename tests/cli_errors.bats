@@ -142,6 +142,8 @@ report run -out page.html => unknown option -out; did you mean --out?
 report run -x => unknown option -x; yoke report --help lists the options
 trian => unknown command trian; did you mean train?
 data insepct => unknown command data insepct; did you mean inspect?
+train --data synth:digits --model softmx => unknown --model softmx (did you mean softmax?)
+train --data none --model deepfn:4 => unknown --model deepfn:4 (did you mean deepfm?)
 train --lr-dec 3 => --lr-dec is ambiguous: it may be --lr-decay or --lr-decay-every
 train --batch => --batch needs a value: --batch B
 train --json=yes => --json takes no value
@@ -270,6 +272,15 @@ END
     head -c 500 /dev/urandom | tr -d '\0-\177' >blob
     train blob
     expect 3 "blob: cannot detect the format"
+    digits --steps 1 --quiet --out run
+    try data inspect run
+    expect 2 "run: is a run directory, not data; yoke report run shows the run" "yoke eval --checkpoint run"
+    for packed in xz bzip2; do
+        good lines 9
+        $packed -c lines >lines.csv || continue
+        train lines.csv
+        expect 3 "lines.csv: is compressed with $packed" "${packed%ip2}cat lines.csv | yoke train --data csv:-"
+    done
     printf '# only a comment\n\n' >nothing.libsvm
     for stream in never "always --features 5" "always --features 5 --steps 3" "always --features 5 --mode async --steps 3"; do
         train libsvm:nothing.libsvm --stream $stream

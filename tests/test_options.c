@@ -1,7 +1,7 @@
 /* The table of options: the flags of every option are as intended, documented defaults are correct, and values survive
  * config.ini. */
+#include "base/suggest.h"
 #include "config/config.h"
-#include "config/suggest.h"
 
 #include "scratch.h"
 

@@ -15,6 +15,7 @@
 #define YK_BASE_STATUS_H
 
 #include <stdarg.h>
+#include <stdint.h>
 
 /* name, exit status of the program, meaning */
 #define YK_STATUS_LIST(X)                                                                                    \
@@ -44,5 +45,11 @@ const char *yk_error(void);
 
 int yk_status_exit(yk_status status);
 const char *yk_status_text(yk_status status);
+
+/* For messages: "%llu example%s", n, yk_plural(n). */
+static inline const char *yk_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 #endif

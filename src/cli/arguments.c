@@ -1,9 +1,9 @@
 #include "cli/arguments.h"
 
 #include "base/number.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
-#include "config/suggest.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

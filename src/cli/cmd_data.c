@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/suggest.h"
 #include "cli/arguments.h"
 #include "cli/failure.h"
 #include "cli/show_inspection.h"
-#include "config/suggest.h"
 #include "data/export.h"
 #include "data/inspect.h"
 #include "data/spec.h"
@@ -153,9 +153,10 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
         return yk_cli_print_json(&j);
     }
     char size[24];
-    printf("%s: %llu examples, %llu entries, %llu columns, %u classes, as %s\n", a->out,
-           (unsigned long long)e->examples, (unsigned long long)e->entries, (unsigned long long)e->dim,
-           e->classes, a->format);
+    printf("%s: %llu example%s, %llu entr%s, %llu column%s, %u classes, as %s\n", a->out,
+           (unsigned long long)e->examples, yk_plural(e->examples), (unsigned long long)e->entries,
+           e->entries == 1 ? "y" : "ies", (unsigned long long)e->dim, yk_plural(e->dim), e->classes,
+           a->format);
     printf("%s in %.2f s, %.1f MB/s\n", yk_bytes_text((double)e->bytes, size), seconds, rate * 1e-6);
     if (bad)
         printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? "" : "s");

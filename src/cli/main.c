@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/suggest.h"
 #include "cli/failure.h"
 #include "cli/mpi_exit.h"
 #include "cli/terminal.h"
-#include "config/suggest.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

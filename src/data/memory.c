@@ -51,8 +51,8 @@ static yk_status check_row(const yk_rows *rows, const int64_t *key, size_t r, si
                        (unsigned long long)begin, (unsigned long long)end);
     for (uint64_t e = begin; e < end; e++) {
         if (!key && rows->index[e] >= rows->dim) /* a negative one is large here */
-            return yk_fail(YK_EDATA, "row %zu: index %d is out of range for %zu columns", number,
-                           (int32_t)rows->index[e], rows->dim);
+            return yk_fail(YK_EDATA, "row %zu: index %d is out of range for %zu column%s", number,
+                           (int32_t)rows->index[e], rows->dim, yk_plural(rows->dim));
         if (rows->value && !isfinite(rows->value[e]))
             return yk_fail(YK_EDATA, "row %zu: the value of index %lld is NaN or infinite", number,
                            key ? (long long)key[e] : (long long)rows->index[e]);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define SNIFF_BYTES ((size_t)64 << 10)
 #define BAD_SHOWN   3                   /* skipped records that get a message each */
@@ -120,8 +121,23 @@ static yk_status detect_file(const char *path, const char **name_out)
     return st;
 }
 
+/* A run directory holds results, not data. */
+static bool is_run_directory(const char *path)
+{
+    char *config = yk__path_join(path, "config.ini");
+    const bool is = config && yk__is_directory(path) && access(config, F_OK) == 0;
+    free(config);
+    return is;
+}
+
 static yk_status detect(const char *where, const char **name_out)
 {
+    if (is_run_directory(where))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: is a run directory, not data; yoke report %s shows the run, and yoke eval --checkpoint "
+            "%s --data SPEC evaluates its model",
+            where, where, where);
     const bool idx = yk__has_idx(where, YK_SPLIT_TRAIN) || yk__has_idx(where, YK_SPLIT_TEST);
     *name_out = idx                            ? "idx"
                 : yk__has_cifar10(where)       ? "cifar10"

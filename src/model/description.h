@@ -5,9 +5,9 @@
  *     st = yk_model_parse("linear + fm 4 name=deep", &d);
  *     // two keyed groups, "linear" of width 1 and "deep" of width 4; no fields; adagrad
  *
- * Plain data; all texts are borrowed from tables. If the text is not a valid sum of branches, yk_model_parse() returns the error
- * that yk_model_create() would, and *out has no groups. Networks need the shape of their input, so their layers are
- * checked by yk_model_create() only.
+ * Plain data; all texts are borrowed from tables. If the text is not a valid sum of branches or an unknown name, yk_model_parse()
+ * returns the error that yk_model_create() would. Networks need the shape of their input, so their layers are checked by
+ * yk_model_create() only.
  */
 #ifndef YK_MODEL_DESCRIPTION_H
 #define YK_MODEL_DESCRIPTION_H

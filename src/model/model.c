@@ -45,6 +45,8 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
         out->group[out->ngroups++] = (yk_group){.name = "network", .width = 1};
     if (linear_model(text))
         strcpy(out->group[0].name, "linear");
+    else if (!ops->needs_sparse)
+        st = yk__net_check_name(text);
     if (ops->needs_sparse && !(st = ops->create(text, &smallest, &m))) {
         ops = m->ops;
         for (; out->ngroups < m->ngroups; out->ngroups++) {

@@ -7,6 +7,7 @@
  */
 #include "model/net.h"
 
+#include "base/suggest.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,23 +78,44 @@ static bool one_word(const char *text)
     return !strpbrk(text, " \t\n,");
 }
 
+/* The text is one word, which was meant as the name of a model. */
+static yk_status unknown_model(const char *text)
+{
+    enum { NAMED = sizeof named / sizeof *named, OTHERS = 5 };
+    const char *models[OTHERS + NAMED + 1] = {"softmax", "logreg", "fm", "wide-deep", "deepfm"};
+    char name[32], all[256];
+    size_t n = 0;
+    for (size_t i = 0; i < NAMED; i++)
+        models[OTHERS + i] = named[i].name;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ":"), text);
+    const char *meant = yk_suggest(name, models, sizeof *models);
+    for (size_t i = 0; models[i]; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", models[i]);
+    return yk_fail(
+        YK_EUSAGE,
+        "unknown --model %.60s%s%s%s; choose one of: %s, or a list of layers in quotes, as in \"conv 6 "
+        "5x5 same, relu, maxpool 2, dense 10\"",
+        text, meant ? " (did you mean " : "", meant ? meant : "", meant ? "?)" : "", all);
+}
+
 static yk_status unknown_layer(const char *text, size_t at, const char *name)
 {
     char why[512];
-    if (one_word(text)) { /* meant as the name of a model */
-        size_t n = (size_t)snprintf(
-            why, sizeof why, "unknown --model %.60s; choose one of: softmax, logreg, fm, wide-deep, deepfm",
-            text);
-        for (size_t i = 0; i < sizeof named / sizeof *named && n < sizeof why; i++)
-            n += (size_t)snprintf(why + n, sizeof why - n, ", %s", named[i].name);
-        return yk_fail(
-            YK_EUSAGE,
-            "%s, or a list of layers in quotes, as in \"conv 6 5x5 same, relu, maxpool 2, dense 10\"", why);
-    }
+    if (one_word(text))
+        return unknown_model(text);
     size_t n = (size_t)snprintf(why, sizeof why, "unknown layer \"%.60s\"; choose one of:", name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && n < sizeof why; i++)
         n += (size_t)snprintf(why + n, sizeof why - n, "%s %s", i ? "," : "", kinds[i]->name);
     return yk__list_error(text, at, why);
+}
+
+yk_status yk__net_check_name(const char *text)
+{
+    const size_t word = strcspn(text, " \t\n,");
+    bool known = text[word] || layers_of(text);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        known |= strcmp(text, kinds[i]->name) == 0;
+    return known ? YK_OK : unknown_model(text);
 }
 
 /* Whether a layer works in place: not if that destroys values that the backward pass of an earlier layer reads. */

@@ -432,8 +432,8 @@ static void check_data(const yk_outcome *r, yk_observation *w)
              (unsigned long long)d->examples);
     if (r->examples && r->global_batch > r->examples)
         warn(w, YK_WARNING_BATCH_TOO_LARGE,
-             "the data has %llu examples, fewer than the %llu of one global batch: %s",
-             (unsigned long long)r->examples, (unsigned long long)r->global_batch,
+             "the data has %llu example%s, fewer than the %llu of one global batch: %s",
+             (unsigned long long)r->examples, yk_plural(r->examples), (unsigned long long)r->global_batch,
              r->workers > 1 ? "some workers have none; use a smaller --batch or fewer --workers"
                             : "an epoch is a single step; use a smaller --batch");
     if (d->overlap >= 0.02)

@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *plural(int n)
-{
-    return n > 1 ? "s" : "";
-}
-
 /* Why workers cannot join this job, which has servers for it; NULL: they can. */
 static const char *join_obstacle(const yk__trainer *t)
 {
@@ -64,15 +59,16 @@ static void print_processes(const yk__trainer *t)
                                      : "gradients are all-reduced");
     else if (t->plan->role == YK_ROLE_SERVER && t->plan->servers == 1)
         yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
-                k->ranks, library, t->plan->serving_threads, plural(t->plan->serving_threads), keys, deltas);
+                k->ranks, library, t->plan->serving_threads, yk_plural((uint64_t)t->plan->serving_threads),
+                keys, deltas);
     else if (t->plan->role == YK_ROLE_SERVER)
         yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
                 "train%s%s",
                 k->ranks, library, t->plan->servers, t->plan->servers - 1, t->plan->serving_threads,
-                plural(t->plan->serving_threads), keys, deltas);
+                yk_plural((uint64_t)t->plan->serving_threads), keys, deltas);
     else
         yk_note("%d processes (%s), each with %d worker%s and a shard of the parameters%s%s", k->ranks,
-                library, n, plural(n), keys, deltas);
+                library, n, yk_plural((uint64_t)n), keys, deltas);
     if (network)
         yk_note("the network is replicated: the processes that train sum its gradients, and each updates a "
                 "part of the parameters");
@@ -110,17 +106,20 @@ void yk__print_plan(const yk__trainer *t)
         snprintf(mode, sizeof mode, "asynchronous with a staleness bound of %llu",
                  (unsigned long long)p->staleness);
     if (t->train.examples)
-        snprintf(examples, sizeof examples, "%llu examples%s", (unsigned long long)t->train.examples,
+        snprintf(examples, sizeof examples, "%llu example%s%s", (unsigned long long)t->train.examples,
+                 yk_plural(t->train.examples),
                  t->train.rows || t->plan->role == YK_ROLE_SERVER ? "" : ", streamed");
-    yk_note("%s, %llu parameters, on %s: %s, %zu columns, %u classes", c->model,
-            (unsigned long long)t->result->params, c->data, examples, t->train.dim, t->train.classes);
+    yk_note("%s, %llu parameter%s, on %s: %s, %zu column%s, %u classes", c->model,
+            (unsigned long long)t->result->params, yk_plural(t->result->params), c->data, examples,
+            t->train.dim, yk_plural(t->train.dim), t->train.classes);
     if (t->train.positional && t->train.fields > 1)
         yk_note("%u fields: the rows have no field numbers, so the position of an entry in its row is its "
                 "field%s",
                 t->train.fields, t->train.source->by_position ? "" : " (?fields=one: all are in one field)");
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
-            plural(p->workers), mode, (unsigned long long)p->batch, (unsigned long long)p->global_batch,
-            yk_optim_rule_of(t->group[0].optim.kind)->name, t->result->lr);
+            yk_plural((uint64_t)p->workers), mode, (unsigned long long)p->batch,
+            (unsigned long long)p->global_batch, yk_optim_rule_of(t->group[0].optim.kind)->name,
+            t->result->lr);
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
     for (const yk_local_group *g = t->group + 1; g <= last && g->shape.keyed; g++)
         if (g->optim.kind != t->group[0].optim.kind || g->optim.lr != t->group[0].optim.lr)

@@ -174,8 +174,8 @@ static yk_status end_success(yk__trainer *t)
         return st;
     yk__add_warnings(t);
     if (was_done(t))
-        yk_note("nothing left to do: the run already has %llu steps; raise --epochs or --steps to continue",
-                (unsigned long long)t->step);
+        yk_note("nothing left to do: the run already has %llu step%s; raise --epochs or --steps to continue",
+                (unsigned long long)t->step, yk_plural(t->step));
     if (r->interrupted && r->run_dir)
         yk_note("stopped at step %llu, saved in %s; continue with: yoke train --out %s --resume",
                 (unsigned long long)r->steps, r->checkpoint, r->run_dir);

@@ -72,10 +72,11 @@ static yk_status check(void *context, yk_rows *rows)
     checker *c = context;
     if (rows->kind == YK_ROWS_SPARSE ? rows->dim > c->shape->dim : rows->dim != c->shape->dim)
         return yk_fail(YK_EDATA,
-                       "%s: near example %llu: %s %zu does not match the model, which has %zu features",
+                       "%s: near example %llu: %s %zu does not match the model, which has %zu feature%s",
                        c->source->spec, (unsigned long long)c->seen,
                        rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
-                       rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim);
+                       rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim,
+                       yk_plural(c->shape->dim));
     if (c->shape->fields > 1 && c->shape->positional && rows->n) {
         size_t row = 0;
         const yk_status st = yk_positions_number(&c->positions, rows, &row);

@@ -434,9 +434,10 @@ static yk_status check_optimizer(const yk_config *c, const yk_plan *p)
 
 static yk_status check_all(const yk_config *c, const yk_plan *p)
 {
-    yk_status st = check_optimizer(c, p);
-    if (st || (st = check_groups(c, p)) || (st = check_single(c, p)) || (st = check(p)) ||
-        (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
+    yk_model_description model;
+    yk_status st = c->model ? yk_model_parse(c->model, &model) : YK_OK; /* before data is read */
+    if (st || (st = check_optimizer(c, p)) || (st = check_groups(c, p)) || (st = check_single(c, p)) ||
+        (st = check(p)) || (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
         return st;
     return check_stdin(c, p);
 }

@@ -340,7 +340,8 @@ static yk_status train_or_serve(yk__trainer *t)
     yk_status st = t->plan->driven || k->server ? yk__serve(t) : yk__run_workers(t);
     yk_phases_end(serving);
     if (!st && k->joined)
-        yk_note("trained on %llu examples for this job", (unsigned long long)t->worker[0].examples);
+        yk_note("trained on %llu example%s for this job", (unsigned long long)t->worker[0].examples,
+                yk_plural(t->worker[0].examples));
     return st;
 }
 

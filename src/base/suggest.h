@@ -6,8 +6,8 @@
  *     if (name)
  *         printf("did you mean --%s?\n", name);     // --model
  */
-#ifndef YK_CONFIG_SUGGEST_H
-#define YK_CONFIG_SUGGEST_H
+#ifndef YK_BASE_SUGGEST_H
+#define YK_BASE_SUGGEST_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 #include <string.h>
 
