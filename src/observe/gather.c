@@ -63,7 +63,7 @@ static yk_status wait_for(yk_observer *o, int rank, yk_op *op, const char *what)
 
 static bool is_received(const yk_rank_report *r)
 {
-    return r->process.role[0];
+    return r->process.usage.host[0];
 }
 
 /* To all ranks that are not lost. A heartbeat is left out if the last one was not received yet. */

@@ -151,7 +151,7 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         const yk_process *p = &w->process[i];
         yk_json_object(j, NULL);
         yk_json_int(j, "rank", p->rank);
-        yk_json_text(j, "role", p->role);
+        yk_json_text(j, "role", p->workers ? "worker" : "server");
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
         yk_json_text(j, "host", p->usage.host);

@@ -310,7 +310,6 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .probe_bytes = o->probe_bytes,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
-    snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
     if (o->c.serving)
         yk_phases_read(o->c.serving, &self.serving);
