@@ -52,8 +52,11 @@ assert list(kept) == list(said), set(kept) ^ set(said)
 for key in said:
     if key not in ("cpu_seconds", "peak_rss_bytes"):
         assert kept[key] == said[key], key
-for key in ("verdict", "bottleneck", "phases", "resources", "processes", "traffic", "alerts", "warnings"):
+for key in ("verdict", "bottleneck", "phases", "resources", "hosts", "processes", "traffic", "alerts", "warnings"):
     assert key in said, key
+(host,) = said["hosts"]
+assert host["cores"] >= host["usable_cores"] > 0 and host["memory_bytes"] > 1e6 and not host["mpi"], host
+assert all(host[k] for k in ("host", "cpu", "kernel", "compiler", "yoke")) and host["sent_to"] == {}, host
 (process,) = said["processes"]
 assert process["examples"] == said["examples"] and len(process["workers"]) == 1, process
 assert said["resources"]["cpu"]["of"] >= 1 and said["resources"]["memory"]["peak"] > 1e6, said["resources"]

@@ -189,6 +189,34 @@ static void test_graph(void **state)
 }
 
 /* Lengths of one, two and three bytes: the message moves by this number of bytes when its length is inserted. */
+static void test_session(void **state)
+{
+    (void)state;
+    yk_events *e;
+    const uint8_t *data;
+    size_t size;
+    const yk_hyperparameter h[] = {{"lr", NULL, 2.0}, {"mode", "sync", 0}};
+    assert_int_equal(yk_events_create(root, "run/w-0", &e), YK_OK);
+    assert_int_equal(yk_events_session_begin(e, h, 2, (const char *const[]){"test/loss", NULL}), YK_OK);
+    assert_int_equal(yk_events_session_end(e, true), YK_OK);
+    assert_int_equal(yk_events_flush(e), YK_OK);
+    load(yk_events_path(e));
+    frame(&size);
+    data = frame(&size); /* names and types; metrics */
+    assert_non_null(
+        memmem(data, size, "\x0a\x14_hparams_/experiment\x42\x08\x08\x01\x12\x04\x12\x02\x08\0\x4a", 33));
+    assert_non_null(memmem(data, size, "\x0a\x07hparams\x12", 10));
+    assert_non_null(memmem(data, size, "\x22\x06\x0a\x02lr\x20\x03\x22\x08\x0a\x04mode\x20\x01", 18));
+    assert_non_null(memmem(data, size, "\x2a\x0d\x0a\x0b\x12\x09test/loss", 15));
+    data = frame(&size);
+    assert_non_null(memmem(data, size, "\x0a\x0f\x0a\x02lr\x12\x09\x11\0\0\0\0\0\0\0\x40", 17));
+    assert_non_null(memmem(data, size, "\x0a\x0e\x0a\x04mode\x12\x06\x1a\x04sync", 16));
+    data = frame(&size);
+    assert_non_null(memmem(data, size, "\x22\x0b\x08\x01\x11", 5));
+    assert_int_equal(at, file_size);
+    assert_int_equal(yk_events_close(e, YK_OK), YK_OK);
+}
+
 static void test_long_messages(void **state)
 {
     (void)state;
@@ -306,8 +334,9 @@ int main(int argc, char **argv)
     }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_test_directory, remove_test_directory)
     const struct CMUnitTest tests[] = {
-        TEST(test_first_event),   TEST(test_bytes),     TEST(test_graph),
-        TEST(test_long_messages), TEST(test_full_disk), TEST(test_nowhere_to_write),
+        TEST(test_first_event),      TEST(test_bytes),         TEST(test_graph),
+        TEST(test_session),          TEST(test_long_messages), TEST(test_full_disk),
+        TEST(test_nowhere_to_write),
     };
     return cmocka_run_group_tests_name("events", tests, NULL, NULL);
 }

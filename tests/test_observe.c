@@ -172,7 +172,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
 {
     yk_metrics_end end;
     WANT(n == 2 && w->nprocesses == 2 && w->nmeasured == 2);
-    WANT(report[0].process.workers > 0 && report[1].process.workers > 0);
+    WANT(strcmp(report[0].process.role, "worker") == 0 && strcmp(report[1].process.role, "worker") == 0);
     WANT(report[1].process.phases.steps == STEPS && report[1].process.phases.examples == STEPS * BATCH);
     WANT(report[1].process.bytes_sent > 0 && report[1].process.round_trip > 0.0);
     WANT(fabs(w->process[1].phases.seconds - STEPS * 0.02) < 0.1);
@@ -183,7 +183,7 @@ static yk_status check_chief(yk_observer *o, const yk_rank_report *report, int n
     char *page = yk__live_status(o);
     WANT(page && strstr(page, "\"rank 1\""));
     free(page);
-    TRY(yk_observer_close(o));
+    TRY(yk_observer_close(o, "done"));
     TRY(check_file("metrics.jsonl", "\"kind\":\"train\"", 200, 200));
     TRY(check_file("metrics.jsonl", "\"kind\":\"eval\"", 1, 1));
     TRY(check_file("worker-0/resources.jsonl", "\"kind\":\"sample\"", 28, 34));
@@ -319,7 +319,7 @@ static void evaluations_are_thinned(void **state)
                                  .auc = (double)NAN};
         assert_int_equal(yk_observer_evaluated(o, &e), YK_OK);
     }
-    assert_int_equal(yk_observer_close(o), YK_OK);
+    assert_int_equal(yk_observer_close(o, "done"), YK_OK);
     yk_observer_free(o);
     yk_model_free(model);
     yk_config_fini(&c);

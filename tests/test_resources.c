@@ -154,6 +154,19 @@ static void plant_host(int busy, int net)
     plant("sys/class/net/eth0/speed", "1000\n");
 }
 
+static void machines_are_described(void **state)
+{
+    (void)state;
+    yk_machine m;
+    plant("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2 GHz\nflags\t: x\n");
+    yk__machine_read(in_directory("proc"), &m);
+    assert_string_equal(m.cpu, "Some CPU @ 2 GHz");
+    assert_string_equal(m.yoke, YK_VERSION);
+    assert_true(*m.kernel && *m.compiler && !*m.mpi);
+    yk__machine_read(in_directory("nothing"), &m); /* as on arm64, which has no name: the architecture */
+    assert_true(*m.cpu && !strstr(m.cpu, "Some"));
+}
+
 static void every_file_is_parsed(void **state)
 {
     (void)state;
@@ -492,6 +505,7 @@ int main(void)
         cmocka_unit_test_setup(version_1_of_cgroups, clear),
         cmocka_unit_test_setup(available_memory, clear),
         cmocka_unit_test_setup(out_of_memory_kills, clear),
+        cmocka_unit_test_setup(machines_are_described, clear),
         cmocka_unit_test_setup(every_file_is_parsed, clear),
         cmocka_unit_test_setup(missing_values_are_nan, clear),
         cmocka_unit_test_setup(samples_agree_with_proc, clear),

@@ -112,6 +112,8 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, 
         return st;
     }
     *out = c;
+    if (!(c->sent_to = calloc((size_t)c->size, sizeof *c->sent_to)))
+        return yk_fail_memory((size_t)c->size * sizeof *c->sent_to, "the processes");
     if (expected > 1 && c->size == 1)
         return yk_fail(YK_EUSAGE,
                        "the launcher started %d processes, but each has an MPI_COMM_WORLD of its own: the "
@@ -135,6 +137,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
     if (clean)
         c->ops->stop(c->self);
     free(c->address);
+    free(c->sent_to);
     free(c->last_heartbeat);
     free(c->heartbeat_op);
     free(c);
@@ -187,6 +190,11 @@ const yk_traffic *yk_comm_traffic(const yk_comm *c)
     return c->traffic;
 }
 
+const uint64_t *yk_comm_sent_to(const yk_comm *c)
+{
+    return c->sent_to;
+}
+
 const uint64_t *yk_comm_values_sent(const yk_comm *c)
 {
     return c->values_sent;
@@ -212,6 +220,8 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     op->active = true;
     c->traffic[why].sent += bytes;
     c->traffic[why].messages_sent++;
+    if (peer < c->size)
+        c->sent_to[peer] += bytes;
     return YK_OK;
 }
 

@@ -101,6 +101,7 @@ int yk_comm_sharing(const yk_comm *c);
 void yk_comm_set_sharing(yk_comm *c, int processes);
 const char *yk_comm_library(const yk_comm *c);       /* "Open MPI v4.1.4 ..." */
 const yk_traffic *yk_comm_traffic(const yk_comm *c); /* [YK_PURPOSES] */
+const uint64_t *yk_comm_sent_to(const yk_comm *c);   /* [size] bytes of messages to each rank of the job */
 /* [YK_MAX_GROUPS] the bytes sent as values of each parameter group, as counted by yk_comm_count_values() */
 const uint64_t *yk_comm_values_sent(const yk_comm *c);
 
@@ -133,7 +134,7 @@ char yk_comm_state(const yk_comm *c, int peer);
 bool yk_comm_is_dead(const yk_comm *c, int peer);
 
 /* Appends the ranks that are dead or stopped to the text of a YK_ELOST: "no worker is left (rank 1 is dead)". The rank
- * named in the error may only have waited for one of these. Also appends the hosts of ranks that are named, if they are others. */
+ * named in the error may only have waited for one of these. */
 yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 
 /* Waits for all `n` operations. `what` is for the error: "waited 8 s for WHAT". */

@@ -15,7 +15,6 @@ typedef struct {
     uint64_t host; /* equal for processes that see each other's pids */
     /* equal for processes in the same network namespace; 0: the user configured MPI to use the network */
     uint64_t network;
-    char name[64]; /* of the host; "": not known */
 } yk__address;
 
 struct yk_comm {
@@ -29,6 +28,7 @@ struct yk_comm {
     bool processes;         /* each rank is a separate process */
     yk_traffic traffic[YK_PURPOSES];
     uint64_t values_sent[YK_MAX_GROUPS];
+    uint64_t *sent_to; /* [size] bytes */
     char library[96];
     yk__address *address; /* [size] */
     yk_startup *startup;  /* borrowed; NULL: training has begun */

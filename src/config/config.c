@@ -321,28 +321,43 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
-/* Writes a line if the option was given, or if a later version of the program might change its default. */
-static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
+/* The value as text, borrowed from the configuration or in `number`; "": it was not given, and the default of another version
+ * would be the same. */
+static const char *text_of(const yk_option *o, const yk_config *c, const yk_config *defaults,
+                           char number[512])
 {
     const void *field = (const char *)c + o->offset;
-    const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
-    char number[512] = "";
-    const char *text = number;
+    *number = 0;
     if (o->kind == YK_OPT_TEXT)
-        text = *(char *const *)field ? *(char *const *)field : "";
-    else if (yk_option_is_by_group(o))
-        yk_by_group_text(field, yk_option_word(o), number, sizeof number);
+        return *(char *const *)field ? *(char *const *)field : "";
+    if (o->kind == YK_OPT_FLAG)
+        return *(const bool *)field ? "true" : "";
+    if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
+        return "auto";
+    if (yk_option_is_by_group(o))
+        yk_by_group_text(field, yk_option_word(o), number, 512);
     else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
              (*(const double *)field >= 0 || o->min < 0))
-        yk_number_shortest(*(const double *)field, number, sizeof number);
-    else if (o->kind == YK_OPT_INT_OR_AUTO && *(const int64_t *)field == YK_AUTO)
-        text = "auto";
+        yk_number_shortest(*(const double *)field, number, 512);
     else if ((o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO) &&
              (!same_value(o, c, defaults) || o->min >= 1) &&
              (double)*(const int64_t *)field >= o->min) /* else it was not given */
-        snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
-    else if (o->kind == YK_OPT_FLAG && *(const bool *)field)
-        text = "true";
+        snprintf(number, 512, "%lld", (long long)*(const int64_t *)field);
+    return number;
+}
+
+const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[512])
+{
+    yk_config defaults;
+    yk_config_init(&defaults);
+    return same_value(o, c, &defaults) ? "" : text_of(o, c, &defaults, number);
+}
+
+static yk_status save_option(yk_file *f, const yk_option *o, const yk_config *c, const yk_config *defaults)
+{
+    const char *line = o->flags & YK_OPT_COMMAND_LINE_ONLY ? "; on the command line: --%s %s\n" : "%s = %s\n";
+    char number[512];
+    const char *text = text_of(o, c, defaults, number);
     return *text ? yk_file_print(f, line, o->name, text) : YK_OK;
 }
 

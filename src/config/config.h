@@ -87,6 +87,10 @@ const char *yk_config_only_for(const yk_config *c, bool keyed);
 /* Whether two configurations describe the same run: all options that config.ini stores, other than as comments, are equal. */
 bool yk_config_same_run(const yk_config *a, const yk_config *b);
 
+/* The value of an option that is not the default, as in config.ini; "": the default. Borrowed from the configuration or in
+ * `number`. */
+const char *yk_config_changed(const yk_config *c, const yk_option *o, char number[512]);
+
 /* Writes an ini file that yk_config_load() can read. A comment at the top shows how to repeat the run; command-line-only
  * options are written as comments. */
 yk_status yk_config_save(const yk_config *c, const char *dir, const char *name);

@@ -14,8 +14,8 @@
 struct yk_events {
     yk_file *file;
     char *path;
-    yk_text message; /* under construction */
-    size_t begin[8]; /* [depth] where the open nested messages begin */
+    yk_text message;  /* under construction */
+    size_t begin[10]; /* [depth] where the open nested messages begin */
     int depth;
 };
 
@@ -184,6 +184,80 @@ yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *n
         put_node(e, &node[i]);
     open_message(e, 4);
     put_int(e, 1, PRODUCER);
+    return event_send(e);
+}
+
+/* ---- hyperparameters: messages of TensorBoard's plug-in, in the metadata of a value whose tensor is empty */
+
+/* Opens message `number` of HParamsPluginData. */
+static void open_session(yk_events *e, const char *tag, unsigned number)
+{
+    enum { FLOATS = 1, TENSOR = 2 };
+    event_begin(e, 0);
+    open_message(e, 5);
+    open_message(e, 1);
+    put_string(e, 1, tag);
+    open_message(e, 8);
+    put_int(e, 1, FLOATS);
+    open_message(e, 2);
+    put_dimension(e, 0);
+    close_messages(e, 2);
+    open_message(e, 9);
+    put_int(e, 4, TENSOR);
+    open_message(e, 1);
+    put_string(e, 1, "hparams");
+    open_message(e, 2);
+    open_message(e, number);
+}
+
+static yk_status put_experiment(yk_events *e, const yk_hyperparameter *h, size_t n,
+                                const char *const *metrics)
+{
+    enum { STRING = 1, FLOAT64 = 3 };
+    open_session(e, "_hparams_/experiment", 2);
+    put_double(e, 3, yk_wall());
+    for (size_t i = 0; i < n; i++) {
+        open_message(e, 4);
+        put_string(e, 1, h[i].name);
+        put_int(e, 4, h[i].text ? STRING : FLOAT64);
+        close_messages(e, 1);
+    }
+    for (; *metrics; metrics++) {
+        open_message(e, 5);
+        open_message(e, 1);
+        put_string(e, 2, *metrics);
+        close_messages(e, 2);
+    }
+    return event_send(e);
+}
+
+yk_status yk_events_session_begin(yk_events *e, const yk_hyperparameter *h, size_t n,
+                                  const char *const *metrics)
+{
+    const yk_status st = put_experiment(e, h, n, metrics);
+    if (st)
+        return st;
+    open_session(e, "_hparams_/session_start_info", 3);
+    put_double(e, 5, yk_wall());
+    for (size_t i = 0; i < n; i++) {
+        open_message(e, 1);
+        put_string(e, 1, h[i].name);
+        open_message(e, 2);
+        if (h[i].text)
+            put_string(e, 3, h[i].text);
+        else
+            put_double(e, 2, h[i].number);
+        close_messages(e, 2);
+    }
+    return event_send(e);
+}
+
+yk_status yk_events_session_end(yk_events *e, bool success)
+{
+    enum { SUCCESS = 1, FAILURE = 2 };
+    open_session(e, "_hparams_/session_end_info", 4);
+    put_int(e, 1, success ? SUCCESS : FAILURE);
+    put_double(e, 2, yk_wall());
     return event_send(e);
 }
 

@@ -13,7 +13,7 @@
  *     events.out.tfevents.1700000000.HOST.PID.N
  *     Event    1: wall_time double   2: step int64   3: file_version string   4: GraphDef (bytes)   5: Summary
  *     Summary  1: Value, repeated
- *     Value    1: tag string   2: simple_value float   5: histo
+ *     Value    1: tag string   2: simple_value float   5: histo   8: tensor   9: metadata (1: plugin, 4: data class)
  *     histo    1: min  2: max  3: num  4: sum  5: sum_squares  6: bucket_limit  7: bucket        all double
  *     GraphDef 1: NodeDef, repeated   4: versions (1: producer)
  *     NodeDef  1: name   2: op   3: input, repeated   5: attr, a map: 1: key   2: AttrValue (1: list   2: bytes   3: int64)
@@ -24,6 +24,7 @@
 #define YK_FORMAT_EVENTS_H
 
 #include "base/status.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +63,16 @@ yk_status yk_events_histogram(yk_events *e, double wall_time, int64_t step, cons
 
 /* For TensorBoard's "Graphs" tab. Once per file. */
 yk_status yk_events_graph(yk_events *e, double wall_time, const yk_graph_node *node, size_t n);
+
+/* For TensorBoard's "HParams" tab: at the beginning of a run its hyperparameters, and the tags of the scalars to compare, which
+ * end with NULL; at the end, whether it succeeded. All borrowed. */
+typedef struct {
+    const char *name, *text; /* text NULL: a number */
+    double number;
+} yk_hyperparameter;
+yk_status yk_events_session_begin(yk_events *e, const yk_hyperparameter *h, size_t n,
+                                  const char *const *metrics);
+yk_status yk_events_session_end(yk_events *e, bool success);
 
 yk_status yk_events_flush(yk_events *e);
 yk_status yk_events_close(yk_events *e, yk_status so_far); /* NULL returns so_far */

@@ -34,8 +34,13 @@ yk_bytes yk__bytes_total(const yk_comm *c)
 
 void yk__report_make(const yk_observer *o, const yk_process *self, yk_rank_report *out)
 {
-    *out = (yk_rank_report){.process = *self, .cpu_seconds = (double)clock() / CLOCKS_PER_SEC};
+    *out = (yk_rank_report){.process = *self,
+                            .host = o->host_of ? o->host_of[o->c.rank] : -1,
+                            .cpu_seconds = (double)clock() / CLOCKS_PER_SEC};
     memcpy(out->traffic, yk_comm_traffic(o->c.comm), sizeof out->traffic);
+    for (int i = 0; o->host_of && i < o->c.ranks; i++)
+        if (o->host_of[i] < YK_MAX_HOSTS)
+            out->sent_to[o->host_of[i]] += yk_comm_sent_to(o->c.comm)[i];
     memcpy(out->values_sent, yk_comm_values_sent(o->c.comm), sizeof out->values_sent);
     const yk_bytes all = yk__bytes_total(o->c.comm);
     out->process.bytes_sent = all.sent;
@@ -63,7 +68,7 @@ static yk_status wait_for(yk_observer *o, int rank, yk_op *op, const char *what)
 
 static bool is_received(const yk_rank_report *r)
 {
-    return r->process.usage.host[0];
+    return r->process.role[0];
 }
 
 /* To all ranks that are not lost. A heartbeat is left out if the last one was not received yet. */

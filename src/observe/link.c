@@ -141,6 +141,20 @@ static bool is_first_of_host(const location *all, int rank)
     return true;
 }
 
+/* Numbers the hosts in the order of their ranks. */
+static yk_status number_hosts(yk_observer *o, const location *all)
+{
+    int hosts = 0;
+    o->host_of = yk_alloc((size_t)o->c.ranks, sizeof *o->host_of, "the hosts of the ranks");
+    for (int i = 0; o->host_of && i < o->c.ranks; i++) {
+        o->host_of[i] = is_first_of_host(all, i) ? hosts++ : -1;
+        for (int k = 0; o->host_of[i] < 0; k++)
+            if (same_host(&all[k], &all[i]))
+                o->host_of[i] = o->host_of[k];
+    }
+    return o->host_of ? YK_OK : YK_ESYSTEM;
+}
+
 /* All ranks measure the round trip to the chief, for its clock. One rank of each host measures the rate of the link to the
  * chief, and to the first other host: if only the links to the chief are slow, its own link is. */
 static yk_status probe_hosts(yk_observer *o, const location *all, char *buf)
@@ -174,6 +188,8 @@ static yk_status probe_all(yk_observer *o)
     yk_status st = !buf ? yk_fail_memory(2 * larger_bytes, "a probe") : all ? YK_OK : YK_ESYSTEM;
     if (!st)
         st = all_gather_locations(o, all);
+    if (!st)
+        st = number_hosts(o, all);
     if (!st)
         st = probe_hosts(o, all, buf);
     o->first_of_host = true;

@@ -74,6 +74,39 @@ static void interfaces(yk_json *j, const yk_observation *w)
     yk_json_end(j);
 }
 
+/* Bytes of messages from the processes on the host of process i to the ranks on that of process k; 0: not known. */
+static uint64_t bytes_between(const yk_observation *w, const yk_rank_report *reports, int i, int k)
+{
+    uint64_t sum = 0;
+    const int to = reports[k].host;
+    for (int a = 0; a < w->nprocesses && to >= 0 && to < YK_MAX_HOSTS; a++)
+        if (!strcmp(w->process[a].usage.host, w->process[i].usage.host))
+            sum += reports[a].sent_to[to];
+    return sum;
+}
+
+static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *reports)
+{
+    yk_json_array(j, "hosts");
+    for (int i = 0; i < w->nprocesses; i++) {
+        const yk_usage *u = &w->process[i].usage;
+        const yk_machine *m = &u->machine;
+        if (!u->host[0] || !first_of_host(w, i))
+            continue;
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"host", u->host}, {"cpu", m->cpu}, {"os", m->os}, {"kernel", m->kernel},
+                      {"compiler", m->compiler}, {"yoke", m->yoke}, {"mpi", m->mpi[0] ? m->mpi : NULL});
+        YK_JSON_REALS(j, {"cores", u->host_cores}, {"usable_cores", u->cores}, {"memory_bytes", m->memory});
+        yk_json_object(j, "sent_to");
+        for (int k = 0; reports && k < w->nprocesses; k++)
+            if (k != i && w->process[k].usage.host[0] && first_of_host(w, k))
+                yk_json_int(j, w->process[k].usage.host, (int64_t)bytes_between(w, reports, i, k));
+        yk_json_end(j);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
 static void resources(yk_json *j, const yk_observation *w)
 {
     enum { CPU, MEMORY, SENT, RECEIVED, NET_IN, NET_OUT, READ, WRITTEN, FIELDS };
@@ -151,7 +184,7 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         const yk_process *p = &w->process[i];
         yk_json_object(j, NULL);
         yk_json_int(j, "rank", p->rank);
-        yk_json_text(j, "role", p->workers ? "worker" : "server");
+        yk_json_text(j, "role", p->role);
         yk_json_bool(j, "joined", p->joined);
         yk_json_bool(j, "lost", p->lost);
         yk_json_text(j, "host", p->usage.host);
@@ -161,7 +194,11 @@ static void processes(yk_json *j, const yk_observation *w, const yk_rank_report 
         YK_JSON_INTS(j, {"bytes_sent", p->bytes_sent}, {"bytes_received", p->bytes_received});
         if (reports)
             yk_traffic_json(j, "traffic", reports[i].traffic); /* in the same order */
-        YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"received_rate", p->usage.received.mean},
+        YK_JSON_REALS(j, {"sent_rate", p->usage.sent.mean}, {"sent_rate_peak", p->usage.sent.peak},
+                      {"received_rate", p->usage.received.mean},
+                      {"received_rate_peak", p->usage.received.peak},
+                      {"disk_rate", p->usage.disk_read.mean + p->usage.disk_written.mean},
+                      {"disk_rate_peak", p->usage.disk_read.peak + p->usage.disk_written.peak},
                       {"cpu_seconds", p->usage.cpu_seconds}, {"cpu_mean", p->usage.cpu.mean},
                       {"cpu_peak", p->usage.cpu.peak}, {"rss_mean", p->usage.memory.mean},
                       {"rss_peak", p->usage.memory.peak}, {"disk_read_bytes", p->usage.read_bytes},
@@ -216,6 +253,7 @@ void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_repo
     seen ? yk_phases_json(j, w->phase, 1.0, false) : yk_json_null(j, "phases");
     timed ? passes(j, w->forward, w->backward) : yk_json_null(j, "passes");
     seen ? resources(j, w) : yk_json_null(j, "resources");
+    hosts(j, w, reports);
     interfaces(j, w);
     seen ? processes(j, w, reports) : yk_json_null(j, "processes");
     alerts(j, w);

@@ -11,6 +11,8 @@
 typedef struct {
     int rank, workers; /* rank: above those of the job if the process joined; workers: 0 for a server */
     bool joined, lost;
+    char role
+        [16]; /* "worker", or "server" if it does not train; versions before 0.2.0 wrote "chief" for rank 0 */
     yk_usage usage;
     yk_phases_sample phases;  /* seconds: means over its workers; counts: sums */
     yk_phases_sample serving; /* of the thread that serves a shard beside its workers; zeros: none */
@@ -22,10 +24,15 @@ typedef struct {
     uint64_t bytes_sent, bytes_received;
 } yk_process;
 
+/* Hosts are numbered in the order of their ranks. Traffic to further hosts is not counted by host. */
+enum { YK_MAX_HOSTS = 32 };
+
 /* The report of a process to the chief. */
 typedef struct {
     yk_process process;
     yk_traffic traffic[YK_PURPOSES];
+    int host;                            /* its number; -1: not known, as of a worker that joined */
+    uint64_t sent_to[YK_MAX_HOSTS];      /* bytes of messages to the ranks on each host */
     uint64_t values_sent[YK_MAX_GROUPS]; /* comm/comm.h */
     double cpu_seconds;
 } yk_rank_report;

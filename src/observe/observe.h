@@ -21,7 +21,7 @@
  *     if (!st)
  *         st = yk_observer_conclude(o, reports, n, lost, &observation); // trace of all ranks; on the chief, the verdict
  *     if (!st)
- *         st = yk_observer_close(o); // last lines of metrics.jsonl and TensorBoard
+ *         st = yk_observer_close(o, "done"); // last lines of metrics.jsonl and TensorBoard
  *     yk_observation_warn(&outcome, &observation);
  *     yk_observer_free(o);
  *
@@ -123,7 +123,8 @@ yk_status yk_observer_open(yk_observer *o);
 yk_status yk_observer_start(yk_observer *o, double began); /* began: when training began (base/clock.h) */
 /* `steps`: of the run. `unchanged`: the run was already complete when it was resumed, so its files do not change. */
 yk_status yk_observer_stop(yk_observer *o, uint64_t steps, bool unchanged, yk_status so_far);
-yk_status yk_observer_close(yk_observer *o);
+/* state: as in yk_run_end. */
+yk_status yk_observer_close(yk_observer *o, const char *state);
 void yk_observer_free(yk_observer *o);
 
 /* The run directory, if this process can write to it; else NULL. Valid after open. */

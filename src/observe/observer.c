@@ -310,6 +310,9 @@ yk_process yk__self_so_far(const yk_observer *o, const yk_usage *usage)
                        .probe_bytes = o->probe_bytes,
                        .bytes_sent = atomic_load_explicit(&o->sent, memory_order_relaxed),
                        .bytes_received = atomic_load_explicit(&o->received, memory_order_relaxed)};
+    snprintf(self.role, sizeof self.role, "%s", yk__observer_role(o));
+    snprintf(self.usage.machine.mpi, sizeof self.usage.machine.mpi, "%s",
+             o->c.comm ? yk_comm_library(o->c.comm) : "");
     yk_phases_read_all(o->c.phases, o->c.workers, &self.phases);
     if (o->c.serving)
         yk_phases_read(o->c.serving, &self.serving);
@@ -351,9 +354,12 @@ void yk_observer_saved(yk_observer *o)
         atomic_fetch_add(&o->saves, 1);
 }
 
-yk_status yk_observer_close(yk_observer *o)
+yk_status yk_observer_close(yk_observer *o, const char *state)
 {
-    return o ? yk__metrics_close(o) : YK_OK;
+    if (!o)
+        return YK_OK;
+    o->state = state;
+    return yk__metrics_close(o);
 }
 
 void yk_observer_free(yk_observer *o)
@@ -369,5 +375,6 @@ void yk_observer_free(yk_observer *o)
     yk_mutex_destroy(&o->lock);
     free(o->shared_dir);
     yk_free(o->alive_op);
+    yk_free(o->host_of);
     free(o);
 }

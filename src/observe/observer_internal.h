@@ -4,7 +4,7 @@
  *     link.c         before the first step: the run directory; latency and bandwidth to the chief
  *     telemetry.c    from the ranks to the chief during training; gather.c: at the end
  *     metrics.c      metrics.jsonl, the progress line, the curve of evaluations
- *     tensorboard.c  TensorBoard, a directory per worker
+ *     tensorboard.c  TensorBoard, a directory per worker; hparams.c: its hyperparameters
  *     live.c         the documents of the live page
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
@@ -16,6 +16,7 @@
 #define YK_OBSERVE_OBSERVER_INTERNAL_H
 
 #include "base/sync.h"
+#include "format/events.h"
 #include "observe/observe.h"
 #include "observe/telemetry.h"
 #include "watch/trace.h"
@@ -59,10 +60,12 @@ struct yk_observer {
     bool started;           /* yk_observer_start() was called */
     bool unchanged;         /* the files of the run do not change */
     uint64_t steps;         /* of the run, when it ended */
+    const char *state;      /* "done", "stopped", "failed"; NULL: it has not ended */
     double began;           /* when training began */
     double earlier_seconds; /* of the run, before this process started */
     char *shared_dir;       /* the chief's run directory; NULL: none, or not reachable from here */
     bool first_of_host;     /* the lowest rank with these network interfaces: it writes their traffic */
+    int *host_of;           /* [ranks] the number of the host of each rank; NULL: not known */
     int number;             /* N of its directory worker-N there: its rank, or a free number if it joined */
     yk_process self;        /* this process; complete after stop */
     /* measurements of the links, as in yk_process; constant after open */
@@ -128,6 +131,9 @@ void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
 /* late: it was not written when it was made; without the staleness, which has changed since then */
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
+
+/* hparams.c: the hyperparameters of the run */
+yk_status yk__hparams_write(const yk_observer *o, yk_events *e);
 
 /* live.c */
 yk_status yk__live_start(yk_observer *o);

@@ -12,7 +12,7 @@
  *     rankN/host_cpu, rankN/host_memory                     its host, all programs
  *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second
  *
- * and the graph of the layers. With --tensorboard-workers, each worker (in a job, each process) also has a directory
+ * and the graph of the layers and the hyperparameters (hparams.c). With --tensorboard-workers, each worker (in a job, each process) also has a directory
  * worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its process. The ranks of a job
  * write them, if they can reach the run directory.
  */
@@ -117,7 +117,9 @@ yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir)
             snprintf(name, sizeof name, "worker-%d-%d", o->number, worker);
         st = yk_events_create(run_dir, name, &b->events[b->n]);
     }
-    return st || !chief ? st : write_graph(o, b->events[0]);
+    if (!st && chief)
+        st = write_graph(o, b->events[0]);
+    return st || !chief ? st : yk__hparams_write(o, b->events[0]);
 }
 
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
@@ -130,6 +132,9 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     const yk_progress_report end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (o->started && !o->unchanged)
         yk__tensorboard_progress(o, &end);
+    /* a run that was stopped may be resumed: TensorBoard would keep its first end */
+    if (b->first && b->n && o->started && o->state && strcmp(o->state, "stopped"))
+        yk_events_session_end(b->events[0], !strcmp(o->state, "done")); /* an error is kept */
     for (int i = 0; i < b->n; i++) {
         if (o->unchanged && !b->used)
             yk_fs_remove(AT_FDCWD, yk_events_path(b->events[i]), 0);

@@ -25,34 +25,38 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
     const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
     const yk_server_evidence *server = f->server >= 0 ? &e->server[f->server] : NULL;
     const double nan = (double)NAN;
-    const yk_verdict_number list[] = {
-        {"step_seconds", f->step},
-        {"examples_per_second", f->rate},
-        {"waiting_for_input", f->share[YK_PHASE_INPUT]},
-        {"computing", f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY]},
-        {"waiting_for_workers", f->share[YK_PHASE_WORKERS]},
-        {"waiting_for_messages", e->ranks > 1 ? f->messages : nan},
-        {"cores", u ? f->cores : nan},
-        {"threads", u ? f->threads : nan},
-        {"cpu", u ? f->cpu : nan},
-        {"cpu_of_others", u ? f->others : nan},
-        {"without_a_core", u ? f->delayed : nan},
-        {"disk_busy", u ? u->disk_busy.mean : nan},
-        {"memory_stall", u ? u->memory_stall.mean : nan},
-        {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
-        {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
-        {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
-        {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
-        {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
-        {"server_busy", server ? server->busy : nan},
-        {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
-        {"slowest_factor", slow ? f->slowest_factor : nan},
-        {"slowest_came_last", slow ? f->slowest_last : nan},
-        {"slowest_stopped", slow ? slow->stopped : nan}};
+    const struct {
+        const char *name;
+        double value;
+    } list[] = {{"step_seconds", f->step},
+                {"examples_per_second", f->rate},
+                {"waiting_for_input", f->share[YK_PHASE_INPUT]},
+                {"computing", f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY]},
+                {"waiting_for_workers", f->share[YK_PHASE_WORKERS]},
+                {"waiting_for_messages", e->ranks > 1 ? f->messages : nan},
+                {"cores", u ? f->cores : nan},
+                {"threads", u ? f->threads : nan},
+                {"cpu", u ? f->cpu : nan},
+                {"cpu_of_others", u ? f->others : nan},
+                {"without_a_core", u ? f->delayed : nan},
+                {"disk_busy", u ? u->disk_busy.mean : nan},
+                {"memory_stall", u ? u->memory_stall.mean : nan},
+                {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
+                {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
+                {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
+                {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
+                {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
+                {"server_busy", server ? server->busy : nan},
+                {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
+                {"slowest_factor", slow ? f->slowest_factor : nan},
+                {"slowest_came_last", slow ? f->slowest_last : nan},
+                {"slowest_stopped", slow ? slow->stopped : nan}};
     _Static_assert(sizeof list / sizeof *list <= YK_MAX_NUMBERS, "YK_MAX_NUMBERS");
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (isfinite(list[i].value))
-            v->number[v->nnumbers++] = list[i];
+        if (isfinite(list[i].value)) {
+            v->number[v->nnumbers].name = list[i].name;
+            v->number[v->nnumbers++].value = list[i].value;
+        }
 }
 
 /* ---- the verdict */
@@ -151,13 +155,14 @@ static yk__cause conclude(const yk__facts *f, yk_verdict *v)
 /* The host that is to blame. */
 static const char *host_of(const yk__facts *f, yk_verdict_kind kind)
 {
+    const yk_evidence *e = f->e;
     if (kind == YK_VERDICT_BANDWIDTH)
         return f->link.slow ? f->link.host : NULL;
     if (kind == YK_VERDICT_SERVER && f->server >= 0)
-        return f->e->server[f->server].host;
-    return kind != YK_VERDICT_STRAGGLER ? NULL
-           : f->slowest >= 0            ? f->e->measured[f->slowest].host
-                                        : f->e->server[f->stopped].host;
+        return e->server[f->server].host;
+    if (kind != YK_VERDICT_STRAGGLER)
+        return NULL;
+    return f->slowest >= 0 ? e->measured[f->slowest].host : e->server[f->stopped].host;
 }
 
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out)

@@ -112,17 +112,15 @@ typedef struct {
 enum { YK_MAX_NUMBERS = 28 };
 
 typedef struct {
-    const char *name;
-    double value;
-} yk_verdict_number;
-
-typedef struct {
     yk_verdict_kind kind;
     double share; /* of the workers' time that is lost */
     char text[400], advice[400];
     char host[64]; /* the host that is slow, or has the slow link or worker; "": none */
     int nnumbers;
-    yk_verdict_number number[YK_MAX_NUMBERS];
+    struct {
+        const char *name;
+        double value;
+    } number[YK_MAX_NUMBERS];
 } yk_verdict;
 
 const char *yk_verdict_name(yk_verdict_kind kind);

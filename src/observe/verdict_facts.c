@@ -228,16 +228,16 @@ static bool server_explains(yk__facts *f)
 static void divide_messages(yk__facts *f)
 {
     const yk_evidence *e = f->e;
-    const double waiting = f->share[YK_PHASE_WORKERS], messages = f->messages,
+    const double waiting = f->share[YK_PHASE_WORKERS],
                  answers = f->several_hosts ? e->round_trips * e->round_trip / fmax(f->step, 1e-9) : 0.0;
-    if (f->link.full) {
+    double messages = f->messages;
+    if (f->link.full && f->link.share > 0.5 * (messages + waiting)) {
+        /* a worker that waits for another one also waits for the gradient that it sends first */
+        f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
+        f->waste[YK_VERDICT_BANDWIDTH] = messages + waiting;
+    } else if (f->link.full)
         f->waste[YK_VERDICT_BANDWIDTH] = messages;
-        if (f->link.share > 0.5 * (messages + waiting)) {
-            /* a worker that waits for another one also waits for the gradient that it sends first */
-            f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
-            f->waste[YK_VERDICT_BANDWIDTH] += waiting;
-        }
-    } else if (server_explains(f))
+    else if (server_explains(f))
         f->waste[YK_VERDICT_SERVER] = messages;
     else if (answers > fmax(0.4 * messages, f->link.share) && answers > f->delayed)
         f->waste[YK_VERDICT_LATENCY] = messages;

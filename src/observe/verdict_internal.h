@@ -13,10 +13,11 @@ static const double yk__significant = 0.2, yk__often_halted = 0.2;
 typedef struct {
     const char *host;
     yk_link_evidence link;
-    double share;    /* of the time that its bytes need at the highest rate */
-    double needed;   /* of the time that its bytes need at the highest sampled rate */
-    double others;   /* the highest rate of any other host */
-    bool full, slow; /* slow: much slower than the links of other hosts */
+    double share;  /* of the time that its bytes need at the highest rate */
+    double needed; /* of the time that its bytes need at the highest sampled rate */
+    double others; /* the highest rate of any other host */
+    bool full;
+    bool slow; /* much slower than the links of other hosts */
 } yk__link;
 
 /* Figures derived from the evidence. */

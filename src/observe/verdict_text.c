@@ -149,8 +149,12 @@ static void describe_input(const yk__facts *f, yk_verdict *v)
 static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 {
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
-    advise(v, f->e->saves == 1 ? "only the last checkpoint was written: save it to a faster disk (--out)"
-                               : "save less often (--checkpoint-every), or to a faster disk (--out)");
+    if (f->e->saves == 1)
+        advise(v,
+               "only the last checkpoint was written: a longer run spends a smaller share of its time on it, "
+               "and a faster disk (--out) less time");
+    else
+        advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }
 
 static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
@@ -214,9 +218,9 @@ static const char *do_not_wait(const yk_evidence *e)
 /* A process that was stopped, or had no core, for much of the time. */
 static void describe_halted(const yk__facts *f, const char *name, bool stopped, double share, yk_verdict *v)
 {
-    const bool server = f->slowest < 0;
+    const bool server = f->slowest < 0, waited = server || f->e->synchronous;
     say(v, "%s %s for %.0f %% of the time%s", name, stopped ? "was stopped" : "had no core", 100.0 * share,
-        server || f->e->synchronous ? "; the others waited for it" : "");
+        waited ? "; the others waited for it" : "");
     advise(v, "%s%s",
            stopped
                ? "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host"

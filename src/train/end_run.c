@@ -169,7 +169,7 @@ static yk_status end_success(yk__trainer *t)
     if (!st)
         st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->observation);
     if (!st)
-        st = yk_observer_close(t->observer);
+        st = yk_observer_close(t->observer, r->interrupted ? "stopped" : "done");
     if (st || !chief)
         return st;
     yk__add_warnings(t);
@@ -255,7 +255,7 @@ static void end_failure(yk__trainer *t, yk_status st)
     yk_comm_abandon(t->cluster.comm); /* buffers are freed soon */
     r->error = strdup(*yk_error() ? yk_error() : yk_status_text(st));
     yk_observer_stop(t->observer, t->step, t->observer && was_done(t), st);
-    yk_observer_close(t->observer);
+    yk_observer_close(t->observer, "failed");
     if (writes_summary(t))
         save_failure(t);
     if (t->plan->role == YK_ROLE_SINGLE) /* the other processes of a job must not wait */

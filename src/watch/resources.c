@@ -346,7 +346,8 @@ static void read_capacity(yk_resources *r)
     u->cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (double)CPU_COUNT(&set) : u->host_cores;
     if (limits.cores > 0.0 && limits.cores < u->cores)
         u->cores = limits.cores;
-    u->memory_limit = r->first.host_memory;
+    yk__machine_read(r->config.proc, &u->machine);
+    u->memory_limit = u->machine.memory = r->first.host_memory;
     if (limits.memory > 0.0 && !(limits.memory >= u->memory_limit))
         u->memory_limit = limits.memory;
     u->network = yk_network_id(r->config.proc);

@@ -83,8 +83,17 @@ typedef struct {
 
 enum { YK_MAX_ALERTS = 64 };
 
+/* What a host is made of, in words; "": not known. */
+typedef struct {
+    char cpu[64], os[64], kernel[64];
+    char compiler[40], yoke[24]; /* of this program */
+    char mpi[64];                /* set by observe/ */
+    double memory;               /* bytes */
+} yk_machine;
+
 typedef struct {
     char host[64];
+    yk_machine machine;
     double cores, host_cores; /* cores that this process may use; cores of the host */
     double memory_limit;      /* bytes that this process may use */
     double link_rate;         /* of the fastest link in use, bytes per second; 0: not known */
@@ -131,6 +140,9 @@ const char *yk_alert_name(yk_alert_kind what);
 
 /* Seconds between lines of a log that has one every `every` seconds at first; `seconds`: of the run so far. */
 double yk_log_gap(double seconds, double every);
+
+/* machine.c: reads PROC/cpuinfo, /etc/os-release and uname(). */
+void yk__machine_read(const char *proc, yk_machine *out);
 
 /* rates.c: updates the means from `all`, the rates since the first sample, and the peaks from `latest`, those of the last
  * interval; NULL: not the peaks. */

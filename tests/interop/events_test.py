@@ -4,13 +4,18 @@ Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUIL
 """
 import math
 import os
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 
 try:
-    from tensorboard.backend.event_processing import event_accumulator, event_file_loader
+    from tensorboard.backend.event_processing import (data_provider, event_accumulator, event_file_loader,
+                                                      plugin_event_multiplexer)
+    from tensorboard.context import RequestContext
+    from tensorboard.plugins import base_plugin
+    from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment, list_session_groups
 except ImportError as missing:
     print(f"Python package {missing.name} is not installed (./dev peers installs it)")
     sys.exit(77)
@@ -110,12 +115,34 @@ def run_is_read(where, name, options, workers, layers):
         assert after[2] == [before[0]], nodes
 
 
+def hyperparameters_are_read(where):
+    """The runs as rows of the HParams tab, through the plug-in itself."""
+    events = plugin_event_multiplexer.EventMultiplexer()
+    events.AddRunsFromDirectory(where)
+    events.Reload()
+    data = data_provider.MultiplexerDataProvider(events, where)
+    context = backend_context.Context(base_plugin.TBContext(data_provider=data))
+    request = RequestContext()
+    experiment = get_experiment.Handler(request, context, "", api_pb2.GetExperimentRequest()).run()
+    assert {"model", "mode", "optimizer", "lr", "batch", "workers"} <= {h.name for h in experiment.hparam_infos}, experiment
+    rows = api_pb2.ListSessionGroupsRequest(slice_size=9, allowed_statuses=[api_pb2.STATUS_SUCCESS])
+    for metric in experiment.metric_infos:
+        rows.col_params.add().metric.CopyFrom(metric.name)
+    found = {g.name: g for g in list_session_groups.Handler(request, context, "", rows).run().session_groups}
+    assert set(found) == {"sync", "async", "net"}, found
+    sync = found["sync"]
+    assert sync.hparams["batch"].number_value == 10 and sync.hparams["model"].string_value == "softmax", sync
+    assert sync.hparams["lr"].number_value == 0.1 and found["async"].hparams["mode"].string_value == "async", found
+    assert any(v.name.tag == "test/accuracy" and v.value > 0.5 for v in sync.metric_values), sync
+
+
 with tempfile.TemporaryDirectory() as where:
     run = os.path.join(where, "run")
     subprocess.run([PROGRAM, "--write", run], check=True)
     accumulator_reads(run)
     modern_loader_reads(run)
     graph_is_read(run)
+    shutil.rmtree(run)
     digits = ["--data", "synth:digits?examples=4000"]
     run_is_read(where, "sync", ["--model", "softmax", *digits, "--epochs", "30", "--batch", "10"], 2,
                 ["input", "softmax", "loss"])
@@ -123,4 +150,5 @@ with tempfile.TemporaryDirectory() as where:
                                  "async", "--batch", "100", "--epochs", "4"], 2, ["input", "logreg", "loss"])
     run_is_read(where, "net", ["--model", "conv 4 5x5, relu, maxpool 2, dense 10", *digits, "--epochs", "2"], 1,
                 ["input", "conv", "relu", "maxpool", "dense", "loss"])
+    hyperparameters_are_read(where)
 print("events: TensorBoard read every value back, and every file of three runs")
