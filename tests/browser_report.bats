@@ -102,10 +102,23 @@ END
     take_screenshot phone 500 2400 phone.html
 }
 
-@test "the report prints to several pages" {
-    try report runs/sync -o page.html
-    expect 0
+@test "a sweep of 16 runs prints on at most 12 pages, with the details of every run" {
+    local i batch from
+    for i in $(seq 16); do
+        batch=$((i / 2 * 10 + 10))
+        from=$([ $((i % 2)) = 0 ] && echo sync || echo async)
+        cp -r "runs/$from" "sweep-$i"
+        sed -i "s/^batch = .*/batch = $batch/" "sweep-$i/config.ini"
+        sed -i "s/\"batch\": *[0-9]*/\"batch\": $batch/" "sweep-$i/summary.json"
+    done
+    try report sweep-* -o page.html
+    expect 0 "16 runs"
     browse --print-to-pdf="$TEST_DIR/page.pdf" --no-pdf-header-footer "file://$TEST_DIR/page.html"
-    [ "$(head -c 5 page.pdf)" = %PDF- ]
     [ -z "${SCREENSHOTS:-}" ] || cp page.pdf "$SCREENSHOTS"
+    pages=$(grep -ac '/Type /Page$' page.pdf)
+    echo "$pages pages"
+    [ "$pages" -ge 4 ] && [ "$pages" -le 12 ]
+    if command -v pdftotext >/dev/null; then
+        [ "$(pdftotext page.pdf - | grep -c 'yoke train --model')" -eq 16 ]
+    fi
 }

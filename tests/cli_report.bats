@@ -32,7 +32,7 @@ trained() { # TEST_DIR OPTION...
     expect 0 "1 run"
     [ "$(cat out)" = runs/a/report.html ]
     grep -q '<!doctype html>' runs/a/report.html
-    grep -q 'id="figure-accuracy"' runs/a/report.html
+    grep -q 'id="figure-test-accuracy"' runs/a/report.html
     grep -q '</html>' runs/a/report.html
     try report runs/a --quiet -o other.html
     expect 0
@@ -83,11 +83,11 @@ trained() { # TEST_DIR OPTION...
     trained runs/a
     try report runs/a -o page.html --csv numbers --svg plots/deep
     expect 0
-    head -n 1 numbers/accuracy.csv | grep -q '^series,step,epoch,examples,seconds,Test accuracy'
-    [ "$(wc -l <numbers/accuracy.csv)" -eq 4 ]
+    head -n 1 numbers/test-accuracy.csv | grep -q '^series,step,epoch,examples,seconds,Test accuracy'
+    [ "$(wc -l <numbers/test-accuracy.csv)" -eq 3 ]
     [ -s numbers/table-runs.csv ]
     for by in step epoch examples seconds; do
-        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "plots/deep/accuracy-$by.svg"
+        python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "plots/deep/test-accuracy-by-$by.svg"
     done
 }
 
@@ -96,12 +96,35 @@ trained() { # TEST_DIR OPTION...
     if command -v rsvg-convert >/dev/null; then
         try report runs/a -o page.html --png plots
         expect 0
-        [ "$(head -c 4 plots/accuracy-epoch.png | tail -c 3)" = PNG ]
+        [ "$(head -c 4 plots/test-accuracy-by-epoch.png | tail -c 3)" = PNG ]
     fi
     mkdir bin
     PATH=$PWD/bin try report runs/a -o page.html --png none
     expect 4 "librsvg2-bin" "Use --svg instead"
     [ -s page.html ]
+}
+
+@test "latex and markdown: the tables; LaTeX compiles without packages" {
+    trained 'runs/a_b%[$' --batch 100
+    trained runs/c --batch 200
+    try report runs --format latex
+    expect 0 "2 runs"
+    [ "$(cat out)" = runs/report.tex ]
+    for id in runs batch resources machines processes; do
+        grep -q "^.label{tab:$id}" runs/report.tex
+    done
+    grep -qF 'a\_b\%{[}\$' runs/report.tex
+    if command -v pdflatex >/dev/null; then
+        printf '%s\n' '\documentclass{article}\begin{document}' '\input{runs/report}' '\end{document}' >document.tex
+        pdflatex -interaction=nonstopmode -halt-on-error document.tex >log || { tail log; false; }
+        run ! grep -q Overfull log
+    fi
+    try report runs --format markdown -o tables.md
+    expect 0
+    grep -q '^## Machines' tables.md
+    grep -qF 'a\_b%\[\$' tables.md
+    try report runs --format word
+    expect 2 "--format word: must be html, latex or markdown"
 }
 
 @test "a path that is not a run: an error with a remedy" {

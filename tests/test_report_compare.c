@@ -252,6 +252,96 @@ static void repeats_are_one_row_with_a_deviation(void **state)
     done(k);
 }
 
+/* Two hosts; the process of the second one ran for half of the time. */
+static const char of_two_hosts[] =
+    ",\"processes\":[{\"rank\":0,\"role\":\"chief\",\"host\":\"a.b\",\"seconds\":10,\"cpu_mean\":1.0,"
+    "\"cpu_peak\":2.0,\"rss_mean\":1e6,\"rss_peak\":2e6,\"sent_rate\":100,\"sent_rate_peak\":300},"
+    "{\"rank\":1,\"role\":\"worker\",\"host\":\"a.b\",\"seconds\":10,\"cpu_mean\":0.5,\"cpu_peak\":1.0},"
+    "{\"rank\":2,\"role\":\"worker\",\"host\":\"c_d\",\"seconds\":5,\"cpu_mean\":%d,\"cpu_peak\":1.0}],"
+    "\"hosts\":[{\"host\":\"a.b\",\"cpu\":\"Z80 & more\",\"cores\":8.0,\"usable_cores\":4.0,\"memory_bytes\":"
+    "65536.0,\"os\":\"CP/M\",\"kernel\":\"2.2\",\"compiler\":\"gcc 12\",\"yoke\":\"1\",\"mpi\":\"M\","
+    "\"sent_to\":{\"c_d\":%d000}},{\"host\":\"c_d\",\"cpu\":\"6502\",\"cores\":1.0,\"sent_to\":{\"a.b\":500}}"
+    "]";
+
+static void hosts_have_tables(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"h-5-1", "h-5-2", "h-5-3", "h-20-1", "h-20-2"};
+    for (int i = 0; i < 5; i++) {
+        char more[2048];
+        made m = made_run(names[i]);
+        m.seed = 1 + i % 3;
+        m.batch = i < 3 ? 5 : 20;
+        m.ranks = 3;
+        m.no_resources = true;
+        snprintf(more, sizeof more, of_two_hosts, i, i + 1);
+        m.more_summary = more;
+        make_run(&m);
+    }
+    compared *k = compare(names, 5);
+    const yk_table *t = table(k, "resources");
+    assert_int_equal(t->rows, 4);
+    assert_true(cell(t, 0, "batch")->number == 5.0 && cell(t, 3, "batch")->number == 20.0);
+    assert_string_equal(cell(t, 0, "host")->text, "a.b");
+    assert_string_equal(cell(t, 1, "host")->text, "c_d");
+    assert_true(cell(t, 0, "n")->number == 3.0 && cell(t, 2, "n")->number == 2.0);
+    assert_float_equal(cell(t, 0, "CPU")->number, 1.5, 1e-9);
+    assert_float_equal(cell(t, 0, "CPU peak")->number, 3.0, 1e-9);
+    assert_float_equal(cell(t, 0, "sent peak")->number, 300.0, 1e-9);
+    assert_float_equal(cell(t, 1, "CPU")->number, 0.5 * 1.0, 1e-9); /* the mean of 0, 1 and 2 */
+    assert_float_equal(cell(t, 1, "CPU")->spread, 0.5, 1e-9);
+    assert_true(isnan(cell(t, 3, "CPU")->spread)); /* of two runs */
+    t = table(k, "traffic-between-hosts");
+    assert_int_equal(t->rows, 4);
+    assert_string_equal(cell(t, 0, "from")->text, "a.b");
+    assert_float_equal(cell(t, 0, "to c_d")->number, 2000.0, 1e-9);
+    assert_float_equal(cell(t, 1, "to a.b")->number, 500.0, 1e-9);
+    t = table(k, "machines");
+    assert_int_equal(t->rows, 2); /* all runs used the same */
+    assert_string_equal(cell(t, 0, "CPU")->text, "Z80 & more");
+    assert_true(cell(t, 0, "memory")->number == 65536.0);
+    yk_text latex = {0}, markdown = {0};
+    yk_table_latex(t, &latex);
+    yk_table_latex(table(k, "resources"), &latex);
+    yk_table_markdown(t, &markdown);
+    assert_non_null(strstr(latex.s, "Z80 \\& more"));
+    assert_non_null(strstr(latex.s, "c\\_d"));
+    assert_non_null(strstr(latex.s, "0.50 $\\pm$ 0.50"));
+    assert_non_null(strstr(markdown.s, "| c\\_d | 6502 |"));
+    assert_non_null(strstr(markdown.s, "\n| --- | --- | ---: |"));
+    yk_text_fini(&latex);
+    yk_text_fini(&markdown);
+    done(k);
+    static const char *const one[] = {"one-host"};
+    made m = made_run(one[0]);
+    make_run(&m);
+    k = compare(one, 1);
+    assert_null(table(k, "resources")); /* the summary has no processes */
+    assert_null(table(k, "traffic-between-hosts"));
+    assert_null(table(k, "machines"));
+    done(k);
+}
+
+static void texts_cannot_break_latex_or_markdown(void **state)
+{
+    (void)state;
+    yk_table t = {.id = "t", .title = "T"};
+    yk_table_column(&t, &(yk_column){"alpha b_c \u03bcs", .words = true});
+    yk_table_row(&t, -1);
+    yk_table_text(&t, "[2cm]*\\input{x}$a_b^c~d#e%f&g|<>\"---\n\u00e9\xff");
+    yk_text latex = {0}, markdown = {0};
+    yk_table_latex(&t, &latex);
+    yk_table_markdown(&t, &markdown);
+    assert_non_null(strstr(latex.s, "alpha\\\\b\\_c $\\mu$s"));
+    assert_non_null(strstr(latex.s,
+                           "{[}2cm{]}{*}\\textbackslash{}input\\{x\\}\\$a\\_b\\^{}c\\~{}d\\#e\\%f\\&g$|$"
+                           "$<$$>$''-{}-{}- \u00e9? \\\\\n"));
+    assert_non_null(strstr(markdown.s, "| \\[2cm\\]\\*\\\\input{x}\\$a\\_b^c\\~d\\#e%f&amp;g\\|&lt;>"));
+    yk_text_fini(&latex);
+    yk_text_fini(&markdown);
+    yk_table_fini(&t);
+}
+
 static void a_healthy_pair_has_no_warning(void **state)
 {
     (void)state;
@@ -430,6 +520,8 @@ int main(void)
         cmocka_unit_test(threads_and_processes_are_compared_with_their_like),
         cmocka_unit_test(learning_rates_have_their_own_lines),
         cmocka_unit_test(repeats_are_one_row_with_a_deviation),
+        cmocka_unit_test(hosts_have_tables),
+        cmocka_unit_test(texts_cannot_break_latex_or_markdown),
         cmocka_unit_test(a_healthy_pair_has_no_warning),
         cmocka_unit_test(each_problem_causes_a_warning),
         cmocka_unit_test(processes_of_one_run_on_a_host_do_not_compete),

@@ -123,16 +123,17 @@ static void one_run_makes_a_page(void **state)
                *curves = strstr(page, "id=\"curves\"");
     assert_true(verdict && curves && verdict < curves);
     assert_null(strstr(page, "one more worker"));
-    static const char *const parts[] = {"figure-accuracy",
+    static const char *const parts[] = {"figure-test-accuracy",
                                         "figure-test-loss",
-                                        "figure-train-loss",
+                                        "figure-training-loss",
                                         "figure-examples-per-second",
                                         "figure-steps-per-second",
                                         "figure-cpu",
                                         "figure-memory",
-                                        "figure-network",
+                                        "figure-network-interfaces",
                                         "figure-disk",
-                                        "figure-phases",
+                                        "figure-time-of-each-worker-by-phase",
+                                        "id=\"table-resources\"",
                                         "id=\"table-processes-1\"",
                                         "id=\"table-traffic-1\"",
                                         "id=\"table-workers-1\"",
@@ -144,7 +145,7 @@ static void one_run_makes_a_page(void **state)
         if (!strstr(page, parts[i]))
             fail_msg("the page has no %s", parts[i]);
     assert_int_equal(count(page, "class=\"band\""), 1); /* both processes have an alert at the same time */
-    assert_non_null(strstr(page, "id=\"figure-traffic\""));
+    assert_non_null(strstr(page, "id=\"figure-network-bytes-sent"));
     assert_int_equal(count(page, "<svg"), count(page, "</svg>"));
     assert_null(strstr(page, "nan"));
     free(page);
@@ -179,35 +180,41 @@ static void several_runs_make_a_page_and_files(void **state)
     assert_self_contained(page);
     assert_points(page);
     assert_non_null(strstr(page, "<h1>a &lt;b&gt; &amp; &quot;c&quot;</h1>"));
-    static const char *const parts[] = {
-        "id=\"table-runs\"", "id=\"table-batch\"", "id=\"table-modes\"", "figure-accuracy-by-batch",
-        "figure-staleness",  "figure-phases",      "figure-cpu",         "figure-run-6-cpu",
-        "id=\"run-6\"",      "data-r=\"5\""};
+    static const char *const parts[] = {"id=\"table-runs\"",
+                                        "id=\"table-batch\"",
+                                        "id=\"table-modes\"",
+                                        "figure-test-accuracy-by-batch-size\"",
+                                        "figure-staleness-of-updates\"",
+                                        "figure-worker-time-by-phase\"",
+                                        "figure-cpu-busy-cores-over-time\"",
+                                        "figure-memory-over-time-run-b2-async\"",
+                                        "id=\"run-6\"",
+                                        "data-r=\"5\""};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(page, parts[i]))
             fail_msg("the page has no %s", parts[i]);
     free(page);
-    char *text = slurp(in_directory("files/csv/accuracy.csv"));
+    char *text = slurp(in_directory("files/csv/test-accuracy.csv"));
     assert_int_equal(strncmp(text, "series,step,epoch,examples,seconds,Test accuracy\r\n", 50), 0);
     assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
     free(text);
     text = slurp(in_directory("files/csv/table-batch.csv"));
     assert_int_equal(count(text, "\r\n"), 1 + 6);
     free(text);
-    text = slurp(in_directory("files/svg/accuracy-seconds.svg"));
+    text = slurp(in_directory("files/svg/test-accuracy-by-seconds.svg"));
     assert_int_equal(strncmp(text, "<?xml", 5), 0);
     assert_int_equal(count(text, "class=\"line"), 6);
     assert_null(strstr(text, "var("));
     free(text);
-    free(slurp(in_directory("files/svg/cpu.svg")));
+    free(slurp(in_directory("files/svg/cpu-busy-cores-over-time.svg")));
     free(r.out);
 }
 
-/* 12 configurations with 2 seeds: panels of at most six curves, each the mean of its seeds. */
+/* 12 configurations with 3 seeds: panels of at most six curves, each the mean of its seeds. */
 static void many_runs_make_panels_of_means(void **state)
 {
     (void)state;
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 36; i++) {
         char name[64];
         snprintf(name, sizeof name, "grid/batch-%d_workers-%d_mode-%s_seed-%d", 5 << i % 3, 1 + i / 3 % 2,
                  i / 6 % 2 ? "async" : "sync", 1 + i / 12);
@@ -231,8 +238,8 @@ static void many_runs_make_panels_of_means(void **state)
     char *page = slurp(r.out);
     assert_points(page);
     static const char *const parts[] = {"<h1>grid</h1>",
-                                        "id=\"figure-accuracy-2\"",
-                                        "id=\"figure-error-1\"",
+                                        "id=\"figure-test-accuracy-2-workers\"",
+                                        "id=\"figure-test-error-1-worker\"",
                                         "class=\"spread",
                                         "class=\"whisker",
                                         "<span>--lr 0.05</span>",
@@ -245,15 +252,51 @@ static void many_runs_make_panels_of_means(void **state)
     assert_null(strstr(page, "--l2 0"));
     assert_null(strstr(page, "evil"));
     assert_null(strstr(page, "mpirun"));
-    assert_null(strstr(page, "id=\"figure-accuracy-3\""));
+    assert_null(strstr(page, "id=\"figure-test-accuracy\""));
     assert_int_equal(count(page, "<li><button type=\"button\" data-r=\"5\""), 2); /* curves and resources */
     assert_null(strstr(page, "data-r=\"6\""));
     free(page);
-    char *text = slurp(in_directory("grid-csv/accuracy-1.csv"));
+    char *text = slurp(in_directory("grid-csv/test-accuracy-1-worker.csv"));
     assert_non_null(strstr(text, ",standard deviation\r\n"));
     assert_int_equal(count(text, "\r\n"), 1 + 6 * 10);
     free(text);
     free(slurp(in_directory("grid-csv/table-processes.csv")));
+    free(r.out);
+}
+
+/* Three evaluations: the first one, before training, and the time before the second do not take most of the plot. */
+static void axes_fit_few_evaluations(void **state)
+{
+    (void)state;
+    made m = made_run("few");
+    m.tests = 2;
+    make_run(&m);
+    char path[300], csv[300];
+    snprintf(path, sizeof path, "%s", in_directory("few/metrics.jsonl"));
+    FILE *f = fopen(path, "a+");
+    char *lines = slurp(path);
+    assert_non_null(freopen(path, "w", f));
+    fprintf(f,
+            "{\"kind\":\"eval\",\"step\":0,\"examples\":0,\"epoch\":0,\"seconds\":0.01,\"test_loss\":2.3,"
+            "\"test_accuracy\":0.1}\n%s",
+            lines);
+    fclose(f);
+    free(lines);
+    snprintf(path, sizeof path, "%s", in_directory("few"));
+    snprintf(csv, sizeof csv, "%s", in_directory("few-csv"));
+    char *paths[] = {path};
+    yk_report_result r = make(&(yk_report){.paths = paths, .n = 1, .csv = csv});
+    char *page = slurp(r.out), *figure = strstr(page, "data-f=\"test-accuracy\" data-x=\"1\"");
+    assert_non_null(figure);
+    double left, right, low, high;
+    assert_int_equal(sscanf(strstr(figure, "data-xs="), "data-xs=\"%lf %lf", &left, &right), 2);
+    assert_int_equal(sscanf(strstr(figure, "data-ys="), "data-ys=\"%lf %lf", &low, &high), 2);
+    assert_true(left > 4.5 && left < 5.0 && right == 10.0); /* evaluations after epochs 5 and 10 */
+    assert_true(low > 0.9 && high < 0.93);
+    free(page);
+    page = slurp(in_directory("few-csv/test-accuracy.csv"));
+    assert_int_equal(count(page, "\r\n"), 1 + 2);
+    free(page);
     free(r.out);
 }
 
@@ -344,6 +387,7 @@ int main(void)
         cmocka_unit_test(one_run_makes_a_page),
         cmocka_unit_test(several_runs_make_a_page_and_files),
         cmocka_unit_test(many_runs_make_panels_of_means),
+        cmocka_unit_test(axes_fit_few_evaluations),
         cmocka_unit_test(names_and_values_cannot_break_the_page),
         cmocka_unit_test(old_and_broken_runs_make_a_page_too),
         cmocka_unit_test(write_errors_are_reported),

@@ -166,7 +166,7 @@ static size_t count(const char *text, const char *word)
 static yk_figures two_lines(void)
 {
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "loss", "Loss & <more>", NULL, 0);
+    yk_figure *f = yk__figure_add(&fs, "Loss & <more>", NULL, NULL);
     assert_non_null(f);
     f->steps_or_time = true;
     for (int k = 0; k < 2; k++) {
@@ -234,7 +234,7 @@ static void relative_steps_end_where_the_last_point_is(void **state)
 {
     (void)state;
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "t", "t", NULL, 0);
+    yk_figure *f = yk__figure_add(&fs, "t", NULL, NULL);
     f->x_unit = YK_UNIT_SECONDS;
     yk_series *s = yk__series_add(f, "a", 0);
     for (int i = 0; i <= 1000; i++)
@@ -263,7 +263,7 @@ static void figures_are_thinned_to_a_budget(void **state)
 {
     (void)state;
     yk_figures fs = {0};
-    yk_figure *f = yk__figure_add(&fs, "t", "t", NULL, 0);
+    yk_figure *f = yk__figure_add(&fs, "t", NULL, NULL);
     f->steps_or_time = true;
     for (int k = 0; k < 50; k++) {
         yk_series *s = yk__series_add(f, "a", k);

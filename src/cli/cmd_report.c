@@ -6,12 +6,16 @@
 #include "report/report.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void parse(int argc, char **argv, char **path, yk_report *r)
 {
+    const char *format = "html";
     const yk_argument table[] = {
         {"out", 'o', "FILE", yk_argument_text, &r->out, "the page",
          "report.html in RUN; of several, a new file compare.html here"},
+        {"format", 0, "FORMAT", yk_argument_text, &format,
+         "html; or latex or markdown: the tables only, for a document"},
         {"csv", 0, "DIR", yk_argument_text, &r->csv, "also write all plots and tables as CSV files"},
         {"svg", 0, "DIR", yk_argument_text, &r->svg, "also write all plots as SVG files"},
         {"png", 0, "DIR", yk_argument_text, &r->png,
@@ -32,10 +36,16 @@ static void parse(int argc, char **argv, char **path, yk_report *r)
                  "  yoke report runs/sync\n"
                  "  yoke report runs/sync runs/async -o compare.html --title 'sync and async'\n"
                  "  yoke report sweeps/batch --csv figures --svg figures\n"
+                 "  yoke report sweeps/batch --format latex -o tables.tex\n"
                  "\n"
                  "The page is one file and needs no network."};
     r->n = (size_t)yk_arguments_parse(&line, argc, argv);
     r->paths = path;
+    r->format = !strcmp(format, "latex")      ? YK_FORMAT_LATEX
+                : !strcmp(format, "markdown") ? YK_FORMAT_MARKDOWN
+                                              : YK_FORMAT_HTML;
+    if (!r->format && strcmp(format, "html"))
+        yk_usage_error("--format %s: must be html, latex or markdown", format);
     if (!r->n)
         yk_usage_error("RUN is missing: give a run directory (the --out of yoke train), or a directory with "
                        "run directories below it");

@@ -35,17 +35,12 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id)
 
 /* ---- columns of options that vary ---- */
 
-typedef struct {
-    const char *name[24];
-    size_t n, first; /* they are the columns from `first` on */
-} option_columns;
-
 /* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
-static option_columns add_options(const yk_compare *c, yk_table *t, const char *const *except)
+yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
     static const char *const wide[] = {"data", "processes",
                                        NULL}; /* not shown if they follow from other columns */
-    option_columns o = {.first = t->columns};
+    yk__option_columns o = {.first = t->columns};
     for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
         const char *name = c->varying[k];
         bool number = true;
@@ -66,7 +61,7 @@ static option_columns add_options(const yk_compare *c, yk_table *t, const char *
     return o;
 }
 
-static void put_options(const yk_compare *c, yk_table *t, const option_columns *o, size_t run)
+void yk__put_options(const yk_compare *c, yk_table *t, const yk__option_columns *o, size_t run)
 {
     for (size_t k = 0; k < o->n; k++) {
         char text[YK_OPTION_SIZE];
@@ -83,7 +78,7 @@ static void put_options(const yk_compare *c, yk_table *t, const option_columns *
 
 /* ---- columns of results ---- */
 
-enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15, USED = 16 };
+enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15 };
 
 /* Values that are not facts. */
 enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
@@ -126,20 +121,17 @@ static const struct {
      RUNS},
     {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES},
      FACT(cpu),
-     USED | BATCH | WORKERS},
+     BATCH | WORKERS},
     {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES},
      FACT(memory_peak),
-     USED | BATCH | WORKERS},
+     BATCH | WORKERS},
     {{"network", "bytes per second that the processes of the busiest host sent or received", YK_UNIT_RATE},
      FACT(network),
-     USED | BATCH | WORKERS},
-    {{"sent", "by all processes, in the whole run", YK_UNIT_BYTES}, FACT(sent), USED},
-    {{"received", "by all processes, in the whole run", YK_UNIT_BYTES}, FACT(received), USED},
-    {{"disk", "bytes per second read and written", YK_UNIT_RATE}, FACT(disk), USED},
-    {{"bottleneck", .words = true}, BOTTLENECK, USED},
+     BATCH | WORKERS},
     {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS},
     {{"steps done", "updates of the model", YK_UNIT_INTEGER}, FACT(steps), RUNS},
     {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
+    {{"bottleneck", .words = true}, BOTTLENECK, RUNS},
 };
 
 enum { RESULTS = sizeof results / sizeof *results };
@@ -208,9 +200,7 @@ static double value_of(const yk_compare *c, const yk_config_group *g, const yk_c
         return yk_group_mean(c, g, accuracy, NULL) - yk_group_mean(c, base, accuracy, NULL);
     case PLATEAU:
         return f->plateau.reached ? rounded(f->plateau.epoch) : NAN;
-    case FACT(network):
-    case FACT(sent):
-    case FACT(received): { /* threads send nothing */
+    case FACT(network): { /* threads send nothing */
         const double x = yk_group_mean(c, g, offset, spread_out);
         return x > 0.0 ? x : (*spread_out = NAN);
     }
@@ -244,23 +234,15 @@ static void put_results(const yk_compare *c, yk_table *t, unsigned table, const 
 
 /* ---- the tables ---- */
 
-typedef struct table_kind table_kind;
-struct table_kind {
-    void (*fill)(const yk_compare *c, const table_kind *kind, yk_table *t); /* no rows: there is no table */
-    unsigned results;                          /* the columns: one of the bits above */
-    const char *id, *title, *note, *except[4]; /* options that are not shown */
-};
-
 /* A row for each group: its options, then the results. */
-static void fill_runs(const yk_compare *c, const table_kind *kind, yk_table *t)
+static void fill_runs(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
-    const bool names = yk__shows_names(c), status = kind->results == RUNS;
+    const bool names = yk__shows_names(c);
     if (c->groups == c->n)
         t->note = NULL;
     yk_table_column(t, &(yk_column){"run", .words = true});
-    const option_columns o = add_options(c, t, kind->except);
-    if (status)
-        yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
+    const yk__option_columns o = yk__add_options(c, t, kind->except);
+    yk_table_column(t, &(yk_column){"status", "empty: the run is complete", .words = true});
     add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++) {
         const yk_config_group *group = &c->group[g];
@@ -268,10 +250,9 @@ static void fill_runs(const yk_compare *c, const table_kind *kind, yk_table *t)
         snprintf(text, sizeof text, "%zu", g + 1);
         yk_table_row(t, (int)group->run[0]);
         yk_table_text(t, names ? c->run[group->run[0]].name : text);
-        put_options(c, t, &o, group->run[0]);
+        yk__put_options(c, t, &o, group->run[0]);
         yk__group_status(c, group, text);
-        if (status)
-            yk_table_text(t, text);
+        yk_table_text(t, text);
         put_results(c, t, kind->results, group, NULL);
     }
 }
@@ -333,7 +314,7 @@ static const yk_config_group *base_of(const yk_compare *c, const position *at, s
 }
 
 /* The groups that differ only in the batch size, or in the workers. */
-static void fill_partners(const yk_compare *c, const table_kind *kind, yk_table *t)
+static void fill_partners(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool workers = kind->results == WORKERS;
     position *at = calloc(c->groups, sizeof *at);
@@ -344,14 +325,15 @@ static void fill_partners(const yk_compare *c, const table_kind *kind, yk_table 
     const size_t n =
         workers ? find_partners(c, YK_KEY_EXCEPT_WORKERS, YK_KEY_EXCEPT_WORKERS_MODE, FACT(workers), at)
                 : find_partners(c, YK_KEY_EXCEPT_BATCH, YK_KEY_EXCEPT_BATCH, FACT(batch), at);
-    const option_columns o = add_options(c, t, kind->except);
+    const yk__option_columns o = yk__add_options(c, t, kind->except);
     t->lead = o.n;
+    t->keys = o.n + 1;
     add_results(c, t, kind->results);
     for (size_t i = 0, first = 0; n > 1 && i < n; i++) {
         const yk_config_group *g = &c->group[at[i].group];
         first = at[i].class == at[first].class ? first : i;
         yk_table_row(t, (int)g->run[0]);
-        put_options(c, t, &o, g->run[0]);
+        yk__put_options(c, t, &o, g->run[0]);
         put_results(c, t, kind->results, g, base_of(c, at, first, i));
     }
     free(at);
@@ -371,13 +353,14 @@ static void mode_and_servers(const yk_compare *c, const yk_config_group *g, bool
 }
 
 /* N workers are compared with N workers, whether parameter servers are used or not. */
-static void fill_modes(const yk_compare *c, const table_kind *kind, yk_table *t)
+static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
 {
     const bool servers = yk_is_listed("servers", c->varying);
-    const option_columns o = add_options(c, t, kind->except);
+    const yk__option_columns o = yk__add_options(c, t, kind->except);
     yk_table_column(t, &(yk_column){"other", "the mode that is compared with sync", .words = true});
     if (servers)
         yk_table_column(t, &(yk_column){"sync", "what it is compared with", .words = true});
+    t->keys = t->columns;
     add_results(c, t, kind->results);
     for (size_t g = 0; g < c->groups; g++)
         for (size_t k = 0; k < c->groups; k++) {
@@ -391,7 +374,7 @@ static void fill_modes(const yk_compare *c, const table_kind *kind, yk_table *t)
             mode_and_servers(c, sync, servers, base, sizeof base);
             mode_and_servers(c, other, servers, mode, sizeof mode);
             yk_table_row(t, (int)other->run[0]);
-            put_options(c, t, &o, other->run[0]);
+            yk__put_options(c, t, &o, other->run[0]);
             yk_table_text(t, mode);
             if (servers)
                 yk_table_text(t, base);
@@ -399,10 +382,9 @@ static void fill_modes(const yk_compare *c, const table_kind *kind, yk_table *t)
         }
 }
 
-static const table_kind tables[] = {
+static const yk__table_kind tables[] = {
     {fill_runs, RUNS, "runs", "Results",
      "Runs that differ only in the seed are one row: mean and standard deviation."},
-    {fill_runs, USED, "resources", "Resources and bottlenecks", NULL},
     {fill_partners,
      BATCH,
      "batch",
@@ -426,6 +408,20 @@ static const table_kind tables[] = {
      "every worker, an asynchronous step a batch of one worker: for the same examples, asynchronous training "
      "takes more steps.",
      {"mode", "servers"}},
+    {yk__fill_by_host,
+     0,
+     "resources",
+     "Resources by host and batch size",
+     "Sums over the processes of a run on a host: of their means over the time of the run, and of their "
+     "highest values. n: runs that are averaged; \u00b1 is given for three or more.",
+     {"batch", "seed"}},
+    {yk__fill_by_host,
+     0,
+     "traffic-between-hosts",
+     "Traffic between hosts",
+     "Messages in the whole run, without those of workers that joined.",
+     {"batch", "seed"}},
+    {yk__fill_machines, 0, "machines", "Machines", NULL},
 };
 
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)

@@ -4,10 +4,12 @@
  * runs differ in what it compares and are otherwise the same:
  *
  *     runs       all runs: results
- *     resources  all runs: use of CPU, memory, network and disk, and the bottleneck
  *     batch      batch size: time, accuracy, CPU, memory, network
  *     workers    number of workers: speedup and efficiency, compared with one worker or the fewest
  *     modes      synchronous and asynchronous (or bounded staleness), with as many workers in as many processes
+ *     resources  use of CPU, memory, network and disk, by host and batch size
+ *     traffic-between-hosts
+ *     machines   the hosts: CPU, memory, operating system, versions
  *
  * Speed is examples per second. A speedup says nothing about the time to reach an accuracy, which has its own column.
  *
@@ -71,7 +73,7 @@ typedef struct {
     bool epochs_differ;
     bool mixed;    /* runs differ in the number of processes, and in that of workers per process */
     double target; /* an accuracy that most runs reach, or NAN */
-    yk_table table[5];
+    yk_table table[7];
     size_t tables;
     struct {
         char title[64], value[64], text[256];
@@ -85,7 +87,7 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
- * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of one run is NAN. Failed runs do not count, unless
+ * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of fewer than three runs is NAN. Failed runs do not count, unless
  * all runs failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
@@ -93,7 +95,30 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
-/* Internal. */
+/* Internal. Mean and deviation of numbers, without those that are not finite. */
+typedef struct {
+    double n, mean, squares; /* squares: of the differences from the mean */
+} yk__moments;
+void yk__moments_add(yk__moments *m, double x);
+double yk__moments_deviation(const yk__moments *m); /* NAN: of fewer than three numbers */
+
+/* A table, and the columns of options that vary. */
+typedef struct yk__table_kind yk__table_kind;
+struct yk__table_kind {
+    /* no rows: there is no table */
+    void (*fill)(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
+    unsigned results;                          /* the columns: one of the bits in compare.c */
+    const char *id, *title, *note, *except[4]; /* options that are not shown */
+};
+typedef struct {
+    const char *name[24];
+    size_t n, first; /* they are the columns from `first` on */
+} yk__option_columns;
+yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char *const *except);
+void yk__put_options(const yk_compare *c, yk_table *t, const yk__option_columns *o, size_t run);
+void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
+void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
+
 yk_status yk__groups_make(yk_compare *c);
 void yk__find_varying(yk_compare *c);
 bool yk__all_failed(const yk_compare *c, const yk_config_group *g);

@@ -34,13 +34,30 @@ static yk_status save(yk_text *t, const char *dir, const char *name, const char 
     return st;
 }
 
-static yk_status save_table(const yk_table *t, const char *prefix, const char *dir)
+/* Writes all tables that have rows, those of the comparison and then those of the runs: to a text, or each to a file. */
+static yk_status write_tables(const yk_compare *c, void (*write)(const yk_table *t, yk_text *out),
+                              const char *dir, yk_text *out)
 {
-    yk_text text = {0};
-    char name[64];
-    snprintf(name, sizeof name, "%s-%s", prefix, t->id);
-    yk_table_csv(t, &text);
-    return save(&text, dir, name, ".csv");
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < c->tables + YK_RUN_TABLES; i++) {
+        yk_table made = {0};
+        const yk_table *t = i < c->tables ? &c->table[i] : &made;
+        yk_text file = {0};
+        char name[64];
+        if (t == &made) {
+            yk_run_table_make(c, -1, (yk_run_table)(i - c->tables), &made);
+            yk_table_drop_empty_columns(&made);
+            made.id = strcmp(made.id, "workers") ? made.id : "run-workers"; /* another table has this name */
+        }
+        snprintf(name, sizeof name, "table-%s", t->id);
+        st = t->status;
+        if (!st && t->rows)
+            write(t, dir ? &file : out);
+        if (!st && t->rows && dir)
+            st = save(&file, dir, name, ".csv");
+        yk_table_fini(&made);
+    }
+    return st;
 }
 
 yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *dir)
@@ -51,17 +68,18 @@ yk_status yk_export_csv(const yk_figures *fs, const yk_compare *c, const char *d
         yk_figure_csv(&fs->figure[i], &t);
         st = save(&t, dir, fs->figure[i].id, ".csv");
     }
-    for (size_t i = 0; !st && i < c->tables; i++)
-        st = save_table(&c->table[i], "table", dir);
-    for (yk_run_table k = 0; !st && k < YK_RUN_TABLES; k++) {
-        yk_table t;
-        yk_run_table_make(c, -1, k, &t);
-        st = t.status;
-        if (!st && t.rows) /* table-workers.csv compares numbers of workers */
-            st = save_table(&t, k == YK_RUN_WORKERS ? "table-run" : "table", dir);
-        yk_table_fini(&t);
-    }
-    return st;
+    return st ? st : write_tables(c, yk_table_csv, dir, NULL);
+}
+
+yk_status yk_export_tables(const yk_compare *c, yk_format format, yk_text *out)
+{
+    if (format == YK_FORMAT_MARKDOWN)
+        return write_tables(c, yk_table_markdown, NULL, out);
+    yk_text_add(out, "% For \\input. Needs no packages; with booktabs, the tables have its rules.\n"
+                     "\\providecommand{\\toprule}{\\hline}\n"
+                     "\\providecommand{\\midrule}{\\hline}\n"
+                     "\\providecommand{\\bottomrule}{\\hline}\n");
+    return write_tables(c, yk_table_latex, NULL, out);
 }
 
 /* ---- PNG: another program converts the SVG ---- */
@@ -152,8 +170,8 @@ static yk_status save_drawings(const yk_figures *fs, const char *dir, conversion
         const yk_figure *f = &fs->figure[i];
         for (int x = 0; !st && x < yk_figure_drawings(f); x++) {
             yk_text svg = {0};
-            char name[96];
-            snprintf(name, sizeof name, f->steps_or_time ? "%s-%s" : "%s", f->id, yk_x_names[x]);
+            char name[sizeof f->id + 16];
+            snprintf(name, sizeof name, f->steps_or_time ? "%s-by-%s" : "%s", f->id, yk_x_names[x]);
             yk_figure_draw(f, (yk_x)x, YK_DRAW_FILE, &svg);
             st = c ? convert_text(c, &svg, dir, name) : save(&svg, dir, name, ".svg");
         }

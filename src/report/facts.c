@@ -176,9 +176,6 @@ static void resources_of(const yk_run *r, yk_facts *f)
     f->sent = yk_number_at(r->summary, "bytes_sent");
     f->received = yk_number_at(r->summary, "bytes_received");
     f->network = f->sent + f->received <= 0.0 ? 0.0 : busiest_rate(r); /* threads send nothing */
-    f->disk = yk_known_or(MEAN(r, disk_read) + MEAN(r, disk_written),
-                          yk_number_at(r->summary, "resources.disk_read.mean") +
-                              yk_number_at(r->summary, "resources.disk_written.mean"));
 }
 
 /* From the summary, or else from config.ini, or else the default. */

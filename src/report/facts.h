@@ -41,7 +41,6 @@ typedef struct {
     double cpu, cores;          /* cores used, by all processes together; cores of the hosts */
     double memory_peak;         /* bytes, of all processes together */
     double network;             /* bytes per second of the busiest host, in its busier direction */
-    double disk;                /* bytes per second, read and written */
     double sent, received;      /* bytes, by the program itself */
     double stale_mean;          /* updates by others between reading and writing a parameter */
     const char *verdict, *bottleneck, *advice;

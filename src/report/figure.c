@@ -2,6 +2,7 @@
 #include "report/figure.h"
 
 #include "base/mem.h"
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,14 +24,36 @@ void yk_figures_fini(yk_figures *fs)
     *fs = (yk_figures){0};
 }
 
-yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p)
+/* "test-accuracy-batch-5": the name in lower case, with a number if another figure has the same. */
+static void make_id(const yk_figures *fs, yk_figure *f)
+{
+    char name[512];
+    size_t n = 0;
+    yk_figure_name(f, name, sizeof name);
+    for (const char *c = name; *c && n < sizeof f->id - 8; c++)
+        if (isalnum((unsigned char)*c) || (*c == '.' && n))
+            f->id[n++] = (char)tolower((unsigned char)*c);
+        else if (n && f->id[n - 1] != '-')
+            f->id[n++] = '-';
+    while (n && f->id[n - 1] == '-')
+        n--;
+    f->id[n] = 0;
+    int number = 1;
+    for (const yk_figure *k = fs->figure; !fs->status && k < f; k++)
+        if (!strcmp(k->id, f->id)) {
+            snprintf(f->id + n, sizeof f->id - n, "-%d", ++number);
+            k = fs->figure - 1;
+        }
+}
+
+yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *panel, const char *of)
 {
     if (!fs->status)
         fs->status = YK_RESERVE(fs->figure, fs->cap, fs->n + 1, "the figures");
     yk_figure *f = fs->status ? &fs->spare : &fs->figure[fs->n++];
-    *f = (yk_figure){.title = title, .run = -1, .low = NAN, .high = NAN, .limit = NAN};
-    snprintf(f->id, sizeof f->id, panel ? "%s-%zu" : "%s", id, p);
+    *f = (yk_figure){.title = title, .of = of, .run = -1, .low = NAN, .high = NAN, .limit = NAN};
     snprintf(f->panel, sizeof f->panel, "%s", panel ? panel : "");
+    make_id(fs, f);
     return f;
 }
 
@@ -118,7 +141,8 @@ void yk__figures_share_y(yk_figures *fs, size_t first)
 
 void yk_figure_name(const yk_figure *f, char *out, size_t size)
 {
-    snprintf(out, size, "%s%s%s", f->title, *f->panel ? ": " : "", f->panel);
+    snprintf(out, size, "%s%s%s%s%s", f->title, *f->panel ? ": " : "", f->panel, f->of ? ": run " : "",
+             f->of ? f->of : "");
 }
 
 /* ---- the mean over seeds ---- */
@@ -172,7 +196,7 @@ void yk__series_mean(yk_series *part, size_t n, yk_series *out)
             value_at(&part[k], x, &at);
             squares += (at.y - sum.y) * (at.y - sum.y);
         }
-        sum.spread = used > 1 ? sqrt(squares / (double)(used - 1)) : (double)NAN;
+        sum.spread = used > 2 ? sqrt(squares / (double)(used - 1)) : (double)NAN;
         if (all)
             yk__series_put(out, used > 1 ? &sum : &part[0].point[i]);
     }

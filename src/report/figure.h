@@ -46,9 +46,10 @@ typedef struct {
 typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM } yk_figure_kind;
 
 typedef struct {
-    char id[64];               /* the name of its files: letters, digits, '-' */
+    char id[160];              /* unique; the name of its files, from its name: letters, digits, '.', '-' */
     const char *title;         /* borrowed, as are the texts below */
     char panel[YK_LABEL_SIZE]; /* one of several figures with this title: "batch 5"; "": the only one */
+    const char *of;            /* the label of one of several runs; NULL: all of them, or the only one */
     const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
     yk_figure_kind kind;
     int run; /* -1: all runs */
@@ -91,13 +92,13 @@ void yk_figure_csv(const yk_figure *f, yk_text *out);
 #define YK_BUCKET_SIZE 48
 void yk_bucket_text(size_t k, char *out);
 
-/* "Test accuracy: batch 5". */
+/* "Test accuracy: batch 5", "Memory over time: run sync, 2 workers". */
 void yk_figure_name(const yk_figure *f, char *out, size_t size);
 
 /* Internal. Adds a figure, then its series and points; yk__figure_end() checks for errors. Pointers are valid until the
  * next figure or series is added. */
-/* `panel` NULL: the only figure with this title; else the id of panel p is "ID-p". */
-yk_figure *yk__figure_add(yk_figures *fs, const char *id, const char *title, const char *panel, size_t p);
+/* panel, of: as in yk_figure; NULL: none. */
+yk_figure *yk__figure_add(yk_figures *fs, const char *title, const char *panel, const char *of);
 yk_series *yk__series_add(yk_figure *f, const char *name, int run);
 void yk__series_put(yk_series *s, const yk_point *p);
 void yk__series_point(yk_series *s, double x, double y); /* a point with one x */

@@ -10,9 +10,9 @@
 enum { FEW_CURVES = 12, MANY_PANELS = 12 };
 
 /* A figure of panel p. */
-static yk_figure *add_panel(const yk_compare *c, size_t p, const char *id, const char *title, yk_figures *fs)
+static yk_figure *add_panel(const yk_compare *c, size_t p, const char *title, yk_figures *fs)
 {
-    return yk__figure_add(fs, id, title, c->panels > 1 ? c->panel[p] : NULL, p + 1);
+    return yk__figure_add(fs, title, c->panels > 1 ? c->panel[p] : NULL, NULL);
 }
 
 /* Adds the curve of a group: the mean of `of`(run) for its runs. */
@@ -36,7 +36,7 @@ static yk_series *add_group(const yk_compare *c, const yk_config_group *g,
 /* ---- curves ---- */
 
 typedef struct {
-    const char *id, *title;
+    const char *title;
     bool eval;
     size_t offset;
     yk_unit unit;
@@ -47,16 +47,20 @@ typedef struct {
 #define METRIC(field) offsetof(yk_metric, field)
 
 static const curve curves[] = {
-    {"accuracy", "Test accuracy", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, true},
-    {"error", "Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false},
-    {"auc", "Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
-    {"test-loss", "Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
-    {"train-loss", "Training loss", false, METRIC(loss), YK_UNIT_PLAIN, false, true},
-    {"examples-per-second", "Examples per second", false, METRIC(examples_per_second), YK_UNIT_COUNT, true,
-     false},
-    {"steps-per-second", "Steps per second", false, METRIC(steps_per_second), YK_UNIT_COUNT, true, false},
-    {"learning-rate", "Learning rate", false, METRIC(learning_rate), YK_UNIT_PLAIN, true, false},
+    {"Test accuracy", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, true},
+    {"Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false},
+    {"Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
+    {"Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
+    {"Training loss", false, METRIC(loss), YK_UNIT_PLAIN, false, true},
+    {"Examples per second", false, METRIC(examples_per_second), YK_UNIT_COUNT, true, false},
+    {"Steps per second", false, METRIC(steps_per_second), YK_UNIT_COUNT, true, false},
+    {"Learning rate", false, METRIC(learning_rate), YK_UNIT_PLAIN, true, false},
 };
+
+static bool is_error(const curve *k)
+{
+    return !strcmp(k->title, "Test error");
+}
 
 /* Old runs did not log rates: these are computed from the previous line. */
 static double metric_at(const yk_metrics *m, size_t i, size_t offset)
@@ -93,11 +97,11 @@ static void run_curve(const yk_compare *c, size_t run, const void *what, yk_seri
 {
     const curve *k = what;
     const yk_run *r = &c->run[run];
-    const bool eval = uses_eval(c, k), error = !strcmp(k->id, "error");
+    const bool eval = uses_eval(c, k), error = is_error(k);
     const size_t offset = eval && k->offset == METRIC(loss) ? METRIC(train_loss) : k->offset;
     const yk_metrics *m = eval ? &r->eval : &r->train;
     /* the evaluation before training would take most of the height */
-    const size_t first = m->n >= 5 && m->row[0].step == 0.0;
+    const size_t first = m->n > 2 && m->row[0].step == 0.0;
     for (size_t p = first; p < m->n; p++) {
         const yk_metric *at = &m->row[p];
         const double y = metric_at(m, p, offset);
@@ -122,7 +126,7 @@ static void drop_constant(yk_figure *f)
 
 static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_figures *fs)
 {
-    yk_figure *f = add_panel(c, panel, k->id, k->title, fs);
+    yk_figure *f = add_panel(c, panel, k->title, fs);
     bool same = true;
     f->steps_or_time = true;
     f->y_unit = k->unit;
@@ -135,13 +139,13 @@ static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_fig
             continue;
         yk_series *s = add_group(c, group, run_curve, k, f);
         s->dots = s->n == 1 || (uses_eval(c, k) && s->n <= 60 && c->groups <= FEW_CURVES);
-        if (c->groups <= FEW_CURVES && group->n == 1 && strcmp(k->id, "error"))
+        if (c->groups <= FEW_CURVES && group->n == 1 && !is_error(k))
             mark_plateau(&facts->plateau, k->offset, s);
     }
     if (k->offset == METRIC(learning_rate))
         drop_constant(f);
     if (k->offset == METRIC(test_accuracy) && same) {
-        f->limit = strcmp(k->id, "error") ? c->facts[0].majority : 1.0 - c->facts[0].majority;
+        f->limit = !is_error(k) ? c->facts[0].majority : 1.0 - c->facts[0].majority;
         f->limit_text = "majority class";
     }
     yk__figure_end(fs);
@@ -162,18 +166,21 @@ void yk__figures_of_curves(const yk_compare *c, yk_figures *fs)
 #define SAMPLE(field) offsetof(yk_run_sample, field)
 
 typedef struct {
-    const char *id, *title;
+    const char *title;
     size_t offset[2]; /* their sum; SIZE_MAX: one field only */
     bool traffic;     /* not shown if it is 0: threads send nothing */
     yk_unit unit;
 } resource;
 
 static const resource resources[] = {
-    {"cpu", "CPU", {SAMPLE(cpu), SIZE_MAX}, false, YK_UNIT_CORES},
-    {"memory", "Memory", {SAMPLE(rss), SIZE_MAX}, false, YK_UNIT_BYTES},
-    {"sent", "Network: sent by the run", {SAMPLE(sent_rate), SIZE_MAX}, true, YK_UNIT_RATE},
-    {"received", "Network: received by the run", {SAMPLE(received_rate), SIZE_MAX}, true, YK_UNIT_RATE},
-    {"disk", "Disk: read and written", {SAMPLE(disk_read), SAMPLE(disk_written)}, false, YK_UNIT_RATE},
+    {"CPU: busy cores over time", {SAMPLE(cpu), SIZE_MAX}, false, YK_UNIT_CORES},
+    {"Memory over time", {SAMPLE(rss), SIZE_MAX}, false, YK_UNIT_BYTES},
+    {"Network: bytes sent per second", {SAMPLE(sent_rate), SIZE_MAX}, true, YK_UNIT_RATE},
+    {"Network: bytes received per second", {SAMPLE(received_rate), SIZE_MAX}, true, YK_UNIT_RATE},
+    {"Disk: bytes read and written per second",
+     {SAMPLE(disk_read), SAMPLE(disk_written)},
+     false,
+     YK_UNIT_RATE},
 };
 
 static double sample_at(const yk_process_log *w, size_t m, const resource *q)
@@ -210,7 +217,7 @@ void yk__figures_of_resources(const yk_compare *c, yk_figures *fs)
         const resource *q = &resources[k];
         const size_t first = fs->n;
         for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
-            yk_figure *f = add_panel(c, p, q->id, q->title, fs);
+            yk_figure *f = add_panel(c, p, q->title, fs);
             double max = 0.0;
             f->x_unit = YK_UNIT_SECONDS;
             f->y_unit = q->unit;
@@ -254,7 +261,7 @@ static void run_phases(const yk_compare *c, size_t run, const void *what, yk_ser
 void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
 {
     if (c->n > 1) {
-        yk_figure *f = yk__figure_add(fs, "phases", "Worker time by phase", NULL, 0);
+        yk_figure *f = yk__figure_add(fs, "Worker time by phase", NULL, NULL);
         f->kind = YK_BARS;
         f->y_unit = YK_UNIT_PERCENT_EXACT;
         for (size_t g = 0; g < c->groups; g++)
@@ -262,7 +269,7 @@ void yk__figures_of_time(const yk_compare *c, yk_figures *fs)
         yk__figure_end(fs);
     }
     for (size_t p = 0; p < c->panels && c->panels <= MANY_PANELS; p++) {
-        yk_figure *f = add_panel(c, p, "staleness", "Staleness of updates", fs);
+        yk_figure *f = add_panel(c, p, "Staleness of updates", fs);
         f->kind = YK_HISTOGRAM;
         f->y_unit = YK_UNIT_PERCENT_EXACT;
         f->from_zero = true;

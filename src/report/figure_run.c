@@ -12,30 +12,33 @@ typedef enum { CPU, MEMORY, TRAFFIC, DISK, LINK } resource_kind;
 
 #define AT(field) offsetof(yk_run_sample, field)
 
-/* The id is also the name of its alerts. */
 static const struct resource {
-    const char *id, *title, *limit; /* limit: the label of the capacity */
+    const char *alert, *title, *limit; /* alert: the name of its alerts; limit: the label of the capacity */
     yk_unit unit;
     size_t offset[2];
     const char *part[2]; /* names of the two lines */
 } resources[] = {
     /* in the order of resource_kind */
-    {"cpu", "CPU", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
-    {"memory", "Memory", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
+    {"cpu", "CPU: busy cores over time", "all cores", YK_UNIT_CORES, {AT(cpu)}, {NULL}},
+    {"memory", "Memory over time", "all memory", YK_UNIT_BYTES, {AT(rss)}, {NULL}},
     {"traffic",
-     "Network of each process",
+     "Network: bytes sent and received per second",
      NULL,
      YK_UNIT_RATE,
      {AT(sent_rate), AT(received_rate)},
      {"sent", "received"}},
-    {"disk", "Disk", NULL, YK_UNIT_RATE, {AT(disk_read), AT(disk_written)}, {"read", "written"}},
+    {"disk",
+     "Disk: bytes read and written per second",
+     NULL,
+     YK_UNIT_RATE,
+     {AT(disk_read), AT(disk_written)},
+     {"read", "written"}},
 };
 
-static yk_figure *add_figure(const yk_compare *c, size_t i, const char *id, const char *title, yk_figures *fs)
+static yk_figure *add_figure(const yk_compare *c, size_t i, const char *title, const char *panel,
+                             yk_figures *fs)
 {
-    char whole[64];
-    snprintf(whole, sizeof whole, "run-%zu-%s", i + 1, id);
-    yk_figure *f = yk__figure_add(fs, c->n > 1 ? whole : id, title, NULL, 0);
+    yk_figure *f = yk__figure_add(fs, title, panel, c->n > 1 ? c->label[i] : NULL);
     f->run = (int)i;
     return f;
 }
@@ -110,19 +113,16 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
     const size_t last = first + YK_MAX_CURVES < r->logs ? first + YK_MAX_CURVES : r->logs;
     const bool single = r->logs == 1;
     double max = 0.0;
-    char id[48];
-    snprintf(id, sizeof id, part < 0 ? "%s" : "%s-%s", q->id, part < 0 ? "" : q->part[part]);
-    if (first)
-        snprintf(id + strlen(id), sizeof id - strlen(id), "-%zu", first);
-    yk_figure *f = add_figure(c, i, id, q->title, fs);
+    char panel[YK_LABEL_SIZE] = "";
+    if (r->logs > YK_MAX_CURVES)
+        snprintf(panel, sizeof panel, "%s%sranks %d to %d", part < 0 ? "" : q->part[part],
+                 part < 0 ? "" : ", ", r->log[first].rank, r->log[last - 1].rank);
+    else if (part >= 0)
+        snprintf(panel, sizeof panel, "%s", q->part[part]);
+    yk_figure *f = add_figure(c, i, q->title, panel, fs);
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
-    if (r->logs > YK_MAX_CURVES)
-        snprintf(f->panel, sizeof f->panel, "%s%sranks %d to %d", part < 0 ? "" : q->part[part],
-                 part < 0 ? "" : ", ", r->log[first].rank, r->log[last - 1].rank);
-    else if (part >= 0)
-        snprintf(f->panel, sizeof f->panel, "%s", q->part[part]);
     for (size_t w = first; w < last; w++) {
         const yk_process_log *p = &r->log[w];
         for (int k = 0; k < (q->part[1] ? 2 : 1); k++) {
@@ -144,7 +144,7 @@ static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t
                 max = y > max ? y : max;
             }
         }
-        add_bands(f, p, q->id);
+        add_bands(f, p, q->alert);
     }
     if (kind == CPU && !first)
         add_host(f, r);
@@ -192,7 +192,7 @@ static void add_interface(yk_figure *f, const yk_process_log *p, const char *nam
 static void make_interfaces(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    yk_figure *f = add_figure(c, i, "network", "Network interfaces of the hosts, all programs", fs);
+    yk_figure *f = add_figure(c, i, "Network interfaces of the hosts, all programs", NULL, fs);
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = YK_UNIT_RATE;
     f->from_zero = true;
@@ -235,7 +235,7 @@ static void add_bar(yk_figure *f, const char *name, const json_t *from, const do
 static void make_phases(const yk_compare *c, size_t i, yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
-    yk_figure *f = add_figure(c, i, "phases", "Time of each worker by phase", fs);
+    yk_figure *f = add_figure(c, i, "Time of each worker by phase", NULL, fs);
     f->kind = YK_BARS;
     f->y_unit = YK_UNIT_PERCENT_EXACT;
     const size_t processes = yk_run_processes(r);

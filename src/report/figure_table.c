@@ -134,7 +134,7 @@ static void add_ideal(yk_figure *f)
 }
 
 typedef struct {
-    const char *x, *y, *id, *title; /* x: a column, and the table that has it */
+    const char *x, *y, *title; /* x: a column, and the table that has it */
     yk_unit unit;
 } plot;
 
@@ -166,9 +166,7 @@ static bool is_alone(const layout *l, size_t r)
 static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, size_t yc, yk_figures *fs)
 {
     const yk_table *t = l->t;
-    char id[48];
-    snprintf(id, sizeof id, "%s-by-%s", q->id, q->x);
-    yk_figure *f = yk__figure_add(fs, id, q->title, l->npanels > 1 ? l->panels[panel] : NULL, panel + 1);
+    yk_figure *f = yk__figure_add(fs, q->title, l->npanels > 1 ? l->panels[panel] : NULL, NULL);
     f->x_unit = YK_UNIT_INTEGER;
     f->x_title = q->x;
     f->y_unit = q->unit;
@@ -188,12 +186,11 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
 
 void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
 {
-    static const plot plots[] = {
-        {"workers", "speedup", "speedup", "Speedup by workers", YK_UNIT_TIMES},
-        {"batch", "accuracy", "accuracy", "Accuracy by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "error", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
-        {"batch", "examples/s", "examples-s", "Examples per second by batch size", YK_UNIT_COUNT},
-        {"batch", "time", "time", "Time by batch size", YK_UNIT_SECONDS}};
+    static const plot plots[] = {{"workers", "speedup", "Speedup by workers", YK_UNIT_TIMES},
+                                 {"batch", "accuracy", "Test accuracy by batch size", YK_UNIT_PERCENT_EXACT},
+                                 {"batch", "error", "Test error by batch size", YK_UNIT_PERCENT_EXACT},
+                                 {"batch", "examples/s", "Examples per second by batch size", YK_UNIT_COUNT},
+                                 {"batch", "time", "Time by batch size", YK_UNIT_SECONDS}};
     for (size_t k = 0; k < sizeof plots / sizeof *plots; k++) {
         const plot *q = &plots[k];
         layout l = {.c = c, .t = yk_compare_table(c, q->x), .scaling = c->mixed && !strcmp(q->x, "workers")};

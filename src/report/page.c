@@ -66,7 +66,7 @@ static void tiles(const yk_facts *f, yk_text *out)
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
     yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
-    snprintf(text, sizeof text, "%s steps, %.3g epochs", s, f->epochs);
+    snprintf(text, sizeof text, "%s steps, %.3g epoch%s", s, f->epochs, f->epochs == 1.0 ? "" : "s");
     tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? text : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
     snprintf(text, sizeof text, "%s steps/s", s);
@@ -224,7 +224,7 @@ static const char *section_of(const yk_page *p, const yk_figure *f)
     if (f->x_title)
         return f->x_title; /* the table that has this column */
     if (f->kind == YK_LINES)
-        return f->run < 0 ? "used" : "";
+        return f->run < 0 ? "resources" : "";
     return f->run < 0 || p->compare->n == 1 ? "time" : ""; /* a single run has its own phases here too */
 }
 
@@ -283,24 +283,19 @@ static void curves(const yk_page *p, yk_text *out)
     yk_text_add(out, "</section>\n");
 }
 
-/* A table, and the figures that have one of its columns as x. */
-static void comparison(const yk_page *p, const yk_table *t, yk_text *out)
+/* A table and the figures about it, if there are any. */
+static void section(const yk_page *p, const char *id, const char *title, yk_text *out)
 {
-    yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", t->id, t->title);
-    yk__page_table(t, p->compare, out);
-    show_figures(p, t->id, "figures", out);
-    yk_text_add(out, "</section>\n");
-}
-
-static void section(const yk_page *p, const char *id, const char *title, bool legend, yk_text *out)
-{
-    bool any = false;
+    const yk_table *t = yk_compare_table(p->compare, id);
+    bool any = t != NULL;
     for (size_t i = 0; i < p->figures->n; i++)
         any |= !strcmp(section_of(p, &p->figures->figure[i]), id);
     if (!any)
         return;
-    yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, title);
-    if (legend)
+    yk_text_print(out, "<section id=\"%s\"><h2>%s</h2>", id, t ? t->title : title);
+    if (t)
+        yk__page_table(t, p->compare, out);
+    if (!strcmp(id, "resources"))
         yk__page_legend(p->compare, out);
     show_figures(p, id, "figures", out);
     yk_text_add(out, "</section>\n");
@@ -315,10 +310,11 @@ static void footer(const yk_page *p, yk_text *out)
         strftime(when, sizeof when, " on %e %B %Y at %H:%M", &t);
     yk_text_print(out, "<footer>Created by yoke %s%s from %zu run %s. ", YK_VERSION, when, p->compare->n,
                   p->compare->n == 1 ? "directory" : "directories");
-    yk_text_add(out,
-                "CPU is in cores; sizes are in powers of 1000; \u00b1 is the standard deviation over runs "
-                "that differ only in the seed. Curves with many points show the lowest and highest point per "
-                "pixel.");
+    yk_text_add(
+        out, "CPU is in cores; sizes are in powers of 1000; \u00b1 is the standard deviation over three or "
+             "more runs that differ only in the seed. Curves with many points show the lowest and highest "
+             "point per "
+             "pixel.");
     for (size_t i = 0; i < p->compare->n; i++)
         if (p->compare->run[i].thinned) {
             yk_text_print(out, " The same holds for logs with more than %d lines of a kind.", YK_RUN_ROWS);
@@ -347,14 +343,13 @@ void yk_page_write(const yk_page *p, yk_text *out)
     yk_text_add(out, "</p></div><button id=\"theme\" type=\"button\">Theme</button></header>\n<main>\n");
     verdict(p, out);
     warnings(p, out);
-    enum { ALL_RUNS = 2 }; /* the first tables: all runs and their resources */
-    for (size_t i = 0; c->n > 1 && i < ALL_RUNS; i++)
-        comparison(p, &c->table[i], out);
+    if (c->n > 1)
+        section(p, "runs", NULL, out);
     curves(p, out);
-    for (size_t i = ALL_RUNS; i < c->tables; i++)
-        comparison(p, &c->table[i], out);
-    section(p, "time", "Where the time went", false, out);
-    section(p, "used", "Resources", true, out);
+    static const char *const sections[] = {
+        "batch", "workers", "modes", "time", "resources", "traffic-between-hosts", "machines"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        section(p, sections[i], !strcmp(sections[i], "time") ? "Where the time went" : "Resources", out);
     if (c->n > 1)
         yk_text_add(out, "<section id=\"each\"><h2>Run details</h2>\n");
     for (size_t i = 0; i < c->n; i++)

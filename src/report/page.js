@@ -196,10 +196,9 @@
     }
   }));
 
-  // ---- links to a run open its details; printing opens them unless there are very many
+  // ---- links to a run open its details; printing opens all
   const open = () => { const e = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1))); if (e && e.tagName === "DETAILS") e.open = true; };
   addEventListener("hashchange", open);
   open();
-  const runs = all("details.run");
-  addEventListener("beforeprint", () => { if (runs.length <= 16) runs.forEach((d) => { d.open = true; }); });
+  addEventListener("beforeprint", () => all("details").forEach((d) => { d.open = true; }));
 })();

@@ -120,13 +120,12 @@ static void command(const yk_run *r, const yk_facts *f, yk_text *out)
             shell_word(value, out);
         yk_text_add(out, "</span>");
     }
-    yk_text_add(out,
-                " <span>--out ANOTHER_DIR</span></pre><p class=\"note\">or, if you have the run directory: "
-                "<code>yoke train --config ");
+    yk_text_add(out, " <span>--out ANOTHER_DIR</span></pre><p class=\"note\">or: <code>yoke train --config ");
     shell_word(r->path, out);
     yk_text_add(out, "/config.ini --out ANOTHER_DIR</code></p>");
 }
 
+/* Of several runs, the header and the commands have the options. */
 static void configuration(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_run *r = &p->compare->run[i];
@@ -134,15 +133,13 @@ static void configuration(const yk_page *p, size_t i, yk_text *out)
         return;
     yk_text_add(out, "<div class=\"cols\"><div>");
     command(r, &p->compare->facts[i], out);
-    yk_text_add(out, "</div><div><h3>Options</h3><dl class=\"options\">");
-    for (size_t o = 0; o < r->options; o++) {
-        const bool differs = yk_is_listed(r->option[o].name, p->compare->varying);
+    yk_text_add(out, p->compare->n == 1 ? "</div><div><h3>Options</h3><dl class=\"options\">" : "");
+    for (size_t o = 0; p->compare->n == 1 && o < r->options; o++) {
         char value[1024];
         shorten(r->option[o].value, value, sizeof value);
-        yk_html(out, differs ? "<dt>%s</dt><dd class=\"differs\">%s</dd>" : "<dt>%s</dt><dd>%s</dd>",
-                r->option[o].name, value);
+        yk_html(out, "<div><dt>%s</dt><dd>%s</dd></div>", r->option[o].name, value);
     }
-    yk_html(out, "<dt>run directory</dt><dd>%s</dd></dl></div></div>\n", r->path);
+    yk_text_add(out, p->compare->n == 1 ? "</dl></div></div>\n" : "</div></div>\n");
 }
 
 static void passes(const yk_run *r, yk_text *out)
@@ -209,16 +206,18 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         yk__page_verdict(&c->facts[i], out);
         yk_text_add(out, "</div>");
     } else {
-        yk_text_add(out, "<section id=\"resources\"><h2>Resources</h2><div class=\"body\">");
+        yk_text_add(out, "<section id=\"over-time\"><h2>Resources over time</h2><div class=\"body\">");
     }
     size_t shown = 0;
     for (size_t k = 0; k < p->figures->n; k++)
         if (p->figures->figure[k].run == (int)i && (!only || p->figures->figure[k].kind == YK_LINES)) {
             if (!shown++)
                 yk_text_add(out, "<div class=\"figures\">");
+            yk_figure f = p->figures->figure[k];
             char caption[256];
-            yk_figure_name(&p->figures->figure[k], caption, sizeof caption);
-            yk__page_figure(&p->figures->figure[k], caption, c, out);
+            f.of = NULL; /* the heading has the label of the run */
+            yk_figure_name(&f, caption, sizeof caption);
+            yk__page_figure(&f, caption, c, out);
         }
     yk_text_add(
         out,

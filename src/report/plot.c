@@ -116,12 +116,14 @@ void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw 
         return;
     }
     double x, y, all = height + 26.0 + place_legend(f, 0, &x, &y);
+    const double font =
+        fmin(14.0, 12.0 * (YK__WIDTH - YK__LEFT) / text_width(name)); /* a long title is small */
     yk_html(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
             "width=\"%d\" height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" "
             "width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%d\" "
-            "y=\"-8\">%s</text>\n",
-            YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT, name);
+            "y=\"-8\" style=\"font-size:%.1fpx\">%s</text>\n",
+            YK__WIDTH, all, YK__WIDTH, all, file_style, YK__WIDTH, all, YK__LEFT, font, name);
     draw_legend(f, height, out);
 }
 
@@ -137,7 +139,7 @@ void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out)
             b->left, at, b->width, b->left - 7.0, at + 4.0, s);
     }
     if (*y->word)
-        yk_text_print(out, "<text x=\"2\" y=\"%.0f\">%s</text>", b->top - 14.0, y->word);
+        yk_text_print(out, "<text class=\"u\" x=\"2\" y=\"%.0f\">%s</text>", b->top - 14.0, y->word);
 }
 
 /* ---- lines ---- */
@@ -206,11 +208,13 @@ static yk_axis x_axis(const yk_figure *f, int axis)
         return x;
     }
     bool counted = f->x_title != NULL; /* workers: begin with the fewest */
-    return yk_axis_make(f->steps_or_time ? units[axis] : f->x_unit,
-                        counted     ? low - 0.2
-                        : low > 0.0 ? 0.0
-                                    : low,
-                        counted ? high + 0.2 : high, 6, true);
+    if (counted)
+        low -= 0.2, high += 0.2;
+    else if (f->steps_or_time && low > 0.1 * high && high > low) /* few evaluations: begin with the first */
+        low -= 0.02 * (high - low);
+    else
+        low = fmin(low, 0.0);
+    return yk_axis_make(f->steps_or_time ? units[axis] : f->x_unit, low, high, 6, true);
 }
 
 static const char *x_words(const yk_figure *f, int axis, const yk_axis *x, char *out)
@@ -244,8 +248,8 @@ static void draw_x(const yk_axis *x, const yk__box *b, const char *words, yk_tex
             "<path class=\"axis\" d=\"M%.1f %.1fv4\"/><text class=\"%s\" x=\"%.1f\" y=\"%.0f\">%s</text>", at,
             bottom, edge ? "e" : "m", edge ? YK__WIDTH - 1.0 : at, bottom + 17.0, s);
     }
-    yk_html(out, "<text class=\"m\" x=\"%.0f\" y=\"%.0f\">%s</text>", b->left + b->width / 2.0, bottom + 34.0,
-            words);
+    yk_html(out, "<text class=\"m t\" x=\"%.0f\" y=\"%.0f\">%s</text>", b->left + b->width / 2.0,
+            bottom + 34.0, words);
 }
 
 /* Writes n tenths, as short as SVG allows. */

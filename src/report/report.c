@@ -13,13 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Endings of the page and of the tables. */
+static const char *const ending[] = {
+    [YK_FORMAT_HTML] = "html", [YK_FORMAT_LATEX] = "tex", [YK_FORMAT_MARKDOWN] = "md"};
+
 /* Creates compare.html here, or compare-2.html and so on: never replaces a file. */
-static yk_status create_comparison(char **out)
+static yk_status create_comparison(yk_format format, char **out)
 {
-    char name[32] = "compare.html";
+    char name[32];
     int fd;
+    snprintf(name, sizeof name, "compare.%s", ending[format]);
     for (int i = 2; (fd = open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666)) < 0 && errno == EEXIST;)
-        snprintf(name, sizeof name, "compare-%d.html", i++);
+        snprintf(name, sizeof name, "compare-%d.%s", i++, ending[format]);
     if (fd < 0)
         return yk_fail(YK_ESYSTEM, "%s: cannot create the page: %s; use -o FILE", name, strerror(errno));
     close(fd);
@@ -27,26 +32,38 @@ static yk_status create_comparison(char **out)
     return *out ? YK_OK : yk_fail_memory(sizeof name, "a path");
 }
 
-static yk_status write_page(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
-                            const yk_figures *fs, yk_report_result *out)
+static yk_status compose(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
+                         const yk_figures *fs, yk_text *out)
 {
-    const bool compares = !r->out && r->n > 1;
-    yk_text page = {0};
+    if (r->format != YK_FORMAT_HTML)
+        return yk_export_tables(c, r->format, out);
     char *directory = r->n == 1 ? realpath(r->paths[0], NULL) : NULL,
          *slash = directory ? strrchr(directory, '/') : NULL;
-    yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, &page);
+    yk_page_write(&(yk_page){r->title, slash && slash[1] ? slash + 1 : NULL, c, warnings, fs}, out);
     free(directory);
-    out->bytes = page.n;
-    yk_status st = compares ? create_comparison(&out->out) : YK_OK;
-    if (!compares &&
-        (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/report.html", r->paths[0]) < 0))
+    return YK_OK;
+}
+
+static yk_status write_out(const yk_report *r, const yk_compare *c, const yk_warnings *warnings,
+                           const yk_figures *fs, yk_report_result *out)
+{
+    const bool compares = !r->out && r->n > 1;
+    yk_text text = {0};
+    char name[32];
+    snprintf(name, sizeof name, "report.%s", ending[r->format]);
+    yk_status st = compose(r, c, warnings, fs, &text);
+    out->bytes = text.n;
+    if (!st && compares)
+        st = create_comparison(r->format, &out->out);
+    else if (!st &&
+             (r->out ? !(out->out = strdup(r->out)) : asprintf(&out->out, "%s/%s", r->paths[0], name) < 0))
         st = yk_fail_memory(64, "a path");
     if (!st)
-        st = r->out || compares ? yk_text_save(&page, NULL, out->out)
-                                : yk_text_save(&page, r->paths[0], "report.html");
+        st =
+            r->out || compares ? yk_text_save(&text, NULL, out->out) : yk_text_save(&text, r->paths[0], name);
     if (st && compares && out->out)
         unlink(out->out);
-    yk_text_fini(&page);
+    yk_text_fini(&text);
     return st;
 }
 
@@ -66,7 +83,7 @@ static yk_status report_on(const yk_report *r, const yk_run *runs, size_t n, yk_
     if (!st && r->svg)
         st = yk_export_svg(&fs, r->svg);
     if (!st)
-        st = write_page(r, &c, &warnings, &fs, out);
+        st = write_out(r, &c, &warnings, &fs, out);
     if (!st && r->png) /* last: it needs another program, which may fail */
         st = yk_export_png(&fs, r->png);
     out->figures = fs.n;
@@ -160,5 +177,9 @@ yk_status yk_report_make(const yk_report *r, yk_report_result *out)
         st = report_on(r, l.list.run, l.list.n, out);
     out->runs = l.list.n;
     yk_run_list_fini(&l.list);
+    if (st) {
+        free(out->out);
+        out->out = NULL;
+    }
     return st;
 }

@@ -19,10 +19,18 @@
 /* The size of all drawings and their data; the rest of a page (tables, style, script) is small. */
 #define YK_REPORT_BYTES 3200000
 
+typedef enum {
+    YK_FORMAT_HTML,
+    YK_FORMAT_LATEX,
+    YK_FORMAT_MARKDOWN
+} yk_format; /* the last two: tables only */
+
 typedef struct {
     char *const *paths;
     size_t n;
-    const char *out; /* the page; NULL: report.html in the path; of several paths, a new compare.html here */
+    yk_format format;
+    /* NULL: report.html (.tex, .md) in the path; of several paths, a new compare.html (.tex, .md) here */
+    const char *out;
     const char *csv, *svg, *png; /* directories; NULL: none */
     const char *title;           /* NULL: from the runs (page.h) */
 } yk_report;

@@ -157,8 +157,11 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
          "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.", alert_columns,
          COUNT(alert_columns), alerts}};
     const bool all = run < 0;
-    *out = (yk_table){
-        .id = kinds[which].id, .title = kinds[which].title, .note = kinds[which].note, .lead = all};
+    *out = (yk_table){.id = kinds[which].id,
+                      .title = kinds[which].title,
+                      .note = kinds[which].note,
+                      .lead = all,
+                      .keys = 1 + all};
     if (all)
         yk_table_column(out, &(yk_column){"run", .words = true});
     for (size_t k = 0; k < kinds[which].columns; k++)

@@ -125,13 +125,15 @@ void yk_table_drop_empty_columns(yk_table *t)
             free(t->cell[i].text);
     }
     t->cells = cells;
-    size_t lead = 0;
+    size_t lead = 0, keys = 0;
     for (size_t c = 0; c < t->columns; c++)
         if (keep[c]) {
             lead += c < t->lead;
+            keys += c < t->keys;
             t->column[columns++] = t->column[c];
         }
     t->lead = lead;
+    t->keys = keys;
     t->columns = columns;
 }
 

@@ -1,4 +1,4 @@
-/* A table: columns with a unit, rows of numbers and texts. The page and the CSV files are both made from it.
+/* A table: columns with a unit, rows of numbers and texts. The page and the CSV, LaTeX and Markdown files are made from it.
  *
  * Example:
  *     yk_table t = {.id = "batch", .title = "Batch size"};
@@ -39,6 +39,7 @@ typedef struct {
     yk_column column[48];
     size_t columns;
     size_t lead;   /* consecutive rows with equal first `lead` columns form a group */
+    size_t keys;   /* the first columns, which identify a row; 0: one */
     yk_cell *cell; /* [rows][columns] */
     size_t cells, cap;
     int *run; /* [rows] */
@@ -71,5 +72,9 @@ void yk_table_mark(yk_table *t, const bool *left_out);
 void yk_table_drop_empty_columns(yk_table *t);
 
 void yk_table_csv(const yk_table *t, yk_text *out);
+
+/* markup.c: table environments that need no packages, as many as the table needs to fit a page; a table of GitHub. */
+void yk_table_latex(const yk_table *t, yk_text *out);
+void yk_table_markdown(const yk_table *t, yk_text *out);
 
 #endif

@@ -1,2 +1,3 @@
 extern yk_compare compare;
 extern yk_figures figures;
+extern yk_text text;

@@ -1,0 +1,196 @@
+/* Tables about hosts: what they are, what the runs used of them, and what they sent to each other. */
+#include "report/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_HOSTS = 256, MAX_TO = 24 };
+
+/* A column, and its name in an element of "hosts" or "processes" in summary.json. */
+typedef struct {
+    yk_column column;
+    const char *name;
+} quantity;
+
+/* ---- what they are ---- */
+
+static const quantity machine[] = {
+    {{"host", .words = true}, "host"},
+    {{"CPU", .words = true}, "cpu"},
+    {{"cores", "processors of the host", YK_UNIT_INTEGER}, "cores"},
+    {{"usable", "cores that affinity and cgroups allow", YK_UNIT_SHORT}, "usable_cores"},
+    {{"memory", NULL, YK_UNIT_BYTES}, "memory_bytes"},
+    {{"operating system", .words = true}, "os"},
+    {{"kernel", .words = true}, "kernel"},
+    {{"compiler", "of yoke", .words = true}, "compiler"},
+    {{"yoke", .words = true}, "yoke"},
+    {{"MPI", "of jobs with several processes", .words = true}, "mpi"},
+};
+enum { MACHINE = sizeof machine / sizeof *machine, MPI = MACHINE - 1 };
+
+/* Whether row r is about this machine. Runs of one process have no MPI: the row gets that of another run. */
+static bool is_row_of(yk_table *t, size_t r, const json_t *host)
+{
+    yk_cell *cell = &t->cell[r * t->columns];
+    const char *mpi = yk_string_at(host, "mpi");
+    for (size_t k = 0; k < MPI; k++) {
+        const char *there = yk_string_at(host, machine[k].name);
+        if (machine[k].column.words && strcmp(cell[k].text, there ? there : ""))
+            return false;
+    }
+    char *copy = mpi && !*cell[MPI].text ? strdup(mpi) : NULL;
+    if (copy) {
+        free(cell[MPI].text);
+        cell[MPI].text = copy;
+    }
+    return true;
+}
+
+void yk__fill_machines(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+{
+    (void)kind;
+    for (size_t k = 0; k < MACHINE; k++)
+        yk_table_column(t, &machine[k].column);
+    for (size_t i = 0; i < c->n; i++) {
+        const json_t *host;
+        size_t h, r = 0;
+        json_array_foreach(yk_value_at(c->run[i].summary, "hosts"), h, host)
+        {
+            for (r = 0; !t->status && r < t->rows && !is_row_of(t, r, host);)
+                r++;
+            if (r < t->rows)
+                continue;
+            yk_table_row(t, -1);
+            for (size_t k = 0; k < MACHINE; k++)
+                if (machine[k].column.words)
+                    yk_table_text(t, yk_string_at(host, machine[k].name));
+                else
+                    yk_table_number(t, yk_number_at(host, machine[k].name), NAN);
+        }
+    }
+}
+
+/* ---- what the runs used of them ---- */
+
+static const quantity used[] = {
+    {{"CPU", "mean number of busy cores", YK_UNIT_CORES}, "cpu_mean"},
+    {{"CPU peak", NULL, YK_UNIT_CORES}, "cpu_peak"},
+    {{"memory", "mean", YK_UNIT_BYTES}, "rss_mean"},
+    {{"memory peak", NULL, YK_UNIT_BYTES}, "rss_peak"},
+    {{"sent", "mean, in messages", YK_UNIT_RATE}, "sent_rate"},
+    {{"sent peak", NULL, YK_UNIT_RATE}, "sent_rate_peak"},
+    {{"received", "mean, in messages", YK_UNIT_RATE}, "received_rate"},
+    {{"received peak", NULL, YK_UNIT_RATE}, "received_rate_peak"},
+    {{"disk", "mean, read and written", YK_UNIT_RATE}, "disk_rate"},
+    {{"disk peak", NULL, YK_UNIT_RATE}, "disk_rate_peak"},
+};
+enum { USED = sizeof used / sizeof *used };
+
+/* The sum over the processes of a run on a host; NAN: none, or nothing was sent. A process that ran for a part of the time counts
+ * for that part of a mean. */
+static double used_of(const yk_run *r, const char *host, const char *name)
+{
+    double sum = NAN, longest = 0.0;
+    const json_t *all = yk_value_at(r->summary, "processes"), *p;
+    const bool peak = strstr(name, "peak"), traffic = strstr(name, "sent") || strstr(name, "received");
+    size_t i;
+    json_array_foreach(all, i, p) longest = fmax(longest, yk_number_at(p, "seconds"));
+    json_array_foreach(all, i, p)
+    {
+        const char *here = yk_string_at(p, "host");
+        const double x = yk_number_at(p, name), seconds = yk_number_at(p, "seconds");
+        if (here && !strcmp(here, host) && isfinite(x))
+            sum = yk_known_or(sum, 0.0) + (!peak && seconds < longest ? seconds / longest : 1.0) * x;
+    }
+    return traffic && !(sum > 0.0) ? NAN : sum;
+}
+
+/* ---- what they sent to each other ---- */
+
+static double sent_between(const yk_run *r, const char *from, const char *to)
+{
+    const json_t *host;
+    size_t h;
+    json_array_foreach(yk_value_at(r->summary, "hosts"), h, host)
+    {
+        const char *name = yk_string_at(host, "host");
+        const json_t *bytes = json_object_get(json_object_get(host, "sent_to"), to); /* names may have dots */
+        if (name && bytes && !strcmp(name, from))
+            return json_number_value(bytes);
+    }
+    return NAN;
+}
+
+/* ---- both: a row for each group of runs and host ---- */
+
+/* Adds the hosts of a run to a list. */
+static void list_hosts(const yk_run *r, const char **host, size_t *n)
+{
+    const json_t *p;
+    size_t k;
+    json_array_foreach(yk_value_at(r->summary, "processes"), k, p)
+    {
+        const char *name = yk_string_at(p, "host");
+        if (name && *n < MAX_HOSTS && !yk_is_listed(name, host)) {
+            host[(*n)++] = name;
+            host[*n] = NULL;
+        }
+    }
+}
+
+/* `to`: the hosts that it sent to; NULL: what the runs used of it. */
+static void put_row(const yk_compare *c, const yk_config_group *g, const char *host, const char **to,
+                    size_t columns, const yk__option_columns *o, yk_table *t)
+{
+    const bool failed = yk__all_failed(c, g);
+    yk_table_row(t, (int)g->run[0]);
+    yk__put_options(c, t, o, g->run[0]);
+    yk_table_number(t, c->facts[g->run[0]].batch, NAN);
+    yk_table_text(t, host);
+    const size_t n = t->cells;
+    yk_table_number(t, NAN, NAN);
+    for (size_t k = 0; k < columns; k++) {
+        yk__moments m = {0};
+        for (size_t i = 0; i < g->n; i++) {
+            const yk_run *r = &c->run[g->run[i]];
+            if (!c->facts[g->run[i]].failed || failed)
+                yk__moments_add(&m, to ? sent_between(r, host, to[k]) : used_of(r, host, used[k].name));
+        }
+        yk_table_number(t, m.n > 0.0 ? m.mean : NAN, yk__moments_deviation(&m));
+        if (!t->status && m.n > 0.0 && c->groups < c->n)
+            t->cell[n].number = m.n;
+    }
+}
+
+void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table *t)
+{
+    const bool traffic = !strcmp(kind->id, "traffic-between-hosts");
+    const char *host[MAX_HOSTS + 1] = {NULL};
+    size_t all = 0;
+    for (size_t i = 0; i < c->n; i++)
+        list_hosts(&c->run[i], host, &all);
+    if (all < 1 + (size_t)traffic)
+        return;
+    const size_t columns = !traffic ? (size_t)USED : all < MAX_TO ? all : MAX_TO;
+    const yk__option_columns o = yk__add_options(c, t, kind->except);
+    t->lead = o.n;
+    t->keys = o.n + 2;
+    yk_table_column(t, &(yk_column){"batch", "examples per worker and step", YK_UNIT_INTEGER});
+    yk_table_column(t, traffic ? &(yk_column){"from", .words = true} : &(yk_column){"host", .words = true});
+    yk_table_column(t, &(yk_column){"n", "runs that are averaged", YK_UNIT_INTEGER});
+    for (size_t k = 0; k < columns; k++) {
+        yk_column to = {"", "bytes of messages, in the whole run", YK_UNIT_BYTES};
+        snprintf(to.title, sizeof to.title, "to %.36s", traffic ? host[k] : "");
+        yk_table_column(t, traffic ? &to : &used[k].column);
+    }
+    for (size_t g = 0; g < c->groups; g++) {
+        const char *own[MAX_HOSTS + 1] = {NULL};
+        size_t n = 0;
+        for (size_t i = 0; i < c->group[g].n; i++)
+            list_hosts(&c->run[c->group[g].run[i]], own, &n);
+        for (size_t h = 0; h < n && (n > 1 || !traffic); h++)
+            put_row(c, &c->group[g], own[h], traffic ? host : NULL, columns, &o, t);
+    }
+}
