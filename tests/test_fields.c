@@ -69,7 +69,7 @@ static void formats(void **state)
 static yk_status open_for_fields(const char *spec, yk_stream_choice stream, yk_dataset *out)
 {
     yk_positions p;
-    yk_positions_init(&p);
+    yk_positions_init(&p, 0);
     const yk_source_options o = {.fields = YK_FIELDS_ALL, .positions = &p};
     const yk_status st = yk_dataset_open(spec, YK_SPLIT_TRAIN, &o, stream, out);
     if (!st)

@@ -147,12 +147,18 @@ static const char *parse_hex(const char *p, uint64_t *out)
 
 /* ---- a row */
 
+static int count_tabs(const char *line, const char *end)
+{
+    int tabs = 0;
+    for (const char *p = line; p != end; p++)
+        tabs += *p == '\t';
+    return tabs;
+}
+
 /* Reports what is wrong at p, in column `column` (0 is the label). */
 static yk_status bad_field(yk_text_reader *r, const char *line, const char *end, const char *p, int column)
 {
-    int tabs = 0;
-    for (const char *q = line; q != end; q++)
-        tabs += *q == '\t';
+    const int tabs = count_tabs(line, end);
     char token[48];
     const int columns = line == end ? 0 : tabs + 1;
     const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->unlabeled;
@@ -196,15 +202,6 @@ static yk_status put_row(const criteo *s, const entries *e, int32_t label, yk_ro
     return yk_rows_commit(rows, n, label);
 }
 
-/* Lines for predictions may have no label, but 39 columns. */
-static bool has_label(const yk_source *s, const char *line, const char *end)
-{
-    int tabs = 0;
-    for (const char *p = line; s->unlabeled && p != end; p++)
-        tabs += *p == '\t';
-    return !s->unlabeled || tabs != FIELDS - 1;
-}
-
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
@@ -212,7 +209,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     const char *p = line, *end = line + length;
     entries e;
     e.values = e.hashes = 0;
-    const bool labeled = has_label(&s->text.base.base, line, end);
+    const bool labeled = !s->text.base.base.unlabeled || count_tabs(line, end) != FIELDS - 1;
     if (labeled && ((*p != '0' && *p != '1') || p[1] != '\t'))
         return bad_field(r, line, end, p, 0);
     p += labeled;

@@ -214,17 +214,15 @@ static const char *find_unknown(const yk_dataset *d, const char **option_out)
 /* A model needs fields, and the rows have none. */
 static yk_status refuse_fields(const yk_source *s, const char *why)
 {
-    if (!s->parsed.text)
-        return yk_fail(
-            YK_EUSAGE,
-            "the model needs field numbers, and the position of an entry in its row cannot be its field: %s; "
-            "set `field` in yoke_csr (in Python, fields=), with zeros for a single field",
-            why);
     return yk_fail(
         YK_EUSAGE,
-        "%s: the model needs field numbers, and the position of an entry in its row cannot be its field: "
-        "%s; use data with field numbers (libffm:), or add %s?fields=one (all features are in one field)",
-        s->spec, why, s->hashed_into ? "" : "?fields=position (rows that do not fit are errors) or ");
+        "%s: the model needs field numbers, and the position of an entry in its row cannot be its field: %s; "
+        "%s",
+        s->spec, why,
+        s->parsed.text
+            ? "use data with field numbers (libffm:), or add ?fields=position (rows that do not fit are "
+              "errors; indices must not be hashed) or ?fields=one (all features are in one field)"
+            : "set `field` in yoke_csr (in Python, fields=), with zeros for a single field");
 }
 
 /* Numbers the fields of rows without field numbers, if the model needs them. All processes of a job have the same rows in

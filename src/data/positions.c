@@ -4,9 +4,9 @@
 
 enum { MAX_FIELDS = UINT16_MAX + 1 };
 
-void yk_positions_init(yk_positions *p)
+void yk_positions_init(yk_positions *p, size_t expected)
 {
-    *p = (yk_positions){0};
+    *p = (yk_positions){.expected = expected};
     yk_mutex_init(&p->lock);
 }
 

@@ -8,7 +8,7 @@
  *
  * Example:
  *     yk_positions p;
- *     yk_positions_init(&p);
+ *     yk_positions_init(&p, 0);                                // the first row decides how many fields there are
  *     size_t row = 0;
  *     yk_status st = yk_positions_number(&p, &rows, &row);    // YK_EDATA: row `row` does not fit
  *     yk_positions_fini(&p);
@@ -24,12 +24,12 @@
 typedef struct {
     yk_mutex lock;                 /* of changes */
     atomic_size_t n;               /* entries per row; 0: no row yet */
-    size_t expected;               /* the same, if it is given in advance; else 0 */
+    size_t expected;               /* the same, if it is known in advance; else 0 */
     atomic_uint_least32_t *lowest; /* [n] the range of each position so far; owned */
     atomic_uint_least32_t *highest;
 } yk_positions;
 
-void yk_positions_init(yk_positions *p);
+void yk_positions_init(yk_positions *p, size_t expected);
 void yk_positions_fini(yk_positions *p);
 
 /* Sets the field numbers of all rows from *row. YK_EDATA: row *row does not fit; the text of the error says why, as a part of

@@ -178,7 +178,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->unlabeled = o->unlabeled;
-    yk_positions_init(&s->own_positions);
+    yk_positions_init(&s->own_positions, 0);
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;
     *spec = (yk_spec){0};

@@ -190,8 +190,7 @@ yoke_status yoke_predict_csr(const yoke_model *m, const yoke_csr *given, float *
     job j = {.trained = (const yk_trained *)m, .csr = &csr, .out = out, .columns = columns};
     const yk_model_shape *shape = &j.trained->model->shape;
     yk_positions positions;
-    yk_positions_init(&positions);
-    positions.expected = shape->fields;
+    yk_positions_init(&positions, shape->fields);
     if (shape->fields > 1 && shape->positional)
         j.positions = &positions;
     yk_status st = yk_api_csr(given, &csr);

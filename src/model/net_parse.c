@@ -111,8 +111,7 @@ static yk_status unknown_layer(const char *text, size_t at, const char *name)
 
 yk_status yk__net_check_name(const char *text)
 {
-    const size_t word = strcspn(text, " \t\n,");
-    bool known = text[word] || layers_of(text);
+    bool known = !one_word(text) || layers_of(text);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         known |= strcmp(text, kinds[i]->name) == 0;
     return known ? YK_OK : unknown_model(text);

@@ -129,8 +129,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
 {
     checker c = {.shape = &m->model->shape, .source = source};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
-    yk_positions_init(&c.positions);
-    c.positions.expected = c.shape->fields;
+    yk_positions_init(&c.positions, c.shape->fields);
     yk_view view[YK_MAX_GROUPS] = {0};
     yk_tally tally = {0};
     yk__predictor o = {.model = m->model,

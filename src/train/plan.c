@@ -77,10 +77,10 @@ static bool is_sparse(const yk_config *c)
 static bool is_mixed(const yk_config *c)
 {
     const yk_model_description model = yk_config_model(c);
-    bool has[2] = {false, false};
+    int keyed = 0;
     for (int g = 0; g < model.ngroups; g++)
-        has[model.group[g].keyed] = true;
-    return has[0] && has[1];
+        keyed += model.group[g].keyed;
+    return keyed && keyed < model.ngroups;
 }
 
 /* --servers for keyed or dense groups; -1: not given. */

@@ -364,7 +364,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
     *out = (yk_result){.train_loss = (double)NAN};
     yk__saver saver = {0};
     yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
-    yk_positions_init(&t.positions);
+    yk_positions_init(&t.positions, 0);
     yk_status st = yk_config_check(c);
     if (!st)
         st = yk__cluster_start(&t);

@@ -73,15 +73,19 @@ yk_status yk__warm_start_find(yk__trainer *t)
 
 /* ---- hashed keys */
 
-/* If the numbers of columns are equal, no other check would notice that the columns of `run` and of the data stand for different
- * keys. `option` and `name` say where `run` comes from. */
-static yk_status check_hashing(const yk__trainer *t, const yk_model_shape *run, const char *option,
-                               const char *name)
+/* If the numbers of columns or fields are equal, no other check would notice that those of `run` and of the data are
+ * different. `option` and `name` say where `run` comes from. */
+static yk_status check_keys(const yk__trainer *t, const yk_model_shape *run, const char *option,
+                            const char *name)
 {
     const yk_source *s = t->train.source;
     const int64_t given = t->config->hash_bits;
     if (run->kind != YK_ROWS_SPARSE || s->kind != YK_ROWS_SPARSE)
         return YK_OK;
+    if (run->fields > 1 && t->train.fields > 1 && run->positional != t->train.positional)
+        return yk_fail(YK_EDATA, "%s: the fields of %s are %s, but those of %s are %s", option, s->spec,
+                       run->positional ? "field numbers" : "positions", name,
+                       run->positional ? "positions" : "field numbers");
     if (s->hashed_into && run->not_hashed)
         return yk_fail(YK_EUSAGE,
                        "%s: the keys of %s are hashed into %zu features, but those of %s were not hashed: %s",
@@ -123,40 +127,23 @@ void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape)
     shape->not_hashed = !s->hashed_into && (s->may_have_hashes ? run->not_hashed : s->kind == YK_ROWS_SPARSE);
 }
 
-/* Field numbers and positions are different fields, even if there are as many. */
-static yk_status check_fields(const yk__trainer *t, const yk_model_shape *run, const char *option,
-                              const char *name)
-{
-    const yk_dataset *d = &t->train;
-    if (run->fields < 2 || d->fields < 2 || run->positional == d->positional)
-        return YK_OK;
-    return yk_fail(YK_EDATA, "%s: the fields of %s are %s, but those of %s are %s", option, d->source->spec,
-                   d->positional ? "positions" : "field numbers", name,
-                   run->positional ? "positions" : "field numbers");
-}
-
 yk_status yk__warm_start_check(yk__trainer *t)
 {
     const yk_model_shape *run = &t->start.shape;
     const yk_dataset *d = &t->train;
     const char *spec = d->source->spec;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
-    const bool memory = t->caller->start != NULL;
-    const char *option = memory ? "start" : "--warm-start",
-               *name = memory ? "the initial model" : t->config->warm_start;
-    if (memory)
-        run = &t->caller->start->model->shape;
+    if (t->caller->start)
+        return check_keys(t, &t->caller->start->model->shape, "start", "the initial model");
     if (!run->dim) /* none, or not the chief */
         return YK_OK;
-    yk_status st = check_fields(t, run, option, name);
-    if (st || memory)
-        return st ? st : check_hashing(t, run, option, name);
     if (sparse != (run->kind == YK_ROWS_SPARSE) || (!sparse && d->dim && d->dim != run->dim))
         return yk_fail(
             YK_EDATA, "--warm-start: %s has %s rows with %zu columns, but %s was trained on %s rows with %zu",
             spec, sparse ? "sparse" : "dense", d->dim, t->config->warm_start,
             run->kind == YK_ROWS_SPARSE ? "sparse" : "dense", run->dim);
-    if ((st = check_hashing(t, run, option, name)))
+    yk_status st = check_keys(t, run, "--warm-start", t->config->warm_start);
+    if (st)
         return st;
     if (t->config->features && (uint64_t)t->config->features < run->dim)
         return yk_fail(YK_EUSAGE, "--warm-start: %s has %zu features; --features %lld is too small",
