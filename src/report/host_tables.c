@@ -175,8 +175,8 @@ void yk__fill_by_host(const yk_compare *c, const yk__table_kind *kind, yk_table 
         return;
     const size_t columns = !traffic ? (size_t)USED : all < MAX_TO ? all : MAX_TO;
     const yk__option_columns o = yk__add_options(c, t, kind->except);
-    t->lead = o.n;
     t->keys = o.n + 2;
+    t->lead = all > 1 ? o.n + 1 : 0; /* the hosts of a configuration */
     yk_table_column(t, &(yk_column){"batch", "examples per worker and step", YK_UNIT_INTEGER});
     yk_table_column(t, traffic ? &(yk_column){"from", .words = true} : &(yk_column){"host", .words = true});
     yk_table_column(t, &(yk_column){"n", "runs that are averaged", YK_UNIT_INTEGER});
