@@ -84,7 +84,8 @@ static void check(const yk__layer *l, bool back)
             assert_true(y < to->height && x < to->width);
             assert_int_equal(g.group[i].c_p[p], yk__offset(&at, 0, (int64_t)y, (int64_t)x));
             assert_int_equal(seen[y * to->width + x]++, 0);
-            check_pixel(l, back, y, x, &g.group[i], p);
+            if (p % (1 + g.group[i].work / 1000000) == 0) /* of large layers, some */
+                check_pixel(l, back, y, x, &g.group[i], p);
         }
     }
     for (size_t p = 0; p < pixels; p++)
@@ -97,7 +98,7 @@ static void check(const yk__layer *l, bool back)
 static void every_pixel_once_with_all_its_terms(void **state)
 {
     (void)state;
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < 300; i++) {
         const size_t kernel_h = between(1, i % 10 ? 7 : 64), kernel_w = between(1, i % 10 ? 7 : 64),
                      pad = between(0, 6);
         const yk__layer l =

@@ -310,7 +310,7 @@ static void threads_do_not_change_results(void **state)
     static const size_t batches[] = {1, 100};
     static const int threads[] = {2, 3, 6};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        for (size_t i = 0; i < 6; i++) {
+        for (size_t i = 0; i < (k == 6 ? 3 : 6); i++) {
             const size_t batch = k == 6 ? 17 : batches[i / 3];
             fixture alone, f;
             make(&alone, lists[k], k >= 4 ? wide : small, batch, YK_ROWS_U8, 1);
