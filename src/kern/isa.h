@@ -41,7 +41,7 @@ int yk_isa_sve_bits(void); /* the width of this thread's SVE vectors; 0 without 
 #endif
 
 #define YK_ISA_CHOOSE(name) YK_ISA_AT(name, yk_isa_best())
-#if defined(YK_ONLY_BASE_ISA) /* for sanitizers: compiles faster */
+#if defined(YK_ONLY_BASE_ISA) /* for fuzzers: compiles faster */
 #define YK_ISA_AT(name, isa)       ((void)(isa), &name##_base)
 #define YK_ISA_DECLARE(type, name) extern const type name##_base
 #elif defined(__x86_64__)
