@@ -46,6 +46,7 @@ static int is_done(void *self, uint64_t *request, bool *done_out, size_t *bytes_
 
 typedef struct {
     yk_comm comm;
+    uint64_t sent_to[2 + CLIENTS];
     yk_local *table;
     yk_assignment assignment;
     yk_streams streams;
@@ -59,7 +60,7 @@ static void create(uint8_t how, bool chief, job *j)
     yk_optim_config optim = yk_optim_defaults(how & 64 ? YK_ADAGRAD : YK_SGD);
     optim.l2 = how & 128 ? 0.01 : 0.0;
     const int servers = chief ? 1 : 2;
-    *j = (job){.comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS}};
+    *j = (job){.comm = {.ops = &ops, .rank = servers - 1, .size = servers + CLIENTS, .sent_to = j->sent_to}};
     yk_local_config table = {.ngroups = 2,
                              .group = {{{"linear", true, 1 + (how >> 3 & 1), KEYS}, optim, 0, NULL, 0},
                                        {{"network", false, 1, DENSE}, optim, 0, NULL, 0}},
