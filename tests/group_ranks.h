@@ -179,6 +179,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
                                .joint = j->lockstep,
+                               .synchronous = j->lockstep,
                                .lockstep = j->lockstep,
                                .depth = j->lockstep || j->local_steps ? 1
                                         : j->depth                    ? j->depth
@@ -188,11 +189,8 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     yk_local_sgd_config sgd = local_sgd_of(j, team);
     sgd.copy = store_config(j, j->threads);
     sgd.copy.team = team;
-    yk_copies_config copies = {.workers = 1,
-                               .all_workers = j->workers,
-                               .lifetime = j->local_steps,
-                               .depth = j->depth,
-                               .copy = store_config(j, 1)};
+    yk_copies_config copies = {
+        .workers = 1, .lifetime = j->local_steps, .depth = j->depth, .copy = store_config(j, 1)};
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);
     sgd.remote = copies.remote = shards.remote;

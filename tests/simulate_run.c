@@ -44,7 +44,7 @@ static void check_clock(job *j, int rank, uint32_t thread, uint64_t c)
 {
     const yk_plan *p = &j->s->plan;
     for (int r = p->servers; r < j->s->ranks; r++)
-        for (int i = 0; i < (p->local_steps ? 1 : p->workers_per_process); i++) {
+        for (int i = 0; i < p->channels; i++) {
             const worker_clock *w = &j->out->worker[r][i];
             const bool same = r == rank && (uint32_t)i == thread;
             if (!same && w->known && !w->idle && c > w->clock + p->staleness &&
@@ -65,8 +65,10 @@ static void on_send(void *context, int from, int to, int tag, const void *data, 
         return;
     worker_clock *w = &j->out->worker[from][up.thread];
     if (up.kind == YK__UP_STEP && (up.flags & YK__HAS_PUSH)) {
-        check_clock(j, from, up.thread, w->clock + up.steps - (up.steps > 0));
-        w->clock += up.steps;
+        /* a gradient of several threads is one step of each */
+        const uint64_t steps = j->s->plan.joint && !j->s->plan.local_steps ? up.steps > 0 : up.steps;
+        check_clock(j, from, up.thread, w->clock + steps - (steps > 0));
+        w->clock += steps;
         w->known = true;
     }
     w->idle |= up.kind == YK__UP_LEAVE || (up.flags & YK__IDLE) ||

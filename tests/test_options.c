@@ -14,7 +14,7 @@ static const struct {
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps seed "
-     "optimizer lr l2 l1 momentum "
+     "optimizer lr l2 l1 momentum initial-accumulator "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
     {YK_OPT_MUST_AGREE,
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
@@ -25,7 +25,9 @@ static const struct {
      "global-batch epochs "
      "steps no-stop-on-divergence seed "
      "optimizer lr "
-     "l2 l1 momentum lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay eval-every "
+     "l2 l1 momentum initial-accumulator lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr "
+     "bias-decay "
+     "eval-every "
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
@@ -37,7 +39,7 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
-     "lr-schedule "
+     "initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers http"},
@@ -50,7 +52,7 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
-     "lr-schedule "
+     "initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
      "tensorboard-workers"},
@@ -61,7 +63,7 @@ static const struct {
     {YK_OPT_WORD_BY_GROUP, "optimizer"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 64 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 65 };
 
 static void flags_are_as_intended(void **state)
 {

@@ -241,9 +241,13 @@ static void placement_of_groups(void **state)
     assert_int_equal(yk_config_set(&c, "servers", "linear=0,v=2,dense=0"), YK_OK);
     yk_plan_describe(&c, 5, 1, &p);
     assert_true(p.replicates && p.placement == YK_PLACEMENT_SERVERS && p.servers == 2);
-    assert_int_equal(yk_plan_group(&c, &p, "linear", true).placement, REPLICAS);
-    assert_int_equal(yk_plan_group(&c, &p, "v", true).placement, SERVERS);
-    assert_int_equal(yk_plan_group(&c, &p, "network", false).placement, REPLICAS);
+    assert_int_equal(
+        yk_plan_group(&c, &p, &(yk_group){.name = "linear", .keyed = true, .width = 1}).placement, REPLICAS);
+    assert_int_equal(yk_plan_group(&c, &p, &(yk_group){.name = "v", .keyed = true, .width = 1}).placement,
+                     SERVERS);
+    assert_int_equal(
+        yk_plan_group(&c, &p, &(yk_group){.name = "network", .keyed = false, .width = 1}).placement,
+        REPLICAS);
     yk_config_fini(&c);
 }
 
@@ -496,9 +500,12 @@ static void named_bounds(void **state)
         c.local_steps = local ? 4 : 0;
         yk_plan_describe(&c, 2, 1, &p);
         assert_true(p.synchronous && p.staleness == 0);
-        const yk_group_plan linear = yk_plan_group(&c, &p, "linear", true),
-                            embedding = yk_plan_group(&c, &p, "embedding", true),
-                            network = yk_plan_group(&c, &p, "network", false);
+        const yk_group_plan linear = yk_plan_group(&c, &p,
+                                                   &(yk_group){.name = "linear", .keyed = true, .width = 1}),
+                            embedding = yk_plan_group(
+                                &c, &p, &(yk_group){.name = "embedding", .keyed = true, .width = 1}),
+                            network = yk_plan_group(
+                                &c, &p, &(yk_group){.name = "network", .keyed = false, .width = 1});
         assert_true(linear.staleness == 0 && embedding.staleness == 8 && network.staleness == YK_ASYNC);
         assert_int_equal(yk_plan_check_group(&p, &linear), YK_OK);
         if (local)

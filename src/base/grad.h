@@ -27,8 +27,11 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    double loss;          /* summed over the examples */
-    yk_status status;     /* not YK_OK: there is no gradient (out of memory) */
+    uint64_t steps;   /* the sum of this many gradients of single steps; 0: one */
+    double loss;      /* summed over the examples */
+    yk_status status; /* not YK_OK: there is no gradient (out of memory) */
+    const struct yk_delay_mark
+        *read_at;         /* when its parameters were read (store/local.h); NULL: without delay */
     yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;

@@ -14,6 +14,7 @@ typedef struct {
     double lr_decay;         /* step: the factor; inverse: lr / (1 + lr_decay * step) */
     uint64_t lr_decay_every; /* step: the interval in steps */
     double momentum, beta1, beta2, epsilon, ftrl_beta;
+    double initial;   /* adagrad, rowwise-adagrad: the sum of squares before the first step */
     double damping;   /* adam without velocity; 0 in all other cases */
     uint64_t earlier; /* steps that the initial state already includes: adam's bias corrections continue */
 } yk_optim_config;

@@ -65,11 +65,12 @@ typedef struct {
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
-    int channels;            /* to servers, of each process that trains (store/messages.h) */
-    int threads;             /* per worker */
-    int usable_threads;      /* the same, but at most the number of cores */
-    bool survives_loss;      /* the job continues without a lost worker */
-    bool joinable;           /* workers may join the running job */
+    bool joint;   /* with servers: the gradients of the workers of a process are added before they are sent */
+    int channels; /* to servers, of each process that trains (store/messages.h) */
+    int threads;  /* per worker */
+    int usable_threads; /* the same, but at most the number of cores */
+    bool survives_loss; /* the job continues without a lost worker */
+    bool joinable;      /* workers may join the running job */
 
     /* this process */
     yk_role role;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yoke.h>
 
-enum { MAX_OPTIONS = 64 };
+enum { MAX_OPTIONS = 128 };
 
 static const char notes[] = "Examples:\n"
                             "  yoke train --model softmax --data synth:digits --epochs 5\n"

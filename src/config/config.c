@@ -21,6 +21,7 @@ void yk_config_init(yk_config *c)
                      .deadline = 8,
                      .lr = YK_BY_GROUP_NONE,
                      .momentum = -1,
+                     .initial_accumulator = -1,
                      .lr_decay = -1,
                      .init_bias = NAN,
                      .bias_lr = -1,

@@ -47,6 +47,7 @@ typedef struct {
     int64_t epochs, steps;                 /* 0: not given */
     yk_by_group lr;                        /* not given: the optimizer's default */
     double l1, l2, momentum, lr_decay;     /* negative: the optimizer's default */
+    double initial_accumulator;            /* negative: chosen by train/plan.h */
     int64_t lr_decay_every;
     int64_t seed;
     int64_t eval_every, checkpoint_every; /* 0: eval each epoch, checkpoint by time */

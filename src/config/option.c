@@ -186,6 +186,9 @@ const yk_option yk_options[] = {
     {"l1", "X", REAL(l1, 0, 1e9), UPDATES, TRAINS, "0",
      "add l1 |w| to the mean loss (ftrl: to the sum over steps)"},
     {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "momentum of --optimizer momentum"},
+    {"initial-accumulator", "X", REAL(initial_accumulator, 0, HUGE_VAL), UPDATES, TRAINS,
+     "0.0001 for embedding vectors, else 0",
+     "adagrad and rowwise-adagrad: initial value of the sums of squared gradients"},
     {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS, "constant",
      "constant, step (multiply by --lr-decay every --lr-decay-every steps) or inverse (lr / (1 + lr-decay * "
      "step))"},

@@ -31,6 +31,7 @@
 #include "base/status.h"
 #include "base/view.h"
 #include "kern/isa.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,11 +75,6 @@ typedef struct {
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
-/* `moves` for embedding vectors, as in factorization machines: alpha is 1 / T. The loss is not convex in products of vectors, and
- * the sum of T moves in the same direction can make it explode (docs/convergence.md). For models without a network, `workers` can
- * be smaller than the number of workers then (store/hot.c). */
-#define YK_AVERAGED 1e18f
-
 /* The same for a shared table in another process: the share of a copy's delta that is sent there and added. */
 typedef struct {
     /* By key: sum of its squared values in the copy's examples; NULL: the share is 1 / workers. */
@@ -95,6 +91,12 @@ typedef struct {
     const char *name;
     int slots; /* state floats per weight: 0, 1 or 2 */
     const char *slot_name[YK_MAX_SLOTS];
+    bool
+        accumulates; /* its first slot is a sum of squares, which may begin above 0 (yk_optim_config.initial) */
+    bool velocity;   /* later steps repeat a gradient with the factor `momentum` */
+    bool
+        scale_free; /* the step does not depend on the size of the gradients: the sum of m gradients moves as far as one */
+    bool warms_up; /* with delayed gradients, its first steps must be smaller (store/delay.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,

@@ -242,19 +242,47 @@ RULE(adam, YK_ADAM)
 RULE(ftrl, YK_FTRL)
 RULE(rowwise, YK_ROWWISE)
 
+#define FUNCTIONS(name)                                                                                      \
+    .dense = name##_dense, .pairs = name##_pairs, .wide = name##_wide, .merge = name##_merge
+
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
-    [YK_SGD] = {"sgd", 0, {NULL, NULL}, sgd_dense, sgd_pairs, sgd_wide, sgd_merge},
-    [YK_MOMENTUM] =
-        {"momentum", 1, {"velocity", NULL}, momentum_dense, momentum_pairs, momentum_wide, momentum_merge},
-    [YK_ADAGRAD] =
-        {"adagrad", 1, {"sum_squares", NULL}, adagrad_dense, adagrad_pairs, adagrad_wide, adagrad_merge},
-    [YK_ADAM] = {"adam", 2, {"mean", "mean_square"}, adam_dense, adam_pairs, adam_wide, adam_merge},
-    [YK_FTRL] = {"ftrl", 2, {"z", "n"}, ftrl_dense, ftrl_pairs, ftrl_wide, ftrl_merge},
-    [YK_ROWWISE] = {"rowwise-adagrad",
-                    1,
-                    {"sum_squares", NULL},
-                    rowwise_dense,
-                    rowwise_pairs,
-                    rowwise_wide,
-                    rowwise_merge},
+    [YK_SGD] =
+        {.name = "sgd", .slots = 0, .velocity = false, .scale_free = false, .warms_up = true, FUNCTIONS(sgd)},
+    [YK_MOMENTUM] = {.name = "momentum",
+                     .slots = 1,
+                     .slot_name = {"velocity"},
+                     .velocity = true,
+                     .scale_free = false,
+                     .warms_up = true,
+                     FUNCTIONS(momentum)},
+    [YK_ADAGRAD] = {.name = "adagrad",
+                    .slots = 1,
+                    .slot_name = {"sum_squares"},
+                    .accumulates = true,
+                    .velocity = false,
+                    .scale_free = false,
+                    .warms_up = true,
+                    FUNCTIONS(adagrad)},
+    [YK_ADAM] = {.name = "adam",
+                 .slots = 2,
+                 .slot_name = {"mean", "mean_square"},
+                 .velocity = false,
+                 .scale_free = true,
+                 .warms_up = false,
+                 FUNCTIONS(adam)},
+    [YK_FTRL] = {.name = "ftrl",
+                 .slots = 2,
+                 .slot_name = {"z", "n"},
+                 .velocity = false,
+                 .scale_free = false,
+                 .warms_up = true,
+                 FUNCTIONS(ftrl)},
+    [YK_ROWWISE] = {.name = "rowwise-adagrad",
+                    .slots = 1,
+                    .slot_name = {"sum_squares"},
+                    .accumulates = true,
+                    .velocity = false,
+                    .scale_free = false,
+                    .warms_up = true,
+                    FUNCTIONS(rowwise)},
 }};

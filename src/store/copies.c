@@ -32,7 +32,6 @@ typedef struct {
 typedef struct {
     yk_store base;
     yk_copies_config config;
-    bool vectors; /* a keyed group has several floats per key */
     worker *worker;
 } copies;
 
@@ -43,23 +42,22 @@ static copies *copies_of(yk_store *s)
 
 /* ---- announce, pull ---- */
 
+/* M (copies.h), as the last answer says. Before the first one, only one step will be taken with a copy. */
+static int copies_in_flight(const copies *s, const worker *w)
+{
+    const int workers = w->answer.status.workers;
+    return (workers > 1 ? workers : 1) * s->config.depth;
+}
+
 /* The batches of the next copy, which depend on the steps so far. */
 static size_t batches_of_next(const copies *s, const worker *w)
 {
-    const uint64_t all = (uint64_t)(s->config.all_workers * s->config.depth),
+    const uint64_t all = (uint64_t)copies_in_flight(s, w),
                    young = w->answer.status.steps / (YK__COPY_AGE * all);
     return (size_t)(s->config.bounded            ? s->config.lifetime
                     : young < 1                  ? 1
                     : young < s->config.lifetime ? young
                                                  : s->config.lifetime);
-}
-
-/* Copies of this worker that may be in flight. While they are short, the next copy of embedding vectors is not prefetched: it
- * would not include what the worker has just learned, and small vectors move fast. */
-static int in_flight(const copies *s, const worker *w)
-{
-    return s->vectors && !s->config.bounded && batches_of_next(s, w) < s->config.lifetime ? 1
-                                                                                          : s->config.depth;
 }
 
 static size_t wants(const yk_store *store, int me)
@@ -71,7 +69,7 @@ static size_t wants(const yk_store *store, int me)
     if (w->exhausted || (w->held && added > 0) ||
         (w->open && w->at < w->answer.batches)) /* not before the last batch of the copy */
         return 0;
-    return yk_remote_outstanding(r, me) < in_flight(s, w) && added < max ? max - added : 0;
+    return yk_remote_outstanding(r, me) < s->config.depth && added < max ? max - added : 0;
 }
 
 /* Adds a batch to the next request. A batch of another chunk is held back until that request was sent. */
@@ -186,7 +184,7 @@ static void scale(const copies *s, worker *w, int group)
         .width = g->width,
         .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
         .steps = (float)w->steps,
-        .workers = s->config.all_workers * s->config.depth, /* copies in flight */
+        .workers = copies_in_flight(s, w),
         .state = yk_local_raw(w->copy, group).live};
     const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.status.steps);
     const size_t floats = g->keyed ? w->answer.keys * g->width : (size_t)g->keys;
@@ -284,7 +282,6 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
     s->config = *config;
     for (int g = 0; g < config->copy.ngroups; g++) {
         yk_optim_config *o = &s->config.copy.group[g].optim;
-        s->vectors |= config->copy.group[g].shape.keyed && config->copy.group[g].shape.width > 1;
         if (config->copy.group[g].shape.keyed && !config->bounded)
             *o = yk_optim_without_velocity(o);
         if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)

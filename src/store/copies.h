@@ -36,7 +36,6 @@ typedef struct {
     yk_remote *remote;    /* borrowed; with a channel for each worker */
     yk_phases *phases;    /* [workers], or NULL. Borrowed */
     int workers;          /* threads of this process */
-    int all_workers;      /* N */
     uint64_t lifetime;    /* H, in batches */
     int depth;            /* copies in flight */
     bool bounded;         /* there is a staleness bound */

@@ -11,8 +11,8 @@
  * training. A staleness bound or weight decay limits them. Then only keys that are used often enough in the meantime are hot.
  * yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each range of 256 floats.
  *
- * A small dense model (softmax) is hot as a whole. A network is not: its steps take so long that sharing costs little, and
- * averaging momentum over copies cost LeNet half a point of accuracy (docs/performance.md).
+ * A small dense model (softmax) is hot as a whole. Models with several groups, and networks, have no copies: their steps take so
+ * long that sharing costs little, and their losses are not convex, so that sums of moves from the same point overshoot (delay.c).
  */
 #include "store/local_internal.h"
 
@@ -40,9 +40,9 @@ static uint32_t choose_hot(const yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     const uint64_t bound = t->config.staleness;
-    if (c->workers == 1 || bound == 0)
+    if (c->workers == 1 || bound == 0 || c->ngroups > 1 || t->width > 1)
         return 0;
-    size_t per_key = sizeof(float) * t->width * (size_t)(1 + t->rule->slots);
+    size_t per_key = sizeof(float) * (size_t)(1 + t->rule->slots);
     size_t fits = level2_bytes() / 2 / per_key;
     if (!t->config.shape.keyed) /* merging all parameters in nearly every step would not pay off */
         return t->floats <= fits && c->mean_square > 0.0f && bound >= 64 ? (uint32_t)t->floats : 0;
@@ -90,7 +90,7 @@ static yk_status make_copies(yk__table *t, int me)
             w->view.s[k] += w->copies.shift;
     }
     for (int a = 0; a < 1 + t->rule->slots; a++)
-        if (!(w->base[a] = yk_alloc((size_t)t->hot * t->width, sizeof(float), "copies of hot weights")))
+        if (!(w->base[a] = yk_alloc(t->hot, sizeof(float), "copies of hot weights")))
             return YK_ESYSTEM;
     w->tier_every = (double)c->batch;
     w->all_every = t->config.shape.keyed ? fmin(first_all, t->hot_examples) : (double)c->batch;
@@ -102,13 +102,15 @@ yk_status yk__hot_create(yk__table *t)
     const int workers = t->store->config.workers;
     choose_lifetime(t);
     t->hot = choose_hot(t);
-    t->hot_pad = YK_ROUND_UP((size_t)t->hot * t->width, 1024u);
+    t->hot_pad = YK_ROUND_UP((size_t)t->hot, 1024u);
     size_t total = t->hot_pad * (size_t)workers + t->floats;
     for (int a = 0; a < 1 + t->rule->slots; a++) {
         t->block[a] = yk_alloc(total, sizeof(float), a ? "the optimizer's state" : "the parameters");
         if (!t->block[a])
             return YK_ESYSTEM;
         float *shared = t->block[a] + t->hot_pad * (size_t)workers;
+        for (size_t i = 0; a == 1 && t->config.optim.initial > 0.0 && i < t->floats; i++)
+            shared[i] = (float)t->config.optim.initial;
         if (a)
             t->shared.s[a - 1] = shared;
         else
@@ -122,8 +124,7 @@ yk_status yk__hot_create(yk__table *t)
     }
     if (t->hot && t->config.shape.keyed && t->config.staleness == YK_ASYNC)
         t->config.optim = yk_optim_without_velocity(&t->config.optim);
-    t->range =
-        yk_alloc((size_t)t->hot * t->width / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
+    t->range = yk_alloc((size_t)t->hot / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
     return st ? st : t->range ? YK_OK : YK_ESYSTEM;
 }
 
@@ -149,35 +150,15 @@ static void unlock_range(yk__table *t, size_t range)
     atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
 }
 
-/* Merges floats from .. to - 1, which are locked. Each range has its own step size, and all floats of a wide key its frequency. */
-static void merge_locked(yk__table *t, yk__table_worker *w, yk_optim_merge *m, size_t from, size_t to)
+/* Merges floats from .. to - 1, which are locked. Each range has its own step size. */
+static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim_merge *m, size_t from,
+                         size_t to)
 {
-    const float *freq = m->freq;
-    const bool wide = freq && t->width > 1;
     for (size_t at = from, end; at < to; at = end) {
         const yk_optim_step own = yk_optim_in_range(&w->optim, t->config.range, t->config.nranges, at, &end);
-        if (wide) {
-            end = (at / t->width + 1) * t->width;
-            m->freq = NULL;
-            m->flat = freq[at / t->width];
-        }
         end = end < to ? end : to;
         t->rule->merge(m, (uint32_t)at, (uint32_t)(end - at), &own);
     }
-    m->freq = freq;
-}
-
-/* The deltas of hot vectors are divided by this number: by T, the number of workers, if the model has a network or the batches
- * are large, because it diverges otherwise. If not, by the square root of T, rounded up, because averages take up to T times
- * as many examples to get anywhere (docs/convergence.md). */
-static int divisor_of_vectors(const yk__table *t)
-{
-    const yk_local *s = t->store;
-    const double workers = (double)s->config.workers, small_batch = 128;
-    for (int g = 0; g < s->ngroups; g++)
-        if (!s->table[g].config.shape.keyed)
-            return s->config.workers;
-    return (int)ceil(fmin(workers, sqrt(workers) * fmax(1.0, (double)s->config.batch / small_batch)));
 }
 
 /* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with a different range, so that they do not
@@ -187,17 +168,16 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
 {
     const yk_local_config *c = &t->store->config;
     yk__table_worker *w = &t->worker[me];
-    yk_optim_merge m = {.mine = &w->copies,
-                        .base = {w->base[0], w->base[1], w->base[2]},
-                        .freq = t->config.shape.keyed ? c->keymap->freq : NULL,
-                        .flat = c->mean_square,
-                        .moves = t->width > 1 ? YK_AVERAGED
-                                              : (float)(examples / (double)c->batch * YK_CURVATURE *
-                                                        pow((double)c->norm, 0.75)),
-                        .steps = (float)(examples / (double)c->batch),
-                        .examples = (float)examples,
-                        .workers = t->width > 1 ? divisor_of_vectors(t) : c->workers};
-    const size_t begin = (size_t)first * t->width, last = begin + (size_t)n * t->width;
+    const yk_optim_merge m = {
+        .mine = &w->copies,
+        .base = {w->base[0], w->base[1], w->base[2]},
+        .freq = t->config.shape.keyed ? c->keymap->freq : NULL,
+        .flat = c->mean_square,
+        .moves = (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
+        .steps = (float)(examples / (double)c->batch),
+        .examples = (float)examples,
+        .workers = c->workers};
+    const size_t begin = first, last = begin + n;
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
     for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
         size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
@@ -290,7 +270,7 @@ void yk__hot_merge(yk__table *t, int me)
 void yk__hot_refresh(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
-    const size_t floats = (size_t)t->hot * t->width;
+    const size_t floats = t->hot;
     for (size_t from = 0; from < floats; from += YK__HOT_RANGE) {
         const size_t n = floats - from < YK__HOT_RANGE ? floats - from : YK__HOT_RANGE;
         lock_range(t, from / YK__HOT_RANGE);

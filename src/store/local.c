@@ -47,6 +47,9 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         w->wants = 1;
         if (!(w->coef = yk_alloc(w->coef_cap, sizeof *w->coef, "a batch")))
             st = YK_ESYSTEM;
+        if (!st && yk__delay_marks(s) &&
+            !(w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters")))
+            st = YK_ESYSTEM;
     }
     if (st) {
         yk_local_free(s);
@@ -61,8 +64,10 @@ void yk_local_free(yk_local *s)
 {
     if (!s)
         return;
-    for (int i = 0; s->worker && i < s->config.workers; i++)
+    for (int i = 0; s->worker && i < s->config.workers; i++) {
         yk_free(s->worker[i].coef);
+        yk_free(s->worker[i].mark);
+    }
     for (int g = 0; g < s->ngroups; g++)
         yk__table_free(&s->table[g]);
     yk_free(s->worker);
@@ -82,6 +87,8 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
         return st;
     if (yk__sampled(s, w))
         w->stale_at_pull = yk__steps_of_others(s, me);
+    if (w->mark)
+        yk_local_mark(s, w->mark);
     for (int g = 0; g < s->ngroups; g++)
         out[g] = s->table[g].worker[me].view;
     return YK_OK;
@@ -94,7 +101,8 @@ static void prepare_step(yk_local *s, int me)
     bool change[YK_MAX_GROUPS], any = s->decays;
     for (int g = 0; g < s->ngroups; g++) {
         const yk_optim_config *c = &s->table[g].config.optim;
-        change[g] = c->schedule != YK_LR_CONSTANT || c->kind == YK_ADAM;
+        change[g] =
+            c->schedule != YK_LR_CONSTANT || c->kind == YK_ADAM || (s->table[g].delayed && s->in_flight > 1);
         any |= change[g];
     }
     if (!s->lockstep && s->config.workers > 1 && any &&
@@ -112,6 +120,8 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     yk__worker *w = &s->worker[me];
     yk_status st = YK_OK;
     w->grad = *g;
+    if (w->mark)
+        w->grad.read_at = w->mark;
     prepare_step(s, me);
     for (int i = 0; !st && i < s->ngroups; i++) {
         yk__table *t = &s->table[i];
@@ -231,8 +241,8 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
     }
     for (int g = 0; s->hot && g < s->ngroups; g++)
         yk__hot_step(&s->table[g], me, 1, w->grad.examples);
-    out->steps = 1;
-    w->own_steps++;
+    out->steps = w->grad.steps > 1 ? w->grad.steps : 1;
+    w->own_steps += out->steps;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
     return bounded(s) ? wait_for_slowest(s, me) : YK_OK;
 }

@@ -53,12 +53,25 @@ typedef struct {
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
-    yk_phases *phases;       /* [workers] NULL: not measured. Borrowed */
+    bool
+        delayed; /* the rules of delay.c apply to asynchronous gradients; false: they are applied as they are */
+    uint64_t max_warm_up; /* the same: steps */
+    yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
 } yk_local_config;
 
 typedef struct yk_local yk_local;
+
+/* delay.c: the steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
+uint64_t yk_warm_up_steps(int in_flight, uint64_t max);
+float yk_reduced_momentum(float momentum, int in_flight);
+
+/* What the parameters of the dense group were when they were read: a sample of them (delay.c). */
+enum { YK_SAMPLE = 1024 };
+typedef struct yk_delay_mark {
+    float sample[YK_SAMPLE];
+} yk_delay_mark;
 
 enum { YK_STALENESS_BUCKETS = 40 };
 
@@ -83,6 +96,11 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
 yk_status yk_local_push(yk_local *s, int me, const yk_grad *g);
 yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out);
 void yk_local_finish(yk_local *s, int me);
+
+/* For parameter servers: the number of gradients that workers compute at the same time, and the mark of the parameters that a
+ * worker reads now (yk_grad.read_at). */
+void yk_local_set_in_flight(yk_local *s, int gradients);
+void yk_local_mark(const yk_local *s, yk_delay_mark *out);
 
 /* Steps so far: rounds if synchronous, otherwise the updates of all workers. */
 uint64_t yk_local_steps(const yk_local *s);

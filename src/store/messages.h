@@ -7,14 +7,13 @@
  *
  * (1) no keys with REMEMBERS
  *
- * A step takes one message up and one down: the gradient of step t travels with the keys of step t + depth, and the answer
- * contains their values. Depth is 1 where an answer must include step t, as in lockstep, and by default for models with a
- * dense group. It is larger where the parameters of the next batches are in flight while a batch is computed: in asynchronous
- * mode with --prefetch, and by default for models that have only keyed groups.
+ * A step takes one message up and one down: the gradient of step t travels with the keys of step t + 1, and the answer
+ * contains their values. Copies (copies.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
  *
- *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1        depth 1
- *     asynchronous   up: push 0, keys 2 ------>  applied immediately  -----------> down: values 2        depth 2
- *                    (meanwhile the worker computes step 1 with values 1)
+ *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1
+ *     asynchronous   up: push 0, keys 1 ------>  applied immediately  -----------> down: values 1
+ *     copies         up: delta 0, keys 2 ----->  added immediately  -------------> down: values 2
+ *                    (meanwhile the worker trains on copy 1)
  *
  * A message has values of all parameter groups that the server owns a part of, one after another: for a keyed group, the values
  * of the keys; for a dense group, all values that the server owns. A push contains no keys: its values are in the order of the
@@ -140,7 +139,8 @@ typedef struct {
      * a stream: its number is `n`, its cursor is round, examples, begin, end */
     uint64_t begin, end;
     /* of the client: how often it was declared lost. Leases of earlier incarnations went to other workers */
-    uint64_t incarnation;
+    uint32_t incarnation;
+    uint32_t workers; /* values: threads of all clients that train now */
 } yk__down;
 
 _Static_assert(sizeof(yk__up) == 128 && sizeof(yk__share) == 64 && sizeof(yk__down) == 64,

@@ -164,8 +164,12 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
         if (down->flags & YK__STOP)
             atomic_store(&r->stopped, true);
         atomic_store_explicit(&r->orphans, (down->flags & YK__ORPHANS) != 0, memory_order_relaxed);
-        a->status =
-            (yk_remote_status){down->round, down->end, down->examples, down->loss, down->begin, false};
+        a->status = (yk_remote_status){.round = down->round,
+                                       .steps = down->end,
+                                       .examples = down->examples,
+                                       .loss = down->loss,
+                                       .workers = (int)down->workers,
+                                       .gradient_waited = down->begin};
     }
     atomic_fetch_sub_explicit(&a->missing, 1, memory_order_release);
     return YK_OK;

@@ -59,6 +59,7 @@ typedef struct {
     uint64_t round, steps; /* completed rounds, or updates; global steps so far */
     uint64_t examples;     /* lockstep: of the last round; 0: the epoch is over */
     double loss;
+    int workers;              /* that train now, in the whole job */
     uint64_t gradient_waited; /* ns that the last gradient waited at server 0 for those of others */
     bool stop;
 } yk_remote_status;

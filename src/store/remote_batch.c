@@ -83,6 +83,19 @@ static yk_status begin_part(yk__remote_channel *l, const yk_chunk *chunk, size_t
     return YK_OK;
 }
 
+/* The rows of a batch are in random order: prefetches a later one. */
+static inline void prefetch_row(const yk_batch *b, size_t i)
+{
+    enum { LINE = 16, LATER = 4 }; /* keys; rows */
+    if (i + 2 * LATER < b->n)
+        __builtin_prefetch(b->rows->start + b->pick[i + 2 * LATER]);
+    if (i + LATER >= b->n)
+        return;
+    const uint64_t begin = b->rows->start[b->pick[i + LATER]], end = b->rows->start[b->pick[i + LATER] + 1];
+    for (uint64_t at = begin; at < end; at += LINE)
+        __builtin_prefetch(b->rows->index + at);
+}
+
 /* Copies the rows of a batch. Until the request is closed, index[] are the slots of the keys in l->keys, or the indices of the
  * chunk. */
 static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a, const yk_batch *b,
@@ -96,20 +109,27 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a,
     if (st || (st = add_batch(a, b)) ||
         (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(&l->keys, entries + 1)))
         return st;
-    if (!chunk && r->config.bias_key != UINT32_MAX)
-        l->keys.value[yk_merger_slot(&l->keys, r->config.bias_key)] += (float)b->n;
+    if (!chunk && r->config.bias_key != UINT32_MAX) {
+        uint32_t bias;
+        yk_merger_slots(&l->keys, &r->config.bias_key, 1, &bias);
+        l->keys.value[bias] += (float)b->n;
+    }
     float *squares = chunk ? l->squares : l->keys.value;
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
+        const uint64_t begin = b->rows->start[row], end = b->rows->start[row + 1];
+        prefetch_row(b, i);
         w->start[to] = e;
         w->label[to] = b->rows->label[row];
         a->pick[to] = (uint32_t)to;
-        for (uint64_t at = b->rows->start[row]; at < b->rows->start[row + 1]; at++, e++) {
-            const uint32_t index = b->rows->index[at], slot = chunk ? index : yk_merger_slot(&l->keys, index);
+        if (chunk)
+            memcpy(w->index + e, b->rows->index + begin, (end - begin) * sizeof *w->index);
+        else
+            yk_merger_slots(&l->keys, b->rows->index + begin, end - begin, w->index + e);
+        for (uint64_t at = begin; at < end; at++, e++) {
             const float x = b->rows->value ? b->rows->value[at] : 1.0f;
-            w->index[e] = slot;
-            squares[slot] += x * x + FLT_MIN; /* not 0 */
+            squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
             if (w->value)
                 w->value[e] = x;
             if (w->field)

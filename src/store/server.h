@@ -77,11 +77,9 @@ typedef struct {
     double heartbeat_every;    /* seconds between heartbeats to clients and servers that wait */
     yk_assignment *assignment; /* server 0, data in memory, not in lockstep; borrowed */
     yk_streams *streams;       /* server 0, streamed data; borrowed */
-    /* Asynchronous: worker i gets its first examples after i * stagger_steps updates; 0: immediately. */
-    uint64_t stagger_steps;
-    yk_wait_kind wait;     /* for messages */
-    yk_phases *phases;     /* of the serving thread; NULL: not measured */
-    yk_server_hooks hooks; /* server 0 */
+    yk_wait_kind wait;         /* for messages */
+    yk_phases *phases;         /* of the serving thread; NULL: not measured */
+    yk_server_hooks hooks;     /* server 0 */
 } yk_server_config;
 
 /* Statistics of a worker. */

@@ -11,8 +11,8 @@ uint64_t yk__slowest(const yk_server *s)
         for (int l = 0; c->active && l < s->config.channels; l++) {
             const yk__client_thread *t = &c->thread[l];
             const bool idle = s->config.channels > 1 ? t->idle : yk__is_idle(s, c);
-            if (!idle && !t->left && c->skipped + t->pushes < min)
-                min = c->skipped + t->pushes;
+            if (!idle && !t->left && c->skipped + t->clock < min)
+                min = c->skipped + t->clock;
         }
     }
     return min;
@@ -29,7 +29,7 @@ static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *
     /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
     const yk__client_thread *t = &c->thread[p->number % channels];
     const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
-                   clock = c->skipped + t->pushes + ahead * (h ? h : 1) - 1;
+                   clock = c->skipped + t->clock + ahead * (h ? h : 1) - 1;
     return min >= UINT64_MAX - k || min + k >= clock;
 }
 
@@ -65,7 +65,8 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
     yk__down *down = (yk__down *)(void *)p->out;
     *down =
         (yk__down){.magic = YK__MAGIC,
-                   .incarnation = c->incarnation,
+                   .incarnation = (uint32_t)c->incarnation,
+                   .workers = (uint32_t)yk__active_workers(s),
                    .kind = YK__DOWN_VALUES,
                    .flags = (uint16_t)((s->stopping ? YK__STOP : 0) | (p->remembered ? YK__REMEMBERS : 0) |
                                        (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0)),
@@ -81,6 +82,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
     p->updates_then = s->updates;
+    yk_local_mark(s->config.table, &p->mark);
     p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     st = yk_comm_send(s->config.comm, c->peer, YK__TAG_DOWN, YK_PURPOSE_PULL, p->out, bytes, &p->op);

@@ -6,20 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a worker must wait before its first step (stagger_steps), because others have to take their first steps before it. */
-static bool begins_later(const yk_server *s, int worker)
-{
-    return s->updates < s->config.stagger_steps * (uint64_t)worker && s->config.assignment->nheld > 0;
-}
-
 /* Leases a range of examples; *none_out: there is none for now. */
 static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
     yk_lease range = {0};
-    yk_status st = s->stopping || begins_later(s, worker)
-                       ? YK_OK
-                       : yk_assignment_lease(s->config.assignment, worker, &range);
+    yk_status st = s->stopping ? YK_OK : yk_assignment_lease(s->config.assignment, worker, &range);
     out->n = (uint32_t)s->config.assignment->unit;
     out->examples = range.epoch;
     out->begin = range.begin;
@@ -57,8 +49,10 @@ static yk_status begin_lease(yk_server *s, yk__client *c, const yk__up *up)
         return st;
     if (!done)
         return yk_fail(YK_ELOST, "rank %d sent two requests for examples at the same time", c->peer);
-    t->lease = (yk__down){
-        .magic = YK__MAGIC, .incarnation = c->incarnation, .kind = YK__DOWN_LEASE, .pull = up->thread};
+    t->lease = (yk__down){.magic = YK__MAGIC,
+                          .incarnation = (uint32_t)c->incarnation,
+                          .kind = YK__DOWN_LEASE,
+                          .pull = up->thread};
     return YK_OK;
 }
 
@@ -248,7 +242,7 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
 static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    const uint64_t max = s->config.local_steps ? s->config.local_steps : 1;
+    const uint64_t max = s->config.local_steps ? s->config.local_steps : (uint64_t)s->config.threads;
     const yk__key_list *list = up->chunk ? list_of(c, up->chunk) : NULL;
     if (list ? list->n != up->npull : (up->flags & YK__REMEMBERS) != 0)
         return false;

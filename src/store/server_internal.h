@@ -27,6 +27,7 @@ typedef struct {
     size_t sent_cap;
     bool remembered;
     uint64_t updates_then, own_then; /* when it was answered, for the staleness of the gradient */
+    yk_delay_mark mark;              /* the same: a sample of the parameters */
     char *out;
     size_t out_cap;
     yk_op op;
@@ -42,6 +43,7 @@ typedef struct {
 typedef struct {
     bool idle, left;         /* idle: it waits for examples; left: its channel has left */
     uint64_t pushes, rounds; /* of a channel: steps, and messages with gradients */
+    uint64_t clock;          /* steps of each of its threads */
     yk__down lease;
     yk_op lease_op;
 } yk__client_thread;
@@ -158,6 +160,12 @@ static inline bool yk__has_examples(const yk_server *s)
                              : s->config.assignment && !yk_assignment_done(s->config.assignment);
 }
 
+/* The threads of all clients that train now. */
+static inline int yk__active_workers(const yk_server *s)
+{
+    return s->active * s->config.threads;
+}
+
 /* Whether the client waits for an answer. */
 static inline bool yk__awaits_answer(const yk_server *s, const yk__client *c)
 {
@@ -195,7 +203,7 @@ uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel
 /* A client that joins, or is active again, starts at the steps of the slowest one. */
 static inline void yk__skip_missed(yk_server *s, yk__client *c)
 {
-    const uint64_t min = yk__slowest(s), own = c->thread[0].pushes;
+    const uint64_t min = yk__slowest(s), own = c->thread[0].clock;
     if (min != UINT64_MAX && min > c->skipped + own)
         c->skipped = min - own;
 }

@@ -8,8 +8,9 @@
 /* The gradients or deltas of one client, or the sum of those of `workers` clients. */
 typedef struct {
     yk_server *s;
-    const yk__up *totals; /* their steps, examples and loss */
-    uint64_t now;         /* deltas: the step after them */
+    const yk__up *totals;         /* their steps, examples and loss */
+    const yk_delay_mark *read_at; /* asynchronous gradients: when their parameters were read */
+    uint64_t now;                 /* deltas: the step after them */
     uint32_t *key;
     size_t n, stride;
     float *block[YK_MAX_GROUPS]; /* the values of each group */
@@ -38,7 +39,11 @@ static update update_of(yk_server *s, const yk__client *c)
 static yk_status push(const update *u, bool immediate, bool ends_step)
 {
     yk_server *s = u->s;
-    yk_grad grad = {.examples = (size_t)u->totals->examples, .loss = u->totals->loss, .pool = s->pool};
+    yk_grad grad = {.examples = (size_t)u->totals->examples,
+                    .steps = u->totals->steps,
+                    .loss = u->totals->loss,
+                    .read_at = u->read_at,
+                    .pool = s->pool};
     yk_merger pairs[YK_MAX_GROUPS];
     yk_step_result result;
     for (int g = 0; g < s->layout.ngroups; g++) {
@@ -99,6 +104,9 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     yk__count_shares(s, c);
     c->pushes += up->steps;
     c->thread[up->thread].pushes += up->steps;
+    /* a gradient of several threads: each has taken one step */
+    c->thread[up->thread].clock +=
+        s->config.channels == 1 && s->config.threads > 1 && !s->config.local_steps ? 1 : up->steps;
     c->examples += up->examples;
 }
 
@@ -119,6 +127,10 @@ yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk__staleness_add(&s->staleness,
                       s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
+    if (!s->config.local_steps) {
+        u.read_at = &p->mark;
+        yk_local_set_in_flight(s->config.table, yk__active_workers(s));
+    }
     count(s, c, up);
     yk_status st = apply(&u);
     return st ? st : updated(s, up);

@@ -161,8 +161,10 @@ static yk_status sum_threads(shards *s, channel *l, int first, int end, yk_remot
         l->share[i - first] = g->examples;
         out->examples += g->examples;
         out->loss += g->loss;
+        out->steps += g->examples > 0;
     }
-    out->steps = out->examples > 0;
+    if (s->config.synchronous)
+        out->steps = out->examples > 0;
     for (int k = 0; out->examples && k < s->config.ngroups; k++) {
         const yk_group *group = &s->config.group[k];
         const size_t n = group->keyed ? l->answer.keys * group->width : (size_t)group->keys;
@@ -228,6 +230,8 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     if (s->config.joint)
         *out = s->channel[0].result;
     out->own = w->grad.examples;
+    if (!s->config.synchronous)
+        out->steps = out->own > 0;
     w->computing = false;
     if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
         w->announced = false;

@@ -4,8 +4,9 @@
  *     lockstep       announce 0 | pull 0  grad 0  announce 1  push 0 + keys 1  clock: all have pushed 0 | pull 1 ...
  *     asynchronous   announce 0, 1 | pull 0  grad 0  announce 2  push 0 + keys 2  clock | pull 1 (has arrived) ...
  *
- * In lockstep, the threads of a process compute one gradient together: it is summed in thread order, and the first thread
- * sends it. In asynchronous mode each thread has its own channel. The servers' answers say when to stop and, in lockstep, when
+ * In lockstep, and if the model has a dense group, the threads of a process compute one gradient together: it is summed in
+ * thread order, and the first thread sends it. So a dense gradient is sent once, and fewer gradients are in flight. Otherwise each
+ * thread has its own channel. The servers' answers say when to stop and, in lockstep, when
  * an epoch is over: after a round in which no worker had examples. With a quorum, workers take part in rounds as in lockstep, but
  * lease their examples as in asynchronous mode. Each worker calls the store on its own thread.
  */
@@ -20,9 +21,10 @@ typedef struct {
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
     int workers;       /* threads */
-    bool joint;        /* the threads compute one gradient: lockstep, or with a quorum */
-    bool lockstep;
-    int depth; /* outstanding requests */
+    bool joint;        /* the threads compute one gradient */
+    bool synchronous;  /* it is one step of the job; otherwise one of each thread */
+    bool lockstep;     /* without a quorum */
+    int depth;         /* outstanding requests */
     int ngroups;
     yk_group group[YK_MAX_GROUPS];
 } yk_shards_config;

@@ -1,6 +1,7 @@
 /* Applies gradients to the table of a parameter group. */
 #include "store/local_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,13 +36,14 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
         st = yk__hot_create(t);
+    yk__delay_create(t);
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
         if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + GROUP, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
-        w->optim = yk_optim_at(&t->config.optim, 0);
+        yk__table_prepare(t, i, 0);
         if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
         if (!st && config->shape.keyed)
@@ -73,7 +75,12 @@ void yk__table_free(yk__table *t)
 
 void yk__table_prepare(yk__table *t, int me, uint64_t step)
 {
-    t->worker[me].optim = yk_optim_at(&t->config.optim, step);
+    yk__table_worker *w = &t->worker[me];
+    const uint64_t steps = t->store->worker[me].grad.steps;
+    w->optim = yk_optim_at(&t->config.optim, step);
+    w->warm_up = yk__delay_adjust(t, step, &w->optim);
+    if (t->rule->scale_free && steps > 1)
+        w->optim.lr *= sqrtf((float)steps);
 }
 
 static const yk_group_grad *grad_of(const yk__table *t, int worker)
@@ -117,6 +124,22 @@ static YK_RACY void apply_own_part(void *update, int me, int all)
     yk_part_of_range(&u.begin, &u.end, 16, me, all);
     apply_dense(u.t, &w->view, u.begin, u.end - u.begin, grad_of(u.t, u.me)->dense + u.begin, u.scale,
                 &w->optim);
+}
+
+/* The whole gradient of a worker. */
+static void apply_dense_own(yk__table *t, int me, float scale)
+{
+    yk__table_worker *w = &t->worker[me];
+    const yk_grad *g = &t->store->worker[me].grad;
+    dense_update u = {t, me, 0, t->floats, scale};
+    yk_delay_mark before;
+    const bool delayed = t->delayed && g->read_at && t->store->in_flight > 1;
+    const float lr = w->optim.lr, factor = delayed ? yk__delay_begin(t, g->read_at, &before) : 1.0f;
+    w->optim.lr *= factor;
+    run_parts(g->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
+    w->optim.lr = lr;
+    if (delayed)
+        yk__delay_end(t, &before, factor * w->warm_up);
 }
 
 /* A dense gradient of a worker, or that of its frequent keys. */
@@ -318,12 +341,11 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
     yk__table_worker *w = &t->worker[me];
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
-    const float scale = 1.0f / (float)all->examples;
+    const float scale = (float)(all->steps > 1 ? all->steps : 1) / (float)all->examples;
     if (!g->dense && !g->pairs && !g->rows.n) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {
-        dense_update u = {t, me, 0, t->floats, scale};
-        run_parts(all->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
+        apply_dense_own(t, me, scale);
         return YK_OK;
     }
     if (g->pairs) {

@@ -93,6 +93,32 @@ static void print_asynchronous_groups(const yk__trainer *t)
         yk_note("asynchronous parameter groups: %s; the others are synchronous", names);
 }
 
+/* What asynchronous workers change (docs/convergence.md). */
+static void print_rules(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    char text[256] = "";
+    size_t n = 0;
+    bool warms_up = false;
+    if (p->staleness == 0 || p->workers == 1 || p->copy_lifetime || p->local_steps ||
+        (p->processes == 1 && !t->model->ops->init))
+        return;
+    for (int g = 0; g < t->model->ngroups; g++)
+        warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
+    if (warms_up)
+        n += (size_t)snprintf(text, sizeof text, "; learning rates rise over the first %llu steps",
+                              (unsigned long long)yk_warm_up_steps(p->workers, yk__max_warm_up(t)));
+    const yk_local_group *last = &t->group[t->model->ngroups - 1];
+    if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC))
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "; steps of the network are scaled by their staleness");
+    if (yk_optim_rule_of(last->optim.kind)->velocity)
+        snprintf(text + n, sizeof text - n, "; momentum %g counts as %.2g", last->optim.momentum,
+                 (double)yk_reduced_momentum((float)last->optim.momentum, p->workers));
+    if (*text)
+        yk_note("%d asynchronous workers: %s", p->workers, text + 2);
+}
+
 void yk__print_plan(const yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -130,6 +156,7 @@ void yk__print_plan(const yk__trainer *t)
                 last->optim.lr);
     if (p->synchronous)
         print_asynchronous_groups(t);
+    print_rules(t);
     if (c->local_steps && p->processes == 1)
         yk_note("--local-steps has no effect in one process: there is nothing to average");
     if (t->tested && !c->eval_every && p->steps_per_epoch && p->eval_every > p->steps_per_epoch)

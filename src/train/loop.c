@@ -37,7 +37,6 @@ typedef struct {
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
-    bool begun;          /* stagger.c */
     double slow_factor, slow_seconds; /* 0: not slowed down */
 } loop;
 
@@ -348,9 +347,7 @@ static yk_status train(loop *w)
     for (;; w->round++) {
         yk_step_result r;
         bool entered = false, end = false;
-        yk_status st = w->begun ? YK_OK : yk__wait_to_begin(t, w->me, &w->begun);
-        if (!st && local_async)
-            st = enter_barrier(w, &entered);
+        yk_status st = local_async ? enter_barrier(w, &entered) : YK_OK;
         if (st || (entered && t->due.end))
             return st;
         if (entered)
@@ -363,7 +360,6 @@ static yk_status train(loop *w)
             return st;
         if (w->remote && !t->plan->driven)
             yk_observer_traffic(t->observer);
-        yk__count_first_steps(t, r.over || r.pending ? UINT32_MAX : r.steps);
         if (r.pending)
             continue;
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
@@ -393,7 +389,6 @@ static yk_status train_worker(void *trainer, int me)
               .store = t->store,
               .bursts = t->store->burst && yk_model_can_burst(t->model),
               .remote = t->cluster.remote != NULL,
-              .begun = !yk__stagger_steps(t),
               .done = start->step,
               .next_check = start->step,
               .epoch = start->epoch,

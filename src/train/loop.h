@@ -43,13 +43,6 @@ void yk__report_last(yk__trainer *t); /* on the chief, after the last step, befo
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 
-/* stagger.c: the number of steps after which the next worker begins; 0: all begin at once. */
-uint64_t yk__stagger_steps(const yk__trainer *t);
-/* Waits until worker `worker` of this process may take its first step (*begun_out: true), or a barrier is due. */
-yk_status yk__wait_to_begin(yk__trainer *t, int worker, bool *begun_out);
-/* After a step. UINT32_MAX: the worker has no examples, at least for now, so the others need not wait for it. */
-void yk__count_first_steps(yk__trainer *t, uint64_t steps);
-
 /* alternate.c */
 yk_status yk__alternate_begin(yk__trainer *t);
 void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */

@@ -162,10 +162,22 @@ static yk_placement group_placement(const yk_config *c, const yk_plan *p, const 
     return p->processes != 1 && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
 }
 
-yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
+/* With a sum of 0, the first steps of an embedding vector are as long as lr allows, whatever its gradient is
+ * (docs/convergence.md). */
+static double initial_accumulator(const yk_config *c, const yk_group *group, yk_optim_kind kind)
 {
+    const bool vectors = group->keyed && group->width > 1;
+    const double given = c->initial_accumulator, initial = given >= 0.0 ? given : vectors ? 1e-4 : 0.0;
+    return yk_optim_rule_of(kind)->accumulates ? initial : 0.0;
+}
+
+yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const yk_group *group)
+{
+    const char *name = group->name;
+    const bool keyed = group->keyed;
     yk_group_plan g = p->group[keyed];
     g.optim = optimizer_of(c, name, keyed);
+    g.optim.initial = initial_accumulator(c, group, g.optim.kind);
     g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
     g.staleness = staleness_of(c, name, keyed);
     g.placement = group_placement(c, p, name, keyed);
@@ -200,13 +212,18 @@ static uint64_t copy_lifetime_of(const yk_plan *p)
     return bound < 1 ? 1 : bound < long_enough ? bound : long_enough;
 }
 
-/* Prefetched parameters do not include the updates of the batches in between. A copy of keyed parameters is old at its end
- * anyway, so the next one is prefetched. For dense parameters, staleness costs more than waiting: models that have a network
- * are not prefetched. */
+static bool has_dense_group(const yk_config *c)
+{
+    return yk_config_model(c).needs_sparse ? is_mixed(c) : !is_sparse(c);
+}
+
+/* Workers train on copies of the parameters of a linear model, because an exchange per batch would take longer than the batch.
+ * A copy is old at its end anyway, so the next one is prefetched. Gradients of all other models go to the owners of the
+ * parameters: there, staleness costs more than waiting, and nothing is prefetched. */
 static void set_prefetching(const yk_config *c, yk_plan *p)
 {
-    const bool copies = can_prefetch(p) && is_sparse(c),
-               prefetches = copies && p->staleness > 1 && !is_mixed(c);
+    const bool copies = can_prefetch(p) && is_sparse(c) && !yk_config_model(c).needs_sparse,
+               prefetches = copies && p->staleness > 1;
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : prefetches);
     if (copies)
         p->copy_lifetime = copy_lifetime_of(p);
@@ -251,7 +268,8 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     set_roles(c, cores, &p);
     set_batch(c, &p);
     set_prefetching(c, &p);
-    p.channels = p.synchronous || p.local_steps ? 1 : p.workers_per_process;
+    p.joint = p.synchronous || p.local_steps || (has_dense_group(c) && p.depth == 1);
+    p.channels = p.joint ? 1 : p.workers_per_process;
     set_timeouts(c, &p);
     *out = p;
 }

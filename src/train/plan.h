@@ -54,8 +54,8 @@ void yk_plan_set_unit(yk_plan *p, uint64_t unit);
 /* Without a staleness bound, a resumed run may have copies that live up to this many times as long as planned. */
 enum { YK_LONGEST_COPY = 4 };
 
-/* How a group of this name is trained: p->group[keyed], unless it is named in an option. */
-yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const char *name, bool keyed);
+/* How this group of a model is trained: p->group[keyed], unless it is named in an option. */
+yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const yk_group *group);
 yk_status yk_plan_check_group(const yk_plan *p, const yk_group_plan *g);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/dir.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "train/loop.h"
 #include "train/run_dir.h"
 #include "train/saver.h"
@@ -121,7 +122,7 @@ static yk_status set_groups(yk__trainer *t)
     yk_status st = check_group_names(t);
     for (int g = 0; !st && g < t->model->ngroups; g++) {
         const yk_group *shape = &t->model->group[g];
-        const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape->name, shape->keyed);
+        const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape);
         used[shape->keyed] = true;
         t->group[g] = (yk_local_group){.shape = *shape, .optim = plan.optim, .staleness = plan.staleness};
         st = yk_plan_check_group(t->plan, &plan);
@@ -176,20 +177,32 @@ static yk_status make_model(yk__trainer *t)
     return st ? st : yk__set_bias_rates(t);
 }
 
+uint64_t yk__max_warm_up(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    const uint64_t epoch = p->steps_per_epoch,
+                   all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
+    return (all < p->steps ? all : p->steps) / 2;
+}
+
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
 static yk_local_config store_config(const yk__trainer *t)
 {
     const bool single = t->plan->role == YK_ROLE_SINGLE;
-    yk_local_config c = {.ngroups = t->model->ngroups,
-                         .team = t->team,
-                         .workers = single ? t->plan->workers : 1,
-                         .batch = t->plan->batch,
-                         .keymap = t->remap,
-                         /* the step of a network is long: it needs no copies */
-                         .mean_square = t->model->ops->init || !single ? 0.0f : t->mean_square,
-                         .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
-                         .phases = t->phases,
-                         .interrupted = &t->barrier_due};
+    yk_local_config c = {
+        .ngroups = t->model->ngroups,
+        .team = t->team,
+        .workers = single ? t->plan->workers : 1,
+        .batch = t->plan->batch,
+        .keymap = t->remap,
+        /* the step of a network is long: it needs no copies */
+        .mean_square = t->model->ops->init || !single ? 0.0f : t->mean_square,
+        .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
+        /* not for the threads of a linear model; YK_DELAY_RULES is set by tests that count updates */
+        .delayed = (t->model->ops->init || !single) && yk_env_number("YK_DELAY_RULES", 1) != 0.0,
+        .max_warm_up = yk__max_warm_up(t),
+        .phases = t->phases,
+        .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
     for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
         c.group[g].staleness = 0;

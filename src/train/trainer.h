@@ -102,10 +102,9 @@ typedef struct yk__trainer {
     yk__divergence divergence; /* on the chief */
 
     /* asynchronous */
-    atomic_bool barrier_due;          /* every worker enters it after its current step */
-    atomic_int finished;              /* workers without examples */
-    atomic_uint_fast64_t first_steps; /* of this process until all workers have begun (stagger.c) */
-    atomic_flag checking;             /* a worker checks what is due */
+    atomic_bool barrier_due; /* every worker enters it after its current step */
+    atomic_int finished;     /* workers without examples */
+    atomic_flag checking;    /* a worker checks what is due */
 } yk__trainer;
 
 /* Whether to save and end. */

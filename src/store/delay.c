@@ -1,0 +1,126 @@
+/* Delayed gradients: how the owner of parameters applies a gradient that was computed with older ones.
+ *
+ * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
+ * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
+ *
+ *     warm-up    lr * min(1, t / (100 n)) in step t, over at most half of the run: at first, all gradients point in the same
+ *                direction. Not for adam
+ *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: delay acts
+ *                like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
+ *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
+ *                one step without delay. n gradients that point in different directions move the parameters less than n
+ *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
+ *
+ * Asynchronous threads of one process read a dense group while others update it, so that they are less stale: there, `distance`
+ * applies only with a staleness bound, where threads wait and then read at the same time.
+ *
+ * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
+ * merged with a rule of their own (hot.c, copies.h).
+ * docs/convergence.md has the measurements.
+ */
+#include "store/local_internal.h"
+
+#include <math.h>
+
+void yk__delay_create(yk__table *t)
+{
+    const yk_local_config *c = &t->store->config;
+    t->delayed = c->delayed && !t->hot;
+    if (c->workers > 1 && t->config.staleness > 0)
+        t->store->in_flight = c->workers;
+}
+
+uint64_t yk_warm_up_steps(int in_flight, uint64_t max)
+{
+    enum { EACH = 100 }; /* steps per gradient in flight */
+    const uint64_t steps = EACH * (uint64_t)in_flight;
+    return steps < max ? steps : max;
+}
+
+float yk_reduced_momentum(float momentum, int in_flight)
+{
+    return fmaxf(0.0f, momentum - (1.0f - 1.0f / (float)in_flight));
+}
+
+float yk__delay_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
+{
+    const int n = t->store->in_flight;
+    const float mu = o->momentum;
+    if (!t->delayed || n <= 1)
+        return 1.0f;
+    const uint64_t until = yk_warm_up_steps(n, t->store->config.max_warm_up);
+    const float warm_up = t->rule->warms_up && step < until ? (float)(step + 1) / (float)until : 1.0f;
+    o->lr *= warm_up;
+    if (t->rule->velocity) {
+        o->momentum = yk_reduced_momentum(mu, n);
+        o->lr *= (1.0f - o->momentum) / (1.0f - mu);
+    }
+    return warm_up;
+}
+
+/* The distance between parameters is that of a sample of them, one in each of YK_SAMPLE ranges of equal length. */
+static size_t sampled(const yk__table *t, size_t i)
+{
+    const size_t n = t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE, begin = t->floats * i / n,
+                 end = t->floats * (i + 1) / n;
+    return begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
+}
+
+static size_t sample_size(const yk__table *t)
+{
+    return t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE;
+}
+
+YK_RACY void yk__delay_mark(const yk__table *t, yk_delay_mark *out)
+{
+    for (size_t i = 0; i < sample_size(t); i++)
+        out->sample[i] = t->shared.w[sampled(t, i)];
+}
+
+YK_RACY static double squared_distance(const yk__table *t, const yk_delay_mark *from)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < sample_size(t); i++) {
+        const double d = (double)t->shared.w[sampled(t, i)] - (double)from->sample[i];
+        sum += d * d;
+    }
+    return sum;
+}
+
+float yk__delay_begin(const yk__table *t, const yk_delay_mark *read_at, yk_delay_mark *before)
+{
+    yk__delay_mark(t, before);
+    return t->squared_step > 0.0 ? (float)(1.0 / (1.0 + sqrt(squared_distance(t, read_at) / t->squared_step)))
+                                 : 1.0f;
+}
+
+void yk__delay_end(yk__table *t, const yk_delay_mark *before, float factor)
+{
+    const double share = 0.05; /* of the moving mean */
+    const double square = squared_distance(t, before) / ((double)factor * (double)factor);
+    if (isfinite(square))
+        t->squared_step += (t->squared_step > 0.0 ? share : 1.0) * (square - t->squared_step);
+}
+
+bool yk__delay_marks(const yk_local *s)
+{
+    bool any = false;
+    for (int g = 0; g < s->ngroups; g++) {
+        const yk__table *t = &s->table[g];
+        any |= t->delayed && !t->config.shape.keyed && t->config.staleness > 0 &&
+               t->config.staleness != YK_ASYNC;
+    }
+    return any && s->config.workers > 1;
+}
+
+void yk_local_set_in_flight(yk_local *s, int gradients)
+{
+    s->in_flight = gradients;
+}
+
+void yk_local_mark(const yk_local *s, yk_delay_mark *out)
+{
+    for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
+        if (!s->table[g].config.shape.keyed)
+            yk__delay_mark(&s->table[g], out);
+}
