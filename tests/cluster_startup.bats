@@ -183,16 +183,20 @@ END
 
 @test "kill -9 of the launcher: files that a process creates while it starts are removed, too" {
     with_shim '[ "$RANK" != 1 ] || { echo "${YK_ENDED%/*}" >directory; sleep 1; mkdir -p "${YK_ENDED%/*}/late" && touch created; }'
-    begin $small --launch 2 --out run
-    for _ in $(seq 100); do
-        [ ! -s directory ] || break
-        sleep 0.05
-    done
-    kill -KILL "$BACKGROUND"
-    finish 2
-    for _ in $(seq 100); do
-        [ ! -e created ] || [ -e "$(cat directory)" ] || break
-        sleep 0.05
+    for _ in 1 2 3 4; do # mpirun may end the process before it creates anything
+        rm -rf directory run
+        begin $small --launch 2 --out run
+        for _ in $(seq 200); do
+            [ ! -s directory ] || break
+            sleep 0.05
+        done
+        kill -KILL "$BACKGROUND"
+        finish 2
+        for _ in $(seq 60); do
+            [ ! -e created ] || [ -e "$(cat directory)" ] || break
+            sleep 0.05
+        done
+        [ ! -e created ] || break
     done
     [ -e created ]
     cp directory jobs # removed at the end
