@@ -132,8 +132,9 @@ static void wide_equals_dense(void **state)
     static const uint32_t key[SOME] = {20, 3, 2, 19, 0, 7, 11, 12, 1, 5, 18, 9, 4};
     (void)state;
     for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
-        for (int kind = 0; kind < YK_ROWWISE; kind++)
-            for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+            for (size_t i = kind == YK_ROWWISE ? SIZE_MAX : 0; /* one step size per vector: tested below */
+                 i < sizeof widths / sizeof *widths; i++) {
                 const size_t width = widths[i], copies = COPIES * width;
                 const yk_optim_rule *rule = rule_of(isa, (yk_optim_kind)kind);
                 const yk_optim_config c = config_of((yk_optim_kind)kind, 1);

@@ -10,6 +10,7 @@ yk_optim_config yk_optim_defaults(yk_optim_kind kind)
 {
     static const double lr[] = {[YK_SGD] = 0.1,    [YK_MOMENTUM] = 0.01, [YK_ADAGRAD] = 0.05,
                                 [YK_ADAM] = 0.001, [YK_FTRL] = 0.1,      [YK_ROWWISE] = 0.05};
+    _Static_assert(sizeof lr == YK_OPTIM_KINDS * sizeof *lr, "every optimizer has a default");
     return (yk_optim_config){.kind = kind,
                              .lr = lr[kind],
                              .lr_decay_every = 1000,

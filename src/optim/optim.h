@@ -87,15 +87,20 @@ typedef struct {
     yk_view state; /* before the steps of the copy */
 } yk_optim_share;
 
+/* An optimizer: its traits, which are all that other code knows about it, and its functions. */
 typedef struct {
     const char *name;
     int slots; /* state floats per weight: 0, 1 or 2 */
     const char *slot_name[YK_MAX_SLOTS];
+    bool plain;      /* w -= lr G, without state: gradients can be added to the weights in any order */
+    bool normalizes; /* its steps become smaller where gradients are large */
     bool
         accumulates; /* its first slot is a sum of squares, which may begin above 0 (yk_optim_config.initial) */
     bool velocity;   /* later steps repeat a gradient with the factor `momentum` */
+    bool corrects;   /* its hyperparameters depend on the number of the step */
     bool
-        scale_free; /* the step does not depend on the size of the gradients: the sum of m gradients moves as far as one */
+        scale_free; /* its steps do not depend on the size of gradients: the sum of m gradients moves as far as one */
+    bool derives;  /* the weight follows from its state, which divides by the learning rate */
     bool warms_up; /* with delayed gradients, its first steps must be smaller (store/delay.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);

@@ -58,7 +58,7 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
         *w = ftrl_weight(*s0, n, o);
         break;
     }
-    default:
+    case YK_OPTIM_KINDS:
         break;
     }
     if (kind != YK_FTRL && o->l1 > 0.0f)
@@ -67,7 +67,19 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
 
 INLINE int slots(yk_optim_kind kind)
 {
-    return kind == YK_SGD ? 0 : kind == YK_ADAM || kind == YK_FTRL ? 2 : 1;
+    switch (kind) {
+    case YK_SGD:
+    case YK_OPTIM_KINDS:
+        return 0;
+    case YK_MOMENTUM:
+    case YK_ADAGRAD:
+    case YK_ROWWISE:
+        return 1;
+    case YK_ADAM:
+    case YK_FTRL:
+        return 2;
+    }
+    return 0;
 }
 
 INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, const float *g, float scale,
@@ -242,47 +254,33 @@ RULE(adam, YK_ADAM)
 RULE(ftrl, YK_FTRL)
 RULE(rowwise, YK_ROWWISE)
 
-#define FUNCTIONS(name)                                                                                      \
-    .dense = name##_dense, .pairs = name##_pairs, .wide = name##_wide, .merge = name##_merge
+/* A macro instead of designated initializers: a row without one of the traits does not compile. */
+#define ROW(id, kind, label, slot0, slot1, is_plain, does_normalize, does_accumulate, has_velocity,          \
+            does_correct, is_scale_free, does_derive, does_warm_up)                                          \
+    [kind] = {.name = label,                                                                                 \
+              .slots = (slot0 != NULL) + (slot1 != NULL),                                                    \
+              .slot_name = {slot0, slot1},                                                                   \
+              .plain = is_plain,                                                                             \
+              .normalizes = does_normalize,                                                                  \
+              .accumulates = does_accumulate,                                                                \
+              .velocity = has_velocity,                                                                      \
+              .corrects = does_correct,                                                                      \
+              .scale_free = is_scale_free,                                                                   \
+              .derives = does_derive,                                                                        \
+              .warms_up = does_warm_up,                                                                      \
+              .dense = id##_dense,                                                                           \
+              .pairs = id##_pairs,                                                                           \
+              .wide = id##_wide,                                                                             \
+              .merge = id##_merge}
 
+/* clang-format off */
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
-    [YK_SGD] =
-        {.name = "sgd", .slots = 0, .velocity = false, .scale_free = false, .warms_up = true, FUNCTIONS(sgd)},
-    [YK_MOMENTUM] = {.name = "momentum",
-                     .slots = 1,
-                     .slot_name = {"velocity"},
-                     .velocity = true,
-                     .scale_free = false,
-                     .warms_up = true,
-                     FUNCTIONS(momentum)},
-    [YK_ADAGRAD] = {.name = "adagrad",
-                    .slots = 1,
-                    .slot_name = {"sum_squares"},
-                    .accumulates = true,
-                    .velocity = false,
-                    .scale_free = false,
-                    .warms_up = true,
-                    FUNCTIONS(adagrad)},
-    [YK_ADAM] = {.name = "adam",
-                 .slots = 2,
-                 .slot_name = {"mean", "mean_square"},
-                 .velocity = false,
-                 .scale_free = true,
-                 .warms_up = false,
-                 FUNCTIONS(adam)},
-    [YK_FTRL] = {.name = "ftrl",
-                 .slots = 2,
-                 .slot_name = {"z", "n"},
-                 .velocity = false,
-                 .scale_free = false,
-                 .warms_up = true,
-                 FUNCTIONS(ftrl)},
-    [YK_ROWWISE] = {.name = "rowwise-adagrad",
-                    .slots = 1,
-                    .slot_name = {"sum_squares"},
-                    .accumulates = true,
-                    .velocity = false,
-                    .scale_free = false,
-                    .warms_up = true,
-                    FUNCTIONS(rowwise)},
+    /*                                                                            plain normal accum veloc correct scale derive warm-up */
+    ROW(sgd,      YK_SGD,      "sgd",             NULL,          NULL,            true,  false, false, false, false, false, false, true),
+    ROW(momentum, YK_MOMENTUM, "momentum",        "velocity",    NULL,            false, false, false, true,  false, false, false, true),
+    ROW(adagrad,  YK_ADAGRAD,  "adagrad",         "sum_squares", NULL,            false, true,  true,  false, false, false, false, true),
+    ROW(adam,     YK_ADAM,     "adam",            "mean",        "mean_square",   false, true,  false, false, true,  true,  false, false),
+    ROW(ftrl,     YK_FTRL,     "ftrl",            "z",           "n",             false, true,  false, false, false, false, true,  true),
+    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", NULL,            false, true,  true,  false, false, false, false, true),
 }};
+/* clang-format on */

@@ -10,6 +10,9 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
                                                                  const yk_optim_step *o)
 {
     switch (kind) {
+    case YK_SGD:
+    case YK_OPTIM_KINDS:
+        break;
     case YK_MOMENTUM:
         return o->lr / (1.0f - o->momentum);
     case YK_ADAGRAD:
@@ -19,9 +22,8 @@ static inline __attribute__((always_inline)) float yk__step_size(yk_optim_kind k
         return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
     case YK_FTRL:
         return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
-    default:
-        return o->lr;
     }
+    return o->lr;
 }
 
 /* Whether the state has sums of squared gradients. */

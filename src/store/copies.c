@@ -284,7 +284,7 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
         yk_optim_config *o = &s->config.copy.group[g].optim;
         if (config->copy.group[g].shape.keyed && !config->bounded)
             *o = yk_optim_without_velocity(o);
-        if (o->kind == YK_SGD && config->copy.group[g].shape.keyed)
+        if (yk_optim_rule_of(o->kind)->plain && config->copy.group[g].shape.keyed)
             o->l1 = o->l2 = 0.0; /* the servers apply it */
     }
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");

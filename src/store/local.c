@@ -14,7 +14,7 @@ static bool can_burst(const yk_local *s)
     const yk_local_config *c = &s->config;
     const yk__table *t = &s->table[0];
     const yk_optim_config *o = &t->config.optim;
-    return s->ngroups == 1 && t->config.shape.keyed && t->width == 1 && c->batch == 1 && o->kind == YK_SGD &&
+    return s->ngroups == 1 && t->config.shape.keyed && t->width == 1 && c->batch == 1 && t->rule->plain &&
            o->schedule == YK_LR_CONSTANT && !t->touched &&
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
@@ -101,8 +101,8 @@ static void prepare_step(yk_local *s, int me)
     bool change[YK_MAX_GROUPS], any = s->decays;
     for (int g = 0; g < s->ngroups; g++) {
         const yk_optim_config *c = &s->table[g].config.optim;
-        change[g] =
-            c->schedule != YK_LR_CONSTANT || c->kind == YK_ADAM || (s->table[g].delayed && s->in_flight > 1);
+        change[g] = c->schedule != YK_LR_CONSTANT || s->table[g].rule->corrects ||
+                    (s->table[g].delayed && s->in_flight > 1);
         any |= change[g];
     }
     if (!s->lockstep && s->config.workers > 1 && any &&

@@ -15,8 +15,7 @@ static uint32_t choose_frequent(const yk__table *t)
     const yk_local_config *c = &t->store->config;
     const double min = 0.125; /* occurrences per batch */
     uint32_t n = 0;
-    if (!t->lockstep || !t->config.shape.keyed || t->width > 1 || t->config.optim.kind != YK_SGD ||
-        t->touched || !c->keymap)
+    if (!t->lockstep || !t->config.shape.keyed || t->width > 1 || !t->rule->plain || t->touched || !c->keymap)
         return 0;
     while (n < c->keymap->hot && (double)c->keymap->freq[n] * (double)c->batch >= min)
         n++;
@@ -353,7 +352,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
                   &(pairs_update){t, me, g->pairs, scale});
         return YK_OK;
     }
-    if (t->config.optim.kind == YK_SGD && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
+    if (t->rule->plain && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
         add_rows(t, me, g, scale);
         return YK_OK;
     }

@@ -95,11 +95,11 @@ yk_status yk__set_bias_rates(yk__trainer *t)
     for (int g = 0; g < t->model->ngroups; g++) {
         yk_local_group *group = &t->group[g];
         const yk_optim_config *o = &group->optim;
-        if (lr == 0.0 && o->kind == YK_FTRL)
+        if (lr == 0.0 && yk_optim_rule_of(o->kind)->derives)
             return yk_fail(
                 YK_EUSAGE,
                 "--bias-lr 0 cannot be combined with --optimizer ftrl, which divides by the learning rate");
-        if ((o->kind == YK_SGD || o->kind == YK_MOMENTUM) && decay && o->lr * lr * o->l2 >= 1.0)
+        if (!yk_optim_rule_of(o->kind)->normalizes && decay && o->lr * lr * o->l2 >= 1.0)
             return yk_fail(YK_EUSAGE,
                            "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip "
                            "the biases' signs",

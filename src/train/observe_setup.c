@@ -193,7 +193,7 @@ static bool is_adaptive(const yk__trainer *t)
     bool adaptive = true;
     for (int g = 0; g < t->model->ngroups; g++)
         if (t->model->group[g].keyed == t->model->sparse)
-            adaptive &= t->group[g].optim.kind != YK_SGD && t->group[g].optim.kind != YK_MOMENTUM;
+            adaptive &= yk_optim_rule_of(t->group[g].optim.kind)->normalizes;
     return adaptive;
 }
 

@@ -144,7 +144,7 @@ static bool all_sgd(const yk_plan *p, const yk_config *c)
     bool named = false;
     for (size_t i = 0; !named && yk_config_named_group(c, i, &option, name); i++)
         named = strcmp(option, "optimizer") == 0;
-    return p->group[1].optim.kind == YK_SGD && !named;
+    return yk_optim_rule_of(p->group[1].optim.kind)->plain && !named;
 }
 
 yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data)
