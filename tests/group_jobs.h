@@ -18,7 +18,7 @@ typedef struct {
     int threads; /* per process that trains */
     int epochs;
     uint64_t local_steps, staleness;
-    int depth;   /* asynchronous: outstanding requests of a worker; 0: 2 */
+    int depth;   /* copies: outstanding requests of a worker */
     bool copies; /* store/copies.h, with a lifetime of `local_steps` */
     /* Which groups are on the last server, while the others are on the other servers. */
     enum { TOGETHER, KEYED_LAST, LINEAR_LAST } separate;

@@ -181,9 +181,6 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .joint = j->lockstep,
                                .synchronous = j->lockstep,
                                .lockstep = j->lockstep,
-                               .depth = j->lockstep || j->local_steps ? 1
-                                        : j->depth                    ? j->depth
-                                                                      : 2,
                                .ngroups = GROUPS};
     memcpy(shards.group, config.group, sizeof shards.group);
     yk_local_sgd_config sgd = local_sgd_of(j, team);

@@ -516,7 +516,7 @@ static void named_bounds(void **state)
     yk_config_fini(&c);
 }
 
-/* Dense parameters are fresh unless prefetching is requested; copies of keyed ones are prefetched within the bound. */
+/* Copies of keyed parameters are prefetched, within the bound; nothing else is. */
 static void prefetching(void **state)
 {
     (void)state;
@@ -528,8 +528,6 @@ static void prefetching(void **state)
         {DENSE, 1, 0},
         {DENSE "mode=async", 1, 0},
         {DENSE "mode=async servers=1 prefetch=auto", 1, 0},
-        {DENSE "mode=async prefetch=2", 3, 0},
-        {DENSE "staleness=1 prefetch=1", 2, 0},
         {SPARSE, 1, 0},
         {SPARSE "mode=async", 2, 32},
         {SPARSE "mode=async prefetch=0", 1, 32},
@@ -546,10 +544,12 @@ static void prefetching(void **state)
         assert_int_equal(p.depth, want[i].depth);
         assert_int_equal(p.copy_lifetime, want[i].copy_lifetime);
     }
-    assert_error(plan_of(DENSE "prefetch=1", 3, &p), YK_EUSAGE, "--prefetch 1 needs asynchronous training");
-    assert_error(plan_of(DENSE "mode=async local-steps=2 prefetch=1", 3, &p), YK_EUSAGE,
+    assert_error(plan_of(DENSE "mode=async prefetch=1", 3, &p), YK_EUSAGE, "only copies are prefetched");
+    assert_error(plan_of(SPARSE "prefetch=1", 3, &p), YK_EUSAGE,
+                 "--prefetch 1 needs asynchronous logistic regression");
+    assert_error(plan_of(SPARSE "mode=async local-steps=2 prefetch=1", 3, &p), YK_EUSAGE,
                  "without --local-steps");
-    assert_error(plan_of(DENSE "staleness=1 prefetch=2", 3, &p), YK_EUSAGE, "use a bound of 2 or more");
+    assert_error(plan_of(SPARSE "staleness=1 prefetch=2", 3, &p), YK_EUSAGE, "use a bound of 2 or more");
 }
 
 /* --workers auto divides the cores of a process, 8 here, among workers of several threads. */

@@ -211,29 +211,6 @@ static void test_asynchronous(void **state)
     }
 }
 
-/* Dense batches whose parameters were requested ahead: the feed reuses the memory of a batch before it is computed. */
-static void test_prefetching(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 6; i++) {
-        char options[256];
-        yk_result alone;
-        snprintf(options, sizeof options, RUN "stream=%s servers=1 mode=async workers=2 prefetch=%d",
-                 i % 2 ? "always" : "never", i / 2);
-        assert_int_equal(train_f(&alone, RUN "mode=async stream=%s", i % 2 ? "always" : "never"), YK_OK);
-        for (uint64_t seed = 0; seed < 3; seed++) {
-            job j = {.options = options};
-            train_all(2, seed, &j);
-            assert_int_equal(j.result[0].examples, alone.examples);
-            assert_int_equal(j.examples, alone.examples);
-            /* with prefetch=2, stale gradients cost up to 0.9, depending on the schedule */
-            assert_true(fabs(j.result[0].test.loss - alone.test.loss) < (i / 2 < 2 ? 0.5 : 1.2));
-            free_results(&j);
-        }
-        yk_result_fini(&alone);
-    }
-}
-
 /* Two of six workers have all examples. The others leave at once, and nothing waits for them. */
 static void test_some_leave_early(void **state)
 {
@@ -363,11 +340,10 @@ int main(void)
 {
     setenv("YK_DELAY_RULES", "0", 1); /* the runs are too short for a warm-up */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),           cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_lockstep),           cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_prefetching),        cmocka_unit_test(test_some_leave_early),
-        cmocka_unit_test(test_writes_fail),        cmocka_unit_test(test_slow_checkpoint),
-        cmocka_unit_test(test_server_0_is_killed),
+        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),         cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_some_leave_early), cmocka_unit_test(test_writes_fail),
+        cmocka_unit_test(test_slow_checkpoint),  cmocka_unit_test(test_server_0_is_killed),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

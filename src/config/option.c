@@ -146,9 +146,9 @@ const yk_option yk_options[] = {
      "local SGD: each process trains independently for H steps, then the parameters are averaged; async: 1/N "
      "of the delta of each of N processes is added"},
     {"prefetch", "N|auto", INTEGER_OR_AUTO(prefetch, 0, 2), CLUSTER, TRAINS, "auto",
-     "async, with servers or shards: request the parameters of N more batches (sparse data: copies) before "
-     "the gradient of the current one is sent. 0: parameters are fresh, but a worker waits for them; auto: "
-     "1 for sparse data without a network, if --staleness allows it, else 0"},
+     "async logistic regression on sparse data, with servers or shards: request N more copies of parameters "
+     "before the current one is sent back. 0: copies are fresh, but a worker waits for them; auto: 1, if "
+     "--staleness allows it"},
     {"restarts", "R", INTEGER(restarts, 0, 1e6), CLUSTER, LAUNCHES, "0",
      "with --launch or --hosts: if a process is lost, restart the job from its last checkpoint, up to R "
      "times"},

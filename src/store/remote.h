@@ -45,7 +45,6 @@ typedef struct {
     int channels, threads; /* of this process; channels: 1, or one per thread */
     bool lockstep;         /* every push is answered */
     bool driven;
-    bool prefetches; /* dense batches are copied: the feed may reuse their memory before they are computed */
     uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
     double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
     double heartbeat_every; /* seconds between heartbeats to servers */

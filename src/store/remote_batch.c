@@ -153,28 +153,6 @@ static yk_status add_chunk(yk__request *a, const yk_chunk *chunk, const yk_batch
     return YK_OK;
 }
 
-/* Copies the rows of a dense batch. */
-static yk_status add_dense(yk__request *a, const yk_batch *b)
-{
-    yk_rows *w = &a->copied;
-    if (w->kind != b->rows->kind || (w->kind != YK_ROWS_SPARSE && w->dim != b->rows->dim)) {
-        yk_rows_fini(w);
-        yk_rows_init(w, b->rows->kind, b->rows->dim);
-    }
-    yk_status st = add_batch(a, b);
-    for (size_t i = 0; !st && i < b->n; i++) {
-        a->pick[i] = (uint32_t)i;
-        st = yk_rows_append(w, b->rows, b->pick[i], 1);
-    }
-    a->dense = *b;
-    a->dense.rows = w;
-    a->dense.pick = a->pick;
-    a->dense.ahead = 0;
-    a->dense.noise = yk_batch_noise(b);
-    a->dense.remapped = true;
-    return st;
-}
-
 yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b, const yk_chunk *chunk,
                           bool whole, size_t *index_out)
 {
@@ -182,8 +160,6 @@ yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b
     *index_out = a->batches;
     if (r->owners[0].n)
         return chunk && whole ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b, chunk);
-    if (r->config.prefetches)
-        return add_dense(a, b);
     a->dense = *b;
     a->batches = 1;
     return YK_OK;

@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk_batch batch; /* as it was announced; empty: there are no more, or none for now */
     size_t index;                      /* of the announced batch in its answer */
-    bool announced, computing;         /* announce() was called; between pull and push */
+    bool announced;
     yk_grad grad;
 } worker;
 
@@ -50,17 +50,10 @@ static yk_status barrier(shards *s, int me)
 
 static size_t wants(const yk_store *store, int me)
 {
-    const shards *s = (const shards *)(const void *)store;
-    const worker *w = &s->worker[me];
-    if (s->config.joint)
-        return !w->announced;
-    if (w->announced && !w->batch.n) /* there are no more batches */
-        return 0;
-    const int outstanding =
-        yk_remote_outstanding(s->config.remote, me) + (yk_remote_added(s->config.remote, me) > 0);
-    return outstanding < s->config.depth ? (size_t)(s->config.depth - outstanding) : 0;
+    return !((const shards *)(const void *)store)->worker[me].announced;
 }
 
+/* The request is sent with the next gradient, or by the next pull. */
 static yk_status announce(yk_store *store, int me, const yk_batch *batch,
                           const uint64_t cursor[YK_CURSOR_SIZE])
 {
@@ -68,12 +61,9 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     worker *w = &s->worker[me];
     w->announced = true;
     w->batch = *batch;
-    if (!batch->n)
-        return YK_OK;
-    yk_status st =
-        yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor, &w->index);
-    /* during a computation, the request is sent with the gradient */
-    return st || s->config.joint || w->computing ? st : yk_remote_pull(s->config.remote, me);
+    return batch->n
+               ? yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor, &w->index)
+               : YK_OK;
 }
 
 /* Awaits the answer for the next batch, if any thread has one. */
@@ -100,7 +90,6 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     shards *s = of(store);
     worker *w = &s->worker[me];
     channel *l = &s->channel[channel_of(s, me)];
-    const bool outstanding = !s->config.joint && yk_remote_outstanding(s->config.remote, me) > 0;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     yk_status st = barrier(s, me);
     if (!st && (me == 0 || !s->config.joint))
@@ -110,13 +99,10 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     for (int g = 0; g < s->config.ngroups; g++)
         view_out[g] = (yk_view){.w = l->answer.value[g]};
     const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
-    const bool has = !stop && (s->config.joint ? w->batch.n > 0 : outstanding);
-    *batch_out = !has                           ? (yk_batch){0}
-                 : s->keyed || !s->config.joint ? yk_remote_batch(&l->answer, s->config.joint ? w->index : 0)
-                                                : w->batch;
-    w->computing = has;
-    if (s->config.joint || (w->batch.n && !s->keyed))
-        w->announced = false;
+    *batch_out = stop || !w->batch.n ? (yk_batch){0}
+                 : s->keyed          ? yk_remote_batch(&l->answer, w->index)
+                                     : w->batch;
+    w->announced = false;
     return YK_OK;
 }
 
@@ -232,7 +218,6 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     out->own = w->grad.examples;
     if (!s->config.synchronous)
         out->steps = out->own > 0;
-    w->computing = false;
     if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
         w->announced = false;
     return st;

@@ -260,7 +260,6 @@ static yk_status make_client(yk__trainer *t)
                           .threads = t->plan->workers_per_process,
                           .lockstep = t->plan->lockstep,
                           .driven = t->plan->driven,
-                          .prefetches = t->plan->depth > 1,
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
                           .heartbeat_every = t->plan->heartbeat_every,
@@ -351,7 +350,6 @@ static yk_status make_shards(yk__trainer *t)
                           .joint = t->plan->joint,
                           .synchronous = t->plan->synchronous,
                           .lockstep = t->plan->lockstep,
-                          .depth = t->plan->depth,
                           .ngroups = t->model->ngroups};
     memcpy(c.group, t->model->group, sizeof c.group);
     return yk_shards_create(&c, &t->store);

@@ -7,8 +7,8 @@
 
 const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards"};
 
-/* Whether parameters can be requested ahead. */
-static bool can_prefetch(const yk_plan *p)
+/* Whether workers send each gradient, or the delta of a copy, without waiting for others. */
+static bool sends_gradients(const yk_plan *p)
 {
     const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS;
     return shards && !p->synchronous && !p->local_steps;
@@ -222,7 +222,7 @@ static bool has_dense_group(const yk_config *c)
  * parameters: there, staleness costs more than waiting, and nothing is prefetched. */
 static void set_prefetching(const yk_config *c, yk_plan *p)
 {
-    const bool copies = can_prefetch(p) && is_sparse(c) && !yk_config_model(c).needs_sparse,
+    const bool copies = sends_gradients(p) && is_sparse(c) && !yk_config_model(c).needs_sparse,
                prefetches = copies && p->staleness > 1;
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : prefetches);
     if (copies)
@@ -268,7 +268,7 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     set_roles(c, cores, &p);
     set_batch(c, &p);
     set_prefetching(c, &p);
-    p.joint = p.synchronous || p.local_steps || (has_dense_group(c) && p.depth == 1);
+    p.joint = p.synchronous || p.local_steps || has_dense_group(c);
     p.channels = p.joint ? 1 : p.workers_per_process;
     set_timeouts(c, &p);
     *out = p;
@@ -309,11 +309,12 @@ static yk_status check(const yk_plan *p)
             "--eval-every %lld is not possible with asynchronous --local-steps %lld: the steps of a "
             "round arrive together; evaluate every %lld steps or more",
             (long long)p->eval_every, steps, steps);
-    if (p->depth > 1 && !can_prefetch(p))
-        return yk_fail(YK_EUSAGE,
-                       "--prefetch %d needs asynchronous training with --servers all, or --servers 1 "
-                       "or more, and without --local-steps",
-                       p->depth - 1);
+    if (p->depth > 1 && !p->copy_lifetime)
+        return yk_fail(
+            YK_EUSAGE,
+            "--prefetch %d needs asynchronous logistic regression on sparse data with --servers all, or "
+            "--servers 1 or more, and without --local-steps: only copies are prefetched",
+            p->depth - 1);
     if (p->staleness < (uint64_t)p->depth - 1)
         return yk_fail(YK_EUSAGE,
                        "--staleness %lld cannot be guaranteed with --prefetch %d: prefetched parameters do "
