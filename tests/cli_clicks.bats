@@ -40,7 +40,7 @@ tensors() { # RUN: the tensors of its last checkpoint, as one hash
     for name in v embedding deep; do
         fit "linear + fm 4 name=$name" --launch 2 --servers all --mode async --batch 20 --steps 20 --out none
         expect 0
-        grep -o '"optimizer":"[^"]*"\|"prefetch":[0-9]*\|"copy_lifetime":[0-9]*' out >"plan-$name"
+        grep -o '"optimizer":"[^"]*"\|"prefetch":[0-9]*\|"copies":{[^}]*}' out >"plan-$name"
         fit "linear + fm 4 name=$name" --batch 20 --steps 20 --out "$name"
         expect 0
         field test_loss >"loss-$name"
@@ -131,10 +131,10 @@ $((41 * 2)) --servers 1"
         fit "$deep" --optimizer sgd --batch 16 --steps 300 --eval-every 1 --lr "$rate" --out none
         expect 1 "training diverged at step " "$advice"
     done <<'EOF'
-1e12 the learning rate 1e+12 is too large for this data; try --lr 0.1
-keyed=1e12 the learning rate 1e+12 is too large for this data; try --lr keyed=0.1
-keyed=0.1,dense=1e12 the learning rate 1e+12 is too large for this data; try --lr dense=0.1
-v=1e12 the learning rate 1e+12 is too large for this data; try --lr v=0.1
+1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr (default: 0.1)
+keyed=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr keyed=X (default: 0.1)
+keyed=0.1,dense=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr dense=X (default: 0.1)
+v=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr v=X (default: 0.1)
 EOF
 }
 
@@ -158,7 +158,7 @@ EOF
     for model in fm:8 deepfm:8; do # 0.474 and 0.463 with one worker
         fit $model --mode async --launch 4 --batch 200 --out none
         expect 0
-        holds "$(field test_loss) < 0.53 and $(field train_loss) < 0.68" # without warm-up: up to 0.82
+        holds "$(field test_loss) < 0.53" # without warm-up: 0.64 to 0.82
     done
     clicks='synth:ctr?features=10000&examples=300000&interactions=1&test=20000'
     fit fm:8 --mode async --workers 16 --batch 64 --lr 0.02 --epochs 2 --out none # 0.39 with one worker; 0.48 if averaged

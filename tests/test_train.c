@@ -329,7 +329,7 @@ static void divergence_is_an_error(void **state)
     };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         assert_error(train_f(&r, "%s out=bad", runs[i]), YK_EDIVERGED, "diverged at step");
-        assert_message("try --lr");
+        assert_message("use a smaller --lr");
         yk_result_fini(&r);
         remove_run("out=bad");
     }

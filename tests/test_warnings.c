@@ -147,7 +147,7 @@ static void a_loss_that_rises(void **state)
     t.r.default_lr = 0.1;
     t.r.point = t.point;
     yk_observation_warn(&t.r, &t.w);
-    assert_non_null(strstr(t.w.warning[0].text, "try the default, --lr 0.1"));
+    assert_non_null(strstr(t.w.warning[0].text, "try a smaller --lr"));
     yk_observation_fini(&t.w);
     /* a network that has become constant */
     t = begin(2, (double[]){2.4, 2.327}, (double[]){2.33, 2.324}, (double[]){0.1, 0.1});

@@ -90,8 +90,8 @@ static double lowest_before(const yk_outcome *r)
 
 /* ---- learning rates */
 
-/* What to do about a learning rate: "try a smaller --lr". The run does not tell which one is best, so the only rate that is named
- * is the default. No rate suits columns whose values have very different sizes. */
+/* What to do about a learning rate: "try a smaller --lr". The run does not tell which one is best, so none is named. No rate
+ * suits columns whose values have very different sizes. */
 static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
 {
     const char *prefix = r->lr_prefix ? r->lr_prefix : "";
@@ -100,10 +100,9 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
                  "scale the features (csv: ?scale=standard), because the values of column %lld (counted "
                  "from 0) are about %.3g",
                  (long long)r->data.large.column, r->data.large.size);
-    else if (r->default_lr > 0.0 && (smaller ? r->lr > r->default_lr : r->lr < r->default_lr))
-        snprintf(out, 160, "try the default, --lr %s%.3g", prefix, r->default_lr);
     else
-        snprintf(out, 160, "try a %s --lr%s%s", smaller ? "smaller" : "larger", *prefix ? " " : "", prefix);
+        snprintf(out, 160, "try a %s --lr%s%s%s", smaller ? "smaller" : "larger", *prefix ? " " : "", prefix,
+                 *prefix ? "X" : "");
     return out;
 }
 
@@ -317,9 +316,9 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
     if (noise || !(ranks || ignorant || unchanged || slow))
         return false;
     warn(w, YK_WARNING_LR_TOO_SMALL,
-         "after %.3g epochs and %.0f steps the training loss is %.4f%s; that of an untrained model is %.4f: "
-         "the "
-         "model has hardly changed at the learning rate %g; %s, or more --epochs",
+         "after %.3g epochs and %.0f steps the training loss is %.4f%s, and it was at most %.4f: the model "
+         "has hardly "
+         "changed at the learning rate %g; %s, or more --epochs",
          p->epoch, steps, loss, slow ? " and still falling" : "", begin, r->lr, other_rate(r, false, remedy));
     return true;
 }

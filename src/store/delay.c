@@ -87,14 +87,15 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_delay_mark *
     return sum;
 }
 
-float yk__delay_begin(const yk__table *t, const yk_delay_mark *read_at, yk_delay_mark *before)
+/* Threads of a process share squared_step: it does not matter if one of them loses an update. */
+YK_RACY float yk__delay_begin(const yk__table *t, const yk_delay_mark *read_at, yk_delay_mark *before)
 {
     yk__delay_mark(t, before);
     return t->squared_step > 0.0 ? (float)(1.0 / (1.0 + sqrt(squared_distance(t, read_at) / t->squared_step)))
                                  : 1.0f;
 }
 
-void yk__delay_end(yk__table *t, const yk_delay_mark *before, float factor)
+YK_RACY void yk__delay_end(yk__table *t, const yk_delay_mark *before, float factor)
 {
     const double share = 0.05; /* of the moving mean */
     const double square = squared_distance(t, before) / ((double)factor * (double)factor);

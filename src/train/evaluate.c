@@ -51,9 +51,10 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                        what, isnan(value) ? (double)NAN : value);
     return yk_fail(YK_EDIVERGED,
                    "training diverged at step %llu: %s is %g; the learning rate %g is too large for this "
-                   "data%s; try --lr %s%g%s",
+                   "data%s; use a smaller --lr%s%s%s (default: %g)%s",
                    (unsigned long long)step, what, value, lr.lr, stale ? " and asynchronous workers" : "",
-                   lr.prefix, fmin(lr.lr / 10.0, lr.usual), stale ? ", or fewer workers" : "");
+                   *lr.prefix ? " " : "", lr.prefix, *lr.prefix ? "X" : "", lr.usual,
+                   stale ? ", or fewer workers" : "");
 }
 
 /* Rows of a test set that is streamed. */

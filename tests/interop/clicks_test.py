@@ -21,6 +21,7 @@ except ImportError as missing:
 
 torch = find_torch()
 EXAMPLES, FIELDS, KEYS, STEPS = 200, 5, 60, 500
+SQUARES = 1e-4  # adagrad: the initial sums of squares
 
 
 def write_data(path):
@@ -45,7 +46,7 @@ def write_data(path):
 def optimizers(model, keyed, dense):
     network = [p for name, p in model.named_parameters() if name.startswith("network.")]
     others = [p for name, p in model.named_parameters() if not name.startswith("network.")]
-    made = {"sgd": lambda p, lr: torch.optim.SGD(p, lr), "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr),
+    made = {"sgd": lambda p, lr: torch.optim.SGD(p, lr), "adagrad": lambda p, lr: torch.optim.Adagrad(p, lr, initial_accumulator_value=SQUARES),
             "adam": lambda p, lr: torch.optim.Adam(p, lr),
             "momentum": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9)}
     return [made[keyed[0]](others, keyed[1])] + ([made[dense[0]](network, dense[1])] if network else [])
@@ -58,7 +59,7 @@ def losses_of_numpy(tensors, data, rate):
     x = np.zeros((len(label), KEYS))
     np.add.at(x, (rows, key), value)
     w, b, v = (tensors[name].astype(float) for name in ("linear.weight", "linear.bias", "fm.weight"))
-    squares = [np.zeros_like(p) for p in (w, b, v)]
+    squares = [np.full_like(p, SQUARES) for p in (w, b, v)]
     for _ in range(STEPS):
         sums = x @ v
         z = x @ w[0] + b + 0.5 * (sums**2 - x**2 @ v**2).sum(1)
@@ -92,7 +93,8 @@ def compare(directory, name, model, spec, data, keyed, dense):
               "--log-every", 1)
     start, run = os.path.join(directory, name + "-start"), os.path.join(directory, name)
     yoke(*common, "--steps", 1, "--optimizer", "sgd", "--lr", 1e-30, "--out", start)
-    yoke(*common, "--steps", STEPS, "--out", run, "--optimizer", f"keyed={keyed[0]}" + (f",dense={dense[0]}" if dense else ""),
+    yoke(*common, "--steps", STEPS, "--out", run, "--initial-accumulator", SQUARES,
+         "--optimizer", f"keyed={keyed[0]}" + (f",dense={dense[0]}" if dense else ""),
          "--lr", f"keyed={keyed[1]}" + (f",dense={dense[1]}" if dense else ""))
     with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as f:
         lines = [json.loads(line) for line in f]
