@@ -31,13 +31,13 @@ train() { # SPEC OPTION...
 @test "1: a run whose loss stays above that of an untrained model has diverged" {
     set -- --lr 50 --batch 5 --epochs 5 --checkpoint-every 50
     digits "$@" --out run --quiet # 500 steps
-    expect 1 "training diverged at step 2" "the mean training loss of the last 5 % of the run (of an untrained model: 2.303) is " \
+    expect 1 "training diverged at step 2" "the mean training loss of the last 5 % of the run (untrained model: 2.303) is " \
         "the learning rate 50 is too large for this data; use a smaller --lr (default: 0.1);" "--no-stop-on-divergence"
     ls run/checkpoints/step-1*/DONE # the last checkpoint is kept
     digits "$@" --mode async --workers 2 --out none --quiet
     expect 1 "training diverged at step 2" "or fewer workers"
     clicks --lr 1e4 --batch 1 --out none --quiet # bursts
-    expect 1 "training diverged at step " "(of an untrained model: 0.6931)"
+    expect 1 "training diverged at step " "(untrained model: 0.6931)"
     digits "$@" --out none --no-stop-on-divergence
     expect 0 "warning: the training loss"
 }
@@ -54,7 +54,7 @@ train() { # SPEC OPTION...
 @test "warnings: a learning rate that raises the loss, a model that is no better than guessing" {
     digits --lr 50 --json --out none
     holds "[w['kind'] for w in $(field warnings)] == ['loss_rose']"
-    expect 0 "warning: the training loss" "the loss of a uniform guess, at the learning rate 50; try a smaller --lr"
+    expect 0 "warning: the training loss" "the loss of a uniform guess, with learning rate 50; try a smaller --lr"
     seq 400 | awk '{ print ($1 % 4 == 0), ($1 % 9 + 1) ":1" }' >noise.libsvm
     train libsvm:noise.libsvm --test libsvm:noise.libsvm
     expect 0 "warning: accuracy 75.00 % is no better than always predicting the majority class (75.00 %)"

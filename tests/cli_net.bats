@@ -204,11 +204,11 @@ END
     expect 0
     alone=$(field train_loss)
     try train --model lenet5 --data 'synth:digits?examples=320' --global-batch 40 --workers 4 --epochs 1 --out none --json
-    expect 0 "share its batches, as threads of one worker"
+    expect 0 "share its batches as threads of one worker"
     [ "$(field train_loss)" = "$alone" ]
     holds "$(field workers) == 1 and $(field threads) == 4 and $(field batch) == 40 and $(field global_batch) == 40"
     try train --model lenet5 --data 'synth:digits?examples=320' --batch 10 --workers 4 --epochs 1 --out none
-    expect 0 "computes 16 examples at a time, and the batch of a worker has 10: use --global-batch 40"
+    expect 0 "computes 16 examples at a time, but the batch of a worker has only 10: --global-batch 40"
     digits --workers 4 --global-batch 42 --out none
     expect 2 "--global-batch 42 cannot be divided equally among 4 workers: use a multiple of 4"
 }

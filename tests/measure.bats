@@ -159,7 +159,7 @@ rate = max(sum(p["sent_rate"] for p in processes), sum(p["received_rate"] for p 
 assert abs(float(re.search(r"<dt>Network</dt><dd>([0-9.]+) MB/s", page)[1]) / rate - 1) < 0.05, rate
 # the parts of the seconds add up, less what the server did during training
 total, train, test, save, overlap = re.search(
-    r"^seconds +([0-9.]+) \(training ([0-9.]+), evaluation ([0-9.]+), checkpoints ([0-9.]+)(?:, of these two ([0-9.]+) during training)?;", text, re.M).groups("0")
+    r"^seconds +([0-9.]+) \(training ([0-9.]+), evaluation ([0-9.]+), checkpoints ([0-9.]+)(?:, ([0-9.]+) of the last two during training)?;", text, re.M).groups("0")
 assert abs(float(train) + float(test) + float(save) - float(overlap) - float(total)) < 0.1, text
 rows = list(csv.DictReader(open("csv/table-processes.csv")))
 assert len(rows) == len(processes) == 3, rows

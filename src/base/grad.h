@@ -27,11 +27,11 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    uint64_t steps;   /* the sum of this many gradients of single steps; 0: one */
+    uint64_t steps;   /* this is the sum of the gradients of so many steps; 0: one */
     double loss;      /* summed over the examples */
     yk_status status; /* not YK_OK: there is no gradient (out of memory) */
     const struct yk_delay_mark
-        *read_at;         /* when its parameters were read (store/local.h); NULL: without delay */
+        *read_at; /* the parameters that it was computed with (store/local.h); NULL: it is not stale */
     yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;

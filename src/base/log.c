@@ -18,8 +18,8 @@ const yk_log *yk_log_get(void)
     return current;
 }
 
-/* The length of a character in UTF-8 that a terminal would interpret: control characters, line separators and marks of
- * direction (Unicode, Bidi_Control). 0: it is another one. One that is cut off counts. */
+/* The length in bytes of a UTF-8 character that a terminal would interpret: a control character, a line separator, or a mark of
+ * direction (Unicode, Bidi_Control); also if it is truncated. 0: any other character. */
 static size_t is_control(const unsigned char *s, size_t n)
 {
     const unsigned b = n > 1 ? s[1] : 0, c = n > 2 ? s[2] : 0;

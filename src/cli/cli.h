@@ -22,7 +22,8 @@ extern bool yk_cli_launcher; /* a second signal only sets yk_cli_stop_again */
 
 /* From now on, SIGINT, SIGTERM and SIGHUP set yk_cli_stop. A second SIGINT or SIGTERM ends the program immediately. */
 void yk_cli_catch_signals(void);
-void yk_cli_catch_hangup(const struct sigaction *action); /* of SIGHUP, unless it is ignored, as with nohup */
+/* Sets the action of SIGHUP, unless it is ignored, as with nohup. */
+void yk_cli_catch_hangup(const struct sigaction *action);
 
 /* Reports this thread's error, if any, and returns the exit status. */
 int yk_cli_exit(yk_status status);

@@ -12,10 +12,10 @@ static void parse(int argc, char **argv, char **path, yk_report *r)
 {
     const char *format = "html";
     const yk_argument table[] = {
-        {"out", 'o', "FILE", yk_argument_text, &r->out, "the page",
-         "report.html in RUN; of several, a new file compare.html here"},
+        {"out", 'o', "FILE", yk_argument_text, &r->out, "the file to write",
+         "report.html in RUN; for several runs, a new compare.html here"},
         {"format", 0, "FORMAT", yk_argument_text, &format,
-         "html; or latex or markdown: the tables only, for a document"},
+         "html, latex or markdown; the last two write only the tables", "html"},
         {"csv", 0, "DIR", yk_argument_text, &r->csv, "also write all plots and tables as CSV files"},
         {"svg", 0, "DIR", yk_argument_text, &r->svg, "also write all plots as SVG files"},
         {"png", 0, "DIR", yk_argument_text, &r->png,

@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Before MPI_Init(), which does not return if it fails, and whose messages mpirun may lose. */
+/* Call this before MPI_Init(), which does not return if it fails, and whose messages mpirun may lose. */
 void yk_job_report_begin(void);
 
 /* Reports the stage of the run (train/train.h). */

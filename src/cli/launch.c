@@ -216,7 +216,7 @@ static bool mpirun_interrupted(const yk_output_filter *o, const yk_watchdog *v, 
            (*o->died || o->init_failed || v->lost > 0.0 || v->gone > 0.0 || v->hung);
 }
 
-/* Training has begun: the run directory has all that a worker needs to join, so RUN/join is written now. */
+/* Called when training has begun: the run directory has all that a worker needs to join, so RUN/join is written now. */
 static void let_join(void *context)
 {
     const job *j = context;

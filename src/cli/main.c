@@ -58,7 +58,7 @@ static void fail(const char *error, int code)
     yk_failure_print(error, code);
 }
 
-/* Whether the program that reads stdout has ended, such as head: it has all that it wanted. */
+/* Whether the program that reads stdout, such as head, has exited: it has all that it wanted. */
 static bool is_reader_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
@@ -68,7 +68,7 @@ static bool is_reader_gone(void)
 int yk_cli_exit(yk_status status)
 {
     if (status && is_reader_gone())
-        return 128 + SIGPIPE; /* as if the signal had ended this program; it may be ignored */
+        return 128 + SIGPIPE; /* as if the signal, which may be ignored, had ended this program */
     if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) { /* else the launcher reports it */
         yk_note("%s", yk_error());
         yk_failure_print(yk_error(), 0);
@@ -111,7 +111,7 @@ static void on_signal(int signal)
     static double first;
     const int error = errno; /* of the code that is interrupted */
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
-     * and to its group), and the launcher may repeat SIGUSR1, a shell SIGHUP: these do not count. */
+     * and to its group), and the launcher may repeat SIGUSR1, and a shell SIGHUP: these do not count. */
     const bool second = yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5;
     if (!yk_cli_stop)
         first = yk_now();

@@ -91,7 +91,7 @@ void yk_terminal_progress(const char *text)
         show_progress(NULL, text);
 }
 
-/* Tables on a terminal have names from files, like messages. */
+/* Like messages, tables may contain names from untrusted files. */
 static ssize_t write_clean(void *context, const char *text, size_t n)
 {
     char part[1024];

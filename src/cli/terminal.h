@@ -1,6 +1,6 @@
 /* The log of the program (base/log.h): notes, warnings and errors on stderr, one line each. On a terminal there is also a
- * progress line, which is redrawn after other lines. If stdout is a terminal, it is replaced by a stream that replaces control
- * characters, as the log does.
+ * progress line, which is redrawn after other lines. If stdout is a terminal, control characters in it are
+ * replaced, as in the log.
  *
  * Example:
  *     yk_terminal_use();                  // at the start of main(): for this thread and the threads it starts

@@ -322,8 +322,8 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
-/* The value as text, borrowed from the configuration or in `number`; "": it was not given, and the default of another version
- * would be the same. */
+/* The value as text, borrowed from the configuration or in `number`; "": it was not given, and other versions have the same
+ * default. */
 static const char *text_of(const yk_option *o, const yk_config *c, const yk_config *defaults,
                            char number[512])
 {

@@ -111,9 +111,8 @@ const yk_option yk_options[] = {
      "worker threads of each process that trains; each trains on its own batches; auto: one per core "
      "(with --threads T: one per T cores)"},
     {"threads", "T", INTEGER(threads, 1, 1024), PARALLEL, TRAINS, "1",
-     "threads of each worker, which share the work on each batch: the result does not depend on T; yoke uses "
-     "only as "
-     "many as help; logreg and softmax use one"},
+     "threads of each worker, which share the work on each batch; the result does not depend on T; yoke uses "
+     "only as many as help; logreg and softmax use one"},
 
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
      "the number of processes in --hosts",
@@ -161,14 +160,14 @@ const yk_option yk_options[] = {
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
     {"global-batch", "B", INTEGER(global_batch, 1, BIG), STEPS, TRAINS, "batch times workers",
      "examples of all workers together (--quorum M: of M processes), instead of --batch: B / N for each of N "
-     "workers. sync: the workers of a process share its part as threads of one worker, if --threads can be "
-     "used with the model"},
+     "workers; sync: the workers of a process share its part as threads of one worker, if the model can use "
+     "--threads"},
     {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, REPEATS, "1", "number of passes over the data"},
     {"steps", "S", INTEGER(steps, 1, BIG), STEPS, REPEATS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
     {"no-stop-on-divergence", NULL, FLAG(no_stop_on_divergence), STEPS, RUNS, NULL,
-     "continue even if, after 10 % of the run and 200 steps, the mean training loss of the last 5 % is more "
-     "than 1.5 times that of an untrained model; such a run ends with an error otherwise"},
+     "do not end the run with an error if, after 10 % of the run and 200 steps, the mean training loss of "
+     "the last 5 % is more than 1.5 times that of an untrained model"},
     {"seed", "S", INTEGER(seed, 0, BIG), STEPS, REPEATS, "1",
      "seed for the order of the examples and the initial weights (those of linear models are zero)"},
 

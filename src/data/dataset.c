@@ -211,17 +211,17 @@ static const char *find_unknown(const yk_dataset *d, const char **option_out)
     return !d->classes && d->kind != YK_ROWS_SPARSE ? "classes" : NULL;
 }
 
-/* A model needs fields, and the rows have none. */
+/* The model needs fields, but the rows have none. */
 static yk_status refuse_fields(const yk_source *s, const char *why)
 {
     return yk_fail(
         YK_EUSAGE,
-        "%s: the model needs field numbers, and the position of an entry in its row cannot be its field: %s; "
-        "%s",
+        "%s: the model needs field numbers, but the data has none, and positions in the rows cannot be the "
+        "fields: %s; %s",
         s->spec, why,
         s->parsed.text
             ? "use data with field numbers (libffm:), or add ?fields=position (rows that do not fit are "
-              "errors; indices must not be hashed) or ?fields=one (all features are in one field)"
+              "errors; indices must not be hashed) or ?fields=one (all features in one field)"
             : "set `field` in yoke_csr (in Python, fields=), with zeros for a single field");
 }
 
@@ -230,15 +230,14 @@ static yk_status refuse_fields(const yk_source *s, const char *why)
 static yk_status number_fields(yk_dataset *d)
 {
     const yk_source *s = d->source;
-    size_t row = 0; /* in random order: not worth a message */
+    size_t row = 0; /* not in messages: the rows are in random order */
     yk_status st = YK_OK;
     if (!s->positions || d->kind != YK_ROWS_SPARSE ||
         (!s->by_position && (d->rows ? d->rows->field != NULL : d->fields > 1)))
         return YK_OK; /* the data has its own */
     d->positional = true;
     if (!d->rows)
-        return s->by_position ? YK_OK
-                              : refuse_fields(s, "the rows are streamed, so they are not compared first");
+        return s->by_position ? YK_OK : refuse_fields(s, "streamed rows cannot be compared in advance");
     if (s->hashed_into)
         return refuse_fields(s, "the indices are hashed");
     if (d->rows != &d->loaded) { /* those of a file or of the caller */

@@ -22,7 +22,7 @@ yk_key_space yk__spec_keys(yk_spec *spec, const yk_source_options *o, unsigned d
 /* The option `fields`, for formats whose field numbers follow from the format: whether rows get them. */
 bool yk__spec_fields(yk_spec *spec, const yk_source_options *o);
 
-/* The option `fields=one` or `fields=position`, for formats whose rows may have no field numbers: sets the positions of the source.
+/* The option `fields=one` or `fields=position`, for formats whose rows may have no field numbers: sets s->positions.
  * Returns whether rows may have field numbers: false with `one`, or if the model does not use them. Call it after
  * hashed_into is known. */
 bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s);

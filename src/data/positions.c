@@ -17,7 +17,7 @@ void yk_positions_fini(yk_positions *p)
     yk_mutex_destroy(&p->lock);
 }
 
-/* Whether the row is within ranges that are known, so that nothing changes. */
+/* Whether the row is within the known ranges, so that nothing changes. */
 static bool is_known(const yk_positions *p, const uint32_t *index, size_t n)
 {
     bool inside = n && n == atomic_load_explicit(&p->n, memory_order_acquire);

@@ -3,8 +3,8 @@
  *     1 3:1 17:1 204:2.25
  *     0 5:1 11:1 207:1          three fields: indices 3 to 5, 11 to 17, and 204 to 207
  *
- * The order is that of the indices, not of the file. All rows must have the same number of entries, and the ranges of indices of
- * the positions must not overlap; so every index belongs to one field. Training and test data share one yk_positions.
+ * The order is that of the indices, not of the file. All rows must have the same number of entries, and the ranges of indices at
+ * the positions must not overlap, so that every index belongs to one field. Training and test data share one yk_positions.
  *
  * Example:
  *     yk_positions p;
@@ -22,7 +22,7 @@
 #include "base/sync.h"
 
 typedef struct {
-    yk_mutex lock;                 /* of changes */
+    yk_mutex lock;                 /* held for changes */
     atomic_size_t n;               /* entries per row; 0: no row yet */
     size_t expected;               /* the same, if it is known in advance; else 0 */
     atomic_uint_least32_t *lowest; /* [n] the range of each position so far; owned */

@@ -209,7 +209,7 @@ bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
         spec->status =
             yk_fail(YK_EUSAGE,
                     "%s: fields=position needs indices that are not hashed, because the order of hashes "
-                    "means nothing: leave out --hash-bits, or use libffm: with field numbers",
+                    "means nothing: leave out --hash-bits and ?bits, or use libffm: with field numbers",
                     spec->text);
     return true;
 }

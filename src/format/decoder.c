@@ -32,7 +32,7 @@ yk__coding yk__coding_of(const uint8_t *p, size_t n)
     if (n >= 4 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8 && !(p[3] & 0xe0))
         return YK__GZIP;
     if (begins(p, n, "\x28\xb5\x2f\xfd", 4) ||
-        (n >= 4 && (p[0] & 0xf0) == 0x50 && !memcmp(p + 1, "\x2a\x4d\x18", 3))) /* a frame to be skipped */
+        (n >= 4 && (p[0] & 0xf0) == 0x50 && !memcmp(p + 1, "\x2a\x4d\x18", 3))) /* a skippable frame */
         return YK__ZSTD;
     if (begins(p, n,
                "\xfd"

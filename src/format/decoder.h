@@ -1,4 +1,4 @@
-/* Internal to format/: decompresses the bytes of a file (input.h). gzip, zlib and Zstandard are read; bzip2 and xz are only named.
+/* Internal to format/: decompresses the bytes of a file (input.h): gzip, zlib and Zstandard. bzip2 and xz are only detected.
  *
  * Example:
  *     yk__decoder d;
@@ -31,16 +31,17 @@ typedef struct {
     struct ZSTD_DCtx_s *zstd; /* NULL: another coding */
 } yk__decoder;
 
-/* By the first bytes of a file: a few thousand, if it has as many. */
+/* Detects the coding from the first bytes of a file: a few thousand, if it has that many. */
 yk__coding yk__coding_of(const uint8_t *p, size_t n);
 
-/* For files that only other programs can read, the one that writes them to a pipe, "xzcat"; NULL: yoke reads them. */
+/* For codings that yoke cannot read: the program that decompresses them to a pipe, such as "xzcat"; NULL: yoke reads it. */
 const char *yk__coding_other(yk__coding coding);
 
 yk_status yk__decoder_init(yk__decoder *d, yk__coding coding);
 void yk__decoder_fini(yk__decoder *d);
 
-/* Decompresses some of d->left bytes, which is not 0 unless d->pending, into at most `space` bytes. YK_EDATA, YK_ESYSTEM: *why_out is the reason. */
+/* Decompresses some of d->left bytes (not 0 unless d->pending) into at most `space` bytes. YK_EDATA, YK_ESYSTEM: *why_out is the
+ * reason. */
 yk_status yk__decoder_run(yk__decoder *d, uint8_t *out, size_t space, size_t *got_out, const char **why_out);
 
 /* Between members: skips padding and begins the next member, if there are bytes left. */

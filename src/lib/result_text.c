@@ -67,9 +67,8 @@ static void print_processes(FILE *f, const yk_observation *w, const yk_plan *pla
                 yk_bytes_text((double)p->bytes_received, text[4]));
     }
     if (plan->synchronous && plan->local_steps <= 1)
-        fprintf(f,
-                "               synchronous: all workers hold the same parameters, so the test results are "
-                "those of each of them\n");
+        fprintf(f, "               synchronous: all workers have the same parameters, so the test results "
+                   "apply to each\n");
 }
 
 /* "20 (0.42 per second)" */
@@ -79,14 +78,14 @@ static void print_count(FILE *f, const char *name, uint64_t n, double rate)
             (unsigned long long)n, rate);
 }
 
-/* Servers evaluate and save in the background. */
+/* Servers evaluate and save in the background, so these times may overlap with training. */
 static void print_seconds(FILE *f, const yk_result *r)
 {
     const double overlap = r->train_seconds + r->eval_seconds + r->checkpoint_seconds - r->seconds;
     fprintf(f, "seconds        %.2f (training %.2f, evaluation %.2f, checkpoints %.2f", r->seconds,
             r->train_seconds, r->eval_seconds, r->checkpoint_seconds);
     if (overlap >= 0.005)
-        fprintf(f, ", of these two %.2f during training", overlap);
+        fprintf(f, ", %.2f of the last two during training", overlap);
     fprintf(f, "; loading before that %.2f)\n", r->load_seconds);
 }
 

@@ -21,7 +21,7 @@ struct yoke_run {
 typedef struct {
     const yoke_training *t;
     pthread_mutex_t lock; /* one call at a time */
-    bool canceled;        /* by a callback: none is called again */
+    bool canceled;        /* by a callback: progress and metrics are not called again */
 } caller;
 
 static void forward_line(void *context, yk_log_level level, const char *text)

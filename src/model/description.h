@@ -1,4 +1,4 @@
-/* What the text of --model says about a model, before there is data: decisions that depend on the model ask this, never the text.
+/* What the text of --model determines, without the data. Decisions that depend on the model use this, never the text.
  *
  * Example:
  *     yk_model_description d;

@@ -251,7 +251,7 @@ int yk__net_describe(const yk__net *net, size_t blocks, yk_layer_line *out);
 void yk__net_init(const yk_model *m, int group, float *params, uint64_t seed);
 
 /* net_parse.c: "conv 6 5x5 same, relu, ..." or the name of a network; errors point into the string. */
-yk_status yk__net_check_name(const char *text); /* YK_EUSAGE: a single word that is not a name, nor a layer */
+yk_status yk__net_check_name(const char *text); /* YK_EUSAGE: one word that is neither a name nor a layer */
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net);
 yk_status yk__net_parse_branch(const char *list, size_t begin, size_t end, const yk_model_shape *shape,
                                yk__net *net);

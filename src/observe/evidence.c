@@ -69,7 +69,7 @@ static double bytes_per_step(const yk_process *p)
     return p->phases.steps ? (double)bytes / (double)p->phases.steps : 0.0;
 }
 
-/* How much a link carried, more if it always carried as much: of two directions, it tells the one that limits the other. */
+/* How much a link carried, and more if the rate was constant: of two directions, this finds the one that limits the other. */
 static double fullness(const yk_mean_peak *m)
 {
     return m->peak > 0.0 ? m->mean * m->mean / m->peak : 0.0;

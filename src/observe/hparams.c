@@ -28,7 +28,7 @@ static void add(list *l, const char *name, const char *text, double number)
         l->h[l->n++] = (yk_hyperparameter){name, text, number};
 }
 
-/* TensorBoard takes the names from one of the runs: all runs have the common ones, which are also known if they were not given. */
+/* TensorBoard takes the names of the columns from one of the runs, so all runs have these, even if the options were not given. */
 static void add_common(const yk_observer *o, list *l)
 {
     const yk_config *c = o->c.config;

@@ -383,7 +383,7 @@ yk_status yk__live_start(yk_observer *o)
 
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop)
 {
-    /* A page that is open asks every second; one in a tab that is hidden, every minute. A sweep does not wait. */
+    /* An open page polls every second; in a hidden tab, every minute. A sweep does not wait. */
     static const double step = 0.05, to_send = 0.5, every = 65.0; /* seconds */
     if (!o || !o->c.http)
         return;
@@ -407,9 +407,10 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
                  timeout = seen > 0.0 ? seen + yk_env_number("YK_HTTP_WAIT", every) - yk_now() : 0.0;
     if (*stop || timeout <= 0.0)
         return;
-    yk_note("live page: %s serves the result until the page that is open has fetched it, for at most %.0f s "
-            "(Ctrl-C to stop waiting)",
-            yk_http_url(o->c.http), timeout);
+    yk_note(
+        "live page: %s serves the result until the open page has fetched it, for at most %.0f s (Ctrl-C to "
+        "stop waiting)",
+        yk_http_url(o->c.http), timeout);
     yk_wait w = yk_wait_every(step, timeout);
     while (!*stop && !atomic_load(&o->end_seen) && yk_wait_poll(&w))
         ;

@@ -4,9 +4,9 @@
  *      "steps_per_second":392,"learning_rate":0.1,"bottleneck":"cpu","share":0.97}
  *     {"kind":"eval","step":938,...,"train_loss":0.40,"test_loss":0.33,"test_accuracy":0.907,"majority_accuracy":0.1135}
  *
- * The schedule of the run (train/schedule.h) decides when to write a train line. Evaluations are written if they are at least
- * a thousandth of the steps so far apart: the first 1,000 at regular intervals all are. Of the others, the best ones and the
- * last one are written later, before the next line or at the end.
+ * The schedule of the run (train/schedule.h) decides when to write a train line. An evaluation is written if at least a
+ * thousandth of the steps so far have passed since the last one that was written; the first 1,000 at regular intervals always
+ * are. Of the others, the best ones and the last one are written later, before the next line or at the end.
  *
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.

@@ -139,7 +139,7 @@ bool yk_observer_resumed_loss(const yk_observer *o, double *train_loss_out);
 void yk_observer_begin(yk_observer *o);
 
 /* On the chief, one worker at a time, after a step of the run. point: writes a point of the training curves; line: updates the
- * progress line (only worker 0). The caller writes the last point before the last evaluation, which is no part of its rates. */
+ * progress line (only worker 0). The caller writes the last point before the last evaluation, which its rates do not include. */
 void yk_observer_progress(yk_observer *o, bool point, bool line);
 
 /* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
@@ -199,8 +199,8 @@ typedef struct {
     double examples_per_second, steps_per_second; /* while training */
 } yk_run_end;
 
-/* On the chief: shows the end on the live page, and waits until a page that was open has fetched it, for about a minute,
- * or until *stop is not 0. Returns immediately if no page was open in the last minute. */
+/* On the chief: shows the end on the live page, and waits until an open page has fetched it, for about a minute, or
+ * until *stop is not 0. Returns immediately if no page was open in the last minute. */
 void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile sig_atomic_t *stop);
 
 /* The result of training, for yk_observation_warn(). */

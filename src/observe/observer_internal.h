@@ -128,7 +128,7 @@ yk_status yk__metrics_close(yk_observer *o);
 yk_status yk__tensorboard_open(yk_observer *o, const char *run_dir); /* NULL: does nothing */
 void yk__tensorboard_progress(yk_observer *o, const yk_progress_report *p);
 void yk__tensorboard_point(yk_observer *o, const yk_progress_report *p);
-/* late: it was not written when it was made; without the staleness, which has changed since then */
+/* late: written after the evaluation, and without the staleness, which has changed since then */
 yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool late);
 yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far);
 

@@ -12,9 +12,9 @@
  *     rankN/host_cpu, rankN/host_memory                     its host, all programs
  *     host/HOST/eth0_sent, host/HOST/eth0_received          an interface of a host, all programs, bytes per second
  *
- * and the graph of the layers and the hyperparameters (hparams.c). With --tensorboard-workers, each worker (in a job, each process) also has a directory
- * worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its process. The ranks of a job
- * write them, if they can reach the run directory.
+ * and the graph of the layers and the hyperparameters (hparams.c). With --tensorboard-workers, each worker (in a job, each
+ * process) also has a directory worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its
+ * process. The ranks of a job write them, if they can reach the run directory.
  */
 #include "observe/observer_internal.h"
 
@@ -132,7 +132,7 @@ yk_status yk__tensorboard_close(yk_observer *o, yk_status so_far)
     const yk_progress_report end = yk__progress_unknown(o->c.rank ? o->self.phases.steps : o->steps);
     if (o->started && !o->unchanged)
         yk__tensorboard_progress(o, &end);
-    /* a run that was stopped may be resumed: TensorBoard would keep its first end */
+    /* a run that was stopped may be resumed, but TensorBoard keeps the first end of a session */
     if (b->first && b->n && o->started && o->state && strcmp(o->state, "stopped"))
         yk_events_session_end(b->events[0], !strcmp(o->state, "done")); /* an error is kept */
     for (int i = 0; i < b->n; i++) {
@@ -239,7 +239,7 @@ static void add_worker(yk_observer *o, int worker, scalars *s)
         return;
     const double paused = now.phase[YK_PHASE_EVAL] - before->phase[YK_PHASE_EVAL] +
                           now.phase[YK_PHASE_CHECKPOINT] - before->phase[YK_PHASE_CHECKPOINT];
-    if (o->resources || now.examples > before->examples) /* after the last step, there is no speed */
+    if (o->resources || now.examples > before->examples) /* no speed after the last step */
         add(s, (double)(now.examples - before->examples) / (sum - paused), "speed/examples_per_second");
     *before = now;
 }

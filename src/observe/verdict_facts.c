@@ -57,7 +57,8 @@ static double waiting_share(const yk_worker_evidence *w, const yk_evidence *e)
     return w->phases.seconds > 0.0 ? waited / w->phases.seconds : 0.0;
 }
 
-/* Of the workers other than i (-1: of all): means; stopped: the largest, because one of several halted workers is not to blame. */
+/* Means over the workers other than i (-1: over all). stopped: the largest, because one of several halted workers is not to
+ * blame. */
 typedef struct {
     double step, waiting, stopped, rate;
 } others;
@@ -177,8 +178,8 @@ static link_end end_of(const yk__facts *f, int i)
                       yk__starved(f, w->delayed)};
 }
 
-/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. Without a core at both ends, bytes do not
- * flow, however fast the link is. */
+/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends have no core, no bytes flow,
+ * however fast the link is. */
 static void find_link(yk__facts *f)
 {
     const int n = f->e->nmeasured + f->e->nservers;
@@ -232,7 +233,7 @@ static void divide_messages(yk__facts *f)
                  answers = f->several_hosts ? e->round_trips * e->round_trip / fmax(f->step, 1e-9) : 0.0;
     double messages = f->messages;
     if (f->link.full && f->link.share > 0.5 * (messages + waiting)) {
-        /* a worker that waits for another one also waits for the gradient that it sends first */
+        /* a worker that waits for another one also waits until that one has sent its gradient */
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_STRAGGLER] = 0.0;
         f->waste[YK_VERDICT_BANDWIDTH] = messages + waiting;
     } else if (f->link.full)

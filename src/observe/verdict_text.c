@@ -151,8 +151,8 @@ static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
     if (f->e->saves == 1)
         advise(v,
-               "only the last checkpoint was written: a longer run spends a smaller share of its time on it, "
-               "and a faster disk (--out) less time");
+               "only the last checkpoint was written: its share is smaller in a longer run, or with a faster "
+               "disk (--out)");
     else
         advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }

@@ -90,7 +90,7 @@ static double lowest_before(const yk_outcome *r)
 
 /* ---- learning rates */
 
-/* What to do about a learning rate: "try a smaller --lr". The run does not tell which one is best, so none is named. No rate
+/* What to do about a learning rate: "try a smaller --lr". A run does not show which rate is best, so none is named. No rate
  * suits columns whose values have very different sizes. */
 static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
 {
@@ -106,8 +106,8 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
     return out;
 }
 
-/* Whether the loss was far above that of a uniform guess before the first step, and has not risen since: then, the initial
- * parameters are the reason for a high loss (--init, --warm-start). */
+/* Whether the loss was far above that of a uniform guess before the first step, and has not risen since: then the initial
+ * parameters are the reason for the high loss (--init, --warm-start). */
 static bool began_above(const yk_outcome *r)
 {
     return r->points > 1 && !isfinite(r->point->train_loss) && r->last.train_loss < r->point->test_loss &&
@@ -163,7 +163,7 @@ static bool check_rising(const yk_outcome *r, yk_observation *w)
     if (is_wild(r, p) ||
         (e->train_loss > uniform * 1.02 && still && !began_above(r) && (far || (rose && is_mean(r, p)))))
         warn(w, YK_WARNING_LOSS_ROSE,
-             "the training loss %.4f is above %.4f, the loss of a uniform guess, at the learning rate %g; %s",
+             "the training loss %.4f is above %.4f, the loss of a uniform guess, with learning rate %g; %s",
              e->train_loss, uniform, r->lr, other_rate(r, true, remedy));
     else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
              e->train_loss > lowest + 0.02 * uniform)
@@ -316,9 +316,8 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
     if (noise || !(ranks || ignorant || unchanged || slow))
         return false;
     warn(w, YK_WARNING_LR_TOO_SMALL,
-         "after %.3g epochs and %.0f steps the training loss is %.4f%s, and it was at most %.4f: the model "
-         "has hardly "
-         "changed at the learning rate %g; %s, or more --epochs",
+         "after %.3g epochs and %.0f steps the training loss is %.4f%s, and was never above %.4f: the model "
+         "has hardly changed with learning rate %g; %s, or more --epochs",
          p->epoch, steps, loss, slow ? " and still falling" : "", begin, r->lr, other_rate(r, false, remedy));
     return true;
 }

@@ -293,8 +293,8 @@ static size_t find_partners(const yk_compare *c, int which, int paired, size_t o
     return n;
 }
 
-/* What the speedup of row i is relative to: one worker, in the same mode or else in another; or else the fewest workers in as
- * many processes, or with as many workers per process. Rows of the same class begin at `first`. */
+/* What the speedup of row i is relative to: one worker, in the same mode or else in another; or else the fewest workers in the
+ * same number of processes, or with the same number of workers per process. Rows of the same class begin at `first`. */
 static const yk_config_group *base_of(const yk_compare *c, const position *at, size_t first, size_t i)
 {
     const yk_config_group *group = &c->group[at[i].group], *fewest = &c->group[at[first].group];
@@ -396,7 +396,7 @@ static const yk__table_kind tables[] = {
      "workers",
      "Workers",
      "Speedup is relative to the examples per second of one worker in either mode, or else of the fewest "
-     "workers of the same configuration, in as many processes or with as many workers per process. "
+     "workers of the same configuration, with the same number of processes or of workers per process. "
      "Efficiency is the speedup per worker.",
      {"workers", "processes"}},
     {fill_modes,
@@ -404,16 +404,15 @@ static const yk__table_kind tables[] = {
      "modes",
      "Synchronous and asynchronous training",
      "Runs with the same numbers of workers and processes that differ only in the mode. A synchronous step "
-     "uses a batch of "
-     "every worker, an asynchronous step a batch of one worker: for the same examples, asynchronous training "
-     "takes more steps.",
+     "uses a batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
+     "asynchronous training takes more steps.",
      {"mode", "servers"}},
     {yk__fill_by_host,
      0,
      "resources",
      "Resources by host and batch size",
-     "Sums over the processes of a run on a host: of their means over the time of the run, and of their "
-     "highest values. n: runs that are averaged; \u00b1 is given for three or more.",
+     "Sums over the processes of a run on a host: of their means over the run, and of their peaks. n: runs "
+     "that are averaged; \u00b1 is given for three or more.",
      {"batch", "seed"}},
     {yk__fill_by_host,
      0,

@@ -6,7 +6,7 @@
  *     runs       all runs: results
  *     batch      batch size: time, accuracy, CPU, memory, network
  *     workers    number of workers: speedup and efficiency, compared with one worker or the fewest
- *     modes      synchronous and asynchronous (or bounded staleness), with as many workers in as many processes
+ *     modes      synchronous and asynchronous (or bounded staleness), with the same numbers of workers and processes
  *     resources  use of CPU, memory, network and disk, by host and batch size
  *     traffic-between-hosts
  *     machines   the hosts: CPU, memory, operating system, versions
@@ -87,8 +87,8 @@ void yk_compare_fini(yk_compare *c);
 const yk_table *yk_compare_table(const yk_compare *c, const char *id); /* NULL: none */
 
 /* The mean and, if spread_out is not NULL, the standard deviation of a fact over the runs of a group. `offset`: that of the
- * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of fewer than three runs is NAN. Failed runs do not count, unless
- * all runs failed. */
+ * fact in yk_facts; YK_TO_TARGET: the seconds to c->target. The deviation of fewer than three runs is NAN. Failed
+ * runs do not count, unless all runs failed. */
 #define YK_TO_TARGET (sizeof(yk_facts) + 64)
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out);
 

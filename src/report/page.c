@@ -313,8 +313,7 @@ static void footer(const yk_page *p, yk_text *out)
     yk_text_add(
         out, "CPU is in cores; sizes are in powers of 1000; \u00b1 is the standard deviation over three or "
              "more runs that differ only in the seed. Curves with many points show the lowest and highest "
-             "point per "
-             "pixel.");
+             "point per pixel.");
     for (size_t i = 0; i < p->compare->n; i++)
         if (p->compare->run[i].thinned) {
             yk_text_print(out, " The same holds for logs with more than %d lines of a kind.", YK_RUN_ROWS);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Endings of the page and of the tables. */
+/* File name extensions. */
 static const char *const ending[] = {
     [YK_FORMAT_HTML] = "html", [YK_FORMAT_LATEX] = "tex", [YK_FORMAT_MARKDOWN] = "md"};
 

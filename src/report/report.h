@@ -29,7 +29,7 @@ typedef struct {
     char *const *paths;
     size_t n;
     yk_format format;
-    /* NULL: report.html (.tex, .md) in the path; of several paths, a new compare.html (.tex, .md) here */
+    /* NULL: report.html (.tex, .md) in the path; for several paths, a new compare.html (.tex, .md) in the current directory */
     const char *out;
     const char *csv, *svg, *png; /* directories; NULL: none */
     const char *title;           /* NULL: from the runs (page.h) */

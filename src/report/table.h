@@ -73,7 +73,8 @@ void yk_table_drop_empty_columns(yk_table *t);
 
 void yk_table_csv(const yk_table *t, yk_text *out);
 
-/* markup.c: table environments that need no packages, as many as the table needs to fit a page; a table of GitHub. */
+/* markup.c: LaTeX table environments that need no packages, as many as are needed to fit the page width; a table in GitHub's
+ * Markdown. */
 void yk_table_latex(const yk_table *t, yk_text *out);
 void yk_table_markdown(const yk_table *t, yk_text *out);
 

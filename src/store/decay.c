@@ -4,11 +4,12 @@
  *
  *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
  *
- * (Langford, Li, Zhang 2009 for l1). docs/models.md has the error of this approximation, and tests/test_store.c checks it. Only
- * for plain sgd on sparse rows: the other rules decay the weights that they update. In synchronous mode each key is decayed by one worker. In asynchronous mode
- * a worker advances the weight's step with an atomic compare-and-swap, never backwards, so that no decay is applied twice. With
- * several asynchronous workers, push() adds only gradients, and the next pull or merge applies the decay of that step. Hot keys
- * (hot.c) are decayed when they are merged, and one step is kept for a whole range of them.
+ * (Langford, Li, Zhang 2009 for l1). docs/models.md states the error of this approximation, and tests/test_store.c checks it.
+ * Only for plain sgd on sparse rows: the other rules decay the weights that they update. In synchronous mode each key is
+ * decayed by one worker. In asynchronous mode a worker advances the weight's step with an atomic compare-and-swap, never
+ * backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
+ * or merge applies the decay of that step. Hot keys (hot.c) are decayed when they are merged, and one step is kept for a whole
+ * range of them.
  */
 #include "store/local_internal.h"
 

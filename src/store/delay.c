@@ -1,18 +1,18 @@
-/* Delayed gradients: how the owner of parameters applies a gradient that was computed with older ones.
+/* Stale gradients: how the owner of parameters applies a gradient that was computed with older values of them.
  *
  * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
  * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
  *
  *     warm-up    lr * min(1, t / (100 n)) in step t, over at most half of the run: at first, all gradients point in the same
  *                direction. Not for adam
- *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: delay acts
- *                like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
+ *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
+ *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
- *                one step without delay. n gradients that point in different directions move the parameters less than n
+ *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
  *
- * Asynchronous threads of one process read a dense group while others update it, so that they are less stale: there, `distance`
- * applies only with a staleness bound, where threads wait and then read at the same time.
+ * Asynchronous threads of one process read a dense group while others update it, so that their gradients are less stale: there,
+ * `distance` applies only with a staleness bound, where threads wait and then read at the same time.
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
  * merged with a rule of their own (hot.c, copies.h).

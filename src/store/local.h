@@ -53,9 +53,8 @@ typedef struct {
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
-    bool
-        delayed; /* the rules of delay.c apply to asynchronous gradients; false: they are applied as they are */
-    uint64_t max_warm_up; /* the same: steps */
+    bool delayed; /* asynchronous gradients are applied with the rules of delay.c; false: as they are */
+    uint64_t max_warm_up; /* delay.c: steps */
     yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
@@ -63,11 +62,11 @@ typedef struct {
 
 typedef struct yk_local yk_local;
 
-/* delay.c: the steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
+/* delay.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max);
 float yk_reduced_momentum(float momentum, int in_flight);
 
-/* What the parameters of the dense group were when they were read: a sample of them (delay.c). */
+/* A sample of the parameters of the dense group, taken when a worker read them (delay.c). */
 enum { YK_SAMPLE = 1024 };
 typedef struct yk_delay_mark {
     float sample[YK_SAMPLE];

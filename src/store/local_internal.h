@@ -66,7 +66,7 @@ typedef struct {
     float *decayed;    /* decay.c: [floats] weights with their decay applied */
     bool delayed;      /* delay.c: its rules apply if several gradients are in flight */
     double
-        squared_step; /* delay.c: moving mean of the squared length of a step without delay, in the sample; 0: none yet */
+        squared_step; /* delay.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
     yk__table_worker *worker;
 } yk__table;
 
@@ -81,7 +81,7 @@ typedef struct {
     size_t wants; /* batches: 1 until one is announced */
     float *coef;
     size_t coef_cap;
-    yk_delay_mark *mark; /* delay.c: when it pulled; NULL: not needed */
+    yk_delay_mark *mark; /* delay.c: taken at the last pull; NULL: not needed */
     uint64_t own_steps, rounds, slowest_seen;
     /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
@@ -97,7 +97,7 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    int in_flight;    /* delay.c: gradients that are computed at the same time; 0 or 1: no delay */
+    int in_flight;    /* delay.c: gradients that are computed at the same time; 0 or 1: none is stale */
     bool lockstep;    /* a group is synchronous */
     uint64_t bound;   /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool hot, decays; /* a table has copies of hot keys; has lazy decay */

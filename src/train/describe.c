@@ -93,7 +93,7 @@ static void print_asynchronous_groups(const yk__trainer *t)
         yk_note("asynchronous parameter groups: %s; the others are synchronous", names);
 }
 
-/* What asynchronous workers change (docs/convergence.md). */
+/* How asynchronous workers change the optimizer (docs/convergence.md). */
 static void print_rules(const yk__trainer *t)
 {
     const yk_plan *p = t->plan;
@@ -106,14 +106,13 @@ static void print_rules(const yk__trainer *t)
     for (int g = 0; g < t->model->ngroups; g++)
         warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
     if (warms_up)
-        n += (size_t)snprintf(text, sizeof text, "; learning rates rise over the first %llu steps",
+        n += (size_t)snprintf(text, sizeof text, "; learning rates warm up over the first %llu steps",
                               (unsigned long long)yk_warm_up_steps(p->workers, yk__max_warm_up(t)));
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
     if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC))
-        n += (size_t)snprintf(text + n, sizeof text - n,
-                              "; steps of the network are scaled by their staleness");
+        n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients of the network are scaled down");
     if (yk_optim_rule_of(last->optim.kind)->velocity)
-        snprintf(text + n, sizeof text - n, "; momentum %g counts as %.2g", last->optim.momentum,
+        snprintf(text + n, sizeof text - n, "; momentum is reduced from %g to %.2g", last->optim.momentum,
                  (double)yk_reduced_momentum((float)last->optim.momentum, p->workers));
     if (*text)
         yk_note("%d asynchronous workers: %s", p->workers, text + 2);
@@ -141,7 +140,7 @@ void yk__print_plan(const yk__trainer *t)
     if (t->train.positional && t->train.fields > 1)
         yk_note("%u fields: the rows have no field numbers, so the position of an entry in its row is its "
                 "field%s",
-                t->train.fields, t->train.source->by_position ? "" : " (?fields=one: all are in one field)");
+                t->train.fields, t->train.source->by_position ? "" : " (?fields=one puts all in one field)");
     yk_note("%d worker%s, %s, batch %llu per worker (global batch %llu), %s, learning rate %g", p->workers,
             yk_plural((uint64_t)p->workers), mode, (unsigned long long)p->batch,
             (unsigned long long)p->global_batch, yk_optim_rule_of(t->group[0].optim.kind)->name,
@@ -166,12 +165,11 @@ void yk__print_plan(const yk__trainer *t)
             (unsigned long long)p->steps_per_epoch, p->steps_per_epoch == 1 ? "" : "s",
             (unsigned long long)p->local_steps, (unsigned long long)(p->eval_every / p->steps_per_epoch));
     if (p->lockstep && p->workers_per_process > 1 && p->batch < YK_LANES && t->model->ops->profile)
-        yk_note("a network computes %d examples at a time, and the batch of a worker has %llu: use "
-                "--global-batch "
-                "%llu instead of --batch for the same steps in less time",
+        yk_note("a network computes %d examples at a time, but the batch of a worker has only %llu: "
+                "--global-batch %llu instead of --batch takes the same steps in less time",
                 YK_LANES, (unsigned long long)p->batch, (unsigned long long)p->global_batch);
     if (p->threads > c->threads)
-        yk_note("--global-batch %lld: the workers of %s process share its batches, as threads of one worker",
+        yk_note("--global-batch %lld: the workers of %s process share its batches as threads of one worker",
                 (long long)c->global_batch, p->processes > 1 ? "each" : "this");
     if (p->threads > 1)
         yk_note("each worker uses %d of --threads %d%s", t->result->threads_used, p->threads,

@@ -1,7 +1,7 @@
 /* Whether a run has diverged although its loss is still finite (yk__diverged() reports both kinds).
  *
  * The rule: after 10 % of the run and at least 200 steps, the mean training loss of the last 5 % of the run is above 1.5
- * times that of an untrained model. While the length of a run is not known, it is the number of steps so far. The mean is over
+ * times that of an untrained model. While the length of a run is not known, the steps so far count as the run. The mean is over
  * at least 200 examples, because single losses vary too much. A resumed run is judged by its own steps: it may have a
  * smaller learning rate, and needs time to recover.
  *

@@ -111,8 +111,8 @@ void yk__begin_progress(yk__trainer *t)
     yk_observer_begin(t->observer);
 }
 
-/* The loss of an untrained model is the largest of a uniform guess, the test before the first step, and the first step
- * itself: networks may begin far above a uniform guess. */
+/* The loss of an untrained model is the largest of these: that of a uniform guess, the test loss before the first step, and the
+ * training loss of the first step. Networks may begin far above a uniform guess. */
 static yk_status check_divergence(yk__trainer *t, uint64_t steps)
 {
     yk__divergence *d = &t->divergence;
@@ -127,11 +127,10 @@ static yk_status check_divergence(yk__trainer *t, uint64_t steps)
     if (!yk__divergence_found(d, yk__run_steps(&t->schedule, yk__epoch_examples(t)), now, &mean) ||
         t->config->no_stop_on_divergence)
         return YK_OK;
-    snprintf(what, sizeof what,
-             "the mean training loss of the last 5 %% of the run (of an untrained model: %.4g)",
+    snprintf(what, sizeof what, "the mean training loss of the last 5 %% of the run (untrained model: %.4g)",
              d->untrained);
     yk_status st = yk__diverged(t, what, mean, at.step);
-    return yk_fail(st, "%s; --no-stop-on-divergence continues anyway", yk_error());
+    return yk_fail(st, "%s; --no-stop-on-divergence turns this check off", yk_error());
 }
 
 yk_status yk__report_progress(yk__trainer *t, uint64_t step, bool shows)

@@ -107,7 +107,8 @@ uint64_t yk__acquire_quota(yk__schedule *s); /* steps that a worker may take; 0:
 /* The number of steps of the run; HUGE_VAL: not known. epoch_examples: examples per epoch; 0: not known yet. */
 double yk__run_steps(const yk__schedule *s, uint64_t epoch_examples);
 
-/* What to report after a step. Cheap: reads the clock only for a point, and about every 20 ms. shows: the caller may update the progress line. */
+/* What to report after a step. Cheap: reads the clock only for a point, and about every 20 ms. shows: the caller may update the
+ * progress line. */
 yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_examples, bool shows);
 
 #endif

@@ -8,7 +8,8 @@
  *     }
  *
  * Unknown values are null. docs/file-formats.md describes the keys. "state" is done, stopped (by a signal), or failed, with
- * "error" and "exit_code". A run that failed before there was a model has only these. Any thread may call these; run directories are written as in train/run_dir.h.
+ * "error" and "exit_code". A run that failed before there was a model has only these. Any thread may call these functions; run
+ * directories are written as in train/run_dir.h.
  */
 #ifndef YK_TRAIN_SUMMARY_H
 #define YK_TRAIN_SUMMARY_H

@@ -83,7 +83,7 @@ typedef struct {
 
 enum { YK_MAX_ALERTS = 64 };
 
-/* What a host is made of, in words; "": not known. */
+/* The hardware and software of a host; "": not known. */
 typedef struct {
     char cpu[64], os[64], kernel[64];
     char compiler[40], yoke[24]; /* of this program */
