@@ -1,4 +1,6 @@
-/* Recorded evidence of real runs, replayed through the verdict: tests/evidence/NAME.json, written by ./dev inject --record.
+/* Recorded evidence of real runs, replayed through the verdict: tests/evidence/NAME.json, written by ./dev inject --record. Five older
+ * recordings of jobs on several hosts (all-links-at-50-mbit-s, one-link-*, the-chief-s-link-*, three-hosts-at-1-gbit-s) have no
+ * samples of links: their `carried` was computed from the bytes and the rate of their steps.
  * With arguments, prints the verdicts on these files instead: build/test_replay FILE... */
 #include "scratch.h"
 
