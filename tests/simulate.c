@@ -298,7 +298,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    setenv("YK_DELAY_RULES", "0",
+    setenv("YK_STALE_RULES", "0",
            1); /* jobs count how often examples were used by what they add to the weights */
     static const struct option options[] = {{"count", 1, 0, 'n'},
                                             {"first", 1, 0, 'f'},

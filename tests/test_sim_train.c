@@ -338,7 +338,7 @@ static void test_server_0_is_killed(void **state)
 
 int main(void)
 {
-    setenv("YK_DELAY_RULES", "0", 1); /* the runs are too short for a warm-up */
+    setenv("YK_STALE_RULES", "0", 1); /* the runs are too short for a warm-up */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
         cmocka_unit_test(test_lockstep),         cmocka_unit_test(test_asynchronous),

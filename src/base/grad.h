@@ -30,7 +30,7 @@ typedef struct {
     uint64_t steps;   /* this is the sum of the gradients of so many steps; 0: one */
     double loss;      /* summed over the examples */
     yk_status status; /* not YK_OK: there is no gradient (out of memory) */
-    const struct yk_delay_mark
+    const struct yk_stale_mark
         *read_at; /* the parameters that it was computed with (store/local.h); NULL: it is not stale */
     yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];

@@ -101,7 +101,7 @@ typedef struct {
     bool
         scale_free; /* its steps do not depend on the size of gradients: the sum of m gradients moves as far as one */
     bool derives;  /* the weight follows from its state, which divides by the learning rate */
-    bool warms_up; /* with stale gradients, its first steps must be smaller (store/delay.c) */
+    bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,

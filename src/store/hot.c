@@ -12,7 +12,7 @@
  * yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each range of 256 floats.
  *
  * A small dense model (softmax) is hot as a whole. Models with several groups, and networks, have no copies: their steps take so
- * long that sharing costs little, and their losses are not convex, so that sums of moves from the same point overshoot (delay.c).
+ * long that sharing costs little, and their losses are not convex, so that sums of moves from the same point overshoot (stale.c).
  */
 #include "store/local_internal.h"
 

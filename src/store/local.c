@@ -47,7 +47,7 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         w->wants = 1;
         if (!(w->coef = yk_alloc(w->coef_cap, sizeof *w->coef, "a batch")))
             st = YK_ESYSTEM;
-        if (!st && yk__delay_marks(s) &&
+        if (!st && yk__stale_marks(s) &&
             !(w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters")))
             st = YK_ESYSTEM;
     }
@@ -102,7 +102,7 @@ static void prepare_step(yk_local *s, int me)
     for (int g = 0; g < s->ngroups; g++) {
         const yk_optim_config *c = &s->table[g].config.optim;
         change[g] = c->schedule != YK_LR_CONSTANT || s->table[g].rule->corrects ||
-                    (s->table[g].delayed && s->in_flight > 1);
+                    (s->table[g].stale_rules && s->in_flight > 1);
         any |= change[g];
     }
     if (!s->lockstep && s->config.workers > 1 && any &&

@@ -53,8 +53,8 @@ typedef struct {
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
-    bool delayed; /* asynchronous gradients are applied with the rules of delay.c; false: as they are */
-    uint64_t max_warm_up; /* delay.c: steps */
+    bool stale_rules; /* asynchronous gradients are applied with the rules of stale.c; false: as they are */
+    uint64_t max_warm_up; /* stale.c: steps */
     yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
@@ -62,15 +62,15 @@ typedef struct {
 
 typedef struct yk_local yk_local;
 
-/* delay.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
+/* stale.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max);
 float yk_reduced_momentum(float momentum, int in_flight);
 
-/* A sample of the parameters of the dense group, taken when a worker read them (delay.c). */
+/* A sample of the parameters of the dense group, taken when a worker read them (stale.c). */
 enum { YK_SAMPLE = 1024 };
-typedef struct yk_delay_mark {
+typedef struct yk_stale_mark {
     float sample[YK_SAMPLE];
-} yk_delay_mark;
+} yk_stale_mark;
 
 enum { YK_STALENESS_BUCKETS = 40 };
 
@@ -99,7 +99,7 @@ void yk_local_finish(yk_local *s, int me);
 /* For parameter servers: the number of gradients that workers compute at the same time, and the mark of the parameters that a
  * worker reads now (yk_grad.read_at). */
 void yk_local_set_in_flight(yk_local *s, int gradients);
-void yk_local_mark(const yk_local *s, yk_delay_mark *out);
+void yk_local_mark(const yk_local *s, yk_stale_mark *out);
 
 /* Steps so far: rounds if synchronous, otherwise the updates of all workers. */
 uint64_t yk_local_steps(const yk_local *s);

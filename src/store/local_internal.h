@@ -32,7 +32,7 @@ typedef struct {
     float *sum_of_frequent;
     _Alignas(YK_ALIGN) yk_merger sum; /* synchronous: the sum of the pairs that this worker applies */
     yk_optim_step optim;
-    float warm_up; /* delay.c: the factor in `optim` */
+    float warm_up; /* stale.c: the factor in `optim` */
 
     /* hot.c: merge intervals in examples */
     float *base[1 + YK_MAX_SLOTS];
@@ -64,9 +64,9 @@ typedef struct {
     yk__hot_range *range;
     uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay. Not for hot keys, except while quiesced */
     float *decayed;    /* decay.c: [floats] weights with their decay applied */
-    bool delayed;      /* delay.c: its rules apply if several gradients are in flight */
+    bool stale_rules;  /* stale.c: its rules apply if several gradients are in flight */
     double
-        squared_step; /* delay.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
+        squared_step; /* stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
     yk__table_worker *worker;
 } yk__table;
 
@@ -81,7 +81,7 @@ typedef struct {
     size_t wants; /* batches: 1 until one is announced */
     float *coef;
     size_t coef_cap;
-    yk_delay_mark *mark; /* delay.c: taken at the last pull; NULL: not needed */
+    yk_stale_mark *mark; /* stale.c: taken at the last pull; NULL: not needed */
     uint64_t own_steps, rounds, slowest_seen;
     /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
@@ -97,7 +97,7 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    int in_flight;    /* delay.c: gradients that are computed at the same time; 0 or 1: none is stale */
+    int in_flight;    /* stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
     bool lockstep;    /* a group is synchronous */
     uint64_t bound;   /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool hot, decays; /* a table has copies of hot keys; has lazy decay */
@@ -122,16 +122,16 @@ void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples); /* merge
 void yk__hot_merge(yk__table *t, int me);                               /* all hot keys, now */
 void yk__hot_refresh(yk__table *t, int me);
 
-/* delay.c */
-void yk__delay_create(yk__table *t);
-bool yk__delay_marks(const yk_local *s); /* whether workers mark the parameters that they read */
-float yk__delay_adjust(const yk__table *t, uint64_t step,
+/* stale.c */
+void yk__stale_create(yk__table *t);
+bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
+float yk__stale_adjust(const yk__table *t, uint64_t step,
                        yk_optim_step *o); /* momentum; returns the warm-up */
-void yk__delay_mark(const yk__table *t, yk_delay_mark *out);
+void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
 /* Before and after a dense gradient is applied, with the learning rate times `factor`. begin() returns the factor for a gradient
  * whose parameters were read when *read_at was marked. */
-float yk__delay_begin(const yk__table *t, const yk_delay_mark *read_at, yk_delay_mark *before);
-void yk__delay_end(yk__table *t, const yk_delay_mark *before, float factor);
+float yk__stale_begin(const yk__table *t, const yk_stale_mark *read_at, yk_stale_mark *before);
+void yk__stale_end(yk__table *t, const yk_stale_mark *before, float factor);
 
 /* decay.c */
 yk_status yk__decay_create(yk__table *t);

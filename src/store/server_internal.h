@@ -27,7 +27,7 @@ typedef struct {
     size_t sent_cap;
     bool remembered;
     uint64_t updates_then, own_then; /* when it was answered, for the staleness of the gradient */
-    yk_delay_mark mark;              /* the same: a sample of the parameters */
+    yk_stale_mark mark;              /* the same: a sample of the parameters */
     char *out;
     size_t out_cap;
     yk_op op;

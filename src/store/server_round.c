@@ -9,7 +9,7 @@
 typedef struct {
     yk_server *s;
     const yk__up *totals;         /* their steps, examples and loss */
-    const yk_delay_mark *read_at; /* asynchronous gradients: when their parameters were read */
+    const yk_stale_mark *read_at; /* asynchronous gradients: when their parameters were read */
     uint64_t now;                 /* deltas: the step after them */
     uint32_t *key;
     size_t n, stride;

@@ -35,7 +35,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
         st = yk__hot_create(t);
-    yk__delay_create(t);
+    yk__stale_create(t);
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
@@ -77,7 +77,7 @@ void yk__table_prepare(yk__table *t, int me, uint64_t step)
     yk__table_worker *w = &t->worker[me];
     const uint64_t steps = t->store->worker[me].grad.steps;
     w->optim = yk_optim_at(&t->config.optim, step);
-    w->warm_up = yk__delay_adjust(t, step, &w->optim);
+    w->warm_up = yk__stale_adjust(t, step, &w->optim);
     if (t->rule->scale_free && steps > 1)
         w->optim.lr *= sqrtf((float)steps);
 }
@@ -131,14 +131,14 @@ static void apply_dense_own(yk__table *t, int me, float scale)
     yk__table_worker *w = &t->worker[me];
     const yk_grad *g = &t->store->worker[me].grad;
     dense_update u = {t, me, 0, t->floats, scale};
-    yk_delay_mark before;
-    const bool delayed = t->delayed && g->read_at && t->store->in_flight > 1;
-    const float lr = w->optim.lr, factor = delayed ? yk__delay_begin(t, g->read_at, &before) : 1.0f;
+    yk_stale_mark before;
+    const bool stale = t->stale_rules && g->read_at && t->store->in_flight > 1;
+    const float lr = w->optim.lr, factor = stale ? yk__stale_begin(t, g->read_at, &before) : 1.0f;
     w->optim.lr *= factor;
     run_parts(g->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
     w->optim.lr = lr;
-    if (delayed)
-        yk__delay_end(t, &before, factor * w->warm_up);
+    if (stale)
+        yk__stale_end(t, &before, factor * w->warm_up);
 }
 
 /* A dense gradient of a worker, or that of its frequent keys. */

@@ -22,10 +22,10 @@
 
 #include <math.h>
 
-void yk__delay_create(yk__table *t)
+void yk__stale_create(yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
-    t->delayed = c->delayed && !t->hot;
+    t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
 }
@@ -42,11 +42,11 @@ float yk_reduced_momentum(float momentum, int in_flight)
     return fmaxf(0.0f, momentum - (1.0f - 1.0f / (float)in_flight));
 }
 
-float yk__delay_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
+float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
 {
     const int n = t->store->in_flight;
     const float mu = o->momentum;
-    if (!t->delayed || n <= 1)
+    if (!t->stale_rules || n <= 1)
         return 1.0f;
     const uint64_t until = yk_warm_up_steps(n, t->store->config.max_warm_up);
     const float warm_up = t->rule->warms_up && step < until ? (float)(step + 1) / (float)until : 1.0f;
@@ -71,13 +71,13 @@ static size_t sample_size(const yk__table *t)
     return t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE;
 }
 
-YK_RACY void yk__delay_mark(const yk__table *t, yk_delay_mark *out)
+YK_RACY void yk__stale_mark(const yk__table *t, yk_stale_mark *out)
 {
     for (size_t i = 0; i < sample_size(t); i++)
         out->sample[i] = t->shared.w[sampled(t, i)];
 }
 
-YK_RACY static double squared_distance(const yk__table *t, const yk_delay_mark *from)
+YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *from)
 {
     double sum = 0.0;
     for (size_t i = 0; i < sample_size(t); i++) {
@@ -88,14 +88,14 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_delay_mark *
 }
 
 /* Threads of a process share squared_step: it does not matter if one of them loses an update. */
-YK_RACY float yk__delay_begin(const yk__table *t, const yk_delay_mark *read_at, yk_delay_mark *before)
+YK_RACY float yk__stale_begin(const yk__table *t, const yk_stale_mark *read_at, yk_stale_mark *before)
 {
-    yk__delay_mark(t, before);
+    yk__stale_mark(t, before);
     return t->squared_step > 0.0 ? (float)(1.0 / (1.0 + sqrt(squared_distance(t, read_at) / t->squared_step)))
                                  : 1.0f;
 }
 
-YK_RACY void yk__delay_end(yk__table *t, const yk_delay_mark *before, float factor)
+YK_RACY void yk__stale_end(yk__table *t, const yk_stale_mark *before, float factor)
 {
     const double share = 0.05; /* of the moving mean */
     const double square = squared_distance(t, before) / ((double)factor * (double)factor);
@@ -103,12 +103,12 @@ YK_RACY void yk__delay_end(yk__table *t, const yk_delay_mark *before, float fact
         t->squared_step += (t->squared_step > 0.0 ? share : 1.0) * (square - t->squared_step);
 }
 
-bool yk__delay_marks(const yk_local *s)
+bool yk__stale_marks(const yk_local *s)
 {
     bool any = false;
     for (int g = 0; g < s->ngroups; g++) {
         const yk__table *t = &s->table[g];
-        any |= t->delayed && !t->config.shape.keyed && t->config.staleness > 0 &&
+        any |= t->stale_rules && !t->config.shape.keyed && t->config.staleness > 0 &&
                t->config.staleness != YK_ASYNC;
     }
     return any && s->config.workers > 1;
@@ -119,9 +119,9 @@ void yk_local_set_in_flight(yk_local *s, int gradients)
     s->in_flight = gradients;
 }
 
-void yk_local_mark(const yk_local *s, yk_delay_mark *out)
+void yk_local_mark(const yk_local *s, yk_stale_mark *out)
 {
     for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
         if (!s->table[g].config.shape.keyed)
-            yk__delay_mark(&s->table[g], out);
+            yk__stale_mark(&s->table[g], out);
 }

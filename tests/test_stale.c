@@ -1,4 +1,4 @@
-/* How asynchronous gradients are applied (store/delay.c). */
+/* How asynchronous gradients are applied (store/stale.c). */
 #include "scratch.h"
 
 #include "store/local.h"
@@ -9,7 +9,8 @@ enum { N = 2048, IN_FLIGHT = 4, WARM_UP = 100 * IN_FLIGHT };
 /* A table as that of a parameter server: one dense group. */
 static yk_local *table_of(yk_optim_kind kind, double lr)
 {
-    yk_local_config c = {.ngroups = 1, .workers = 1, .batch = 1, .delayed = true, .max_warm_up = UINT64_MAX};
+    yk_local_config c = {
+        .ngroups = 1, .workers = 1, .batch = 1, .stale_rules = true, .max_warm_up = UINT64_MAX};
     yk_local *s;
     c.group[0] = (yk_local_group){.shape = {.name = "network", .width = 1, .keys = N},
                                   .optim = yk_optim_defaults(kind)};
@@ -19,7 +20,7 @@ static yk_local *table_of(yk_optim_kind kind, double lr)
 }
 
 /* A step with the gradient `g` in all parameters; returns how far it moved them. */
-static double step(yk_local *s, float g, uint64_t steps, const yk_delay_mark *read_at)
+static double step(yk_local *s, float g, uint64_t steps, const yk_stale_mark *read_at)
 {
     static float grad[N];
     for (int i = 0; i < N; i++)
@@ -75,7 +76,7 @@ static void distant_gradients_are_damped(void **state)
     yk_local *s = table_of(YK_SGD, 0.5);
     yk_local_restore(s, 10 * WARM_UP);
     yk_local_set_in_flight(s, IN_FLIGHT);
-    yk_delay_mark now, then;
+    yk_stale_mark now, then;
     for (int i = 0; i < 200; i++) { /* each reads the current parameters: steps have their full length */
         yk_local_mark(s, &now);
         assert_near(step(s, i % 2 ? 1.0f : -1.0f, 1, &now), i % 2 ? 0.5 : -0.5);
@@ -110,7 +111,7 @@ static void every_optimizer(void **state)
         const yk_optim_rule *rule = yk_optim_rule_of((yk_optim_kind)kind);
         yk_local *alone = table_of((yk_optim_kind)kind, 0.1), *many = table_of((yk_optim_kind)kind, 0.1);
         yk_local_set_in_flight(many, IN_FLIGHT);
-        yk_delay_mark mark;
+        yk_stale_mark mark;
         yk_local_mark(many, &mark);
         const double one = step(alone, 1.0f, 1, NULL), first = step(many, 1.0f, 1, &mark);
         assert_true(isfinite(first) && first > 0.0);
