@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -15,7 +15,6 @@
 #define YK_BASE_DIR_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 /* Like mkdir -p: not an error if the directory exists. The directory survives a power failure: its parent is synced. */
 yk_status yk_dir_make(const char *path);

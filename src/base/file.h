@@ -27,9 +27,6 @@
 
 #include "base/dir.h"
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct yk_file yk_file;
 

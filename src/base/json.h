@@ -20,8 +20,6 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 enum { YK_JSON_DEPTH = 31 }; /* maximum nesting of objects and arrays */
 

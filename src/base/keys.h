@@ -14,8 +14,6 @@
 #define YK_BASE_KEYS_H
 
 #include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct {
     size_t n;

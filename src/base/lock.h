@@ -31,7 +31,6 @@
 #define YK_BASE_LOCK_H
 
 #include "base/status.h"
-#include <stdbool.h>
 
 typedef struct yk_lock yk_lock;
 

@@ -1,6 +1,5 @@
 #include "base/mem.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

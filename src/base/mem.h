@@ -12,7 +12,6 @@
 #define YK_BASE_MEM_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 #define YK_ALIGN 64
 

@@ -2,8 +2,6 @@
 
 #include "base/file.h"
 #include "base/number.h"
-#include <stdint.h>
-#include <stdio.h>
 
 /* Reads a list of numbers and ranges: 0-3,8,10-11. */
 static void read_list(const char *text, cpu_set_t *out)

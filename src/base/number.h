@@ -18,8 +18,6 @@
 #define YK_BASE_NUMBER_H
 
 #include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 
 /* Reads the number at the start of the text. Returns the text after it; NULL: there is no number, or it is larger than
  * `max` or not finite. *out changes only on success. */

@@ -29,9 +29,6 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* The maximum number of columns of sparse rows. Vector instructions use signed 32-bit indices, and the bias needs one. */
 enum { YK_MAX_FEATURES = INT32_MAX - 1 };

@@ -9,12 +9,16 @@
  *     if ((st = yk_reader_next(r, &rec)))
  *         goto close_reader;                // the text travels with the thread
  *
+ * This header also brings bool, size_t, va_list and the integer types: files that include it need no other header for them.
+ *
  * A thread that ends with an error hands its text over: yk_error() there, yk_fail(st, "%s", text) here.
  */
 #ifndef YK_BASE_STATUS_H
 #define YK_BASE_STATUS_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* name, exit status of the program, meaning */

@@ -16,8 +16,6 @@
 
 #include "base/status.h"
 #include "base/wait.h"
-#include <stdbool.h>
-#include <stdint.h>
 
 typedef struct yk_team yk_team;
 

@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #define YK_BASE_TEXT_H
 
 #include "base/status.h"
-#include <stddef.h>
 
 typedef struct {
     char *s; /* NULL: nothing was written yet */

@@ -15,7 +15,6 @@
 #define YK_BASE_THREAD_POOL_H
 
 #include "base/team.h"
-#include <stddef.h>
 
 typedef struct yk_thread_pool yk_thread_pool;
 

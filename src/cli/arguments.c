@@ -4,7 +4,6 @@
 #include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,6 @@
 #define YK_CLI_CHILD_H
 
 #include "base/status.h"
-#include <stdbool.h>
 
 typedef struct {
     int status; /* exit status, or 128 + the number of the signal that killed it */

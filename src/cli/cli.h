@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include <signal.h>
-#include <stdbool.h>
 #include <yoke.h>
 
 int yk_cmd_train(int argc, char **argv);

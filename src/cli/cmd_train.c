@@ -5,7 +5,6 @@
 #include "cli/job.h"
 #include "cli/terminal.h"
 #include <stdio.h>
-#include <string.h>
 #include <yoke.h>
 
 enum { MAX_OPTIONS = 128 };

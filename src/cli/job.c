@@ -1,7 +1,5 @@
 #include "cli/job.h"
 
-#include "base/clock.h"
-#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/failure.h"
 #include "cli/job_status.h"

@@ -19,7 +19,6 @@
 #define YK_CLI_JOB_H
 
 #include "config/config.h"
-#include <stdbool.h>
 #include <yoke.h>
 
 bool yk_job_is_process(void); /* whether a launcher started this process */

@@ -18,8 +18,6 @@
 
 #include "base/status.h"
 #include <limits.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 typedef struct {

@@ -24,7 +24,6 @@
 
 #include "base/status.h"
 #include "train/train.h"
-#include <stdbool.h>
 #include <stdio.h>
 
 /* Call this before MPI_Init(), which does not return if it fails, and whose messages mpirun may lose. */

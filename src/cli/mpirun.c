@@ -2,7 +2,6 @@
 
 #include "cli/network.h"
 #include "config/hosts.h"
-#include "lib/internal.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

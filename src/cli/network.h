@@ -11,8 +11,6 @@
 #define YK_CLI_NETWORK_H
 
 #include "config/config.h"
-#include <stdbool.h>
-#include <stddef.h>
 
 /* If the job is local, changes the environment of this process, which its children inherit. `joinable`: mpirun connects
  * to a name server. */

@@ -18,8 +18,6 @@
 #define YK_CLI_OUTPUT_FILTER_H
 
 #include "base/text.h"
-#include <stdbool.h>
-#include <stddef.h>
 
 typedef struct {
     int fd;

@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include <limits.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,6 @@
 
 #include "cli/job_status.h"
 #include "cli/output_filter.h"
-#include <stdbool.h>
 #include <sys/types.h>
 
 enum { YK_MAX_RANKS_SEEN = 1024 };

@@ -5,14 +5,12 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "lib/internal.h"
-#include "sweep/dir.h"
 #include "train/checkpoint.h"
 #include "train/run_dir.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_FAILURES = 3, SAVE_SECONDS = 5 };
 

@@ -8,8 +8,6 @@
 #include "base/team.h"
 #include "data/formats.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { READ_CHUNK = 4096 };
 

@@ -20,9 +20,6 @@
 
 #include "base/status.h"
 #include "format/input.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
 

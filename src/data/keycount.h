@@ -22,8 +22,6 @@
 #define YK_DATA_KEYCOUNT_H
 
 #include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 
 #define YK_KEYCOUNT_LEADERS 10
 #define YK_KEYCOUNT_CUTS    8

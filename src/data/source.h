@@ -27,9 +27,6 @@
 #include "data/positions.h"
 #include "data/spec.h"
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef enum {
     YK_SPLIT_TRAIN,

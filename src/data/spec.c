@@ -1,7 +1,6 @@
 #include "data/formats.h"
 
 #include "base/number.h"
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,9 +15,6 @@
 #define YK_DATA_SPEC_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct {
     char *text;   /* as given */

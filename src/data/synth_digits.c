@@ -7,7 +7,6 @@
  */
 #include "base/rng.h"
 #include "data/synth.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define SIDE   28

@@ -1,8 +1,6 @@
 #include "data/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 yk_status yk__text_reader_open(yk_reader *reader)
 {

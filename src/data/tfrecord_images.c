@@ -2,7 +2,6 @@
 
 #include "format/example.h"
 #include "format/tfrecord.h"
-#include <string.h>
 
 #define MAX_CLASSES 65536
 #define PROBED      16 /* records that are tried to find a good one */

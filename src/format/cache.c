@@ -3,7 +3,6 @@
 #include "format/crc.h"
 #include "format/input.h"
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 

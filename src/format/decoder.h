@@ -14,9 +14,6 @@
 #define YK_FORMAT_DECODER_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <zlib.h>
 
 typedef enum { YK__PLAIN, YK__GZIP, YK__ZLIB, YK__ZSTD, YK__BZIP2, YK__XZ } yk__coding;

@@ -24,9 +24,6 @@
 #define YK_FORMAT_EVENTS_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct yk_events yk_events;
 

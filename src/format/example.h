@@ -29,8 +29,6 @@
 
 #include "base/rows.h"
 #include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 

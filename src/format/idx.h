@@ -16,9 +16,6 @@
 #define YK_FORMAT_IDX_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { YK_IDX_U8 = 0x08, YK_IDX_F32 = 0x0d };
 

@@ -25,9 +25,6 @@
 #define YK_FORMAT_IMAGE_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define YK_IMAGE_SIDE   16384
 #define YK_IMAGE_PIXELS ((uint64_t)1 << 27)

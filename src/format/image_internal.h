@@ -19,9 +19,6 @@
 
 #include "format/image.h"
 #include <setjmp.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* In image.c, called by the decoders: the shape, once, and then each row. An error of the first ends the decoding. A gray row is
  * [width]; a color row is [width][4], R G B and an unused byte, for vector code. */

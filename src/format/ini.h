@@ -20,8 +20,6 @@
 #define YK_FORMAT_INI_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #define YK_BLANKS " \t\r\n\v\f"

@@ -21,9 +21,6 @@
 #define YK_FORMAT_INPUT_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 
 #define YK_STDIN "-"

@@ -24,9 +24,6 @@
 #define YK_FORMAT_RESAMPLE_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 typedef struct {
     size_t width, height, channels;                /* of the decoded image; channels: 1 or 3 */

@@ -24,8 +24,6 @@
 #define YK_FORMAT_SAFETENSORS_H
 
 #include "base/status.h"
-#include <stddef.h>
-#include <stdint.h>
 
 #define YK_TENSOR_RANK_MAX 8
 

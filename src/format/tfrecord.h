@@ -19,7 +19,6 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "format/input.h"
-#include <stdbool.h>
 
 #define YK_TFR_HEADER 12
 #define YK_TFR_FRAME  16                        /* header, and checksum after the data */

@@ -21,7 +21,6 @@
 #include <math.h>
 #include <poll.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

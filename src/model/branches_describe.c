@@ -1,7 +1,6 @@
 /* Descriptions of a sum of branches: its layers (--dry-run), and the model as PyTorch source. */
 #include "model/branches.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 static yk_layer_line line_of(size_t values, size_t params, size_t bytes, const char *format, ...)

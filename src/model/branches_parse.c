@@ -3,7 +3,6 @@
 
 #include "model/layer_args.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DEEP ", dense 400, relu, dense 400, relu, dense 400, relu, dense 1)"

@@ -1,6 +1,5 @@
 #include "model/conv_groups.h"
 
-#include "base/mem.h"
 #include <stdlib.h>
 
 enum { MAX_KINDS = 8 };       /* roughly, on each side of an image */

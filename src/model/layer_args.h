@@ -12,8 +12,6 @@
 
 #include "base/number.h"
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
 
 enum {
     YK__MAX_OUTPUTS = 1 << 24,

@@ -2,7 +2,6 @@
 #include "model/net.h"
 
 #include "model/layer_args.h"
-#include <string.h>
 
 static const char *parse(yk__layer *l, int n, char **arg)
 {

@@ -24,9 +24,6 @@
 #include "base/view.h"
 #include "model/description.h"
 #include "model/net_options.h"
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 /* What a model needs to know about the data. */

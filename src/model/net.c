@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A batch is processed in chunks. For networks with up to SMALL parameters, a chunk fits into the cache of a core; for larger
  * ones it is as large as possible, because reading the weights is what costs. */

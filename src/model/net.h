@@ -24,7 +24,6 @@
 #ifndef YK_MODEL_NET_H
 #define YK_MODEL_NET_H
 
-#include "base/rng.h"
 #include "base/team.h"
 #include "kern/block.h"
 #include "kern/lanes.h"

@@ -29,8 +29,6 @@
 #define YK_MODEL_NET_OPTIONS_H
 
 #include "base/status.h"
-#include <stdbool.h>
-#include <stddef.h>
 
 typedef enum { YK_INIT_HE, YK_INIT_GLOROT, YK_INIT_TORCH, YK_INIT_NORMAL, YK_INIT_UNIFORM } yk_init_kind;
 typedef enum { YK_STANDARDIZE_NONE, YK_STANDARDIZE_IMAGE, YK_STANDARDIZE_CHANNEL } yk_standardize;

@@ -9,7 +9,6 @@
 #include "model/net_workspace.h"
 
 #include "base/clock.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { TIME_EVERY = 8 }; /* passes */

@@ -4,7 +4,6 @@
 #ifndef YK_MODEL_NET_WORKSPACE_H
 #define YK_MODEL_NET_WORKSPACE_H
 
-#include "base/mem.h"
 #include "model/net.h"
 
 enum { YK__MAX_BLOCKS = 64, YK__MAX_PARTS = 3 }; /* blocks of a chunk; parts of backward */
