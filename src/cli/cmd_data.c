@@ -159,7 +159,7 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
            a->format);
     printf("%s in %.2f s, %.1f MB/s\n", yk_bytes_text((double)e->bytes, size), seconds, rate * 1e-6);
     if (bad)
-        printf("%llu bad record%s skipped\n", (unsigned long long)bad, bad == 1 ? "" : "s");
+        printf("%llu bad record%s skipped\n", (unsigned long long)bad, yk_plural(bad));
     return yk_cli_flush();
 }
 

@@ -217,9 +217,9 @@ static yk_status describe(const yk_sweep *s)
         json_decref(summary);
         char amount[64];
         if (steps)
-            snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, steps == 1 ? "" : "s");
+            snprintf(amount, sizeof amount, "%lld step%s", (long long)steps, yk_plural(steps));
         else
-            snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, r->epochs == 1 ? "" : "s");
+            snprintf(amount, sizeof amount, "%lld epoch%s", (long long)r->epochs, yk_plural(r->epochs));
         printf("%4zu  %-16s %s%s\n", i + 1, amount, r->label,
                state == YK_SWEEP_RUN_COMPLETE           ? "   (complete)"
                : yk_sweep_can_resume(s->path, r, state) ? "   (stopped)"
@@ -228,9 +228,8 @@ static yk_status describe(const yk_sweep *s)
         total += (double)steps;
         examples += (double)steps * yk_sweep_examples_per_step(r);
     }
-    printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, p->nruns == 1 ? "" : "s",
-           p->npoints, p->npoints == 1 ? "" : "s", (long long)p->file.repeats,
-           p->file.repeats == 1 ? "" : "s", s->path);
+    printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
+           yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
     if (known)
         printf(": about %.4g steps and %.4g examples in total\n", total, examples);
     else
@@ -284,7 +283,7 @@ int yk_cmd_sweep(int argc, char **argv)
         status = yk_cli_exit(st ? st : describe(&s));
     } else {
         yk_child_catch_signals();
-        yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, s.plan.nruns == 1 ? "" : "s", s.path);
+        yk_note("%s: %zu run%s, in %s", s.plan.file.name, s.plan.nruns, yk_plural(s.plan.nruns), s.path);
         status = finish(&s, &a, yk_sweep_train(&s));
     }
     yk_lock_release(lock);

@@ -37,7 +37,7 @@ static void print_origin(const char *spec, const yk_inspection *i)
     printf(LABEL "%s\n", "data", spec);
     printf(LABEL "%s", "format", i->format);
     if (i->files)
-        printf(", %llu file%s, %s on disk", (ull)i->files, i->files == 1 ? "" : "s",
+        printf(", %llu file%s, %s on disk", (ull)i->files, yk_plural(i->files),
                yk_bytes_text((double)i->bytes, size));
     if (i->verified)
         printf(", all checksums match");
@@ -45,7 +45,7 @@ static void print_origin(const char *spec, const yk_inspection *i)
         printf("; %s set", i->split == YK_SPLIT_TEST ? "test" : "training");
     printf("\n" LABEL "%llu", "examples", (ull)i->examples);
     if (i->bad)
-        printf(", %llu bad record%s skipped", (ull)i->bad, i->bad == 1 ? "" : "s");
+        printf(", %llu bad record%s skipped", (ull)i->bad, yk_plural(i->bad));
     printf("\n");
     if (i->has_truth)
         printf(LABEL "known for each example, because the data is generated\n", "probabilities");

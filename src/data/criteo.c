@@ -163,7 +163,7 @@ static yk_status bad_field(yk_text_reader *r, const char *line, const char *end,
     const int columns = line == end ? 0 : tabs + 1;
     const bool unlabeled = tabs == FIELDS - 1 && r->base.base.source->unlabeled;
     if (tabs != FIELDS && !unlabeled)
-        return yk__text_bad(r, line, "%d column%s instead of 40%s", columns, columns == 1 ? "" : "s",
+        return yk__text_bad(r, line, "%d column%s instead of 40%s", columns, yk_plural(columns),
                             columns == FIELDS ? "; only yoke predict accepts lines without a label" : "");
     if (column == 0)
         return yk__text_bad(r, p, "the label '%s' is not 0 or 1", yk__text_token(p, token));

@@ -100,7 +100,7 @@ __attribute__((cold)) static yk_status bad_count(yk_text_reader *r, size_t count
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     const char word[] = {s->delimiter, 0};
     return yk__text_bad(r, r->line, "%zu column%s instead of %zu; the delimiter is '%s'", count,
-                        count == 1 ? "" : "s", s->ncolumns, s->delimiter == '\t' ? "tab" : word);
+                        yk_plural(count), s->ncolumns, s->delimiter == '\t' ? "tab" : word);
 }
 
 static size_t count_columns(yk_text_reader *r, const char *line, const char *end)

@@ -356,7 +356,7 @@ static yk_status number_columns(yk__csv *s)
     if (s->categories && s->encode == YK__CSV_HASH && s->features <= s->numeric)
         return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %zu numeric column%s",
                        s->text.base.base.spec, (unsigned long long)s->features,
-                       s->features == 1 ? " is" : "s are", s->numeric, s->numeric == 1 ? "" : "s");
+                       s->features == 1 ? " is" : "s are", s->numeric, yk_plural(s->numeric));
     return YK_OK;
 }
 

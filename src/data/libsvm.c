@@ -205,10 +205,11 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     return st;
 }
 
-static yk_status open_source(yk_source *source, yk_spec *spec, const yk_source_options *o, bool ffm)
+static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
+    (void)split;
     libsvm *s = (libsvm *)source;
-    s->ffm = ffm;
+    s->ffm = source->ops == &yk__libffm_source;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
@@ -224,19 +225,7 @@ static yk_status open_source(yk_source *source, yk_spec *spec, const yk_source_o
     return yk__text_open(&s->text, spec->where);
 }
 
-static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
-{
-    (void)split;
-    return open_source(source, spec, o, false);
-}
-
-static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
-{
-    (void)split;
-    return open_source(source, spec, o, true);
-}
-
 const yk_source_ops yk__libsvm_source =
     YK__TEXT_SOURCE("libsvm", "base bits features fields nfields", libsvm, libsvm_open);
 const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libffm_open);
+    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libsvm_open);

@@ -298,7 +298,7 @@ static size_t count_of(const slot *s)
 static yk_status count_mismatch(size_t indices, size_t count, const char *what)
 {
     return yk_fail(YK_EDATA, "%zu %s but %zu %s%s", indices, indices == 1 ? "index" : "indices", count, what,
-                   count == 1 ? "" : "s");
+                   yk_plural(count));
 }
 
 static yk_status outside(int64_t index, uint64_t features)

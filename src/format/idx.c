@@ -117,7 +117,7 @@ static yk_status parse(const char *path, uint8_t *p, size_t n, yk_idx *out)
                           n - out->header);
     if (bytes < n - out->header)
         return yk_fail_at(path, out->header + bytes, "%zu byte%s more than the header says",
-                          n - out->header - bytes, n - out->header - bytes == 1 ? "" : "s");
+                          n - out->header - bytes, yk_plural(n - out->header - bytes));
     if (out->type == YK_IDX_U8)
         out->u8 = p + out->header;
     else

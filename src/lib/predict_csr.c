@@ -171,7 +171,7 @@ static yk_status check(const yk_trained *t, const yoke_csr *csr, size_t columns)
     const size_t outputs = t->model->outputs;
     if (columns != outputs && !(outputs == 1 && columns == 2))
         return yk_fail(YK_EUSAGE, "yoke_predict_csr: the model has %zu output%s, not %zu", outputs,
-                       outputs == 1 ? "" : "s", columns);
+                       yk_plural(outputs), columns);
     if (shape->kind != YK_ROWS_SPARSE)
         return yk_fail(YK_EDATA, "the rows are sparse, but the model was trained on dense rows");
     if (shape->fields > 1 && !shape->positional && !csr->field)

@@ -38,7 +38,7 @@ static void print_traffic(FILE *f, const yk_result *r)
         fprintf(f,
                 "late           %llu gradient%s (%llu examples) arrived after the end of the step and %s "
                 "dropped\n",
-                (unsigned long long)r->late, r->late == 1 ? "" : "s", (unsigned long long)r->late_examples,
+                (unsigned long long)r->late, yk_plural(r->late), (unsigned long long)r->late_examples,
                 r->late == 1 ? "was" : "were");
     if (r->lost || r->joined)
         fprintf(f, "workers        %d lost (%llu examples reassigned), %d joined\n", r->lost,

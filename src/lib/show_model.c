@@ -88,7 +88,7 @@ static void show_totals(FILE *to, const yk_description *d)
         fprintf(to, "FLOPs         per %s: forward %s, backward %s\n", d->unit, counted(d->flops, a),
                 counted(d->flops_back, b));
         fprintf(to, "              per step: %s (%llu %s%s", counted(both * (double)d->batch * workers, a),
-                (unsigned long long)d->batch, d->unit, d->batch == 1 ? "" : "s");
+                (unsigned long long)d->batch, d->unit, yk_plural(d->batch));
         fprintf(to, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
     }
     if (d->flops > 0.0 && d->examples)
@@ -180,8 +180,7 @@ static void show_layers(FILE *to, const yk_profile *p)
         sum += p->line[i].seconds;
     }
     const double all = p->train_seconds > sum ? p->train_seconds : sum, peak = p->peak * (double)p->threads;
-    fprintf(to, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads,
-            p->threads == 1 ? "" : "s");
+    fprintf(to, "\ntime of worker 0 by layer and pass (%d thread%s)\n", p->threads, yk_plural(p->threads));
     fprintf(to, "%-*s  %-8s  %-*s  %9s  %10s  %7s  %8s  %6s  %9s\n", text, "layer", "pass", shape, "output",
             "calls", "ms", "share", "GFLOP/s", "% peak", "moved");
     rule(to, text + 2 + 8 + 2 + shape + 2 + 9 + 2 + 10 + 2 + 7 + 2 + 8 + 2 + 6 + 2 + 9);

@@ -427,38 +427,21 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
     yk_net_ops.timeline(w->net, track);
 }
 
-const yk_model_ops yk_branches_ops = {.name = "sum of branches",
-                                      .takes_sparse = true,
-                                      .needs_sparse = true,
-                                      .optimizer = "adagrad",
-                                      .create = yk__branches_create,
-                                      .free = yk__branches_free,
-                                      .workspace_create = workspace_create,
-                                      .workspace_free = workspace_free,
-                                      .grad = grad,
-                                      .init = yk__branches_init,
-                                      .predict = predict,
-                                      .threads = threads_of,
-                                      .describe = yk__branches_describe,
-                                      .torch = yk__branches_torch};
+/* Of both kinds of sums. */
+#define COMMON                                                                                               \
+    .takes_sparse = true, .needs_sparse = true, .create = yk__branches_create, .free = yk__branches_free,    \
+    .workspace_create = workspace_create, .workspace_free = workspace_free, .grad = grad,                    \
+    .init = yk__branches_init, .predict = predict, .threads = threads_of, .describe = yk__branches_describe, \
+    .torch = yk__branches_torch
 
-const yk_model_ops yk_branches_net_ops = {.name = "sum of branches with a network",
-                                          .takes_sparse = true,
-                                          .needs_sparse = true,
+const yk_model_ops yk_branches_ops = {COMMON, .name = "sum of branches", .optimizer = "adagrad"};
+
+const yk_model_ops yk_branches_net_ops = {COMMON,
+                                          .name = "sum of branches with a network",
                                           .needs_fields = true,
                                           .optimizer = "keyed=adagrad,dense=adam",
-                                          .create = yk__branches_create,
-                                          .free = yk__branches_free,
-                                          .workspace_create = workspace_create,
-                                          .workspace_free = workspace_free,
-                                          .grad = grad,
-                                          .init = yk__branches_init,
-                                          .predict = predict,
-                                          .threads = threads_of,
                                           .on_ready = on_ready,
-                                          .describe = yk__branches_describe,
                                           .profile = profile_lines,
                                           .peak = yk__net_peak,
                                           .passes = passes,
-                                          .timeline = timeline,
-                                          .torch = yk__branches_torch};
+                                          .timeline = timeline};

@@ -23,8 +23,8 @@ int yk__branches_describe(const yk_model *model, size_t max_batch, yk_layer_line
     const size_t dim = model->shape.dim;
     bool counted[YK__MAX_TABLES] = {false};
     int n = 0;
-    out[n++] = line_of(m->fields, 0, 0, "input: %zu key%s, %zu field%s", dim, dim == 1 ? "" : "s", m->fields,
-                       m->fields == 1 ? "" : "s");
+    out[n++] = line_of(m->fields, 0, 0, "input: %zu key%s, %zu field%s", dim, yk_plural(dim), m->fields,
+                       yk_plural(m->fields));
     if (m->linear)
         out[n++] = line_of(1, dim + (model->bias_key != UINT32_MAX), max_batch * sizeof(float), "linear");
     for (int i = 0; i < m->nfm; i++) {

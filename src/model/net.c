@@ -90,7 +90,7 @@ static yk_status check_options(const yk__net *net)
         return yk_fail(YK_EUSAGE,
                        "--standardize channel: mean and deviation of %zu channel%s are given, but the data "
                        "has %zu channel%s",
-                       o->channels, o->channels == 1 ? "" : "s", in->channels, in->channels == 1 ? "" : "s");
+                       o->channels, yk_plural(o->channels), in->channels, yk_plural(in->channels));
     if ((o->flip || o->crop) && in->height == 1)
         return yk_fail(YK_EUSAGE, "--augment is for images; the data has rows of %zu numbers", in->width);
     if (o->crop && (o->crop >= in->height || o->crop >= in->width))

@@ -280,7 +280,7 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
         snprintf(why, sizeof why,
                  "the last layer has %zu output%s (%zu x %zu x %zu), but the data has %u classes: end with "
                  "dense %u",
-                 yk__edge_size(last), yk__edge_size(last) == 1 ? "" : "s", last->channels, last->height,
+                 yk__edge_size(last), yk_plural(yk__edge_size(last)), last->channels, last->height,
                  last->width, shape->classes, shape->classes);
         st = yk__list_error(list, strlen(list), why);
     }
