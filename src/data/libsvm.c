@@ -209,7 +209,6 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
 {
     (void)split;
     libsvm *s = (libsvm *)source;
-    s->ffm = source->ops == &yk__libffm_source;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
     s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
@@ -225,7 +224,13 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     return yk__text_open(&s->text, spec->where);
 }
 
+static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    ((libsvm *)source)->ffm = true;
+    return libsvm_open(source, spec, split, o);
+}
+
 const yk_source_ops yk__libsvm_source =
     YK__TEXT_SOURCE("libsvm", "base bits features fields nfields", libsvm, libsvm_open);
 const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libsvm_open);
+    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libffm_open);
