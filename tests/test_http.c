@@ -232,10 +232,10 @@ static void text_for_prometheus(void **state)
 {
     (void)state;
     yk_prom p = {0};
-    yk_prom_family(&p, "a_total", "counter", "Two\nlines \\ \"x\".");
+    yk_prom_family(&p, "a_total", "Two\nlines \\ \"x\".");
     yk_prom_sample(&p, (const char *[]){"worker", "0", "note", "a\"b\\c\nd", NULL}, 3.0);
     yk_prom_sample(&p, NULL, (double)NAN);
-    yk_prom_family(&p, "b", "gauge", "B.");
+    yk_prom_family(&p, "b", "B.");
     yk_prom_sample(&p, NULL, (double)INFINITY);
     yk_prom_sample(&p, NULL, -0.125);
     char *text = yk_prom_take(&p);

@@ -209,25 +209,23 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
 
 #define LABELS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void one(yk_prom *p, const char *name, const char *type, const char *help, double value)
+static void one(yk_prom *p, const char *name, const char *help, double value)
 {
-    yk_prom_family(p, name, type, help);
+    yk_prom_family(p, name, help);
     yk_prom_sample(p, NULL, value);
 }
 
 static void metrics_of_workers(yk_prom *p, const row *rows, int n)
 {
-#define EACH(who, name, type, help, value)                                                                   \
-    yk_prom_family(p, name, type, help);                                                                     \
+#define EACH(who, name, help, value)                                                                         \
+    yk_prom_family(p, name, help);                                                                           \
     for (const row *r = rows; r < rows + n; r++)                                                             \
         if (who)                                                                                             \
     yk_prom_sample(p, LABELS("worker", r->label), (double)(value))
-    EACH(trains(r), "yoke_worker_steps_total", "counter", "Steps of a worker.", r->process.phases.steps);
-    EACH(trains(r), "yoke_worker_examples_total", "counter", "Examples that a worker used.",
-         r->process.phases.examples);
-    EACH(trains(r), "yoke_worker_last_total", "counter", "Barriers at which a worker was last.",
-         r->process.phases.last);
-    yk_prom_family(p, "yoke_worker_phase_seconds_total", "counter", "Time of a worker by phase.");
+    EACH(trains(r), "yoke_worker_steps_total", "Steps of a worker.", r->process.phases.steps);
+    EACH(trains(r), "yoke_worker_examples_total", "Examples that a worker used.", r->process.phases.examples);
+    EACH(trains(r), "yoke_worker_last_total", "Barriers at which a worker was last.", r->process.phases.last);
+    yk_prom_family(p, "yoke_worker_phase_seconds_total", "Time of a worker by phase.");
     for (const row *r = rows; r < rows + n; r++)
         for (int k = 0; k < YK_PHASES; k++)
             if (yk_phase_applies((yk_phase)k, !trains(r)))
@@ -235,17 +233,15 @@ static void metrics_of_workers(yk_prom *p, const row *rows, int n)
                                r->process.phases.phase[k]);
     if (!n || !rows[0].role)
         return;
-    EACH(true, "yoke_worker_lost", "gauge", "1 if the rank is lost.", r->process.lost);
-    EACH(true, "yoke_worker_joined", "gauge", "1 if the process joined the running job.", r->process.joined);
-    EACH(true, "yoke_worker_cpu_cores", "gauge", "Cores that a rank uses.", sampled(r, r->sample.cpu));
-    EACH(true, "yoke_worker_resident_bytes", "gauge", "Resident memory of a rank.",
-         sampled(r, r->sample.rss));
-    EACH(true, "yoke_worker_sent_bytes_total", "counter", "Bytes that a rank sent.", r->process.bytes_sent);
-    EACH(true, "yoke_worker_received_bytes_total", "counter", "Bytes that a rank received.",
-         r->process.bytes_received);
-    EACH(true, "yoke_worker_sent_bytes_per_second", "gauge", "Bytes per second that a rank sends.",
+    EACH(true, "yoke_worker_lost", "1 if the rank is lost.", r->process.lost);
+    EACH(true, "yoke_worker_joined", "1 if the process joined the running job.", r->process.joined);
+    EACH(true, "yoke_worker_cpu_cores", "Cores that a rank uses.", sampled(r, r->sample.cpu));
+    EACH(true, "yoke_worker_resident_bytes", "Resident memory of a rank.", sampled(r, r->sample.rss));
+    EACH(true, "yoke_worker_sent_bytes_total", "Bytes that a rank sent.", r->process.bytes_sent);
+    EACH(true, "yoke_worker_received_bytes_total", "Bytes that a rank received.", r->process.bytes_received);
+    EACH(true, "yoke_worker_sent_bytes_per_second", "Bytes per second that a rank sends.",
          sampled(r, r->sample.sent));
-    EACH(true, "yoke_worker_received_bytes_per_second", "gauge", "Bytes per second that a rank receives.",
+    EACH(true, "yoke_worker_received_bytes_per_second", "Bytes per second that a rank receives.",
          sampled(r, r->sample.received));
 #undef EACH
 }
@@ -253,28 +249,27 @@ static void metrics_of_workers(yk_prom *p, const row *rows, int n)
 static void metrics_of_resources(yk_prom *p, const yk__history *h)
 {
     const yk_sample *s = &h->sample;
-    yk_prom_family(p, "yoke_cpu_cores", "gauge", "Cores that this process uses.");
+    yk_prom_family(p, "yoke_cpu_cores", "Cores that this process uses.");
     yk_prom_sample(p, LABELS("mode", "user"), s->cpu_user);
     yk_prom_sample(p, LABELS("mode", "system"), s->cpu_system);
-    one(p, "yoke_host_cpu_cores", "gauge", "Busy cores of the host.", s->cpu_host);
-    one(p, "yoke_resident_bytes", "gauge", "Resident memory of this process.", s->rss);
-    one(p, "yoke_resident_peak_bytes", "gauge", "Peak resident memory of this process.", s->rss_peak);
+    one(p, "yoke_host_cpu_cores", "Busy cores of the host.", s->cpu_host);
+    one(p, "yoke_resident_bytes", "Resident memory of this process.", s->rss);
+    one(p, "yoke_resident_peak_bytes", "Peak resident memory of this process.", s->rss_peak);
     const yk__point *last = h->npoints ? &h->point[h->npoints - 1] : NULL;
-    yk_prom_family(p, "yoke_network_bytes_per_second", "gauge",
+    yk_prom_family(p, "yoke_network_bytes_per_second",
                    "Bytes per second that the processes of the run send to each other.");
     yk_prom_sample(p, LABELS("direction", "sent"), last ? last->sent : (double)NAN);
     yk_prom_sample(p, LABELS("direction", "received"), last ? last->received : (double)NAN);
-    yk_prom_family(p, "yoke_host_network_bytes_per_second", "gauge",
+    yk_prom_family(p, "yoke_host_network_bytes_per_second",
                    "Traffic of all programs on an interface of this host.");
     for (int i = 0; i < s->nnics; i++) {
         yk_prom_sample(p, LABELS("interface", s->nic[i].name, "direction", "in"), s->nic[i].in);
         yk_prom_sample(p, LABELS("interface", s->nic[i].name, "direction", "out"), s->nic[i].out);
     }
-    yk_prom_family(p, "yoke_disk_bytes_per_second", "gauge", "Disk I/O of this process.");
+    yk_prom_family(p, "yoke_disk_bytes_per_second", "Disk I/O of this process.");
     yk_prom_sample(p, LABELS("direction", "read"), s->disk_read);
     yk_prom_sample(p, LABELS("direction", "written"), s->disk_written);
-    yk_prom_family(p, "yoke_bottleneck_share", "gauge",
-                   "The bottleneck: share of the workers' time that is lost.");
+    yk_prom_family(p, "yoke_bottleneck_share", "The bottleneck: share of the workers' time that is lost.");
     for (int k = 0; h->judged && k < YK_VERDICT_KINDS; k++)
         yk_prom_sample(p, LABELS("kind", yk_verdict_name((yk_verdict_kind)k)),
                        k == (int)h->verdict.kind ? h->verdict.share : 0.0);
@@ -286,7 +281,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     const yk_plan *plan = o->c.plan;
     const yk_progress_report *at = &h->progress;
     yk_prom p = {0};
-    yk_prom_family(&p, "yoke_info", "gauge", "The model, the data and the mode of this run.");
+    yk_prom_family(&p, "yoke_info", "The model, the data and the mode of this run.");
     yk_prom_sample(&p,
                    LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
                           plan->synchronous ? "sync" : "async"),
@@ -294,28 +289,26 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     int workers = 0;
     for (int i = 0; i < n; i++)
         workers += trains(&rows[i]) && !rows[i].process.lost;
-    one(&p, "yoke_workers", "gauge", "Workers that are not lost.", workers);
-    one(&p, "yoke_running", "gauge", "1 during the run, 0 after its end.", !h->end.state);
-    one(&p, "yoke_seconds", "gauge", "Seconds since the run began.", seconds_of(o, h));
-    one(&p, "yoke_seconds_left", "gauge", "Estimated seconds until the end of the run.", at->seconds_left);
-    one(&p, "yoke_steps_total", "counter", "Steps of the run.", (double)at->step);
-    one(&p, "yoke_examples_total", "counter", "Examples of the run.", (double)at->examples);
-    one(&p, "yoke_examples_per_second", "gauge", "Examples per second while training, since the start.",
+    one(&p, "yoke_workers", "Workers that are not lost.", workers);
+    one(&p, "yoke_running", "1 during the run, 0 after its end.", !h->end.state);
+    one(&p, "yoke_seconds", "Seconds since the run began.", seconds_of(o, h));
+    one(&p, "yoke_seconds_left", "Estimated seconds until the end of the run.", at->seconds_left);
+    one(&p, "yoke_steps_total", "Steps of the run.", (double)at->step);
+    one(&p, "yoke_examples_total", "Examples of the run.", (double)at->examples);
+    one(&p, "yoke_examples_per_second", "Examples per second while training, since the start.",
         rate_of(h, rows, n));
-    one(&p, "yoke_epoch", "gauge", "Epochs, including the fraction of the current one.", at->epoch);
-    one(&p, "yoke_loss", "gauge", "Recent training loss.", at->loss);
-    one(&p, "yoke_test_loss", "gauge", "Loss of the last evaluation.", h->tested.test_loss);
-    one(&p, "yoke_test_accuracy", "gauge", "Accuracy of the last evaluation.", h->tested.accuracy);
-    one(&p, "yoke_test_auc", "gauge", "AUC of the last evaluation, for two classes.", h->tested.auc);
-    one(&p, "yoke_majority_accuracy", "gauge", "Accuracy of always predicting the most frequent class.",
+    one(&p, "yoke_epoch", "Epochs, including the fraction of the current one.", at->epoch);
+    one(&p, "yoke_loss", "Recent training loss.", at->loss);
+    one(&p, "yoke_test_loss", "Loss of the last evaluation.", h->tested.test_loss);
+    one(&p, "yoke_test_accuracy", "Accuracy of the last evaluation.", h->tested.accuracy);
+    one(&p, "yoke_test_auc", "AUC of the last evaluation, for two classes.", h->tested.auc);
+    one(&p, "yoke_majority_accuracy", "Accuracy of always predicting the most frequent class.",
         h->tested.majority_accuracy);
-    one(&p, "yoke_best_loss", "gauge", "The lowest loss that any model can reach on the test set.",
-        o->c.best_loss);
-    one(&p, "yoke_best_auc", "gauge", "The highest AUC that any model can reach on the test set.",
-        o->c.best_auc);
-    one(&p, "yoke_learning_rate", "gauge", "Current learning rate.", at->learning_rate);
+    one(&p, "yoke_best_loss", "The lowest loss that any model can reach on the test set.", o->c.best_loss);
+    one(&p, "yoke_best_auc", "The highest AUC that any model can reach on the test set.", o->c.best_auc);
+    one(&p, "yoke_learning_rate", "Current learning rate.", at->learning_rate);
     if (isfinite(at->dense_learning_rate))
-        one(&p, "yoke_dense_learning_rate", "gauge", "Current learning rate of the dense parameters.",
+        one(&p, "yoke_dense_learning_rate", "Current learning rate of the dense parameters.",
             at->dense_learning_rate);
     metrics_of_workers(&p, rows, n);
     metrics_of_resources(&p, h);

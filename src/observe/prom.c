@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Backslashes and newlines are escaped, and double quotes in the values of labels. */
 static void escaped(yk_prom *p, const char *text, bool label)
@@ -13,12 +14,13 @@ static void escaped(yk_prom *p, const char *text, bool label)
             yk_text_print(&p->out, *text == '\\' || (*text == '"' && label) ? "\\%c" : "%c", *text);
 }
 
-void yk_prom_family(yk_prom *p, const char *name, const char *type, const char *help)
+void yk_prom_family(yk_prom *p, const char *name, const char *help)
 {
+    const char *end = strrchr(name, '_');
     p->name = name;
     yk_text_print(&p->out, "# HELP %s ", name);
     escaped(p, help, false);
-    yk_text_print(&p->out, "\n# TYPE %s %s\n", name, type);
+    yk_text_print(&p->out, "\n# TYPE %s %s\n", name, end && !strcmp(end, "_total") ? "counter" : "gauge");
 }
 
 void yk_prom_sample(yk_prom *p, const char *const *labels, double value)

@@ -1,8 +1,9 @@
 /* The text format of Prometheus (text/plain; version=0.0.4): each metric family is declared once, followed by its samples.
+ * A family whose name ends with "_total" is a counter, others are gauges.
  *
  * Example:
  *     yk_prom p = {0};
- *     yk_prom_family(&p, "yoke_steps_total", "counter", "Steps so far.");
+ *     yk_prom_family(&p, "yoke_steps_total", "Steps so far.");
  *     yk_prom_sample(&p, (const char *[]){"worker", "0", NULL}, 42.0);
  *     char *text = yk_prom_take(&p); // the caller frees it; NULL: out of memory
  *
@@ -22,7 +23,7 @@ typedef struct {
     const char *name; /* of the family; borrowed */
 } yk_prom;
 
-void yk_prom_family(yk_prom *p, const char *name, const char *type, const char *help);
+void yk_prom_family(yk_prom *p, const char *name, const char *help);
 /* labels: name, value, ..., NULL; NULL: none */
 void yk_prom_sample(yk_prom *p, const char *const *labels, double value);
 char *yk_prom_take(yk_prom *p);
