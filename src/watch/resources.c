@@ -43,8 +43,8 @@ struct yk_resources {
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
     double stopped;        /* seconds in which this process did not run, although it had a core */
-    double throttled,
-        throttled_first;   /* seconds in which the limit of its cgroup kept threads from running */
+    /* seconds in which the limit of its cgroup kept threads from running */
+    double throttled, throttled_first;
     double thread_delayed; /* of the sampling thread: seconds without a core */
 };
 
@@ -77,11 +77,14 @@ static yk_sample sample_of(const yk_resources *r, const yk_proc_sample *now, con
 /* ---- the file */
 
 /* Unknown values are left out. */
-static void number(yk_json *j, const char *name, double value)
+static void put_known(yk_json *j, const yk__json_real *v)
 {
-    if (isfinite(value))
-        yk_json_real(j, name, value);
+    for (; v->name; v++)
+        if (isfinite(v->value))
+            yk_json_real(j, v->name, v->value);
 }
+
+#define PUT_KNOWN(j, ...) put_known(j, (const yk__json_real[]){__VA_ARGS__, {NULL, 0}})
 
 static void whole(yk_json *j, const char *name, double value)
 {
@@ -114,7 +117,7 @@ static void write_host(yk_resources *r)
     yk_json_text(j, "role", r->config.role ? r->config.role : "worker");
     yk_json_text(j, "host", r->usage.host);
     yk_json_int(j, "pid", getpid());
-    number(j, "cores", r->usage.cores);
+    PUT_KNOWN(j, {"cores", r->usage.cores});
     whole(j, "memory_bytes", r->usage.memory_limit);
     yk_json_object(j, "nic");
     for (int i = 0; i < r->first.nnics; i++)
@@ -123,7 +126,7 @@ static void write_host(yk_resources *r)
     yk_json_end(j);
     if (r->usage.network)
         yk_json_int(j, "network", (int64_t)r->usage.network);
-    number(j, "interval", r->config.every);
+    PUT_KNOWN(j, {"interval", r->config.every});
     yk_json_fixed(j, "began", yk_wall(), 3);
     end_line(r);
 }
@@ -131,15 +134,11 @@ static void write_host(yk_resources *r)
 /* The traffic of all programs on the host. */
 static void write_interfaces(yk_json *j, const yk_sample *s)
 {
-    number(j, "net_in", s->net_in);
-    number(j, "net_out", s->net_out);
-    number(j, "lo_in", s->lo_in);
-    number(j, "lo_out", s->lo_out);
+    PUT_KNOWN(j, {"net_in", s->net_in}, {"net_out", s->net_out}, {"lo_in", s->lo_in}, {"lo_out", s->lo_out});
     yk_json_object(j, "interfaces");
     for (int i = 0; i < s->nnics; i++) {
         yk_json_object(j, s->nic[i].name);
-        number(j, "in", s->nic[i].in);
-        number(j, "out", s->nic[i].out);
+        PUT_KNOWN(j, {"in", s->nic[i].in}, {"out", s->nic[i].out});
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -151,9 +150,7 @@ static void write_sample(yk_resources *r, const yk_sample *s)
         return;
     yk_json *j = begin_line(r, "sample");
     yk_json_fixed(j, "seconds", s->seconds, 3);
-    number(j, "cpu_user", s->cpu_user);
-    number(j, "cpu_system", s->cpu_system);
-    number(j, "cpu_host", s->cpu_host);
+    PUT_KNOWN(j, {"cpu_user", s->cpu_user}, {"cpu_system", s->cpu_system}, {"cpu_host", s->cpu_host});
     whole(j, "rss", s->rss);
     whole(j, "rss_peak", s->rss_peak);
     whole(j, "host_memory", s->host_memory);
@@ -161,13 +158,10 @@ static void write_sample(yk_resources *r, const yk_sample *s)
         write_interfaces(j, s);
     if (r->config.bytes) {
         YK_JSON_INTS(j, {"sent", s->bytes.sent}, {"received", s->bytes.received});
-        number(j, "sent_rate", s->sent);
-        number(j, "received_rate", s->received);
+        PUT_KNOWN(j, {"sent_rate", s->sent}, {"received_rate", s->received});
     }
-    number(j, "disk_read", s->disk_read);
-    number(j, "disk_written", s->disk_written);
-    number(j, "switches", s->switches);
-    number(j, "switches_forced", s->switches_forced);
+    PUT_KNOWN(j, {"disk_read", s->disk_read}, {"disk_written", s->disk_written}, {"switches", s->switches},
+              {"switches_forced", s->switches_forced});
     if (r->config.phases) {
         yk_json_int(j, "steps", (int64_t)s->steps);
         yk_phases_json(j, s->phase, 1.0, r->config.server);
