@@ -44,9 +44,9 @@ struct yk__metrics {
     bool evaluated; /* the file already has the evaluation of the step that the run was resumed from */
     double resumed_loss;
     yk_json line;
-    double flushed,
-        measured;    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
-    double accuracy; /* of the last test; NaN: none yet */
+    /* times: of the last flush; of the last event with resources and phases; 0: not yet */
+    double flushed, measured;
+    double accuracy;              /* of the last test; NaN: none yet */
     evaluation last, best[BESTS]; /* the last evaluation; the best ones by loss, accuracy and AUC */
     double best_value[BESTS];     /* higher is better */
     bool has_evaluation;          /* written by this process */
@@ -345,8 +345,8 @@ static void add_to_curve(yk_observer *o, const yk_evaluation *e)
                    before = o->ncurve ? o->curve_examples : o->c.earlier_examples;
     if (o->ncurve && e->at.step == o->curve_steps)
         return;
-    if (o->ncurve ==
-        YK__MAX_CURVE) { /* drops every other point; the counts of the rest are then those of a half */
+    /* drops every other point; the counts of the rest are then those of a half */
+    if (o->ncurve == YK__MAX_CURVE) {
         o->ncurve /= 2;
         for (size_t i = 0; i < o->ncurve; i++)
             o->curve[i] = o->curve[2 * i + 1];

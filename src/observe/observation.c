@@ -18,8 +18,7 @@ static void bottleneck(yk_json *j, const yk_verdict *v)
     yk_json_object(j, "bottleneck");
     yk_json_text(j, "kind", yk_verdict_name(v->kind));
     yk_json_real(j, "share", v->share);
-    yk_json_text(j, "text", v->text);
-    yk_json_text(j, "advice", v->advice[0] ? v->advice : NULL);
+    YK_JSON_TEXTS(j, {"text", v->text}, {"advice", v->advice[0] ? v->advice : NULL});
     if (v->host[0])
         yk_json_text(j, "host", v->host);
     yk_json_object(j, "numbers");
@@ -145,10 +144,9 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
         yk_json_object(j, NULL);
         YK_JSON_INTS(j, {"worker", one->worker}, {"steps", one->phases.steps},
                      {"examples", one->phases.examples});
-        yk_json_real(j, "step_seconds", one->phases.step_mean);
-        yk_json_real(j, "step_deviation", one->phases.step_deviation);
-        yk_json_int(j, "barriers", (int64_t)one->phases.barriers);
-        yk_json_int(j, "came_last", (int64_t)one->phases.last);
+        YK_JSON_REALS(j, {"step_seconds", one->phases.step_mean},
+                      {"step_deviation", one->phases.step_deviation});
+        YK_JSON_INTS(j, {"barriers", one->phases.barriers}, {"came_last", one->phases.last});
         yk_phases_json(j, one->phases.phase, one->phases.seconds, false);
         yk_json_end(j);
     }

@@ -90,8 +90,8 @@ static void set_slowest(yk__facts *f, int i, double factor)
 {
     const yk_worker_evidence *w = &f->e->measured[i];
     const yk_phases_sample *l = &w->phases;
-    const double busy =
-        yk__busy_step(w, f->e->ranks > 1) * (double)l->steps; /* includes time without a core */
+    /* includes time without a core */
+    const double busy = yk__busy_step(w, f->e->ranks > 1) * (double)l->steps;
     const double without_a_core = fmin(yk__known(w->delayed, 0.0), 1.0) * l->seconds;
     f->slowest = i;
     f->slowest_factor = factor;
@@ -142,8 +142,8 @@ static void find_slowest(yk__facts *f)
     const yk_evidence *e = f->e;
     double factor;
     f->slowest = f->stopped = -1;
-    for (int i = 0; i < e->nservers;
-         i++) /* a limit for all processes of a container stops the workers as well */
+    /* a limit for all processes of a container stops the workers as well */
+    for (int i = 0; i < e->nservers; i++)
         if (halted(f, e->server[i].stopped, e->server[i].delayed) - others_of(f, -1).stopped >
             yk__often_halted)
             f->stopped = i;
@@ -273,8 +273,8 @@ static void divide_waiting(yk__facts *f)
     const double *s = f->share, waiting = s[YK_PHASE_WORKERS], input = s[YK_PHASE_INPUT];
     f->waste[f->slowest >= 0 ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
     f->tiny = e->synchronous && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
-    if (f->tiny &&
-        f->slowest < 0) /* the cost of synchronization: waiting, and reading what the others wrote */
+    /* the cost of synchronization: waiting, and reading what the others wrote */
+    if (f->tiny && f->slowest < 0)
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
     if (f->tiny && f->slowest < 0 && !e->streamed) { /* choosing examples is a cost of each step as well */
         f->waste[YK_VERDICT_SYNC] += input;
@@ -308,8 +308,8 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     find_slowest(f);
     const double *s = f->share;
     const bool disk = yk__known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
-    if (e->streamed ||
-        s[YK_PHASE_INPUT] > s[YK_PHASE_COMPUTE]) /* else it is work: rows are read from memory */
+    /* else it is work: rows are read from memory */
+    if (e->streamed || s[YK_PHASE_INPUT] > s[YK_PHASE_COMPUTE])
         f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
     f->waste[YK_VERDICT_DISK] = fmax(f->waste[YK_VERDICT_DISK], s[YK_PHASE_CHECKPOINT]);
     f->messages = e->ranks > 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
@@ -330,8 +330,8 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;
     }
     f->oversubscribed = oversubscription(f);
+    /* reading a page from disk takes at least 0.1 ms */
     const double stall = yk__known(u->memory_stall.mean, 0.0),
                  faults = yk__known(u->major_faults.mean, 0.0) * 1e-4;
-    f->waste[YK_VERDICT_MEMORY] =
-        fmin(fmax(stall, faults), 1.0); /* reading a page from disk takes at least 0.1 ms */
+    f->waste[YK_VERDICT_MEMORY] = fmin(fmax(stall, faults), 1.0);
 }

@@ -97,8 +97,8 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
     const char *prefix = r->lr_prefix ? r->lr_prefix : "";
     if (yk_data_is_unscaled(&r->data))
         snprintf(out, 160,
-                 "scale the features (csv: ?scale=standard), because the values of column %lld (counted "
-                 "from 0) are about %.3g",
+                 "scale the features (csv: ?scale=standard), because the values of column %lld (counted from "
+                 "0) are about %.3g",
                  (long long)r->data.large.column, r->data.large.size);
     else
         snprintf(out, 160, "try a %s --lr%s%s%s", smaller ? "smaller" : "larger", *prefix ? " " : "", prefix,
@@ -383,11 +383,10 @@ static void check_labels(const yk_outcome *r, bool reversed, yk_observation *w)
 {
     const yk_data_check *d = &r->data;
     if (d->classes > 1 && d->first_class > 0 && r->examples >= 20 * (uint64_t)r->classes)
-        warn(
-            w, YK_WARNING_UNUSED_CLASS,
-            "the smallest label of the training examples is %u, but labels must start at 0: the model has %u "
-            "classes, %u more than it needs; subtract %u from the labels",
-            d->first_class, r->classes, d->first_class, d->first_class);
+        warn(w, YK_WARNING_UNUSED_CLASS,
+             "the smallest label of the training examples is %u, but labels must start at 0: the model has "
+             "%u classes, %u more than it needs; subtract %u from the labels",
+             d->first_class, r->classes, d->first_class, d->first_class);
     if (d->classes == 1 || !is_shifted(d) || (reversed && !(d->unseen.share > 0.01)) ||
         (r->test_examples && r->test_examples < MIN_TESTS))
         return;

@@ -61,8 +61,8 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
             const int phase = (int)p->x[0];
             if (part * b.width >= 0.05)
                 yk_html(out,
-                        "<rect class=\"bar p%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\">"
-                        "<title>%s: %s %.1f %%</title></rect>",
+                        "<rect class=\"bar p%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
+                        "height=\"%.1f\"><title>%s: %s %.1f %%</title></rect>",
                         phase, b.left + b.width * at, y, b.width * part, bar, f->series[i].name,
                         yk_stacked[phase].text, 100.0 * part);
             at += part;
@@ -95,13 +95,12 @@ void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
             if (part <= 0.0)
                 continue;
             high = high < 0.8 ? 0.8 : high;
-            yk_html(out,
-                    "<g class=\"s\" data-r=\"%d\"><rect class=\"bar f%d\" x=\"%.1f\" y=\"%.1f\" "
-                    "width=\"%.2f\" height=\"%.1f\"><title>%s: %.2f %% of the updates, staleness "
-                    "%s</title></rect></g>",
-                    s->run, s->color % YK_COLORS, b.left + wide * ((double)k + 0.1) + thin * (double)i,
-                    b.top + b.height - high, thin > 3.0 ? thin - 1.0 : thin, high, s->name, 100.0 * part,
-                    name);
+            yk_html(
+                out,
+                "<g class=\"s\" data-r=\"%d\"><rect class=\"bar f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" "
+                "height=\"%.1f\"><title>%s: %.2f %% of the updates, staleness %s</title></rect></g>",
+                s->run, s->color % YK_COLORS, b.left + wide * ((double)k + 0.1) + thin * (double)i,
+                b.top + b.height - high, thin > 3.0 ? thin - 1.0 : thin, high, s->name, 100.0 * part, name);
         }
     }
     yk_text_print(out,

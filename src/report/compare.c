@@ -38,8 +38,8 @@ const yk_table *yk_compare_table(const yk_compare *c, const char *id)
 /* Repeats are one row: the options in which they differ are shown only if there are no other runs. */
 yk__option_columns yk__add_options(const yk_compare *c, yk_table *t, const char *const *except)
 {
-    static const char *const wide[] = {"data", "processes",
-                                       NULL}; /* not shown if they follow from other columns */
+    /* not shown if they follow from other columns */
+    static const char *const wide[] = {"data", "processes", NULL};
     yk__option_columns o = {.first = t->columns};
     for (size_t k = 0; c->varying[k] && o.n < sizeof o.name / sizeof *o.name; k++) {
         const char *name = c->varying[k];
@@ -78,7 +78,7 @@ void yk__put_options(const yk_compare *c, yk_table *t, const yk__option_columns 
 
 /* ---- columns of results ---- */
 
-enum { RUNS = 1, BATCH = 2, WORKERS = 4, SAME = 7, MODES = 8, ALL = 15 };
+enum { RUNS = 1, BATCH = 2, WORKERS = 4, SIZES = 6, SAME = 7, MODES = 8, ALL = 15 };
 
 /* Values that are not facts. */
 enum { REPEATS = sizeof(yk_facts), SPEED_UP, EFFICIENCY, GAIN, PLATEAU, BOTTLENECK, EPOCHS };
@@ -94,7 +94,7 @@ static const struct {
     {{"processes", "that train", YK_UNIT_INTEGER}, FACT(processes), WORKERS},
     {{"global batch", "examples in the batches of all workers together", YK_UNIT_INTEGER},
      FACT(global_batch),
-     BATCH | WORKERS},
+     SIZES},
     {{"repeats", "runs that differ only in the seed", YK_UNIT_INTEGER}, REPEATS, SAME},
     {{"time", "of the whole run", YK_UNIT_SECONDS, .best = -1}, FACT(seconds), SAME},
     {{"examples/s", "while training", YK_UNIT_COUNT, .best = 1}, FACT(examples_per_second), ALL},
@@ -119,15 +119,11 @@ static const struct {
     {{"last improvement", "epoch after which the test results did not improve", YK_UNIT_SHORT},
      PLATEAU,
      RUNS},
-    {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES},
-     FACT(cpu),
-     BATCH | WORKERS},
-    {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES},
-     FACT(memory_peak),
-     BATCH | WORKERS},
+    {{"CPU", "mean number of busy cores, of all processes together", YK_UNIT_CORES}, FACT(cpu), SIZES},
+    {{"memory", "peak resident memory, of all processes together", YK_UNIT_BYTES}, FACT(memory_peak), SIZES},
     {{"network", "bytes per second that the processes of the busiest host sent or received", YK_UNIT_RATE},
      FACT(network),
-     BATCH | WORKERS},
+     SIZES},
     {{"train loss", NULL, YK_UNIT_PLAIN}, FACT(train_loss), RUNS},
     {{"steps done", "updates of the model", YK_UNIT_INTEGER}, FACT(steps), RUNS},
     {{"epochs done", "passes over the training data", YK_UNIT_SHORT}, EPOCHS, RUNS},
@@ -382,45 +378,33 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
         }
 }
 
+#define EXCEPT(...)                                                                                          \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
 static const yk__table_kind tables[] = {
     {fill_runs, RUNS, "runs", "Results",
-     "Runs that differ only in the seed are one row: mean and standard deviation."},
-    {fill_partners,
-     BATCH,
-     "batch",
-     "Batch size",
-     "Runs that differ only in the batch size (and the learning rate).",
-     {"batch"}},
-    {fill_partners,
-     WORKERS,
-     "workers",
-     "Workers",
+     "Runs that differ only in the seed are one row: mean and standard deviation.", EXCEPT(NULL)},
+    {fill_partners, BATCH, "batch", "Batch size",
+     "Runs that differ only in the batch size (and the learning rate).", EXCEPT("batch")},
+    {fill_partners, WORKERS, "workers", "Workers",
      "Speedup is relative to the examples per second of one worker in either mode, or else of the fewest "
      "workers of the same configuration, with the same number of processes or of workers per process. "
      "Efficiency is the speedup per worker.",
-     {"workers", "processes"}},
-    {fill_modes,
-     MODES,
-     "modes",
-     "Synchronous and asynchronous training",
+     EXCEPT("workers", "processes")},
+    {fill_modes, MODES, "modes", "Synchronous and asynchronous training",
      "Runs with the same numbers of workers and processes that differ only in the mode. A synchronous step "
      "uses a batch of every worker, an asynchronous step a batch of one worker: for the same examples, "
      "asynchronous training takes more steps.",
-     {"mode", "servers"}},
-    {yk__fill_by_host,
-     0,
-     "resources",
-     "Resources by host and batch size",
+     EXCEPT("mode", "servers")},
+    {yk__fill_by_host, 0, "resources", "Resources by host and batch size",
      "Sums over the processes of a run on a host: of their means over the run, and of their peaks. n: runs "
      "that are averaged; \u00b1 is given for three or more.",
-     {"batch", "seed"}},
-    {yk__fill_by_host,
-     0,
-     "traffic-between-hosts",
-     "Traffic between hosts",
-     "Messages in the whole run, without those of workers that joined.",
-     {"batch", "seed"}},
-    {yk__fill_machines, 0, "machines", "Machines", NULL},
+     EXCEPT("batch", "seed")},
+    {yk__fill_by_host, 0, "traffic-between-hosts", "Traffic between hosts",
+     "Messages in the whole run, without those of workers that joined.", EXCEPT("batch", "seed")},
+    {yk__fill_machines, 0, "machines", "Machines", NULL, EXCEPT(NULL)},
 };
 
 yk_status yk_compare_make(const yk_run *runs, size_t n, yk_compare *out)

@@ -107,8 +107,8 @@ typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {
     /* no rows: there is no table */
     void (*fill)(const yk_compare *c, const yk__table_kind *kind, yk_table *t);
-    unsigned results;                          /* the columns: one of the bits in compare.c */
-    const char *id, *title, *note, *except[4]; /* options that are not shown */
+    unsigned results;                              /* the columns: one of the bits in compare.c */
+    const char *id, *title, *note, *const *except; /* options that are not shown */
 };
 typedef struct {
     const char *name[24];

@@ -101,9 +101,10 @@ static int start(const conversion *c, const char *from, const char *to, int heig
     snprintf(size, sizeof size, "--window-size=%d,%d", YK__WIDTH, height);
     snprintf(data, sizeof data, "--user-data-dir=%s/browser", c->temp); /* another one may be running */
     const char *const simple[] = {*c->program, "--zoom=2", "-o", to, from, NULL};
+    /* without a sandbox: root needs that, and the file is ours */
     const char *const browser[] = {*c->program,
                                    "--headless",
-                                   "--no-sandbox", /* root needs it; the file is ours */
+                                   "--no-sandbox",
                                    "--disable-gpu",
                                    "--hide-scrollbars",
                                    "--force-device-scale-factor=2",
@@ -132,10 +133,8 @@ static yk_status convert(conversion *c, const char *from, const char *to, int he
     while ((error = start(c, from, to, height, &pid)) == ENOENT && c->program[1])
         c->program++;
     if (error == ENOENT)
-        return yk_fail(
-            YK_ESYSTEM,
-            "--png needs rsvg-convert (on Debian: apt-get install librsvg2-bin) or chromium; neither "
-            "is installed. Use --svg instead");
+        return yk_fail(YK_ESYSTEM, "--png needs rsvg-convert (on Debian: apt-get install librsvg2-bin) or "
+                                   "chromium; neither is installed. Use --svg instead");
     if (error)
         return yk_fail(YK_ESYSTEM, "cannot start %s: %s", *c->program, strerror(error));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -326,8 +326,8 @@ char *yk_run_key(const yk_run *r, const yk_facts *f, const char *const *except)
         if (!yk__varies_in_repeats(*name) && !yk_is_listed(*name, except) &&
             yk_facts_option(f, *name, 9, text))
             yk_text_print(&out, "%s=%s %s\n", *name, text, by_group(r, *name));
-    if (f->staleness_by_group &&
-        !yk_is_listed("mode", except)) /* groups without a bound have that of the mode */
+    /* groups without a bound have that of the mode */
+    if (f->staleness_by_group && !yk_is_listed("mode", except))
         yk_text_print(&out, "%s %s\n", f->mode, f->staleness_by_group);
     for (size_t o = 0; o < r->options; o++) {
         const char *name = r->option[o].name;

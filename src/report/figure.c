@@ -151,8 +151,8 @@ void yk_figure_name(const yk_figure *f, char *out, size_t size)
 static bool value_at(const yk_series *s, double x, yk_point *out)
 {
     const yk_point *first = s->point, *last = s->point + s->n - 1;
-    const double margin =
-        0.02 * (last->x[0] - first->x[0]); /* asynchronous runs end at slightly different steps */
+    /* asynchronous runs end at slightly different steps */
+    const double margin = 0.02 * (last->x[0] - first->x[0]);
     if (x < first->x[0] - margin || x > last->x[0] + margin)
         return false;
     size_t low = 0, high = s->n - 1;

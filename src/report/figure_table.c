@@ -12,8 +12,10 @@ typedef struct {
     const yk_compare *c;
     const yk_table *t;
     bool scaling; /* by workers, and runs mix threads and processes: a line for each way to add workers */
-    size_t *line, *panel, *also; /* [rows]; also: a row whose line this row belongs to, too; SIZE_MAX: none */
-    char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE];
+    struct {
+        size_t line, panel, also; /* also: a row whose line this row belongs to, too; SIZE_MAX: none */
+    } * row;
+    char (*lines)[YK_LABEL_SIZE], (*panels)[YK_LABEL_SIZE]; /* [rows] each */
     size_t nlines, npanels;
 } layout;
 
@@ -57,12 +59,12 @@ static void find_also(layout *l, const yk_option_values *o, unsigned scaling)
 {
     char mine[YK_LABEL_SIZE], other[YK_LABEL_SIZE];
     for (size_t r = 0; r < l->t->rows; r++) {
-        l->also[r] = SIZE_MAX;
+        l->row[r].also = SIZE_MAX;
         yk__options_join(o, r, ~scaling, mine);
         for (size_t q = 0; l->scaling && processes_of(l, r) == 1.0 && q < l->t->rows; q++) {
             yk__options_join(o, q, ~scaling, other);
             if (processes_of(l, q) > 1.0 && per_process(l, q) == per_process(l, r) && !strcmp(mine, other))
-                l->also[r] = q;
+                l->row[r].also = q;
         }
     }
 }
@@ -85,9 +87,9 @@ static bool name_lines(layout *l, size_t x, bool lr)
     for (size_t r = 0; r < t->rows; r++) {
         char text[YK_LABEL_SIZE];
         yk__options_join(&o, r, mask, text);
-        l->panel[r] = yk__index_of(l->panels, &l->npanels, text);
+        l->row[r].panel = yk__index_of(l->panels, &l->npanels, text);
         yk__options_join(&o, r, ~mask, text);
-        l->line[r] = yk__index_of(l->lines, &l->nlines, text);
+        l->row[r].line = yk__index_of(l->lines, &l->nlines, text);
     }
     find_also(l, &o, scaling);
     free(o.value);
@@ -99,27 +101,16 @@ static bool lay_out(layout *l, size_t x)
 {
     const yk_table *t = l->t;
     bool same = false;
-    l->line = calloc(t->rows, sizeof *l->line);
-    l->panel = calloc(t->rows, sizeof *l->panel);
-    l->also = calloc(t->rows, sizeof *l->also);
+    l->row = calloc(t->rows, sizeof *l->row);
     l->lines = calloc(t->rows, sizeof *l->lines);
     l->panels = calloc(t->rows, sizeof *l->panels);
-    if (!l->line || !l->panel || !l->also || !l->lines || !l->panels || !name_lines(l, x, false))
+    if (!l->row || !l->lines || !l->panels || !name_lines(l, x, false))
         return false;
     for (size_t r = 0; r < t->rows; r++)
         for (size_t q = 0; q < r; q++)
-            same |= l->line[r] == l->line[q] && l->panel[r] == l->panel[q] &&
+            same |= l->row[r].line == l->row[q].line && l->row[r].panel == l->row[q].panel &&
                     cell_at(t, r, x)->number == cell_at(t, q, x)->number;
     return !same || name_lines(l, x, true);
-}
-
-static void lay_out_fini(layout *l)
-{
-    free(l->line);
-    free(l->panel);
-    free(l->also);
-    free(l->lines);
-    free(l->panels);
 }
 
 static void add_ideal(yk_figure *f)
@@ -159,7 +150,7 @@ static bool is_alone(const layout *l, size_t r)
 {
     size_t n = 0;
     for (size_t q = 0; q < l->t->rows; q++)
-        n += l->line[q] == l->line[r] && l->panel[q] == l->panel[r];
+        n += l->row[q].line == l->row[r].line && l->row[q].panel == l->row[r].panel;
     return n == 1;
 }
 
@@ -173,11 +164,11 @@ static void make_panel(const layout *l, const plot *q, size_t panel, size_t xc, 
     f->x_log = true;
     f->from_zero = q->unit != YK_UNIT_PERCENT_EXACT;
     for (size_t r = 0; r < t->rows; r++) {
-        const size_t also = l->also[r];
-        if (l->panel[r] == panel && (also == SIZE_MAX || !is_alone(l, r)))
-            add_point(l, r, l->line[r], xc, yc, q->y, f);
-        if (also != SIZE_MAX && l->panel[also] == panel)
-            add_point(l, r, l->line[also], xc, yc, q->y, f);
+        const size_t also = l->row[r].also;
+        if (l->row[r].panel == panel && (also == SIZE_MAX || !is_alone(l, r)))
+            add_point(l, r, l->row[r].line, xc, yc, q->y, f);
+        if (also != SIZE_MAX && l->row[also].panel == panel)
+            add_point(l, r, l->row[also].line, xc, yc, q->y, f);
     }
     if (q->unit == YK_UNIT_TIMES && f->n)
         add_ideal(f);
@@ -203,6 +194,8 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs)
         for (size_t p = 0; p < l.npanels; p++)
             make_panel(&l, q, p, xc, yc, fs);
         yk__figures_share_y(fs, first);
-        lay_out_fini(&l);
+        free(l.row);
+        free(l.lines);
+        free(l.panels);
     }
 }

@@ -7,55 +7,51 @@
 #include <string.h>
 
 typedef struct {
-    const char *const *special; /* texts and what replaces them, in turn; ends with NULL */
+    const char *from, *to;
+} replacement;
+
+typedef struct {
+    const char *escaped;        /* characters that get a backslash */
+    const replacement *special; /* other texts; ends with NULL */
     const char *first, *between, *last, *bold, *end_bold;
 } markup;
 
 /* Everything that TeX would interpret. '[' and '*' after a line break would be its arguments. */
-static const char *const in_latex[] = {"\\",     "\\textbackslash{}",
-                                       "{",      "\\{",
-                                       "}",      "\\}",
-                                       "$",      "\\$",
-                                       "&",      "\\&",
-                                       "#",      "\\#",
-                                       "%",      "\\%",
-                                       "_",      "\\_",
-                                       "^",      "\\^{}",
-                                       "~",      "\\~{}",
-                                       "<",      "$<$",
-                                       ">",      "$>$",
-                                       "|",      "$|$",
-                                       "\"",     "''",
-                                       "[",      "{[}",
-                                       "]",      "{]}",
-                                       "*",      "{*}",
-                                       "--",     "-{}-{}",
-                                       "\u00b1", "$\\pm$",
-                                       "\u00d7", "$\\times$",
-                                       "\u2013", "--",
-                                       "\u03bc", "$\\mu$",
-                                       "\u00b7", "$\\cdot$",
-                                       NULL};
-static const char *const in_markdown[] = {"\\",  "\\\\", "|",   "\\|",  "*",   "\\*",   "_",   "\\_", "`",
-                                          "\\`", "[",    "\\[", "]",    "\\]", "#",     "\\#", "~",   "\\~",
-                                          "$",   "\\$",  "<",   "&lt;", "&",   "&amp;", NULL};
-static const markup latex = {in_latex, "", " & ", " \\\\\n", "\\textbf{", "}"};
-static const markup markdown = {in_markdown, "| ", " | ", " |\n", "**", "**"};
+static const replacement in_latex[] = {{"\\", "\\textbackslash{}"},
+                                       {"^", "\\^{}"},
+                                       {"~", "\\~{}"},
+                                       {"<", "$<$"},
+                                       {">", "$>$"},
+                                       {"|", "$|$"},
+                                       {"\"", "''"},
+                                       {"[", "{[}"},
+                                       {"]", "{]}"},
+                                       {"*", "{*}"},
+                                       {"--", "-{}-{}"},
+                                       {"\u00b1", "$\\pm$"},
+                                       {"\u00d7", "$\\times$"},
+                                       {"\u2013", "--"},
+                                       {"\u03bc", "$\\mu$"},
+                                       {"\u00b7", "$\\cdot$"},
+                                       {NULL, NULL}};
+static const replacement in_markdown[] = {{"<", "&lt;"}, {"&", "&amp;"}, {NULL, NULL}};
+static const markup latex = {"{}$&#%_", in_latex, "", " & ", " \\\\\n", "\\textbf{", "}"};
+static const markup markdown = {"\\|*_`[]#~$", in_markdown, "| ", " | ", " |\n", "**", "**"};
 
 static void put(const markup *m, const char *s, yk_text *out)
 {
     while (*s) {
-        const char *const *at = m->special;
-        size_t n = yk_utf8_length(s);
-        while (*at && strncmp(s, *at, strlen(*at)))
-            at += 2;
-        if (*at)
-            yk_text_add(out, at[1]);
+        const replacement *at = m->special;
+        const size_t n = yk_utf8_length(s);
+        while (at->from && strncmp(s, at->from, strlen(at->from)))
+            at++;
+        if (at->from)
+            yk_text_add(out, at->to);
         else if (!n || (unsigned char)*s < ' ')
             yk_text_add(out, n ? " " : "?");
         else
-            yk_text_put(out, s, n);
-        s += *at ? strlen(*at) : n ? n : 1;
+            yk_text_print(out, "%s%.*s", strchr(m->escaped, *s) ? "\\" : "", (int)n, s);
+        s += at->from ? strlen(at->from) : n ? n : 1;
     }
 }
 
@@ -63,9 +59,8 @@ static void put(const markup *m, const char *s, yk_text *out)
 static void cell_text(const yk_table *t, size_t row, size_t k, char *out /* [128] */)
 {
     const yk_cell *v = &t->cell[row * t->columns + k];
-    char mean[YK_UNIT_SIZE], spread[YK_UNIT_SIZE] = "";
-    if (!v->text && !t->column[k].words)
-        yk_unit_pair(t->column[k].unit, v->number, v->spread, mean, spread);
+    char mean[YK_UNIT_SIZE], spread[YK_UNIT_SIZE];
+    yk_unit_pair(t->column[k].unit, v->number, v->spread, mean, spread);
     if (v->text || t->column[k].words)
         snprintf(out, 128, "%s", v->text ? v->text : "");
     else if (isfinite(v->spread) && *spread)

@@ -89,8 +89,8 @@ static void plateau(const yk_facts *f, yk_text *out)
                  f->plateau.best, best);
     yk_unit_text(YK_UNIT_SECONDS, f->plateau.rest * f->seconds, rest);
     yk_text_print(out,
-                  "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value "
-                  "(%s). The last %.0f %% of the time (%s) brought no improvement.</p>",
+                  "<p>No improvement after %s of %.*g: by then, the %s was as good as its best value (%s). "
+                  "The last %.0f %% of the time (%s) brought no improvement.</p>",
                   yk_when_text(f->plateau.epoch, f->plateau.step, when), known ? 3 : 15,
                   known ? f->epochs : f->steps, f->plateau.what, best, 100.0 * f->plateau.rest, rest);
 }
@@ -188,10 +188,9 @@ static void warnings(const yk_page *p, yk_text *out)
     const yk_warnings *w = p->warnings;
     if (!w->n) {
         yk_text_add(
-            out, "<p class=\"quiet\">No warnings. The report checks for accuracy no better than the "
-                 "majority class, processes that exchanged nothing, rising loss, fewer updates because of a "
-                 "larger batch, runs that are too short to compare, and hosts busy with other programs."
-                 "</p>\n");
+            out, "<p class=\"quiet\">No warnings. The report checks for accuracy no better than the majority "
+                 "class, processes that exchanged nothing, rising loss, fewer updates because of a larger "
+                 "batch, runs that are too short to compare, and hosts busy with other programs.</p>\n");
         return;
     }
     yk_text_add(out, "<section class=\"warnings\" id=\"warnings\"><h2>Warnings</h2><div class=\"list\">\n");
@@ -310,10 +309,9 @@ static void footer(const yk_page *p, yk_text *out)
         strftime(when, sizeof when, " on %e %B %Y at %H:%M", &t);
     yk_text_print(out, "<footer>Created by yoke %s%s from %zu run %s. ", YK_VERSION, when, p->compare->n,
                   p->compare->n == 1 ? "directory" : "directories");
-    yk_text_add(
-        out, "CPU is in cores; sizes are in powers of 1000; \u00b1 is the standard deviation over three or "
-             "more runs that differ only in the seed. Curves with many points show the lowest and highest "
-             "point per pixel.");
+    yk_text_add(out, "CPU is in cores; sizes are in powers of 1000; \u00b1 is the standard deviation over "
+                     "three or more runs that differ only in the seed. Curves with many points show the "
+                     "lowest and highest point per pixel.");
     for (size_t i = 0; i < p->compare->n; i++)
         if (p->compare->run[i].thinned) {
             yk_text_print(out, " The same holds for logs with more than %d lines of a kind.", YK_RUN_ROWS);

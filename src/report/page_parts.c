@@ -84,11 +84,10 @@ void yk__page_legend(const yk_compare *c, yk_text *out)
         return;
     yk_text_add(out, "<ul class=\"legend\">");
     for (size_t i = 0; i < c->lines; i++)
-        yk_html(
-            out,
-            "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\"><i class=\"k c%zu d%zu\"></i>%s"
-            "</button></li>",
-            i, i % YK_COLORS, i / YK_COLORS % YK_DASHES, c->line[i]);
+        yk_html(out,
+                "<li><button type=\"button\" data-r=\"%zu\" aria-pressed=\"true\"><i class=\"k c%zu "
+                "d%zu\"></i>%s</button></li>",
+                i, i % YK_COLORS, i / YK_COLORS % YK_DASHES, c->line[i]);
     yk_text_add(out, "</ul>\n");
 }
 

@@ -9,25 +9,19 @@
 /* The colors of a file; those of the page are in page.css. They can be told apart by color-blind readers, and in gray by
  * their dashes. */
 static const char file_style[] =
-    "svg{background:#fff}text{font:12px "
-    "system-ui,sans-serif;fill:#555}.title{font-size:14px;font-weight:600;fill:#111}"
-    ".grid{stroke:#e6e6e6;stroke-width:1}.axis{stroke:#999;stroke-width:1}.limit{stroke:#888;stroke-width:1;"
-    "stroke-dasharray:2 "
-    "3}.band{fill:#d1570b;fill-opacity:.1}"
-    "path{fill:none;stroke-linejoin:round;stroke-linecap:round}.line,.key{stroke-width:1.6}.dot{stroke-width:"
-    "5}"
-    ".ring{fill:none;stroke-width:1.6}.e{text-anchor:end}.m{text-anchor:middle}"
-    ".c0{stroke:#0068b5}.c1{stroke:#d1570b}.c2{stroke:#00805e}.c3{stroke:#b03a86}"
-    ".c4{stroke:#d99a00}.c5{stroke:#23272d}.c6{stroke:#7a5bd0}.c7{stroke:#58b1e4}"
-    ".cx{stroke:#999}"
-    ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#d99a00}"
-    ".f5{fill:#23272d}.f6{fill:#7a5bd0}.f7{fill:#58b1e4}"
-    ".whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
-    ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}.d4{stroke-dasharray:12 "
-    "4}.over{stroke-dasharray:12 16}"
-    ".p0{fill:#0068b5}.p1{fill:#00805e}.p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}"
-    ".p6{fill:#86b8dd}.p7{fill:#9c9c9c}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#"
-    "6b4fa0}";
+    "svg{background:#fff}text{font:12px system-ui,sans-serif;fill:#555}"
+    ".title{font-size:14px;font-weight:600;fill:#111}.grid{stroke:#e6e6e6;stroke-width:1}"
+    ".axis{stroke:#999;stroke-width:1}.limit{stroke:#888;stroke-width:1;stroke-dasharray:2 3}"
+    ".band{fill:#d1570b;fill-opacity:.1}path{fill:none;stroke-linejoin:round;stroke-linecap:round}"
+    ".line,.key{stroke-width:1.6}.dot{stroke-width:5}.ring{fill:none;stroke-width:1.6}.e{text-anchor:end}"
+    ".m{text-anchor:middle}.c0{stroke:#0068b5}.c1{stroke:#d1570b}.c2{stroke:#00805e}.c3{stroke:#b03a86}"
+    ".c4{stroke:#d99a00}.c5{stroke:#23272d}.c6{stroke:#7a5bd0}.c7{stroke:#58b1e4}.cx{stroke:#999}"
+    ".f0{fill:#0068b5}.f1{fill:#d1570b}.f2{fill:#00805e}.f3{fill:#b03a86}.f4{fill:#d99a00}.f5{fill:#23272d}"
+    ".f6{fill:#7a5bd0}.f7{fill:#58b1e4}.whisker{stroke-width:1.2}.spread{fill-opacity:.16;stroke:none}"
+    ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}"
+    ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#0068b5}.p1{fill:#00805e}"
+    ".p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
+    ".p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#6b4fa0}";
 
 const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
@@ -91,12 +85,10 @@ static void draw_legend(const yk_figure *f, double top, yk_text *out)
         char class[16];
         place_legend(f, i, &x, &y);
         y += top;
-        if (f->kind == YK_BARS) {
-            yk_text_print(out, "<rect class=\"p%zu\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>", i,
-                          x, y - 9.0);
-        } else if (f->kind == YK_HISTOGRAM) {
-            yk_text_print(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>",
-                          f->series[i].color % YK_COLORS, x, y - 9.0);
+        if (f->kind != YK_LINES) {
+            const bool bars = f->kind == YK_BARS;
+            yk_text_print(out, "<rect class=\"%c%d\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"10\"/>",
+                          bars ? 'p' : 'f', bars ? (int)i : f->series[i].color % YK_COLORS, x, y - 9.0);
         } else {
             yk_series_class(&f->series[i], class);
             yk_text_print(out, "<path class=\"key %s\" d=\"M%.1f %.1fh16\"/>", class, x, y - 4.0);
@@ -116,8 +108,8 @@ void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw 
         return;
     }
     double x, y, all = height + 26.0 + place_legend(f, 0, &x, &y);
-    const double font =
-        fmin(14.0, 12.0 * (YK__WIDTH - YK__LEFT) / text_width(name)); /* a long title is small */
+    /* a long title is small */
+    const double font = fmin(14.0, 12.0 * (YK__WIDTH - YK__LEFT) / text_width(name));
     yk_html(out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
             "width=\"%d\" height=\"%.0f\" viewBox=\"0 -26 %d %.0f\">\n<style>%s</style>\n<rect y=\"-26\" "
