@@ -1,7 +1,6 @@
 /* The evidence of a verdict as JSON. */
 #include "observe/verdict.h"
 
-#include <math.h>
 
 static void usage(yk_json *j, const yk_usage *u)
 {

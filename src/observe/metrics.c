@@ -20,7 +20,6 @@
 #include "observe/lines.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";

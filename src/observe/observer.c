@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/dir.h"
-#include "base/fs.h"
 #include "base/log.h"
 #include "observe/lines.h"
 #include <math.h>

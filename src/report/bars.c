@@ -1,7 +1,6 @@
 /* Plots with rectangles: stacked bars of phases, and the histogram of staleness. */
 #include "report/plot.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -5,11 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { DEPTH = 8 /* directories below a path */, MAX_PLAN = 64 << 20 /* bytes */ };
 

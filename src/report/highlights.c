@@ -5,8 +5,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define FACT(field) offsetof(yk_facts, field)
 

@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Prints a paragraph with a capital at its beginning; a verdict begins with the name of the bottleneck. */

@@ -9,7 +9,6 @@
 #include "watch/proc.h"
 #include <math.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
