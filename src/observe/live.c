@@ -400,10 +400,9 @@ void yk_observer_show_end(yk_observer *o, const yk_run_end *end, const volatile 
                  timeout = seen > 0.0 ? seen + yk_env_number("YK_HTTP_WAIT", every) - yk_now() : 0.0;
     if (*stop || timeout <= 0.0)
         return;
-    yk_note(
-        "live page: %s serves the result until the open page has fetched it, for at most %.0f s (Ctrl-C to "
-        "stop waiting)",
-        yk_http_url(o->c.http), timeout);
+    yk_note("live page: %s serves the result until the open page has fetched it, for at most %.0f s (Ctrl-C "
+            "to stop waiting)",
+            yk_http_url(o->c.http), timeout);
     yk_wait w = yk_wait_every(step, timeout);
     while (!*stop && !atomic_load(&o->end_seen) && yk_wait_poll(&w))
         ;

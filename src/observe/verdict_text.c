@@ -137,22 +137,19 @@ static void describe_input(const yk__facts *f, yk_verdict *v)
     else if (!e->streamed)
         advise(v, "the data is in memory: use a larger --batch");
     else if (f->free < 0.5 && f->cpu > 0.5)
-        advise(v,
-               "reading and training compete for the cores: convert the data to a cache (yoke data convert), "
-               "which needs no decoding");
+        advise(v, "reading and training compete for the cores: convert the data to a cache (yoke data "
+                  "convert), which needs no decoding");
     else
-        advise(v,
-               "reading the data is slow: load it into memory (--stream never), convert it to a cache (yoke "
-               "data convert), or copy it to a faster disk");
+        advise(v, "reading the data is slow: load it into memory (--stream never), convert it to a cache "
+                  "(yoke data convert), or copy it to a faster disk");
 }
 
 static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
 {
     say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
     if (f->e->saves == 1)
-        advise(v,
-               "only the last checkpoint was written: its share is smaller in a longer run, or with a faster "
-               "disk (--out)");
+        advise(v, "only the last checkpoint was written: its share is smaller in a longer run, or with a "
+                  "faster disk (--out)");
     else
         advise(v, "save less often (--checkpoint-every), or to a faster disk (--out)");
 }
