@@ -1,7 +1,6 @@
 /* The evidence of a verdict as JSON. */
 #include "observe/verdict.h"
 
-
 static void usage(yk_json *j, const yk_usage *u)
 {
     yk_json_object(j, "usage");

@@ -155,9 +155,7 @@ typedef struct {
     size_t n;
 } scalars;
 
-static void add(scalars *s, double value, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void add(scalars *s, double value, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void add(scalars *s, double value, const char *format, ...)
 {
     va_list args;
     if (s->n == MAX_SCALARS || !isfinite(value))

@@ -25,38 +25,34 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
     const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
     const yk_server_evidence *server = f->server >= 0 ? &e->server[f->server] : NULL;
     const double nan = (double)NAN;
-    const struct {
-        const char *name;
-        double value;
-    } list[] = {{"step_seconds", f->step},
-                {"examples_per_second", f->rate},
-                {"waiting_for_input", f->share[YK_PHASE_INPUT]},
-                {"computing", f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY]},
-                {"waiting_for_workers", f->share[YK_PHASE_WORKERS]},
-                {"waiting_for_messages", e->ranks > 1 ? f->messages : nan},
-                {"cores", u ? f->cores : nan},
-                {"threads", u ? f->threads : nan},
-                {"cpu", u ? f->cpu : nan},
-                {"cpu_of_others", u ? f->others : nan},
-                {"without_a_core", u ? f->delayed : nan},
-                {"disk_busy", u ? u->disk_busy.mean : nan},
-                {"memory_stall", u ? u->memory_stall.mean : nan},
-                {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
-                {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
-                {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
-                {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
-                {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
-                {"server_busy", server ? server->busy : nan},
-                {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
-                {"slowest_factor", slow ? f->slowest_factor : nan},
-                {"slowest_came_last", slow ? f->slowest_last : nan},
-                {"slowest_stopped", slow ? slow->stopped : nan}};
+    const struct yk_verdict_number list[] = {
+        {"step_seconds", f->step},
+        {"examples_per_second", f->rate},
+        {"waiting_for_input", f->share[YK_PHASE_INPUT]},
+        {"computing", f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY]},
+        {"waiting_for_workers", f->share[YK_PHASE_WORKERS]},
+        {"waiting_for_messages", e->ranks > 1 ? f->messages : nan},
+        {"cores", u ? f->cores : nan},
+        {"threads", u ? f->threads : nan},
+        {"cpu", u ? f->cpu : nan},
+        {"cpu_of_others", u ? f->others : nan},
+        {"without_a_core", u ? f->delayed : nan},
+        {"disk_busy", u ? u->disk_busy.mean : nan},
+        {"memory_stall", u ? u->memory_stall.mean : nan},
+        {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
+        {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
+        {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
+        {"round_trips_per_step", f->several_hosts ? e->round_trips : nan},
+        {"round_trip_seconds", f->several_hosts ? e->round_trip : nan},
+        {"server_busy", server ? server->busy : nan},
+        {"slowest_worker", slow ? (slow->worker < 0 ? slow->rank : slow->worker) : nan},
+        {"slowest_factor", slow ? f->slowest_factor : nan},
+        {"slowest_came_last", slow ? f->slowest_last : nan},
+        {"slowest_stopped", slow ? slow->stopped : nan}};
     _Static_assert(sizeof list / sizeof *list <= YK_MAX_NUMBERS, "YK_MAX_NUMBERS");
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (isfinite(list[i].value)) {
-            v->number[v->nnumbers].name = list[i].name;
-            v->number[v->nnumbers++].value = list[i].value;
-        }
+        if (isfinite(list[i].value))
+            v->number[v->nnumbers++] = list[i];
 }
 
 /* ---- the verdict */

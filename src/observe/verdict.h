@@ -61,8 +61,8 @@ typedef enum {
 typedef struct {
     double carried; /* in the busier direction, of all programs, while the process trained */
     double sampled; /* highest sample of that: what the link can sustain */
-    double
-        highest; /* that was seen on it in the run: in a sample, or by a probe, which may be a short burst */
+    /* that was seen on it in the run: in a sample, or by a probe, which may be a short burst */
+    double highest;
 } yk_link_evidence;
 
 /* The measurements of one worker: a thread of this process, or a rank. */
@@ -118,7 +118,7 @@ typedef struct {
     char text[400], advice[400];
     char host[64]; /* the host that is slow, or has the slow link or worker; "": none */
     int nnumbers;
-    struct {
+    struct yk_verdict_number {
         const char *name;
         double value;
     } number[YK_MAX_NUMBERS];

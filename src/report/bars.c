@@ -28,10 +28,8 @@ void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out)
     for (size_t i = 0; i < f->n; i++)
         longest = strlen(f->series[i].name) > longest ? strlen(f->series[i].name) : longest;
     bool above = longest > 16;
-    double bar = f->n == 1   ? 36.0
-                 : f->n <= 8 ? 20.0
-                             : 13.0,
-           head = above ? 19.0 : 0.0, row = head + bar + 8.0;
+    const double bar = f->n == 1 ? 36.0 : f->n <= 8 ? 20.0 : 13.0;
+    const double head = above ? 19.0 : 0.0, row = head + bar + 8.0;
     double left = above ? 8.0 : longest > 8 ? 8.4 * (double)longest + 12.0 : 78.0;
     const yk__box b = {left, 6.0, YK__WIDTH - left - YK__RIGHT, row * (double)f->n};
     yk_axis x = yk_axis_make(YK_UNIT_PERCENT_EXACT, 0.0, 1.0, 5, true);

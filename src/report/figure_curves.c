@@ -166,28 +166,23 @@ void yk__figures_of_curves(const yk_compare *c, yk_figures *fs)
 
 typedef struct {
     const char *title;
-    size_t offset[2]; /* their sum; SIZE_MAX: one field only */
-    bool traffic;     /* not shown if it is 0: threads send nothing */
+    size_t offset, other; /* their sum; SIZE_MAX: one field only */
+    bool traffic;         /* not shown if it is 0: threads send nothing */
     yk_unit unit;
 } resource;
 
 static const resource resources[] = {
-    {"CPU: busy cores over time", {SAMPLE(cpu), SIZE_MAX}, false, YK_UNIT_CORES},
-    {"Memory over time", {SAMPLE(rss), SIZE_MAX}, false, YK_UNIT_BYTES},
-    {"Network: bytes sent per second", {SAMPLE(sent_rate), SIZE_MAX}, true, YK_UNIT_RATE},
-    {"Network: bytes received per second", {SAMPLE(received_rate), SIZE_MAX}, true, YK_UNIT_RATE},
-    {"Disk: bytes read and written per second",
-     {SAMPLE(disk_read), SAMPLE(disk_written)},
-     false,
-     YK_UNIT_RATE},
+    {"CPU: busy cores over time", SAMPLE(cpu), SIZE_MAX, false, YK_UNIT_CORES},
+    {"Memory over time", SAMPLE(rss), SIZE_MAX, false, YK_UNIT_BYTES},
+    {"Network: bytes sent per second", SAMPLE(sent_rate), SIZE_MAX, true, YK_UNIT_RATE},
+    {"Network: bytes received per second", SAMPLE(received_rate), SIZE_MAX, true, YK_UNIT_RATE},
+    {"Disk: bytes read and written per second", SAMPLE(disk_read), SAMPLE(disk_written), false, YK_UNIT_RATE},
 };
 
 static double sample_at(const yk_process_log *w, size_t m, const resource *q)
 {
-    double sum = 0.0;
-    for (int o = 0; o < 2 && q->offset[o] != SIZE_MAX; o++)
-        sum += yk_double_at(&w->sample.row[m], q->offset[o]);
-    return sum;
+    const yk_run_sample *s = &w->sample.row[m];
+    return yk_double_at(s, q->offset) + (q->other == SIZE_MAX ? 0.0 : yk_double_at(s, q->other));
 }
 
 /* Processes take samples at different times: at each time of the first process, the latest sample of each counts. */

@@ -79,8 +79,8 @@ static yk_status walk(yk_run_list *l, const char *path, int depth, bool *found_o
     if (n < 0)
         return errno == ENOTDIR ? YK_OK : yk_fail_path(path, "cannot read the directory", errno);
     yk_status st = YK_OK;
-    yk__each_line(path, "plan.txt", MAX_PLAN, order_by_plan,
-                  &(ordering){entry, n, 0}); /* without it: by name */
+    /* without it: by name */
+    yk__each_line(path, "plan.txt", MAX_PLAN, order_by_plan, &(ordering){entry, n, 0});
     for (int i = 0; i < n; i++) {
         char below[PATH_MAX];
         struct stat s;

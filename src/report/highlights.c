@@ -21,10 +21,8 @@ static size_t best_group(const yk_compare *c, size_t offset, double sign)
     return best;
 }
 
-static void add(yk_compare *c, const char *title, const char *value, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void add(yk_compare *c, const char *title, const char *value, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void add(yk_compare *c, const char *title, const char *value,
+                                                      const char *format, ...)
 {
     if (c->highlights == sizeof c->highlight / sizeof *c->highlight)
         return;

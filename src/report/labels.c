@@ -11,10 +11,8 @@
 void yk__option_phrase(const char *name, const char *value, char *out, size_t size)
 {
     static const char *const alone[] = {"model", "data", "mode", "optimizer", "scaling", NULL};
-    static const char *const counted[][3] = {{"workers", "worker", "workers"},
-                                             {"processes", "process", "processes"},
-                                             {"threads", "thread", "threads"},
-                                             {"servers", "server", "servers"}};
+    static const char *const counted[][2] = {
+        {"workers", "worker"}, {"processes", "process"}, {"threads", "thread"}, {"servers", "server"}};
     if (yk_is_listed(name, alone)) {
         snprintf(out, size, "%s", value);
         return;
@@ -23,7 +21,7 @@ void yk__option_phrase(const char *name, const char *value, char *out, size_t si
         if (!strcmp(name, counted[k][0])) {
             const bool none = !strcmp(name, "servers") && !strcmp(value, "0"),
                        one = none || !strcmp(value, "1");
-            snprintf(out, size, "%s %s", none ? "no" : value, counted[k][one ? 1 : 2]);
+            snprintf(out, size, "%s %s", none ? "no" : value, counted[k][one]);
             return;
         }
     snprintf(out, size, "%s %s", name, *value ? value : "default");
@@ -31,10 +29,8 @@ void yk__option_phrase(const char *name, const char *value, char *out, size_t si
 
 /* ---- items and their options ---- */
 
-enum {
-    WHOLE = YK_MAX_LABEL_OPTIONS,
-    VALUES
-}; /* value[WHOLE]: the first item with the same values of all options */
+/* value[WHOLE]: the first item with the same values of all options */
+enum { WHOLE = YK_MAX_LABEL_OPTIONS, VALUES };
 
 yk_status yk__options_init(yk_option_values *o)
 {
@@ -202,8 +198,8 @@ yk_status yk__labels_make(yk_compare *c)
         yk__options_join(&o, g, ~panels, line);
         if (!*group->label || names)
             snprintf(group->label, YK_LABEL_SIZE, "%.127s", c->run[group->run[0]].name);
-        if (c->groups > YK_MAX_CURVES &&
-            !panels) /* no known option distinguishes them: YK_MAX_CURVES per panel */
+        /* no known option distinguishes them: YK_MAX_CURVES per panel */
+        if (c->groups > YK_MAX_CURVES && !panels)
             snprintf(panel, sizeof panel, "part %zu", g / YK_MAX_CURVES + 1);
         group->panel = yk__index_of(c->panel, &c->panels, panel);
         group->line = yk__index_of(c->line, &c->lines, *line && !(names && !panels) ? line : group->label);

@@ -105,32 +105,19 @@ int yk_line_next(yk_line *l, yk_field *out)
     out->kind = YK_FIELD_NONE;
     if (l->at == l->end)
         return -1;
-    bool ok;
-    switch (*l->at) {
-    case '"':
-        l->at++;
-        out->kind = YK_FIELD_TEXT;
-        ok = quoted(l, &out->text, &out->size);
-        break;
-    case '{':
-    case '[':
-        out->kind = *l->at == '{' ? YK_FIELD_OBJECT : YK_FIELD_ARRAY;
-        ok = bracketed(l, &out->text, &out->size);
-        break;
-    case 't':
-        out->number = 1.0;
-        ok = word(l, "true");
-        break;
-    case 'f':
-        out->number = 0.0;
-        ok = word(l, "false");
-        break;
-    case 'n':
-        ok = word(l, "null");
-        break;
-    default:
+    if (is_digit(l, l->at) || *l->at == '-') {
         out->kind = YK_FIELD_NUMBER;
-        ok = number(l, &out->number);
+        return number(l, &out->number) ? 1 : -1;
     }
-    return ok ? 1 : -1;
+    if (skip(l, '"')) {
+        out->kind = YK_FIELD_TEXT;
+        return quoted(l, &out->text, &out->size) ? 1 : -1;
+    }
+    if (*l->at == '{' || *l->at == '[') {
+        out->kind = *l->at == '{' ? YK_FIELD_OBJECT : YK_FIELD_ARRAY;
+        return bracketed(l, &out->text, &out->size) ? 1 : -1;
+    }
+    const bool yes = word(l, "true"), no = !yes && word(l, "false");
+    out->number = yes ? 1.0 : no ? 0.0 : NAN;
+    return yes || no || word(l, "null") ? 1 : -1;
 }

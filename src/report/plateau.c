@@ -40,8 +40,8 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
         return;
     size_t offset = kinds[k].offset;
     double sign = kinds[k].up ? 1.0 : -1.0, best = -INFINITY, first = NAN;
-    const size_t trained =
-        e->row[0].step == 0.0 && e->n > 1; /* the model before training is no measure of progress */
+    /* the model before training is no measure of progress */
+    const size_t trained = e->row[0].step == 0.0 && e->n > 1;
     for (size_t i = trained; i < e->n; i++) {
         double v = sign * yk_double_at(&e->row[i], offset);
         if (isfinite(v)) {

@@ -139,18 +139,10 @@ static yk_status check_out(const char *out)
 {
     static const struct {
         const char *pattern, *up; /* from its directory to the run directory */
-    } written[] = {{"config.ini", ""},
-                   {"metrics.jsonl", ""},
-                   {"summary.json", ""},
-                   {"trace.json", ""},
-                   {"log.txt", ""},
-                   {"join", ""},
-                   {"lock", ""},
-                   {"events.out.tfevents.*", ""},
-                   {"resources.jsonl", "/.."},
-                   {"events.out.tfevents.*", "/.."},
-                   {"DONE", "/../.."},
-                   {"*.safetensors", "/../.."}};
+    } written[] = {
+        {"@(config.ini|metrics.jsonl|summary.json|trace.json|log.txt|join|lock|events.out.tfevents.*)", ""},
+        {"@(resources.jsonl|events.out.tfevents.*)", "/.."},
+        {"@(DONE|*.safetensors)", "/../.."}};
     char *real = realpath(out, NULL), path[PATH_MAX];
     snprintf(path, sizeof path, "%s", real ? real : out);
     free(real);
@@ -159,7 +151,7 @@ static yk_status check_out(const char *out)
     if (slash)
         *slash = '\0';
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        if (fnmatch(written[i].pattern, name, 0) == 0 && is_run_dir(directory, written[i].up))
+        if (fnmatch(written[i].pattern, name, FNM_EXTMATCH) == 0 && is_run_dir(directory, written[i].up))
             return yk_fail(YK_EUSAGE, "--out %s: this is a file of a run directory; choose another name",
                            out);
     return YK_OK;

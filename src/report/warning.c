@@ -79,10 +79,8 @@ void yk_warnings_fini(yk_warnings *w)
     *w = (yk_warnings){0};
 }
 
-static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void add(yk_warnings *w, yk_warning_kind kind, int run, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void add(yk_warnings *w, yk_warning_kind kind, int run,
+                                                      const char *format, ...)
 {
     yk_warning_group *to = &w->group[kind];
     if (w->status || (w->status = YK_RESERVE(to->item, to->cap, to->items + 1, "warnings")))

@@ -188,11 +188,10 @@ static void put_event(yk_json *j, const yk_trace *t, size_t tid, const event *e)
         yk_json_int(j, "tid", (int64_t)tid);
     if (e->peer != NO_PEER) {
         yk_json_object(j, "args");
-        if (counter) {
+        if (counter)
             yk_json_real(j, e->name, e->value);
-        } else {
+        else
             YK_JSON_INTS(j, {"peer", e->peer}, {"bytes", e->bytes});
-        }
         yk_json_end(j);
     }
     yk_json_end(j);
