@@ -61,9 +61,8 @@ int yk_cmd_report(int argc, char **argv)
     parse(argc, argv, path, &report);
     yk_status st = yk_report_make(&report, &result);
     if (!st) {
-        yk_note("%zu %s, %zu figures, %zu %s, %.1f MB", result.runs, result.runs == 1 ? "run" : "runs",
-                result.figures, result.warnings, result.warnings == 1 ? "warning" : "warnings",
-                (double)result.bytes / 1e6);
+        yk_note("%zu run%s, %zu figures, %zu warning%s, %.1f MB", result.runs, yk_plural(result.runs),
+                result.figures, result.warnings, yk_plural(result.warnings), (double)result.bytes / 1e6);
         printf("%s\n", result.out);
         st = yk_cli_flush();
     }

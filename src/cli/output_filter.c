@@ -109,15 +109,12 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
                                         "_base_help_aggregate\" to 0",
                                         NULL};
     static const char *const errors[] = {"] *** ", "Local abort before MPI_INIT", NULL};
-    const bool before = o->connected;
     if (line[0] == '\001') { /* a message to the launcher: job_status.h */
         uint64_t number;
         if (yk_digits_after("connected ", line + 1, INT_MAX, &number)) {
+            release(o); /* later, nothing waits */
             o->connected = true;
             o->workers = (int)number;
-        }
-        if (o->connected && !before) {
-            release(o);
             o->nheld = 0;
             *o->held = '\0';
         }
