@@ -131,10 +131,10 @@ $((41 * 2)) --servers 1"
         fit "$deep" --optimizer sgd --batch 16 --steps 300 --eval-every 1 --lr "$rate" --out none
         expect 1 "training diverged at step " "$advice"
     done <<'EOF'
-1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr (default: 0.1)
-keyed=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr keyed=X (default: 0.1)
-keyed=0.1,dense=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr dense=X (default: 0.1)
-v=1e12 the learning rate 1e+12 is too large for this data; use a smaller --lr v=X (default: 0.1)
+1e12 the learning rate 1e+12 (default 0.1) is too large for this data; use a smaller --lr
+keyed=1e12 the learning rate 1e+12 (default 0.1) is too large for this data; use a smaller --lr keyed=X
+keyed=0.1,dense=1e12 the learning rate 1e+12 (default 0.1) is too large for this data; use a smaller --lr dense=X
+v=1e12 the learning rate 1e+12 (default 0.1) is too large for this data; use a smaller --lr v=X
 EOF
 }
 

@@ -17,7 +17,7 @@ train() { # SPEC OPTION...
 
 @test "1: a diverging run names the step and a remedy" {
     digits --lr 1e9 --out run --checkpoint-every 1
-    expect 1 "training diverged at step " "the learning rate 1e+09 is too large" "use a smaller --lr"
+    expect 1 "training diverged at step " "the learning rate 1e+09 (default 0.1) is too large" "use a smaller --lr"
     silent out
     clicks --lr 1e38 --mode async --workers 2 --out none
     expect 1 "training diverged at step "
@@ -32,7 +32,7 @@ train() { # SPEC OPTION...
     set -- --lr 50 --batch 5 --epochs 5 --checkpoint-every 50
     digits "$@" --out run --quiet # 500 steps
     expect 1 "training diverged at step 2" "the mean training loss of the last 5 % of the run (untrained model: 2.303) is " \
-        "the learning rate 50 is too large for this data; use a smaller --lr (default: 0.1);" "--no-stop-on-divergence"
+        "the learning rate 50 (default 0.1) is too large for this data; use a smaller --lr;" "--no-stop-on-divergence"
     ls run/checkpoints/step-1*/DONE # the last checkpoint is kept
     digits "$@" --mode async --workers 2 --out none --quiet
     expect 1 "training diverged at step 2" "or fewer workers"

@@ -374,7 +374,7 @@ equals_serial() { # BATCH OPTION...
     for job in "--servers 1 --mode async" "--servers 0"; do
         # shellcheck disable=SC2086
         in_time 60 train --model softmax --data "$digits" --lr 50 --batch 2 --epochs 5 --launch 3 $job --checkpoint-every 50 --out run --quiet
-        expect 1 "training diverged at step " "the mean training loss of the last 5 % of the run" "use a smaller --lr (default: 0.1)"
+        expect 1 "training diverged at step " "the mean training loss of the last 5 % of the run" "use a smaller --lr"
         ls run/checkpoints/step-*/DONE
         rm -r run
     done

@@ -73,7 +73,7 @@ def test_exceptions_name_python_parameters():
     raises(yoke.UsageError, "data and test must be a spec or a pair (X, y), not ndarray", "softmax", rows, out="none")
     raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
     raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
-    error = raises(yoke.TrainingError, "try lr=", "softmax", DIGITS, lr=1e38, out="none")
+    error = raises(yoke.TrainingError, "use a smaller lr", "softmax", DIGITS, lr=1e38, out="none")
     assert error.summary["state"] == "failed" and error.summary["error"] == str(error)
     try:
         yoke.load("/nowhere")
