@@ -82,6 +82,8 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
     p->updates_then = s->updates;
+    if (!s->config.synchronous && !s->config.local_steps)
+        yk_local_set_in_flight(s->config.table, yk__active_workers(s));
     yk_local_mark(s->config.table, &p->mark);
     p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);

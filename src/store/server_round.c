@@ -127,10 +127,8 @@ yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
     yk__staleness_add(&s->staleness,
                       s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
-    if (!s->config.local_steps) {
+    if (!s->config.local_steps)
         u.read_at = &p->mark;
-        yk_local_set_in_flight(s->config.table, yk__active_workers(s));
-    }
     count(s, c, up);
     yk_status st = apply(&u);
     return st ? st : updated(s, up);

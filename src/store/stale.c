@@ -3,8 +3,8 @@
  * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
  * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
  *
- *     warm-up    lr * min(1, t / (100 n)) in step t, over at most half of the run: at first, all gradients point in the same
- *                direction. Not for adam
+ *     warm-up    lr * min(1, t / (100 n)) in step t, for networks over at most half of the run: at first, all gradients point in
+ *                the same direction. Not for adam
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
@@ -48,7 +48,8 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
     const float mu = o->momentum;
     if (!t->stale_rules || n <= 1)
         return 1.0f;
-    const uint64_t until = yk_warm_up_steps(n, t->store->config.max_warm_up);
+    const uint64_t until =
+        yk_warm_up_steps(n, t->config.shape.keyed ? UINT64_MAX : t->store->config.max_warm_up);
     const float warm_up = t->rule->warms_up && step < until ? (float)(step + 1) / (float)until : 1.0f;
     o->lr *= warm_up;
     if (t->rule->velocity) {

@@ -107,7 +107,8 @@ static void print_rules(const yk__trainer *t)
         warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
     if (warms_up)
         n += (size_t)snprintf(text, sizeof text, "; learning rates warm up over the first %llu steps",
-                              (unsigned long long)yk_warm_up_steps(p->workers, yk__max_warm_up(t)));
+                              (unsigned long long)yk_warm_up_steps(
+                                  p->workers, t->model->sparse ? UINT64_MAX : yk__max_warm_up(t)));
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
     if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC))
         n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients of the network are scaled down");
