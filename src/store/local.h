@@ -54,6 +54,7 @@ typedef struct {
     float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
     bool stale_rules; /* asynchronous gradients are applied with the rules of stale.c; false: as they are */
+    bool linear;      /* the model is linear (stale.c) */
     uint64_t max_warm_up; /* stale.c: steps, of dense groups */
     yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */

@@ -9,7 +9,7 @@
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
- *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
+ *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
  *
  * Asynchronous threads of one process read a dense group while others update it, so that their gradients are less stale: there,
  * `distance` applies only with a staleness bound, where threads wait and then read at the same time.
@@ -92,6 +92,8 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *
 YK_RACY float yk__stale_begin(const yk__table *t, const yk_stale_mark *read_at, yk_stale_mark *before)
 {
     yk__stale_mark(t, before);
+    if (t->store->config.linear)
+        return 1.0f / sqrtf((float)t->store->in_flight);
     return t->squared_step > 0.0 ? (float)(1.0 / (1.0 + sqrt(squared_distance(t, read_at) / t->squared_step)))
                                  : 1.0f;
 }

@@ -200,6 +200,7 @@ static yk_local_config store_config(const yk__trainer *t)
         .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
         /* not for the threads of a linear model; YK_STALE_RULES is set by tests that count updates */
         .stale_rules = (t->model->ops->init || !single) && yk_env_number("YK_STALE_RULES", 1) != 0.0,
+        .linear = !t->model->ops->init,
         .max_warm_up = yk__max_warm_up(t),
         .phases = t->phases,
         .interrupted = &t->barrier_due};
