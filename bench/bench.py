@@ -11,6 +11,7 @@ peers.py and run with $YK_PEERS/bin/python. MNIST is in $YK_DATA/mnist. Rows wit
 a reason. The exit status is 1 if a figure misses its target.
 """
 import concurrent.futures
+import json
 import os
 import random
 import shutil
@@ -318,35 +319,32 @@ def alexnet(b):
 
 
 def watch_cost(b):
-    """what phases, samples, metrics and event files cost: alternately on and off for 20 ms, within one run"""
-    works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05", "--epochs", "300"),
+    """what samples, metrics and event files cost: runs with and without a run directory alternate"""
+    works = {"softmax, batch 10": ("--model", "softmax", "--data", b.digits(), "--batch", "10", "--lr", "0.05", "--epochs", "30"),
              "logreg, batch 100": ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--lr", "0.2",
-                                   "--epochs", "1000")}
-    turn, enough = 0.02, 1000 * b.rounds
+                                   "--epochs", "60")}
     # All threads on one core, so that the work of any of them takes time from training.
     alone = ["taskset", "-c", str(max(os.sched_getaffinity(0)))]
     rows = []
     for work, options in works.items():
-        pairs = []
-        while len(pairs) < enough:
-            pairs += turns(b, "YK_WATCH_TURNS", turn, options, alone)
+        pairs = alternate(b, 20 * b.rounds, (*options, "--test", "none"), (), ("--sample-every", "0", "--out", "none"), alone)
         rows.append(cost_of(f"observation: {work}", pairs, 0.01))
     return rows
 
 
-def turns(b, variable, seconds, options, prefix=()):
-    """Examples/s in adjacent intervals of one run: (on, off)."""
-    directory = tempfile.mkdtemp(dir=b.directory)
-    b.run([*prefix, b.yoke, "train", *options, "--test", "none", "--seed", "1", "--quiet", "--out", f"{directory}/run"],
-          {variable: f"{seconds}:{directory}/turns"})
-    with open(f"{directory}/turns") as lines:
-        rates = [(on == "1", int(examples) / float(time)) for on, time, examples in map(str.split, lines)]
-    shutil.rmtree(directory)
-    return [tuple(rate for _, rate in sorted(pair, reverse=True)) for pair in zip(rates[1::2], rates[2::2])]
+def alternate(b, pairs, options, on, off, prefix=()):
+    """Examples/s of runs with the options `on` and `off`, in turns: (on, off)."""
+    def rate(*more):
+        directory = tempfile.mkdtemp(dir=b.directory)
+        out = b.run([*prefix, b.yoke, "train", "--out", f"{directory}/run", *options, *more, "--seed", "1", "--json", "--quiet"])
+        shutil.rmtree(directory)
+        return json.loads(out.splitlines()[-1])["examples_per_second"]
+
+    rate(*off)  # warms up
+    return [(rate(*on), rate(*off)) if i % 2 else (rate(*off), rate(*on))[::-1] for i in range(pairs)]
 
 
 def cost_of(name, pairs, most):
-    # The mean, not the median: samples are taken in few turns, and have to count.
     cost = [2 * (off - on) / (off + on) for on, off in pairs]
     mean, error = statistics.mean(cost), 2 * statistics.stdev(cost) / len(cost) ** 0.5
     on, off = (statistics.mean(rates) for rates in zip(*pairs))
@@ -358,17 +356,16 @@ def cost_of(name, pairs, most):
 
 
 def checkpoint_cost(b):
-    """what a checkpoint of 33,762,578 parameters with adagrad every 10 s costs: alternately on and off for 10 s, within one run"""
-    seconds, pairs = 10, 6 * b.rounds
-    rate = b.train("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer", "adagrad",
-                   "--lr", "0.1", "--epochs", "5")["examples_per_second"]
+    """what a checkpoint of 33,762,578 parameters with adagrad every 10 s costs: runs with and without checkpoints alternate"""
+    seconds = 10
+    options = ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer", "adagrad", "--lr", "0.1",
+               "--test", "none")
     rows = []
     for workers in sorted({1, CORES}):
-        # twice as many pairs as needed: training may be slower than it was above
-        steps = int(2 * pairs * seconds * rate / 100) + 1
-        measured = turns(b, "YK_SAVE_TURNS", seconds,
-                         ("--model", "logreg", "--data", f"{CTR}&examples=200000&seed=1", "--batch", "100", "--optimizer",
-                          "adagrad", "--lr", "0.1", "--workers", str(workers), "--steps", str(steps)))
+        run = (*options, "--workers", str(workers))
+        rate = b.train(*run, "--epochs", "5")["steps_per_second"]
+        every, steps = int(seconds * rate) + 1, int(3.5 * seconds * rate) + 1
+        measured = alternate(b, 3 * b.rounds, (*run, "--steps", str(steps)), ("--checkpoint-every", str(every)), ("--out", "none"))
         # If all cores train, the CPU time of the thread that writes counts as well.
         most = 0.02 if workers < CORES else None
         rows.append(cost_of(f"checkpoint every {seconds} s: {workers} of {CORES} cores train", measured, most))

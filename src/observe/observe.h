@@ -160,9 +160,6 @@ typedef struct {
  * metrics.c) and the live page. */
 yk_status yk_observer_evaluated(yk_observer *o, const yk_evaluation *e);
 
-/* Suspends sampling and progress, to measure the cost of observation. */
-void yk_observer_pause(yk_observer *o, bool pause);
-
 /* ---- the end ---- */
 
 /* On the chief, before yk_observer_gather(): a heartbeat to the ranks that wait there, while it evaluates. */

@@ -178,11 +178,6 @@ bool yk__observer_sample(yk_observer *o, yk_sample *out)
     return known;
 }
 
-void yk_observer_pause(yk_observer *o, bool pause)
-{
-    yk_resources_pause(o->resources, pause);
-}
-
 /* ---- beginning ---- */
 
 const char *yk__observer_role(const yk_observer *o)

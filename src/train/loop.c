@@ -204,10 +204,7 @@ static yk_status record_round(loop *w, const yk_step_result *r, bool epoch_over)
         yk__set_epoch_examples(t, w->seen, w->epoch);
     if (!epoch_over)
         yk_observer_traffic(t->observer);
-    yk_status st = epoch_over ? YK_OK : yk__report_progress(t, t->step, true);
-    if (t->alternation)
-        yk__alternate_step(t, r->examples);
-    return st;
+    return epoch_over ? YK_OK : yk__report_progress(t, t->step, true);
 }
 
 static yk_status barrier_sync(loop *w, yk__due due)

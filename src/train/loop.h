@@ -43,9 +43,4 @@ void yk__report_last(yk__trainer *t); /* on the chief, after the last step, befo
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at);
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage); /* to the launcher, by rank 0 of a job */
 
-/* alternate.c */
-yk_status yk__alternate_begin(yk__trainer *t);
-void yk__alternate_step(yk__trainer *t, uint64_t examples); /* worker 0, after each step */
-yk_status yk__alternate_end(yk__trainer *t, yk_status so_far);
-
 #endif

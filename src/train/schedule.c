@@ -128,7 +128,6 @@ void yk__evaluated(yk__schedule *s, uint64_t step)
 void yk__saved(yk__schedule *s, uint64_t step)
 {
     s->save.last = step;
-    s->save_now = false;
     s->saved_at = yk_now();
 }
 
@@ -147,9 +146,9 @@ void yk__save_ended(yk__schedule *s, double cost)
 /* A checkpoint that is still being written delays the next one. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round)
 {
-    return s->save_now || (s->saves_by_time && round % CLOCK_ROUNDS == 0 &&
-                           !atomic_load_explicit(&s->saving, memory_order_acquire) &&
-                           yk_now() - s->saved_at > fmax(save_seconds, s->save_cost / save_share));
+    return s->saves_by_time && round % CLOCK_ROUNDS == 0 &&
+           !atomic_load_explicit(&s->saving, memory_order_acquire) &&
+           yk_now() - s->saved_at > fmax(save_seconds, s->save_cost / save_share);
 }
 
 static yk__due unless_done(const yk__schedule *s, uint64_t step, bool eval, bool save)

@@ -59,7 +59,6 @@ typedef struct {
     bool tested; /* there is a test set */
     yk__interval eval, save;
     bool saves_by_time; /* no --checkpoint-every */
-    bool save_now;      /* a benchmark wants a checkpoint (alternate.c) */
     double saved_at;    /* the time of the last checkpoint */
     double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
     atomic_bool saving; /* a thread is writing a checkpoint, and will then set save_cost */

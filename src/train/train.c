@@ -368,9 +368,7 @@ static yk_status run(yk__trainer *t)
     yk__begin_progress(t);
     if (!st)
         st = yk__cluster_ready(t);
-    if (!st && !(st = yk__alternate_begin(t)))
-        st = yk__saver_finish(t, train_or_serve(t));
-    return yk__alternate_end(t, st);
+    return st ? st : yk__saver_finish(t, train_or_serve(t));
 }
 
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)

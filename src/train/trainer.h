@@ -68,7 +68,6 @@ typedef struct yk__trainer {
     yk_http *http; /* on the chief: listens from the beginning; NULL: none */
     yk_observer *observer;
     struct yk__saver *saver;             /* saver.h */
-    struct yk__alternation *alternation; /* alternate.c; NULL: none */
 
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */

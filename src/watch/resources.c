@@ -38,7 +38,7 @@ struct yk_resources {
     bool started;
     yk_mutex lock; /* protects the rest */
     yk_cond wake;
-    bool quit, paused;
+    bool quit;
     yk_usage usage;
     double memory_seconds; /* sum of rss x seconds */
     double stopped;        /* seconds in which this process did not run, although it had a core */
@@ -305,8 +305,6 @@ static void *sampling_thread(void *arg)
         wait_until(r, next);
         if (r->quit)
             break;
-        if (r->paused)
-            continue;
         yk_mutex_unlock(&r->lock);
         take_sample(r, false);
         const uint64_t now = yk_now_ns();
@@ -394,13 +392,6 @@ void yk_resources_usage(yk_resources *r, yk_usage *out)
 {
     yk_mutex_lock(&r->lock);
     *out = r->usage;
-    yk_mutex_unlock(&r->lock);
-}
-
-void yk_resources_pause(yk_resources *r, bool pause)
-{
-    yk_mutex_lock(&r->lock);
-    r->paused = pause;
     yk_mutex_unlock(&r->lock);
 }
 

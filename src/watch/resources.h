@@ -132,7 +132,6 @@ typedef struct {
 typedef struct yk_resources yk_resources;
 
 yk_status yk_resources_start(const yk_resources_config *config, yk_resources **out);
-void yk_resources_pause(yk_resources *r, bool pause); /* pauses or resumes sampling */
 void yk_resources_usage(yk_resources *r, yk_usage *out);
 yk_status yk_resources_stop(yk_resources *r, yk_status so_far, yk_usage *out); /* NULL returns so_far */
 
