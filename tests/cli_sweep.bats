@@ -176,6 +176,11 @@ staleness = 0 3"
     [ "$(grep -c "run 4 of 5" err)" = 0 ]
     try sweep "$@" --keep-going
     expect 1 "run 5 of 5: batch=5 failed" "5 of 5 runs failed"
+    # runs that were lost count as well, although their exit status is that of a run that diverged
+    printf '#!/bin/sh\nkill -9 $$\n' >mpirun
+    chmod +x mpirun
+    YK_MPIRUN=$PWD/mpirun try sweep my.ini --out lost --no-report --set launch=2 --set repeats=1
+    expect 1 "run 3 of 5: batch=3 failed: exit status 1: " "3 runs in a row failed"
     seq 40 | awk '{ print $1 % 2, ($1 % 9 + 1) ":1" }' >nothing
     try sweep "$@"
     expect 0

@@ -118,7 +118,7 @@ void yk_json_end(yk_json *j)
     add(j, j->array & bit ? "]" : "}");
 }
 
-static void value(yk_json *j, const char *name, const char *text)
+void yk_json_raw(yk_json *j, const char *name, const char *text)
 {
     begin(j, name);
     add(j, text);
@@ -126,7 +126,7 @@ static void value(yk_json *j, const char *name, const char *text)
 
 void yk_json_null(yk_json *j, const char *name)
 {
-    value(j, name, "null");
+    yk_json_raw(j, name, "null");
 }
 
 void yk_json_text(yk_json *j, const char *name, const char *text)
@@ -147,12 +147,12 @@ void yk_json_real(yk_json *j, const char *name, double x)
         if (!strpbrk(number, ".e"))
             strcpy(number + n, ".0");
     }
-    value(j, name, number);
+    yk_json_raw(j, name, number);
 }
 
 void yk_json_fixed(yk_json *j, const char *name, double x, int decimals)
 {
-    value(j, name, isfinite(x) ? "" : "null");
+    yk_json_raw(j, name, isfinite(x) ? "" : "null");
     if (isfinite(x))
         yk_text_print(&j->out, "%.*f", decimals, x);
 }
@@ -165,7 +165,7 @@ void yk_json_int(yk_json *j, const char *name, int64_t n)
 
 void yk_json_bool(yk_json *j, const char *name, bool is)
 {
-    value(j, name, is ? "true" : "false");
+    yk_json_raw(j, name, is ? "true" : "false");
 }
 
 void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value)

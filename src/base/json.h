@@ -45,6 +45,7 @@ void yk_json_fixed(yk_json *j, const char *name, double value, int decimals);
 void yk_json_int(yk_json *j, const char *name, int64_t value);
 void yk_json_bool(yk_json *j, const char *name, bool value);
 void yk_json_null(yk_json *j, const char *name);
+void yk_json_raw(yk_json *j, const char *name, const char *json); /* a value that is JSON already */
 void yk_json_int_or_null(yk_json *j, const char *name, bool known, int64_t value); /* null unless known */
 
 /* Several at once: YK_JSON_REALS(&j, {"mean", mean}, {"peak", peak}); */

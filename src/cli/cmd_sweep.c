@@ -231,7 +231,8 @@ static yk_status describe(const yk_sweep *s)
     printf("%zu run%s, %zu combination%s with %lld seed%s, in %s", p->nruns, yk_plural(p->nruns), p->npoints,
            yk_plural(p->npoints), (long long)p->file.repeats, yk_plural(p->file.repeats), s->path);
     if (known)
-        printf(": about %.4g steps and %.4g examples in total\n", total, examples);
+        printf(": about %.4g step%s and %.4g example%s in total\n", total, total == 1.0 ? "" : "s", examples,
+               examples == 1.0 ? "" : "s");
     else
         printf("; the number of steps of some runs is not known in advance\n");
     return yk_cli_flush();

@@ -97,6 +97,7 @@ static pid_t start(const yk_argv *w, const char *directory, yk_output_filter *o)
 
 typedef struct {
     int exit;
+    yk_status status; /* that a process reported; YK_OK: none */
     const char *why;  /* the reason for a restart; NULL: another attempt would fail, too */
     time_t since;     /* when the attempt began */
     char error[1024]; /* "": the error that a process reported, if any */
@@ -132,6 +133,7 @@ static outcome classify_reported(const yk_output_filter *o, const yk_job_outcome
     if (o->ended < 0 && *how->error) /* mpirun ended before it forwarded the error */
         yk_report_error(how->error);
     return (outcome){.exit = died ? 1 : yk_status_exit(how->status),
+                     .status = how->status,
                      .why = lost ? "a process was lost" : NULL};
 }
 
@@ -200,6 +202,7 @@ static void save_lost(const job *j, const yk_output_filter *f, const outcome *o)
     const yk_lost_job lost = {.run_dir = j->out,
                               .error = o->error,
                               .since = o->since,
+                              .status = o->status ? o->status : YK_ELOST,
                               .exit_code = o->exit,
                               .workers = f->workers,
                               .ranks = j->plan.processes};

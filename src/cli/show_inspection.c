@@ -72,7 +72,8 @@ static void print_dense(const yk_inspection *i)
     printf(LABEL, "shape");
     if (i->height)
         printf("%zu x %zu pixels%s, ", i->height, i->width, i->channels == 3 ? ", 3 colors" : "");
-    printf("%zu values per example, %s\n", i->columns, i->kind == YK_ROWS_U8 ? "bytes" : "floats");
+    printf("%zu value%s per example, %s\n", i->columns, yk_plural(i->columns),
+           i->kind == YK_ROWS_U8 ? "bytes" : "floats");
     printf(LABEL "from %.6g to %.6g, mean %.6g, standard deviation %.6g, %.1f %% zeros\n", "values", i->min,
            i->max, i->mean, i->deviation, 100.0 * share(i->zeros, i->entries));
     if (i->kind == YK_ROWS_U8)

@@ -105,17 +105,18 @@ static yk_status make_command(const yk_sweep_run *run, const char *directory, bo
     return a->status;
 }
 
-static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, const char *directory)
+static yk_status record_failure(yk_sweep *s, size_t i, const yk_child *child, bool diverged,
+                                const char *directory)
 {
     yk_sweep_result *r = &s->result[i];
     if (asprintf(&r->problem, child->status > 128 ? "killed by signal %d: %s" : "exit status %d: %s",
                  child->status > 128 ? child->status - 128 : child->status, child->error) < 0)
         r->problem = NULL;
-    r->state = strstr(child->error, "training diverged") ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
+    r->state = diverged ? YK_SWEEP_DIVERGED : YK_SWEEP_FAILED;
     yk_progress_end();
     yk_warn("run %zu of %zu: %s failed: %s (log: %s/log.txt)", i + 1, s->plan.nruns, s->plan.run[i].label,
             r->problem ? r->problem : "", directory);
-    s->consecutive_failures = child->status == yk_status_exit(YK_EDIVERGED) ? 0 : s->consecutive_failures + 1;
+    s->consecutive_failures = diverged ? 0 : s->consecutive_failures + 1;
     if (s->consecutive_failures < MAX_FAILURES || s->keep_going)
         return YK_OK;
     return yk_fail(
@@ -140,19 +141,20 @@ static yk_status run_child(yk_sweep *s, size_t i, bool resume, const char *direc
     if (!st)
         st = yk_child_run(command.arg, directory, "log.txt", resume, tick, s, &child);
     yk_progress_end();
-    json_t *summary = !st && child.status == 0 ? json_load_file(file, 0, NULL) : NULL;
+    json_t *summary = st ? NULL : json_load_file(file, 0, NULL);
     /* stopped before it trained, or killed by a second Ctrl-C: it has not failed */
     const bool stopped = yk_cli_stop && (child.status == 0 || child.status > 128);
-    if (summary) {
-        yk_sweep_result_take(&s->result[i], summary);
+    if (summary && child.status == 0) {
+        yk_sweep_result_take(&s->result[i], json_incref(summary));
         s->consecutive_failures = 0;
         if (s->result[i].state == YK_SWEEP_DONE) {
             s->took[i] = child.seconds;
             report_done(s, i);
         }
     } else if (!st && !stopped) {
-        st = record_failure(s, i, &child, directory);
+        st = record_failure(s, i, &child, json_is_true(json_object_get(summary, "diverged")), directory);
     }
+    json_decref(summary);
     yk_argv_fini(&command);
     free(file);
     return st;

@@ -327,7 +327,7 @@ void yk__verdict_describe(const yk__facts *f, yk__cause cause, yk_verdict *v)
 {
     const double *s = f->share;
     if (cause == YK__TOO_SHORT)
-        say(v, "the run was too short (%.2g s, %.0f steps)", f->e->seconds, f->steps);
+        say(v, "the run was too short (%.2g s, %.0f step%s)", f->e->seconds, f->steps, plural(f->steps));
     else if (cause == YK__NOTHING)
         say(v, "nothing stands out: %.0f %% computing, %.0f %% waiting for data, %.0f %% for each other",
             100.0 * (s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL]), 100.0 * s[YK_PHASE_INPUT],

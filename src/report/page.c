@@ -66,7 +66,8 @@ static void tiles(const yk_facts *f, yk_text *out)
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
     yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
-    snprintf(text, sizeof text, "%s steps, %.3g epoch%s", s, f->epochs, f->epochs == 1.0 ? "" : "s");
+    snprintf(text, sizeof text, "%s step%s, %.3g epoch%s", s, f->steps == 1.0 ? "" : "s", f->epochs,
+             f->epochs == 1.0 ? "" : "s");
     tile("Time", YK_UNIT_SECONDS, f->seconds, isfinite(f->epochs) ? text : "", out);
     yk_unit_text(YK_UNIT_COUNT, f->steps_per_second, s);
     snprintf(text, sizeof text, "%s steps/s", s);

@@ -334,41 +334,6 @@ static char *runs_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
 
 /* ---- JSON */
 
-/* Copies a JSON value that was read from a file; null if it is nested too deeply. */
-static void copy(yk_json *j, const char *name, const json_t *from)
-{
-    const char *key;
-    json_t *value;
-    size_t i;
-    switch (j->depth < YK_JSON_DEPTH ? json_typeof(from) : JSON_NULL) {
-    case JSON_OBJECT:
-        yk_json_object(j, name);
-        json_object_foreach((json_t *)from, key, value) copy(j, key, value);
-        yk_json_end(j);
-        return;
-    case JSON_ARRAY:
-        yk_json_array(j, name);
-        json_array_foreach((json_t *)from, i, value) copy(j, NULL, value);
-        yk_json_end(j);
-        return;
-    case JSON_STRING:
-        yk_json_text(j, name, json_string_value(from));
-        return;
-    case JSON_INTEGER:
-        yk_json_int(j, name, json_integer_value(from));
-        return;
-    case JSON_REAL:
-        yk_json_real(j, name, json_real_value(from));
-        return;
-    case JSON_TRUE:
-    case JSON_FALSE:
-        yk_json_bool(j, name, json_is_true(from));
-        return;
-    default:
-        yk_json_null(j, name);
-    }
-}
-
 static void put_options(yk_json *j, const yk_sweep_plan *p, const yk_sweep_run *run)
 {
     yk_json_object(j, "options");
@@ -400,10 +365,9 @@ static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r
     put_options(j, p, run);
     yk_json_int(j, "seed", run->config.seed);
     YK_JSON_TEXTS(j, {"state", states[r[i].state]}, {"error", r[i].problem});
-    if (r[i].summary)
-        copy(j, "summary", r[i].summary);
-    else
-        yk_json_null(j, "summary");
+    char *summary = r[i].summary ? json_dumps(r[i].summary, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    yk_json_raw(j, "summary", summary ? summary : "null");
+    free(summary);
     yk_json_end(j);
 }
 

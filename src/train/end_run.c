@@ -281,7 +281,7 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
     free(path);
     if (!ours) /* the directory holds an older run, or none */
         return;
-    yk_result r = {.status = YK_ELOST,
+    yk_result r = {.status = lost->status,
                    .exit_code = lost->exit_code,
                    .error = (char *)lost->error, /* not modified */
                    .run_dir = (char *)lost->run_dir,

@@ -141,6 +141,7 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"state", stopped ? "stopped" : r->status ? "failed" : "done"}, {"error", r->error});
     yk_json_int(&j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
+    yk_json_bool(&j, "diverged", r->status == YK_EDIVERGED);
     /* a run that failed before there was a model has no results */
     if (!r->status || (r->status != YK_EINTERRUPTED && r->params) || r->from_launcher)
         add_results(&j, c, r);

@@ -30,6 +30,7 @@ yk_status yk_summary_restore(const char *run_dir, const char *text); /* writes i
 typedef struct {
     const char *run_dir, *error; /* borrowed */
     time_t since;                /* start time */
+    yk_status status;
     int exit_code;
     int workers, ranks; /* 0: not known */
 } yk_lost_job;

@@ -67,7 +67,7 @@ typedef struct yk__trainer {
     yk__cluster cluster;
     yk_http *http; /* on the chief: listens from the beginning; NULL: none */
     yk_observer *observer;
-    struct yk__saver *saver;             /* saver.h */
+    struct yk__saver *saver; /* saver.h */
 
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */
