@@ -201,6 +201,26 @@ equals_serial() { # BATCH OPTION...
     done
 }
 
+@test "evaluation during training: servers send only the weights that the test set reads" {
+    data='synth:ctr?examples=800&features=300000&test=100'
+    for way in "--servers 0" "--servers all" "--launch 3 --servers 1"; do
+        in_time 60 train --model fm:2 --data "$data" --batch 100 --epochs 4 --launch 2 $way --json --quiet --out run
+        expect 0
+        losses=$(sed -n 's/.*"kind":"eval".*"test_loss":\([^,]*\),.*/\1/p' run/metrics.jsonl)
+        equal "evaluations" "$(wc -w <<<"$losses")" 5
+        [ "$way" != "--servers 0" ] || expected=($losses)
+        i=0
+        for loss in $losses; do
+            close "$loss" "${expected[i++]}"
+        done
+        rm -r run
+    done
+    in_time 60 train --model logreg --data "$data" --batch 100 --epochs 8 --launch 2 --servers all --mode async --json --quiet --out none
+    expect 0
+    read -r sent _ <<<"$(traffic control)" # half of 1.2 MB twice: the initial parameters, and those at the end
+    holds "$sent < 1500000"
+}
+
 @test "traffic: replicas send the minimum for an all-reduce" {
     in_time 60 train --model softmax --data "$digits" --batch 13 --launch 3 --out none --quiet --json
     expect 0

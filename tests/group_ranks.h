@@ -143,10 +143,10 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
         c.group[g].shape = yk_server_piece(&config.group[g], rank, &begin);
     }
     if (!st && !(st = yk_local_create(&c, &config.table)) && !(st = yk_server_create(&config, &s)))
-        st = yk_server_scatter(s, rank == 0 ? j->result : NULL);
+        st = yk_server_scatter(s, rank == 0 ? j->result : NULL, NULL, 0);
     if (!st)
         st = yk_server_run(s);
-    if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result)))
+    if (!st && rank == 0 && !(st = yk_server_snapshot(s, j->result, false)))
         yk_server_assemble(s, j->result);
     if (!st && rank == 0 && !(st = yk_local_quiesce(j->result, 0)))
         st = yk_server_end(s);

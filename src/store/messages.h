@@ -69,7 +69,7 @@ typedef enum {
     YK__UP_STEP = 1, /* push, pull, or both */
     YK__UP_LEASE,    /* to server 0: requests examples */
     YK__UP_LEAVE,    /* leave message: the channel sends no more; server 0 answers with an empty lease */
-    YK__UP_SNAPSHOT, /* from server 0 to the others: requests all parameters */
+    YK__UP_SNAPSHOT, /* from server 0 to the others: requests their parameters */
     YK__UP_END,      /* from server 0 to the others: the job is over */
     YK__UP_ALIVE,    /* a heartbeat; with YK__IDLE: the thread has no examples for now */
     YK__UP_JOIN,     /* the first message of a worker that joins */
@@ -79,10 +79,11 @@ typedef enum {
 enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
-    YK__IDLE = 4,      /* the thread has nothing to do until it gets examples */
-    YK__WANTS = 8,     /* there is a batch: the answer must contain values */
-    YK__LAST = 16,     /* the final snapshot: all clients have left, and it includes everything they sent */
-    YK__REMEMBERS = 32 /* a pull, or its answer: the server remembers the keys of the chunk */
+    YK__IDLE = 4,       /* the thread has nothing to do until it gets examples */
+    YK__WANTS = 8,      /* there is a batch: the answer must contain values */
+    YK__LAST = 16,      /* the final snapshot: all clients have left, and it includes everything they sent */
+    YK__REMEMBERS = 32, /* a pull, or its answer: the server remembers the keys of the chunk */
+    YK__EVALUATES = 64  /* a snapshot of only the parameters that an evaluation reads */
 };
 
 typedef struct {

@@ -89,6 +89,9 @@ void yk_server_free(yk_server *s)
         yk_free(c->thread);
     }
     yk_delta_sums_fini(&s->sums);
+    for (int k = 0; s->read && k < s->config.servers; k++)
+        free(s->read[k].key);
+    yk_free(s->read);
     free(s->parts);
     yk_free(s->client);
     yk_free(s->sum);

@@ -120,10 +120,12 @@ yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out);
 yk_status yk_server_open(yk_server *s, uint64_t identity);
 
 /* Server 0: takes a snapshot of the parameters and their state on all servers. Until the next snapshot, another thread may
- * copy it into `whole`, a store of all parameters with one worker (yk_server_assemble). */
-yk_status yk_server_snapshot(yk_server *s, yk_local *whole);
+ * copy it into `whole`, a store of all parameters with one worker (yk_server_assemble). evaluates: only of the weights that an
+ * evaluation reads, if that is known (yk_server_scatter). */
+yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates);
 void yk_server_assemble(const yk_server *s, yk_local *whole);
-/* Before the first step: server 0 sends the other servers their parts of `whole`; they receive them. */
-yk_status yk_server_scatter(yk_server *s, yk_local *whole);
+/* Before the first step: server 0 sends the other servers their parts of `whole`; they receive them. key [n]: the keys that
+ * evaluations read, each once; NULL: all, or unknown. */
+yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, size_t n);
 
 #endif

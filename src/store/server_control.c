@@ -75,6 +75,7 @@ yk_status yk__control_handle(yk_server *s, size_t bytes)
     if (message->up.kind == YK__UP_SNAPSHOT) {
         s->snapshot_wanted = true;
         s->snapshot_last = (message->up.flags & YK__LAST) != 0;
+        s->parts_some = s->read && message->up.flags & YK__EVALUATES;
         s->snapshot_round = message->up.round;
         s->snapshot_at = yk_now();
     } else {

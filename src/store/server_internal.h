@@ -96,8 +96,12 @@ struct yk_server {
     yk_delta_sums sums;  /* synchronous, keyed groups */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
-    uint32_t *parts;               /* server 0: a snapshot, the arrays of one server after the other */
+    uint32_t
+        *parts; /* a snapshot, the arrays of one server after the other; only server 0 has those of others */
+    size_t parts_cap;
     uint64_t parts_steps;
+    bool parts_some;      /* it has only what an evaluation reads */
+    yk__key_list *read;   /* [servers] the keys that evaluations read, on server 0, or here; NULL: all */
     bool snapshot_wanted; /* server 0 requested it */
     bool snapshot_last;   /* it is the final one: wait until all clients have left */
     uint64_t snapshot_round;

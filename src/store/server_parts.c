@@ -27,18 +27,19 @@ static bool snapshot_is_due(const yk_server *s)
     return !s->config.synchronous || s->round >= s->snapshot_round;
 }
 
-/* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. */
+/* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. some: only
+ * the weights of each group. */
 typedef struct {
     uint32_t *data;
     int group;
     size_t width;
 } array;
 
-static bool array_of(yk_local *t, int number, array *out)
+static bool array_of(yk_local *t, int number, bool some, array *out)
 {
     for (int g = 0; g < yk_local_groups(t); g++) {
         uint32_t *touched = yk_local_raw(t, g).touched;
-        const int floats = yk_delta_arrays(t, g), arrays = floats + (touched != NULL);
+        const int floats = some ? 1 : yk_delta_arrays(t, g), arrays = floats + (touched != NULL);
         if (number < arrays) {
             uint32_t *data = number < floats ? (uint32_t *)(void *)yk_delta_array(t, g, number) : touched;
             *out = (array){data, g, yk_local_group_of(t, g)->width};
@@ -49,11 +50,50 @@ static bool array_of(yk_local *t, int number, array *out)
     return false;
 }
 
-/* The number of elements of an array on a server. */
-static size_t piece_of(const yk_server *s, int server, const array *a)
+/* The number of keys of an array on a server, or of floats of a dense group; some: of those that evaluations read, with their
+ * rows. *row_out: NULL: 0, 1, 2, ... */
+static size_t keys_of(const yk_server *s, int server, const array *a, bool some, const uint32_t **row_out)
 {
+    const yk_group *g = &s->config.group[a->group];
     uint64_t begin;
-    return (size_t)yk__piece(&s->config.group[a->group], server, &begin) * a->width;
+    some &= g->keyed;
+    *row_out = some ? s->read[server].key : NULL;
+    return some ? s->read[server].n : (size_t)yk__piece(g, server, &begin);
+}
+
+/* The number of elements. */
+static size_t piece_of(const yk_server *s, int server, const array *a, bool some)
+{
+    const uint32_t *row;
+    return keys_of(s, server, a, some, &row) * a->width;
+}
+
+/* Copies this server's own part into s->parts, or back. Returns its number of elements. */
+static size_t copy_own(const yk_server *s, bool some, bool into_parts)
+{
+    uint32_t *at = s->parts;
+    array a;
+    for (int i = 0; array_of(s->config.table, i, some, &a); i++) {
+        const uint32_t *row;
+        const size_t n = keys_of(s, s->me, &a, some, &row);
+        if (!row)
+            memcpy(into_parts ? at : a.data, into_parts ? a.data : at, 4 * n * a.width);
+        for (size_t k = 0; row && k < n; k++)
+            memcpy(at + k * a.width, a.data + row[k] * a.width, 4 * a.width);
+        at += n * a.width;
+    }
+    return (size_t)(at - s->parts);
+}
+
+/* Allocates s->parts for the arrays of servers first .. end - 1, one server after the other. */
+static yk_status allocate_parts(yk_server *s, yk_local *of, int first, int end, bool some)
+{
+    size_t elements = 0;
+    array a;
+    for (int k = first; k < end; k++)
+        for (int i = 0; array_of(of, i, some, &a); i++)
+            elements += piece_of(s, k, &a, some);
+    return YK_RESERVE(s->parts, s->parts_cap, elements + 16, "a snapshot") ? YK_ESYSTEM : YK_OK;
 }
 
 yk_status yk__snapshot_send(yk_server *s)
@@ -61,14 +101,21 @@ yk_status yk__snapshot_send(yk_server *s)
     enum { MAX = YK_MAX_GROUPS * (2 + YK_MAX_SLOTS) };
     if (!snapshot_is_due(s))
         return YK_OK;
+    const bool some = s->parts_some;
     s->snapshot_wanted = false;
     yk_op op[MAX];
     array a;
     int n = 0;
-    yk_status st = YK_OK;
-    for (; !st && array_of(s->config.table, n, &a); n++)
-        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
-                          piece_of(s, s->me, &a) * 4, &op[n]);
+    yk_status st = some ? allocate_parts(s, s->config.table, s->me, s->me + 1, true) : YK_OK;
+    if (!st && some)
+        copy_own(s, true, true);
+    const uint32_t *at = s->parts;
+    for (; !st && array_of(s->config.table, n, some, &a); n++) {
+        const size_t elements = piece_of(s, s->me, &a, some);
+        st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, some ? at : a.data,
+                          elements * 4, &op[n]);
+        at += some ? elements : 0;
+    }
     return st ? st
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");
 }
@@ -77,15 +124,17 @@ yk_status yk__snapshot_send(yk_server *s)
 static void copy_range(const yk_server *s, int server, uint32_t *part, const array *whole, bool into_whole)
 {
     const yk_group *g = &s->config.group[whole->group];
+    const uint32_t *row;
+    const size_t n = keys_of(s, server, whole, s->parts_some, &row);
     uint64_t begin;
-    const uint64_t n = yk__piece(g, server, &begin);
+    yk__piece(g, server, &begin);
     if (!g->keyed) {
         memcpy(into_whole ? whole->data + begin : part, into_whole ? part : whole->data + begin, n * 4);
         return;
     }
-    for (uint64_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint64_t key =
-            yk__key_of((uint32_t)i, (uint32_t)(server - g->first_owner), (uint32_t)g->owners);
+            yk__key_of(row ? row[i] : (uint32_t)i, (uint32_t)(server - g->first_owner), (uint32_t)g->owners);
         uint32_t *there = whole->data + key * whole->width, *here = part + i * whole->width;
         if (key >= g->keys)
             continue;
@@ -104,36 +153,10 @@ static void copy_parts(const yk_server *s, yk_local *whole, bool into_whole)
     uint32_t *at = s->parts;
     array a;
     for (int k = 0; k < s->config.servers; k++)
-        for (int i = 0; array_of(whole, i, &a); i++) {
+        for (int i = 0; array_of(whole, i, s->parts_some, &a); i++) {
             copy_range(s, k, at, &a, into_whole);
-            at += piece_of(s, k, &a);
+            at += piece_of(s, k, &a, s->parts_some);
         }
-}
-
-/* Copies the part of server 0 itself into s->parts, or back. Returns its number of elements. */
-static size_t copy_own(const yk_server *s, bool into_parts)
-{
-    uint32_t *at = s->parts;
-    array a;
-    for (int i = 0; array_of(s->config.table, i, &a); i++) {
-        const size_t n = piece_of(s, 0, &a);
-        memcpy(into_parts ? at : a.data, into_parts ? a.data : at, 4 * n);
-        at += n;
-    }
-    return (size_t)(at - s->parts);
-}
-
-/* Allocates the arrays of all servers, one server after the other. */
-static yk_status allocate_parts(yk_server *s, yk_local *whole)
-{
-    size_t elements = 0;
-    array a;
-    for (int k = 0; k < s->config.servers; k++)
-        for (int i = 0; array_of(whole, i, &a); i++)
-            elements += piece_of(s, k, &a);
-    if (!s->parts && !(s->parts = malloc(4 * elements + 64)))
-        return yk_fail_memory(4 * elements, "a snapshot");
-    return YK_OK;
 }
 
 /* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats and checks those of servers. */
@@ -161,18 +184,19 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
     return st;
 }
 
-yk_status yk_server_snapshot(yk_server *s, yk_local *whole)
+yk_status yk_server_snapshot(yk_server *s, yk_local *whole, bool evaluates)
 {
-    yk_status st = allocate_parts(s, whole);
-    uint32_t *at = st ? NULL : s->parts + copy_own(s, true);
+    const bool some = s->parts_some = evaluates && s->read;
+    yk_status st = allocate_parts(s, whole, 0, s->config.servers, some);
+    uint32_t *at = st ? NULL : s->parts + copy_own(s, some, true);
     array a;
     for (int k = 1; !st && k < s->config.servers; k++) {
         yk__up up = {.magic = YK__MAGIC, .kind = YK__UP_SNAPSHOT, .round = s->round};
-        up.flags = yk__all_have_left(s) ? YK__LAST : 0;
+        up.flags = (uint16_t)((yk__all_have_left(s) ? YK__LAST : 0) | (some ? YK__EVALUATES : 0));
         yk_op op[2];
         st = yk_comm_send(s->config.comm, k, YK__TAG_CTRL, YK_PURPOSE_CONTROL, &up, sizeof up, &op[0]);
-        for (int i = 0; !st && array_of(whole, i, &a); i++) {
-            const size_t n = piece_of(s, k, &a);
+        for (int i = 0; !st && array_of(whole, i, some, &a); i++) {
+            const size_t n = piece_of(s, k, &a, some);
             st = yk_comm_recv(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n, &op[1]);
             if (!st)
                 st = wait_for_part(s, op);
@@ -189,42 +213,80 @@ void yk_server_assemble(const yk_server *s, yk_local *whole)
     yk_local_restore(whole, s->parts_steps);
 }
 
-static yk_status send_parts(yk_server *s, yk_local *whole, uint64_t steps)
+/* ---- before the first step ---- */
+
+/* Allocates the list of keys that evaluations read on a server. */
+static yk_status allocate_read(yk_server *s, int server, size_t n)
 {
-    yk_status st = allocate_parts(s, whole);
-    if (st)
-        return st;
-    copy_parts(s, whole, false);
-    uint32_t *at = s->parts + copy_own(s, false);
-    for (int k = 1; !st && k < s->config.servers; k++) {
-        array a;
-        st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, &steps, sizeof steps,
-                               s->config.first_timeout, "a server to receive its parameters");
-        for (int i = 0; !st && array_of(whole, i, &a); i++) {
-            const size_t n = piece_of(s, k, &a);
-            st = yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, at, 4 * n,
-                                   s->config.first_timeout, "a server to receive its parameters");
-            at += n;
-        }
+    if (!s->read && !(s->read = yk_alloc((size_t)s->config.servers, sizeof *s->read, "the test keys")))
+        return YK_ESYSTEM;
+    s->read[server].key = malloc(4 * n + 4);
+    return s->read[server].key ? YK_OK : yk_fail_memory(4 * n, "the test keys");
+}
+
+/* Divides the keys that evaluations read among the servers. Not if decay is pending (touched), which takes more than the weights, or
+ * if the same key has different owners in different groups. */
+static yk_status divide_keys(yk_server *s, yk_local *whole, const uint32_t *key, size_t n)
+{
+    const yk_group *by = NULL;
+    uint32_t row;
+    for (int g = 0; g < s->config.ngroups; g++) {
+        const yk_group *group = &s->config.group[g];
+        if (yk_local_raw(whole, g).touched || (by && group->keyed && by->first_owner != group->first_owner))
+            return YK_OK;
+        by = group->keyed ? group : by;
+    }
+    yk_status st = YK_OK;
+    for (int k = 0; !st && by && key && k < s->config.servers; k++)
+        st = allocate_read(s, k, n);
+    for (size_t i = 0; !st && s->read && i < n; i++) {
+        yk__key_list *l =
+            &s->read[(uint32_t)by->first_owner + yk__server_of(key[i], (uint32_t)by->owners, &row)];
+        l->key[l->n++] = row;
     }
     return st;
 }
 
-static yk_status receive_part(yk_server *s, uint64_t *steps)
+/* Server 0 and server k: sends or receives `bytes` bytes. */
+static yk_status move(yk_server *s, int k, void *data, size_t bytes)
 {
-    array a;
-    yk_status st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, steps,
-                                     sizeof *steps, s->config.first_timeout, "the parameters");
-    for (int i = 0; !st && array_of(s->config.table, i, &a); i++)
-        st = yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, a.data,
-                               piece_of(s, s->me, &a) * 4, s->config.first_timeout, "the parameters");
-    return st;
+    return s->chief ? yk_comm_send_wait(s->config.comm, k, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, data, bytes,
+                                        s->config.first_timeout, "a server to receive its parameters")
+                    : yk_comm_recv_wait(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, data, bytes,
+                                        s->config.first_timeout, "the parameters");
 }
 
-yk_status yk_server_scatter(yk_server *s, yk_local *whole)
+/* The part of server k: `at` on server 0, and its own table there. */
+static yk_status move_part(yk_server *s, int k, uint32_t **at, uint64_t *steps)
+{
+    struct {
+        uint64_t steps, read, keys; /* read: whether there is a list of keys */
+    } head = {*steps, s->read != NULL, s->read ? s->read[k].n : 0};
+    array a;
+    yk_status st = move(s, k, &head, sizeof head);
+    *steps = head.steps;
+    for (int i = 0; !st && array_of(s->config.table, i, false, &a); i++) {
+        const size_t n = piece_of(s, k, &a, false);
+        st = move(s, k, s->chief ? *at : a.data, 4 * n);
+        *at += s->chief ? n : 0;
+    }
+    if (st || !head.read || (!s->chief && (st = allocate_read(s, k, head.keys))))
+        return st;
+    s->read[k].n = (uint32_t)head.keys;
+    return move(s, k, s->read[k].key, 4 * head.keys);
+}
+
+yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, size_t n)
 {
     uint64_t steps = s->chief ? yk_local_steps(whole) : 0;
-    yk_status st = s->chief ? send_parts(s, whole, steps) : receive_part(s, &steps);
+    uint32_t *at = NULL;
+    yk_status st = s->chief ? divide_keys(s, whole, key, n) : YK_OK;
+    if (!st && s->chief && !(st = allocate_parts(s, whole, 0, s->config.servers, false))) {
+        copy_parts(s, whole, false);
+        at = s->parts + copy_own(s, false, false);
+    }
+    for (int k = s->chief ? 1 : s->me; !st && k < (s->chief ? s->config.servers : s->me + 1); k++)
+        st = move_part(s, k, &at, &steps);
     if (!st)
         yk_local_restore(s->config.table, steps);
     return st;

@@ -120,7 +120,7 @@ static yk_status begin_snapshot(chief *c, yk__due due)
         yk_phases_detail(t->evaluator->phases);
         yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
         const double began = yk_now();
-        st = yk_server_snapshot(t->cluster.server, t->cluster.whole);
+        st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->due.save && !due.end);
         s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }

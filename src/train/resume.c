@@ -102,6 +102,44 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
     return YK_OK;
 }
 
+/* The keys that evaluations read: those of the test set and the bias, ascending. *keys_out: NULL: unknown, or no keys; free it
+ * with free(). */
+static yk_status test_keys(const yk__trainer *t, uint32_t **keys_out, size_t *n_out)
+{
+    const yk_rows *rows = t->tested && t->model->sparse ? t->test.rows : NULL;
+    const size_t keys = (size_t)yk_model_keys(t->model);
+    *keys_out = NULL;
+    *n_out = 0;
+    if (!rows || !rows->n || rows->kind != YK_ROWS_SPARSE)
+        return YK_OK;
+    uint8_t *read = calloc(keys + 1, 1);
+    for (uint64_t e = 0; read && e < rows->start[rows->n]; e++)
+        read[rows->index[e] < keys ? rows->index[e] : keys] = 1;
+    if (read && t->model->bias_key < keys)
+        read[t->model->bias_key] = 1;
+    for (size_t k = 0; read && k < keys; k++)
+        *n_out += read[k];
+    if (read && (*keys_out = malloc(*n_out * sizeof **keys_out + 1)))
+        for (size_t k = 0, n = 0; k < keys; k++)
+            if (read[k])
+                (*keys_out)[n++] = (uint32_t)k;
+    free(read);
+    return *keys_out ? YK_OK : yk_fail_memory(keys, "the keys of the test set");
+}
+
+/* The servers get their parts of the parameters. */
+static yk_status scatter(const yk__trainer *t)
+{
+    const yk__cluster *k = &t->cluster;
+    uint32_t *keys = NULL;
+    size_t n = 0;
+    yk_status st = k->rank == 0 ? test_keys(t, &keys, &n) : YK_OK;
+    if (!st)
+        st = yk_server_scatter(k->server, k->whole, keys, n);
+    free(keys);
+    return st;
+}
+
 static yk_status distribute(yk__trainer *t, bool found)
 {
     yk__cluster *k = &t->cluster;
@@ -111,7 +149,7 @@ static yk_status distribute(yk__trainer *t, bool found)
     if (!st && t->plan->role == YK_ROLE_REPLICA && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)
-        st = yk_server_scatter(k->server, k->whole);
+        st = scatter(t);
     if (st || !found)
         return st;
     t->step = t->result->resumed_from = p->step;
