@@ -17,7 +17,7 @@
 typedef struct {
     const char *name, *mode, *model, *data, *more_options, *more_summary;
     int workers, ranks, batch, seed, epochs, tests, lines, samples;
-    double seconds, examples, top, majority, host_busy, start_loss, end_loss;
+    double seconds, examples, top, majority, start_loss, end_loss;
     bool no_summary, no_config, no_resources;
 } made;
 
@@ -123,8 +123,8 @@ static inline void make_resources(const made *m)
                     "\"sent\":%d,\"received\":%d,\"disk_read\":0,\"disk_written\":%d,\"switches\":10,"
                     "\"switches_forced\":1,"
                     "\"steps\":%d,\"phases\":{\"input\":%.6g,\"compute\":%.6g,\"workers\":%.6g}}\n",
-                    t, i == 3 ? 0.4 : 0.1, 0.9 * m->ranks + m->host_busy, 2000000 + i, 10 * i, 20 * i,
-                    i == 5 ? 500 : 0, i, 0.2 * t, 0.5 * t, 0.3 * t);
+                    t, i == 3 ? 0.4 : 0.1, 0.9 * m->ranks, 2000000 + i, 10 * i, 20 * i, i == 5 ? 500 : 0, i,
+                    0.2 * t, 0.5 * t, 0.3 * t);
         }
         fprintf(f, "{\"kind\":\"alert\",\"what\":\"cpu\",\"begin\":2,\"seconds\":1.5,\"level\":0.97}\n");
         fclose(f);

@@ -25,8 +25,6 @@ typedef struct {
     double epoch, step; /* of the first evaluation as good as that, except for noise */
     double rest;        /* share of the run's time after it */
     bool reached;       /* enough of the run came after it to be sure */
-    bool worse;         /* the test loss rose again, by more than noise; then the following are set */
-    double low, low_epoch, low_step, last;
 } yk_plateau;
 
 typedef struct {

@@ -63,19 +63,4 @@ void yk_plateau_find(const yk_metrics *e, yk_plateau *out)
                         .step = m->step,
                         .rest = end->seconds > 0.0 ? 1.0 - m->seconds / end->seconds : 0.0};
     out->reached = e->n - 1 - i >= 3 && out->rest >= 0.15;
-    if (count(e, offsetof(yk_metric, test_loss)) < MIN_POINTS)
-        return;
-    size_t low = trained;
-    for (size_t t = trained; t < e->n; t++) {
-        double v = e->row[t].test_loss;
-        if (isfinite(v) && !(e->row[low].test_loss <= v))
-            low = t;
-    }
-    out->low = e->row[low].test_loss;
-    out->low_epoch = e->row[low].epoch;
-    out->low_step = e->row[low].step;
-    out->last = end->test_loss;
-    double fell = e->row[trained].test_loss - out->low;
-    out->worse = e->n - 1 - low >= 2 && out->last - out->low > 0.05 * (fell > 0.0 ? fell : 0.0) &&
-                 out->last - out->low > 0.01 * out->low;
 }

@@ -97,25 +97,6 @@ __attribute__((format(printf, 4, 5))) static void add(yk_warnings *w, yk_warning
 
 /* ---- one run ---- */
 
-/* Whether the run itself has warned about its results, which it knows better. A run that was killed has not. */
-static bool has_judged(const yk_run *r)
-{
-    return json_is_array(yk_value_at(r->summary, "warnings"));
-}
-
-static void check_accuracy(yk_warnings *w, const yk_facts *f, int run)
-{
-    /* half a point, or a fortieth of the possible gain: for clicks, small differences matter */
-    double margin = fmin(0.005, (1.0 - f->majority) / 40.0);
-    if (!isfinite(f->test_accuracy) || !(f->test_accuracy <= f->majority + margin))
-        return;
-    char auc[64] = "";
-    if (isfinite(f->test_auc))
-        snprintf(auc, sizeof auc, "; the AUC is %.4f (0.5 is chance)", f->test_auc);
-    add(w, YK_WARNING_MAJORITY, run, "accuracy %.2f %%; the majority class alone gives %.2f %%%s",
-        100.0 * f->test_accuracy, 100.0 * f->majority, auc);
-}
-
 static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
 {
     const json_t *processes = yk_value_at(r->summary, "processes"), *p;
@@ -131,80 +112,6 @@ static void check_traffic(yk_warnings *w, const yk_run *r, const yk_facts *f, in
             else if ((!role || strcmp(role, "server")) && yk_number_at(p, "steps") == 0.0)
                 add(w, YK_WARNING_NO_TRAFFIC, run, "rank %zu took no step", i);
         }
-}
-
-/* Whether rows `first` to `last` have enough examples and steps for a mean that can be compared. */
-static bool is_mean(const yk_metrics *m, size_t first, size_t last)
-{
-    static const yk_metric begin;
-    const yk_metric *before = first ? &m->row[first - 1] : &begin, *end = &m->row[last];
-    return end->examples - before->examples >= 500.0 && end->step - before->step >= 10.0;
-}
-
-/* The mean loss of a tenth of the rows, beginning at the fraction `from`; NAN if there are too few rows. */
-static double mean_loss(const yk_metrics *m, double from)
-{
-    size_t n = m->n / 10, first = (size_t)(from * (double)m->n);
-    double sum = 0.0, k = 0.0;
-    for (size_t i = first; i < first + n && i < m->n; i++)
-        if (isfinite(m->row[i].loss))
-            sum += m->row[i].loss, k++;
-    return k > 0.0 && is_mean(m, first, first + n - 1) ? sum / k : NAN;
-}
-
-static void check_losses(yk_warnings *w, const yk_run *r, const yk_facts *f, int run)
-{
-    double first = mean_loss(&r->train, 0.0), last = mean_loss(&r->train, 0.9), lowest = first;
-    char when[32];
-    for (double at = 0.1; at < 0.85; at += 0.1)
-        lowest = fmin(lowest, mean_loss(&r->train, at));
-    if (isnan(first)) { /* a short run: use its evaluations */
-        lowest = last = NAN;
-        for (size_t i = 0; i < r->eval.n; i++)
-            if (isfinite(r->eval.row[i].train_loss) && is_mean(&r->eval, i, i)) {
-                last = r->eval.row[i].train_loss;
-                first = isnan(first) ? last : first;
-                lowest = fmin(lowest, last);
-            }
-    }
-    if (f->diverged)
-        add(w, YK_WARNING_DIVERGED, run, "the last losses are NaN or infinite");
-    else if (has_judged(r))
-        return;
-    else if (last > first * 1.02)
-        add(w, YK_WARNING_LOSS_ROSE, run, "the training loss rose from %.4f at the beginning to %.4f", first,
-            last);
-    else if (last > lowest + 0.2 * (first - lowest) && last > lowest * 1.1)
-        add(w, YK_WARNING_LOSS_ROSE, run, "the training loss fell to %.4f and rose again to %.4f", lowest,
-            last);
-    else if (f->plateau.worse)
-        add(w, YK_WARNING_OVERFITTING, run, "the test loss was %.4f after %s and is %.4f at the end",
-            f->plateau.low, yk_when_text(f->plateau.low_epoch, f->plateau.low_step, when), f->plateau.last);
-}
-
-/* Compares the CPU use of each host with that of all processes of the run on it. One host is enough. */
-static void check_hosts(yk_warnings *w, const yk_run *r, int run)
-{
-    for (size_t i = 0; i < r->logs; i++) {
-        const yk_process_log *p = &r->log[i];
-        double ours = 0.0;
-        bool seen = false;
-        for (size_t k = 0; k < r->logs; k++)
-            if (!strcmp(r->log[k].host, p->host)) {
-                seen |= k < i;
-                ours += yk_known_or(r->log[k].mean.cpu, 0.0);
-            }
-        double others = p->mean.cpu_host - ours;
-        if (seen || p->sample.n < 4 || !(others > fmax(0.3, 0.15 * p->cores)))
-            continue;
-        char of[48] = "";
-        if (isfinite(p->cores))
-            snprintf(of, sizeof of, " of %.0f", p->cores);
-        bool named = r->logs > 1 && p->host[0];
-        add(w, YK_WARNING_BUSY_HOST, run, "other programs used %.1f%s core%s%s%s on average", others, of,
-            p->cores == 1.0 ? "" : "s", named ? " of " : "", named ? p->host : "");
-        return;
-    }
 }
 
 /* A busy host concerns many runs alike: all but the first are only counted. */
@@ -241,12 +148,10 @@ static void check_run(yk_warnings *w, const yk_compare *c, size_t i)
     const yk_run *r = &c->run[i];
     const yk_facts *f = &c->facts[i];
     const bool known = isfinite(f->epochs);
-    if (!has_judged(r))
-        check_accuracy(w, f, (int)i);
     check_traffic(w, r, f, (int)i);
-    check_losses(w, r, f, (int)i);
-    check_hosts(w, r, (int)i);
     check_length(w, c, i);
+    if (f->diverged)
+        add(w, YK_WARNING_DIVERGED, (int)i, "the last losses are NaN or infinite");
     if (f->failed)
         add(w, YK_WARNING_FAILED, (int)i, "at step %.0f: %s", yk_known_or(f->steps, 0.0),
             f->error ? f->error : "unknown reason");
@@ -311,12 +216,8 @@ static void add_own(yk_warnings *w, const yk_run *r, int run)
     json_array_foreach(yk_value_at(r->summary, "warnings"), i, one)
     {
         const char *kind = yk_string_at(one, "kind"), *text = yk_string_at(one, "text");
-        yk_warning_kind k = kind ? yk_warning_find(kind) : YK_WARNING_OTHER;
-        bool found = !text;
-        for (size_t n = 0; k != YK_WARNING_OTHER && n < w->group[k].items; n++)
-            found |= w->group[k].item[n].run == run;
-        if (!found)
-            add(w, k, run, "%s", text);
+        if (text)
+            add(w, kind ? yk_warning_find(kind) : YK_WARNING_OTHER, run, "%s", text);
     }
     json_array_foreach(yk_value_at(r->summary, "guards"), i, one) /* yoke 0.1.0 */
     {

@@ -1,10 +1,9 @@
 /* The warnings at the top of a report: reasons why its numbers may not mean what a reader thinks.
  *
  * There is one group per kind of warning (observe/warnings.h), with an item for each run that it is about (busy hosts: one
- * item for all runs). The report
- * finds most of them itself, so that it also warns about runs that ended without a summary. Warnings that a run wrote
- * about itself are added to the group of their kind, unless the report found the same kind in that run. Runs of yoke
- * 0.1.0 wrote plain strings without a kind ("guards" in summary.json): these are in the group YK_WARNING_OTHER.
+ * item for all runs). Each run has written the warnings about itself to its summary.json. The report adds those about runs
+ * that failed or are incomplete, and about comparisons. Runs of yoke 0.1.0 wrote plain strings without a kind ("guards"):
+ * these are in the group YK_WARNING_OTHER.
  *
  * Example:
  *     yk_warnings w;
