@@ -1,89 +1,6 @@
 /* Reading run directories: complete, incomplete, damaged and huge ones. */
 #include "run_maker.h"
 
-#include "report/line.h"
-
-static int fields(const char *text, yk_field *out, int room)
-{
-    yk_line l;
-    int n = 0, more = yk_line_open(text, strlen(text), &l) ? 1 : -1;
-    yk_field f;
-    while (more > 0 && (more = yk_line_next(&l, &f)) > 0)
-        if (n < room)
-            out[n++] = f;
-    return more < 0 ? -1 : n;
-}
-
-static void a_line_is_read_field_by_field(void **state)
-{
-    (void)state;
-    yk_field f[8];
-    assert_int_equal(
-        fields(" { \"a\" : 1.5 , \"b\":\"x\\\"y\",\"c\":{\"d\":[1,\"}\"]},\"e\":null,\"f\":true,\"g\":[] } ",
-               f, 8),
-        6);
-    assert_true(yk_field_is(&f[0], "a") && f[0].number == 1.5);
-    assert_int_equal(f[1].kind, YK_FIELD_TEXT);
-    assert_int_equal(f[1].size, 4);
-    assert_int_equal(f[2].kind, YK_FIELD_OBJECT);
-    assert_int_equal(f[2].size, strlen("{\"d\":[1,\"}\"]}"));
-    assert_true(f[3].kind == YK_FIELD_NONE && isnan(f[3].number));
-    assert_true(f[4].number == 1.0);
-    assert_int_equal(f[5].kind, YK_FIELD_ARRAY);
-    assert_int_equal(fields("{}", f, 8), 0);
-    /* every prefix of a line is incomplete, and is not read beyond its end */
-    const char whole[] = "{\"kind\":\"train\",\"n\":-12.5e-3,\"o\":{\"p\":[1,2]},\"q\":null}";
-    for (size_t n = 0; n + 1 < sizeof whole; n++) {
-        char *part = malloc(n ? n : 1); /* allocated exactly: a sanitizer detects reads beyond it */
-        memcpy(part, whole, n);
-        yk_line l;
-        int more = yk_line_open(part, n, &l) ? 1 : -1;
-        while (more > 0)
-            more = yk_line_next(&l, &f[0]);
-        assert_int_equal(more, n + 1 == sizeof whole ? 0 : -1);
-        free(part);
-    }
-    static const char *const bad[] = {
-        "",          "[]",          "{\"a\":1}x",       "{\"a\":1,}", "{,\"a\":1}",
-        "{\"a\" 1}", "{\"a\":+1}",  "{\"a\":.5}",       "{\"a\":1.}", "{\"a\":1e}",
-        "{a:1}",     "{\"a\":nul}", "{\"a\":1 \"b\":2}"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(fields(bad[i], f, 8), -1);
-}
-
-static void numbers_are_those_of_strtod(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {"0",
-                                        "-0",
-                                        "1",
-                                        "-17",
-                                        "0.1",
-                                        "123456789.125",
-                                        "1e22",
-                                        "1e23",
-                                        "9007199254740993",
-                                        "0.000000000000000000000012345",
-                                        "1.7976931348623157e308",
-                                        "5e-324",
-                                        "1e400",
-                                        "1e-400",
-                                        "123456789012345678901234567890",
-                                        "0.30000000000000004",
-                                        "3.141592653589793238462643383279",
-                                        "1E+2",
-                                        "00012"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char line[96];
-        yk_field f;
-        snprintf(line, sizeof line, "{\"x\":%s}", texts[i]);
-        assert_int_equal(fields(line, &f, 1), 1);
-        double want = strtod(texts[i], NULL);
-        if (memcmp(&want, &f.number, sizeof want))
-            fail_msg("%s became %.17g, not %.17g", texts[i], f.number, want);
-    }
-}
-
 static void a_whole_run_is_read(void **state)
 {
     (void)state;
@@ -415,8 +332,6 @@ static void plateaus_need_enough_evaluations_and_tolerate_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_read_field_by_field),
-        cmocka_unit_test(numbers_are_those_of_strtod),
         cmocka_unit_test(a_whole_run_is_read),
         cmocka_unit_test(missing_values_are_unknown),
         cmocka_unit_test(a_run_without_a_summary_is_planned),

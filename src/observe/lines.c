@@ -28,6 +28,11 @@ static double number_of(const char *line, size_t n, const char *key)
     return x;
 }
 
+const char *yk_line_value(const char *line, const char *key)
+{
+    return value_of(line, strlen(line), key);
+}
+
 double yk_line_number(const char *line, const char *key)
 {
     return number_of(line, strlen(line), key);
@@ -35,7 +40,7 @@ double yk_line_number(const char *line, const char *key)
 
 void yk_line_text(const char *line, const char *key, char *out, size_t size)
 {
-    const char *at = value_of(line, strlen(line), key);
+    const char *at = yk_line_value(line, key);
     const size_t n = at && *at == '"' ? strcspn(at + 1, "\"") : 0;
     snprintf(out, size, "%.*s", (int)n, n ? at + 1 : "");
 }

@@ -1,5 +1,6 @@
 /* Files of JSON lines that are appended to: metrics.jsonl, resources.jsonl. The readers expect lines that yoke wrote, in
- * which a key never occurs inside a string. Any thread may call these. */
+ * which a key never occurs inside a string: they search for it, because a JSON library, which allocates every value, takes
+ * ten times as long. Any thread may call these. */
 #ifndef YK_OBSERVE_LINES_H
 #define YK_OBSERVE_LINES_H
 
@@ -13,7 +14,8 @@ yk_status yk_lines_cut(const char *run_dir, const char *name, const char *key, d
 /* The last complete line with `key`; "": none. */
 void yk_lines_last(const char *run_dir, const char *name, const char *key, char *line, size_t size);
 
-double yk_line_number(const char *line, const char *key); /* NaN: missing */
+const char *yk_line_value(const char *line, const char *key); /* what follows "key":, or NULL */
+double yk_line_number(const char *line, const char *key);     /* NaN: missing */
 void yk_line_text(const char *line, const char *key, char *out, size_t size);
 
 #endif

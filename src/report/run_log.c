@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "report/line.h"
+#include "observe/lines.h"
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -87,28 +87,17 @@ yk_status yk__each_line(const char *dir, const char *name, uint64_t max, yk__tak
     return st;
 }
 
-static bool is_blank(const char *s, size_t n)
+/* Counts a line that is not an object; half a line at the end, of a killed run, does not count. */
+static bool is_object(yk_run *r, const char *line, size_t n, bool whole)
 {
-    while (n && memchr(" \t\r", s[n - 1], 4)) /* 4: also NUL */
+    while (n && memchr(" \t\r", line[n - 1], 4)) /* 4: also NUL */
         n--;
-    return n == 0;
+    const bool object = n && line[0] == '{' && line[n - 1] == '}';
+    r->bad_lines += n && !object && whole;
+    return object;
 }
 
-/* ---- fields ---- */
-
-/* Keys are nearly always in the same order: tries the one after the last key first. */
-static int find(const yk_field *f, const char *const *names, int n, int *hint)
-{
-    for (int k = 0; k < n; k++) {
-        int i = *hint + k;
-        i -= i >= n ? n : 0;
-        if (yk_field_is(f, names[i])) {
-            *hint = i + 1 < n ? i + 1 : 0;
-            return i;
-        }
-    }
-    return -1;
-}
+/* ---- rows ---- */
 
 static void unknown(void *row, size_t size)
 {
@@ -165,43 +154,27 @@ static yk_status add_row(yk_run *r, void *rows, size_t *n, size_t *cap, const vo
     return YK_OK;
 }
 
-typedef struct {
-    yk_run *run;
-    int hint;
-} metric_reader;
-
 static yk_status read_metric(void *context, char *text, size_t size, bool whole)
 {
-    metric_reader *reader = context;
-    yk_run *r = reader->run;
-    yk_line line;
-    yk_field f;
+    yk_run *r = context;
+    char kind[8];
+    if (!is_object(r, text, size, whole))
+        return YK_OK;
+    yk_line_text(text, "kind", kind, sizeof kind);
+    const bool train = !strcmp(kind, "train"), eval = !strcmp(kind, "eval");
+    yk_metrics *to = train ? &r->train : &r->eval;
     yk_metric m;
-    int k;
-    bool train = false, eval = false;
-    unknown(&m, sizeof m);
-    int more = yk_line_open(text, size, &line) ? 1 : -1;
-    while (more > 0 && (more = yk_line_next(&line, &f)) > 0)
-        if (f.kind == YK_FIELD_NUMBER && (k = find(&f, metric_names, METRICS, &reader->hint)) >= 0)
-            ((double *)&m)[k] = f.number;
-        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind")) {
-            train = yk_field_equals(&f, "train");
-            eval = yk_field_equals(&f, "eval");
-        }
-    if (more < 0)
-        r->bad_lines += whole && !is_blank(text, size);
-    else if ((train || eval) && isfinite(m.step)) {
-        yk_metrics *to = train ? &r->train : &r->eval;
-        return add_row(r, &to->row, &to->n, &to->cap, &m, sizeof m,
-                       train ? offsetof(yk_metric, loss) : offsetof(yk_metric, test_loss));
-    }
-    return YK_OK;
+    for (size_t i = 0; i < METRICS; i++)
+        ((double *)&m)[i] = yk_line_number(text, metric_names[i]);
+    if ((!train && !eval) || !isfinite(m.step))
+        return YK_OK;
+    return add_row(r, &to->row, &to->n, &to->cap, &m, sizeof m,
+                   train ? offsetof(yk_metric, loss) : offsetof(yk_metric, test_loss));
 }
 
 yk_status yk__run_metrics(yk_run *r)
 {
-    metric_reader reader = {.run = r};
-    return yk__each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, &reader);
+    return yk__each_line(r->path, "metrics.jsonl", MAX_LOG, read_metric, r);
 }
 
 /* ---- resources.jsonl ---- */
@@ -209,41 +182,27 @@ yk_status yk__run_metrics(yk_run *r)
 typedef struct {
     yk_run *run;
     yk_process_log *log;
-    int hint;
     size_t samples;
     double sum[SAMPLE_DOUBLES], peak[SAMPLE_DOUBLES], weight[SAMPLE_DOUBLES];
 } sample_reader;
 
-static void read_phases(const yk_field *f, yk_run_sample *s)
+static void read_interfaces(const char *line, yk_process_log *w, yk_run_sample *s)
 {
-    yk_line line;
-    yk_field g;
-    if (yk_line_open(f->text, f->size, &line))
-        while (yk_line_next(&line, &g) > 0)
-            for (int p = 0; p < YK_PHASES; p++)
-                if (g.kind == YK_FIELD_NUMBER && yk_field_is(&g, yk_phase_name((yk_phase)p)))
-                    s->phase[p] = g.number;
-}
-
-static void read_interfaces(const yk_field *f, yk_process_log *w, yk_run_sample *s)
-{
-    yk_line line, inner;
-    yk_field g, way;
-    int i;
-    if (!yk_line_open(f->text, f->size, &line))
-        return;
-    while (yk_line_next(&line, &g) > 0) {
-        for (i = 0; i < w->nics && !yk_field_is(&g, w->nic[i]);)
+    const char *at = yk_line_value(line, "interfaces"), *name;
+    json_t *all = at ? json_loads(at, JSON_DISABLE_EOF_CHECK, NULL) : NULL, *rates;
+    json_object_foreach(all, name, rates)
+    {
+        int i = 0;
+        while (i < w->nics && strcmp(w->nic[i], name))
             i++;
-        if (i == YK_RUN_NICS || g.kind != YK_FIELD_OBJECT || !yk_line_open(g.text, g.size, &inner))
+        if (i == YK_RUN_NICS || !json_is_object(rates))
             continue;
         if (i == w->nics)
-            snprintf(w->nic[w->nics++], sizeof w->nic[0], "%.*s", (int)(g.key_size < 15 ? g.key_size : 15),
-                     g.key);
-        while (yk_line_next(&inner, &way) > 0)
-            if (way.kind == YK_FIELD_NUMBER && (yk_field_is(&way, "in") || yk_field_is(&way, "out")))
-                s->nic[i][yk_field_is(&way, "out")] = way.number;
+            snprintf(w->nic[w->nics++], sizeof w->nic[0], "%s", name);
+        s->nic[i][0] = yk_number_at(rates, "in");
+        s->nic[i][1] = yk_number_at(rates, "out");
     }
+    json_decref(all);
 }
 
 /* Version 0.1.0 wrote only the bytes so far. A resumed run counts from 0 again. */
@@ -323,36 +282,32 @@ static yk_status read_alert(const json_t *line, yk_process_log *w)
     return YK_OK;
 }
 
+static yk_status read_sample(sample_reader *t, const char *line)
+{
+    yk_run_sample s;
+    unknown(&s, sizeof s);
+    for (size_t i = 0; i < SAMPLES; i++)
+        ((double *)&s)[i] = yk_line_number(line, sample_names[i]);
+    for (int p = 0; p < YK_PHASES; p++)
+        s.phase[p] = yk_line_number(line, yk_phase_name((yk_phase)p));
+    read_interfaces(line, t->log, &s);
+    return add_sample(t, &s);
+}
+
 static yk_status read_resource(void *context, char *text, size_t size, bool whole)
 {
     sample_reader *t = context;
-    yk_line line;
-    yk_field f;
-    yk_run_sample s;
-    bool sample = false;
-    int k;
-    unknown(&s, sizeof s);
-    int more = yk_line_open(text, size, &line) ? 1 : -1;
-    while (more > 0 && (more = yk_line_next(&line, &f)) > 0)
-        if (f.kind == YK_FIELD_NUMBER && (k = find(&f, sample_names, SAMPLES, &t->hint)) >= 0)
-            ((double *)&s)[k] = f.number;
-        else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "phases"))
-            read_phases(&f, &s);
-        else if (f.kind == YK_FIELD_OBJECT && yk_field_is(&f, "interfaces"))
-            read_interfaces(&f, t->log, &s);
-        else if (f.kind == YK_FIELD_TEXT && yk_field_is(&f, "kind"))
-            sample = yk_field_equals(&f, "sample");
-    if (more >= 0 && sample)
-        return add_sample(t, &s);
-    /* other lines are few */
     yk_status st = YK_OK;
-    json_t *o = more < 0 ? NULL : json_loadb(text, size, 0, NULL);
-    const char *kind = yk_string_at(o, "kind");
-    if (!o)
-        t->run->bad_lines += whole && !is_blank(text, size);
-    else if (kind && !strcmp(kind, "host"))
+    char kind[8];
+    if (!is_object(t->run, text, size, whole))
+        return YK_OK;
+    yk_line_text(text, "kind", kind, sizeof kind);
+    if (!strcmp(kind, "sample"))
+        return read_sample(t, text);
+    json_t *o = json_loadb(text, size, 0, NULL);
+    if (!strcmp(kind, "host"))
         read_host(o, t->log);
-    else if (kind && !strcmp(kind, "alert"))
+    else if (!strcmp(kind, "alert"))
         st = read_alert(o, t->log);
     json_decref(o);
     return st;

@@ -1,2 +1,0 @@
-extern const char *text;
-extern size_t size;
