@@ -159,6 +159,50 @@ for stream in "never", "always":
 END
 }
 
+@test "split: one file gives training and test data, the same in one and three processes, and after --resume" {
+    "$YOKE" data gen 'synth:ctr?features=300&nnz=9&examples=3001' --out a.libsvm >/dev/null
+    gzip -k a.libsvm
+    "$YOKE" data convert a.libsvm --out a.cache >/dev/null
+    "$YOKE" data convert a.libsvm --out 'a.tfrecord' >/dev/null
+    n=0
+    split() { # DATA OPTION...
+        local data=$1
+        shift
+        n=$((n + 1))
+        case $data in *\?*) data="$data&" ;; *) data="$data?" ;; esac
+        "$YOKE" train --model logreg --features 300 --epochs 2 --data "${data}split=0.9" --test "${data}split=0.9..1" --out run-$n --quiet "$@"
+    }
+    split a.libsvm --batch 30
+    split a.libsvm.gz --batch 30
+    split a.cache --batch 30
+    split 'tfrecord:a.tfrecord?block=20000' --batch 10 --launch 3
+    split 'tfrecord:a.tfrecord?block=20000' --batch 30 --stream always
+    split 'tfrecord:a.tfrecord?block=20000' --batch 10 --launch 3 --stream always
+    split 'tfrecord:a.tfrecord?block=20000' --batch 30 --stream always --epochs 1
+    "$YOKE" train --resume --out run-7 --epochs 2 --quiet
+    "$YOKE" train --model logreg --features 300 --data 'libsvm:-?split=0.9' --test none --quiet --out run-8 <a.libsvm
+    python3 - <<'END'
+import json
+runs = [json.load(open(f"run-{i}/summary.json")) for i in range(1, 8)]
+rows = json.load(open("run-8/summary.json"))["examples"]
+assert 2600 < rows < 2800, rows
+assert all(r["examples"] == 2 * rows for r in runs), [r["examples"] for r in runs]
+for a, b in (0, 1), (0, 2), (0, 3), (4, 6):
+    assert abs(runs[a]["test_loss"] - runs[b]["test_loss"]) < 1e-5, (a, b, runs[a], runs[b])
+END
+    for part in 0.9 0.9..1; do
+        "$YOKE" data convert "a.cache?split=$part" --out part.libsvm >/dev/null
+        cat part.libsvm >>both.libsvm
+    done
+    cmp <(sort a.libsvm) <(sort both.libsvm)
+    # the training set of generated data, not its test set
+    run ask inspect 'synth:digits?examples=100&split=0.9' --split test
+    [ "$status" -eq 2 ]
+    run ask inspect "a.libsvm?split=0.9..0.9"
+    [ "$status" -eq 2 ]
+    grep -q "split=0.9..0.9: must be a fraction of the rows" stderr
+}
+
 @test "train and convert read standard input once" {
     ask gen "$small" --out a.libsvm
     ask gen "$small" --out b.libsvm --split test

@@ -59,7 +59,7 @@ const yk_option yk_options[] = {
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
-     "'synth:ctr?features=1000&seed=2'"},
+     "'synth:ctr?features=1000&seed=2'; ?split=0.9 reads 90 % of the rows, and ?split=0.9..1 the others"},
     {"test", "SPEC", TEXT(test), MODEL, TRAINS_TEXT, "the test set of idx, cifar10, images and synth data",
      "test data; none: do not evaluate"},
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",

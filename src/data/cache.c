@@ -73,5 +73,6 @@ const yk_source_ops yk__cache_source = {
     .open = cache_open,
     .free = cache_free,
     .next = yk__cached_next,
+    .count = yk__cached_count,
     .verify = cache_verify,
 };

@@ -116,6 +116,13 @@ static yk_status cifar_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
     return st;
 }
 
+static yk_status cifar_count(yk_reader *reader, uint64_t *out)
+{
+    const yk_file_block *b = ((const cifar_reader *)reader)->base.block;
+    *out = b->end == UINT64_MAX || reader->source->skip_bad ? UINT64_MAX : (b->end - b->begin) / RECORD;
+    return YK_OK;
+}
+
 /* 0: not known, because a file is compressed or incomplete. */
 static uint64_t count_examples(const yk_files *f)
 {
@@ -160,4 +167,6 @@ const yk_source_ops yk__cifar10_source = {
     .reader_close = yk__file_reader_close,
     .reader_check = yk__file_reader_check,
     .next = cifar_next,
+    .count = cifar_count,
+    .two_sets = true,
 };

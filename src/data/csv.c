@@ -63,6 +63,17 @@ bool yk__csv_missing(const yk__csv *s, const char *text, size_t n, bool numeric)
     return n == 0;
 }
 
+bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end)
+{
+    const char *p = line;
+    for (size_t i = 0; s->part.on; i++, p++)
+        if (yk__csv_read(f, &p, end, s->delimiter) || (i < s->split_by && p == end))
+            break;
+        else if (i == s->split_by)
+            return yk_split_has(&s->part, yk_split_of_text(f->text, f->n));
+    return true;
+}
+
 /* ---- errors */
 
 const char *yk__csv_name(const yk__csv *s, size_t column, char text_out[80])
@@ -365,7 +376,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     if (r->offset == 0 && s->header)
         return check_header(r, line, line + length);
-    if (length == 0)
+    if (length == 0 || !yk__csv_in_part(s, &((yk__csv_reader *)r)->field, line, line + length))
         return YK_OK;
     const size_t max = s->numeric + s->categories;
     row w = {.hash = ((yk__csv_reader *)r)->hash};
@@ -434,4 +445,5 @@ const yk_source_ops yk__csv_source = {
     .reader_close = csv_reader_close,
     .reader_check = yk__file_reader_check,
     .next = yk__text_next,
+    .count = yk__text_count,
 };

@@ -29,7 +29,7 @@
 
 #define YK__CSV_KEYS                                                                                         \
     "header delimiter label numeric categorical ignore encode classes missing scale fit multiline bits "     \
-    "features fields"
+    "features fields split-by"
 
 enum { YK__CSV_MAX_COLUMNS = 65535, YK__CSV_LOGS = 4096 };
 
@@ -78,6 +78,8 @@ typedef struct {
     uint32_t nclasses; /* 0: not given */
     yk__names missing;
     atomic_uint labels_seen;
+    yk_split_range part;        /* with split-by: the rows of this part, by the value of a column */
+    size_t split_by;            /* that column */
     yk__csv_values values;      /* onehot and dense */
     float log_of[YK__CSV_LOGS]; /* YK__CSV_LOG: logarithms of small integers */
 } yk__csv;
@@ -197,6 +199,9 @@ const char *yk__csv_comma_hint(const char *text, size_t n);
 
 /* Whether the value is missing: empty, or one of ?missing=; for numbers also NA, NaN and the like. */
 bool yk__csv_missing(const yk__csv *s, const char *text, size_t n, bool numeric);
+
+/* Whether the line is in s->part; also if it is bad, so that it is reported. */
+bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end);
 
 /* "price" or "column 3", for messages. */
 const char *yk__csv_name(const yk__csv *s, size_t column, char text_out[80]);

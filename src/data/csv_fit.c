@@ -49,7 +49,8 @@ typedef struct {
 typedef struct {
     yk__csv *s;
     yk__csv_field field;
-    uint64_t rows;
+    bool own;            /* the files are those of the source: only the rows of its part count */
+    uint64_t rows, seen; /* in the part; in all */
     char fault[160];     /* in the first bad line; "": none */
     statistics *column;  /* [ncolumns] */
     uint32_t *column_of; /* [values] in the order in which they were found */
@@ -136,6 +137,9 @@ static yk_status read_file(fitting *f, const char *path)
             line = yk__csv_skip_bom(line, &length);
         if ((first && f->s->header) || !length || !read_fields(f, number, line, line + length))
             continue;
+        const bool by_number = yk_split_has(&f->s->text.base.base.part, yk_split_of_row(f->seen++));
+        if (f->own && !(by_number && yk__csv_in_part(f->s, &f->field, line, line + length)))
+            continue;
         if ((st = add_line(f)))
             break;
         if (f->rows % 65536 == 0)
@@ -206,7 +210,7 @@ static yk_status fit(fitting *f, const yk_files *files)
 
 yk_status yk__csv_fit(yk__csv *s, const char *where)
 {
-    fitting f = {.s = s};
+    fitting f = {.s = s, .own = !where};
     yk_files others = {0};
     yk_status st = where ? yk_files_find(where, &others) : YK_OK;
     if (!st)

@@ -215,6 +215,30 @@ static yk_status find_columns(const yk__csv *s, const yk_spec *spec, const char 
     return YK_OK;
 }
 
+static yk_status find_column(const yk__csv *s, const yk_spec *spec, const char *key, const char *word,
+                             size_t *out)
+{
+    size_t end;
+    yk_status st = find_columns(s, spec, key, word, out, &end);
+    if (!st && end != *out + 1)
+        st = yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", spec->text, key, word);
+    return st;
+}
+
+/* split-by=COLUMN: the parser leaves out the rows of other parts, so readers need not number the rows. */
+static yk_status choose_split(yk__csv *s, const yk_spec *spec)
+{
+    yk_split_range *by_number = &s->text.base.base.part;
+    const char *by = yk_spec_text(spec, "split-by", NULL);
+    if (!by)
+        return YK_OK;
+    if (!by_number->on)
+        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", spec->text);
+    s->part = *by_number;
+    *by_number = (yk_split_range){0};
+    return find_column(s, spec, "split-by", by, &s->split_by);
+}
+
 static yk_status choose_columns(yk__csv *s, const yk_spec *spec, const char *key, yk__csv_role role)
 {
     yk__names words = {0};
@@ -241,13 +265,11 @@ static yk_status choose_label(yk__csv *s, const yk_spec *spec)
     const char *given = yk_spec_text(spec, "label", NULL);
     if (given && !strcmp(given, "none"))
         return YK_OK;
-    size_t first = 0, end;
-    yk_status st = given ? find_columns(s, spec, "label", given, &first, &end)
-                         : find_name(s, spec, "label", "label", &first);
+    size_t first = 0;
+    yk_status st =
+        given ? find_column(s, spec, "label", given, &first) : find_name(s, spec, "label", "label", &first);
     if (st)
         return st;
-    if (given && end != first + 1)
-        return yk_fail(YK_EUSAGE, "%s: label=%s: must be one column", spec->text, given);
     first = first < s->ncolumns ? first : 0;
     s->column[first].role = YK__CSV_LABEL;
     s->column[first].chosen = true;
@@ -388,7 +410,7 @@ static yk_status read_columns(yk__csv *s, yk_spec *spec, sample *t)
         return spec->status;
     if (!s->header)
         t->p = all;
-    if ((st = choose_roles(s, spec)))
+    if ((st = choose_roles(s, spec)) || (st = choose_split(s, spec)))
         return st;
     return check_numeric(s, t);
 }
@@ -414,6 +436,12 @@ static yk_status read_options(yk__csv *s, yk_spec *spec, const yk_source_options
         return yk_fail(YK_EUSAGE, "%s: classes=%s: must be a number or at least two names", spec->text,
                        classes);
     return st ? st : spec->status;
+}
+
+static bool is_row(const yk_text_reader *r, const char *line, size_t length)
+{
+    (void)line;
+    return length && !(r->offset == 0 && ((const yk__csv *)r->base.base.source)->header);
 }
 
 /* Finds the values of categorical columns, and means, if the rows need them. */
@@ -448,6 +476,7 @@ yk_status yk__csv_open(yk_source *source, yk_spec *spec, yk_split split, const y
     sample t = {.hint = ""};
     yk_status st;
     s->text.parse = yk__csv_parse;
+    s->text.is_row = is_row;
     if ((st = read_options(s, spec, o)) || (st = yk__text_open(&s->text, spec->where)))
         return st;
     if (!(st = read_columns(s, spec, &t)))

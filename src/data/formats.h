@@ -30,6 +30,16 @@ bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
 /* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
 uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 
+/* source.c: a reader of all rows of a block, in the part or not. */
+yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
+
+/* split.c: the number of the first row of a block; the rows of a reader that are in the part; the number in the last chunk of
+ * the i-th row that was returned; how many of the rows 0 to rows - 1 are in the part. */
+yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out);
+yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+size_t yk__split_place(const yk_reader *r, size_t i);
+uint64_t yk__split_count(const yk_split_range *part, uint64_t rows);
+
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 
 /* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number. */
@@ -62,14 +72,15 @@ typedef struct {
     size_t at; /* rows of the block that were returned */
 } yk__cached_reader;
 
-/* Sets kind, examples, columns and the number of blocks. */
+/* Sets kind, examples, columns, the number of blocks and yk_source.memory. */
 void yk__cached_open(yk_source *s, const yk_rows *rows);
 
 /* The next rows of the block, at most `max`: returns their number. */
 size_t yk__cached_part(yk_reader *reader, size_t max, size_t *first_out);
 
-/* `next` of a source with yk_source.cached. */
+/* `next` and `count` of a source with yk_source.memory. */
 yk_status yk__cached_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out);
+yk_status yk__cached_count(yk_reader *reader, uint64_t *out);
 
 /* Whether the directory has the idx files of the split. */
 bool yk__has_idx(const char *directory, yk_split split);

@@ -219,4 +219,6 @@ const yk_source_ops yk__idx_source = {
     .open = idx_open,
     .free = idx_free,
     .next = yk__cached_next,
+    .two_sets = true,
+    .count = yk__cached_count,
 };

@@ -217,6 +217,14 @@ static yk_status image_reader_open(yk_reader *reader)
     return yk_image_decoder_create(&r->decoder);
 }
 
+/* Bad images, too, so that the others need not be decoded to find them. */
+static yk_status image_count(yk_reader *reader, uint64_t *out)
+{
+    const image_reader *r = (const image_reader *)reader;
+    *out = r->end - r->at;
+    return YK_OK;
+}
+
 /* Adds one image; *added_out is false if it is bad and was skipped. */
 static yk_status add_image(image_reader *r, size_t file, yk_rows *rows, bool *added_out)
 {
@@ -324,5 +332,7 @@ const yk_source_ops yk__images_source = {
     .reader_open = image_reader_open,
     .reader_close = image_reader_close,
     .next = image_next,
+    .count = image_count,
+    .two_sets = true,
     .file = image_file,
 };

@@ -163,6 +163,15 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     return after;
 }
 
+static bool is_row(const yk_text_reader *r, const char *p, size_t length)
+{
+    (void)r;
+    const char *end = p + length;
+    while (is_blank(*p))
+        p++;
+    return p != end && *p != '#';
+}
+
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
@@ -220,6 +229,7 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     if (spec->status)
         return spec->status;
     s->text.parse = parse_line;
+    s->text.is_row = is_row;
     source->dim = (size_t)s->keys.features;
     return yk__text_open(&s->text, spec->where);
 }

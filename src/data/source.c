@@ -181,9 +181,17 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;
     *spec = (yk_spec){0};
-    yk_status st = s->ops->options ? yk_spec_check(&s->parsed, s->ops->options) : YK_OK;
+    s->part = yk_spec_split(&s->parsed);
+    yk_status st = s->parsed.status;
+    if (!st && s->ops->options)
+        st = yk_spec_check(&s->parsed, s->ops->options);
     if (!st)
-        st = s->ops->open(s, &s->parsed, split, o);
+        st = s->ops->open(s, &s->parsed, s->part.on && s->ops->two_sets ? YK_SPLIT_TRAIN : split, o);
+    if (!st && s->part.on) {
+        s->examples = yk__split_count(&s->part, s->examples);
+        s->has_test = false; /* of the whole data, not of this part */
+        s->cached = NULL;
+    }
     if (st)
         yk_source_free(s);
     else
@@ -222,15 +230,16 @@ void yk_source_free(yk_source *s)
     yk_spec_fini(&s->parsed);
     yk_positions_fini(&s->own_positions);
     tdestroy(s->bad_seen, free_noop);
+    free(s->first_row);
     free(s);
 }
 
-yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
+yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out)
 {
     yk_reader *r = calloc(1, s->ops->reader_size);
     if (!r)
         return yk_fail_memory(s->ops->reader_size, "a reader");
-    *r = (yk_reader){s, block};
+    *r = (yk_reader){.source = s, .block = block};
     yk_status st = s->ops->reader_open ? s->ops->reader_open(r) : YK_OK;
     if (st)
         yk_reader_free(r);
@@ -239,11 +248,22 @@ yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
     return st;
 }
 
+yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out)
+{
+    uint64_t row = 0;
+    yk_status st = s->part.on ? yk__split_number(s, block, &row) : YK_OK;
+    if (st || (st = yk__reader_open(s, block, out)))
+        return st;
+    (*out)->row = row;
+    yk_rows_init(&(*out)->chunk, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    return YK_OK;
+}
+
 yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
 {
     *got_out = 0;
     const yk_source_ops *ops = r->source->ops;
-    yk_status st = ops->next(r, rows, max, got_out);
+    yk_status st = (r->source->part.on ? yk__split_next : ops->next)(r, rows, max, got_out);
     return !st && !*got_out && ops->reader_check ? ops->reader_check(r) : st;
 }
 
@@ -253,6 +273,7 @@ void yk_reader_free(yk_reader *r)
         return;
     if (r->source->ops->reader_close)
         r->source->ops->reader_close(r);
+    yk_rows_fini(&r->chunk);
     free(r);
 }
 
@@ -289,7 +310,7 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
 {
     if (!r->source->ops->file)
         return false;
-    r->source->ops->file(r, i, path, size);
+    r->source->ops->file(r, r->source->part.on ? yk__split_place(r, i) : i, path, size);
     return true;
 }
 

@@ -26,6 +26,7 @@
 #include "base/status.h"
 #include "data/positions.h"
 #include "data/spec.h"
+#include "data/split.h"
 #include <stdatomic.h>
 
 typedef enum {
@@ -61,6 +62,7 @@ typedef struct {
     const char *options;             /* * options of a spec: "bits features"; NULL: open() checks them */
     const char *record;              /* * word for a record in messages; NULL: "record" */
     bool is_text;                    /* can be read from standard input */
+    bool two_sets;                   /* may have a test set of its own */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */
@@ -69,6 +71,9 @@ typedef struct {
     /* * At the end of a block: YK_EDATA if the file has changed. */
     yk_status (*reader_check)(const yk_reader *r);
     yk_status (*next)(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+    /* * The rows of the reader's block, without parsing them; UINT64_MAX: they must be read. The reader is not used afterwards,
+     * unless it must be. */
+    yk_status (*count)(yk_reader *r, uint64_t *out);
     void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
     yk_status (*verify)(const yk_source *s);                             /* * checks more than open() does */
 } yk_source_ops;
@@ -81,7 +86,7 @@ struct yk_source {
     size_t nblocks;
     uint64_t bytes;             /* to read; 0 for generated data */
     uint64_t files, disk_bytes; /* 0: none, or not known */
-    uint64_t examples;          /* 0: not known without reading */
+    uint64_t examples;          /* of the part; 0: not known without reading */
     size_t dim;                 /* columns; 0: not known without reading (sparse files) */
     uint32_t classes;           /* 0: not known without reading */
     uint32_t fields;            /* exclusive upper bound of field numbers; 1: rows have none. 0: not known */
@@ -93,9 +98,12 @@ struct yk_source {
     const char **column;        /* [columns of the file that are used] their names; NULL: not known */
     size_t ncolumns;
     size_t height, width, channels; /* images; 0 otherwise */
-    yk_rows *cached;       /* all rows, if they are in memory (idx, binary cache); borrowed. Else NULL */
-    bool read_only;        /* the cached rows belong to the caller and must not be modified */
-    bool mixed;            /* cached sparse rows are in random order, judging by their labels */
+    yk_split_range part;            /* the rows that readers return, by their number */
+    uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
+    const yk_rows *memory; /* all rows, for readers that copy them (yk__cached_next); borrowed. Else NULL */
+    yk_rows *cached; /* the same, if they can be used in place (idx, binary cache); borrowed. Else NULL */
+    bool read_only;  /* the cached rows belong to the caller and must not be modified */
+    bool mixed;      /* cached sparse rows are in random order, judging by their labels */
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once;     /* standard input: it can be read once, and its size is not known */
@@ -108,6 +116,8 @@ struct yk_source {
 struct yk_reader {
     yk_source *source;
     size_t block;
+    uint64_t row;  /* with a split: the number of the next row in the data set */
+    yk_rows chunk; /* the rows before it, in the part or not */
 };
 
 yk_status yk_source_open(const char *spec, yk_split split, const yk_source_options *options, yk_source **out);

@@ -166,9 +166,9 @@ int yk_spec_choice(yk_spec *spec, const char *key, const char *choices, int fall
 yk_status yk_spec_check(const yk_spec *spec, const char *known_keys)
 {
     for (size_t i = 0; i < spec->noptions; i++)
-        if (find_word(known_keys, spec->option[i].key) < 0)
-            return yk_fail(YK_EUSAGE, "%s: unknown option %s; %s%s", spec->text, spec->option[i].key,
-                           *known_keys ? "the options are: " : "this format has none", known_keys);
+        if (find_word(known_keys, spec->option[i].key) < 0 && strcmp(spec->option[i].key, "split"))
+            return yk_fail(YK_EUSAGE, "%s: unknown option %s; the options are: %s%ssplit", spec->text,
+                           spec->option[i].key, known_keys, *known_keys ? " " : "");
     return YK_OK;
 }
 

@@ -17,7 +17,7 @@ yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t 
     test = yk_spec_u64(spec, "test", examples < test ? examples : test, 1, max);
     s->seed = yk_spec_u64(spec, "seed", 1, 0, UINT64_MAX);
     s->stream = split == YK_SPLIT_TEST ? TEST_STREAM : 0;
-    s->base.examples = split == YK_SPLIT_TEST ? test : examples;
+    s->n = s->base.examples = split == YK_SPLIT_TEST ? test : examples;
     s->base.has_test = true;
     s->base.nblocks = (size_t)((s->base.examples + s->block - 1) / s->block);
     return spec->status;
@@ -26,9 +26,9 @@ yk_status yk__synth_common(yk_synth *s, yk_spec *spec, yk_split split, uint64_t 
 static yk_status synth_reader_open(yk_reader *reader)
 {
     synth_reader *r = (synth_reader *)reader;
-    const size_t block = ((const yk_synth *)reader->source)->block;
-    r->at = (uint64_t)reader->block * block;
-    r->end = reader->source->examples - r->at > block ? r->at + block : reader->source->examples;
+    const yk_synth *s = (const yk_synth *)reader->source;
+    r->at = (uint64_t)reader->block * s->block;
+    r->end = s->n - r->at > s->block ? r->at + s->block : s->n;
     return YK_OK;
 }
 
@@ -43,6 +43,13 @@ static yk_status synth_next(yk_reader *reader, yk_rows *rows, size_t max, size_t
             return st;
     }
     *got_out = got;
+    return YK_OK;
+}
+
+static yk_status synth_count(yk_reader *reader, uint64_t *out)
+{
+    const synth_reader *r = (const synth_reader *)reader;
+    *out = r->end - r->at;
     return YK_OK;
 }
 
@@ -78,4 +85,6 @@ const yk_source_ops yk__synth_source = {
     .free = synth_free,
     .reader_open = synth_reader_open,
     .next = synth_next,
+    .count = synth_count,
+    .two_sets = true,
 };

@@ -74,30 +74,61 @@ static yk_status input_failed(yk_text_reader *r, yk_status st)
                          yk_input_offset(r->base.in), "%s", yk_input_reason(r->base.in));
 }
 
+/* The next line of the block, without a byte-order mark; *text_out is NULL at the end of the block. */
+static yk_status next_line(yk_text_reader *r, const char **text_out, size_t *length, uint64_t *lines)
+{
+    *text_out = NULL;
+    if ((r->offset = yk_input_offset(r->base.in)) >= r->end)
+        return YK_OK;
+    const bool quoted = ((const yk_text_source *)r->base.base.source)->quoted;
+    yk_status st = yk_input_line(r->base.in, quoted, &r->line, length, lines);
+    if (st && (st = input_failed(r, st)))
+        return st;
+    if (!r->line)
+        return YK_OK;
+    r->lines++;
+    const size_t mark = r->offset ? 0 : yk__bom(r->line, *length);
+    *text_out = r->line + mark;
+    *length -= mark;
+    return YK_OK;
+}
+
 yk_status yk__text_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     yk_text_reader *r = (yk_text_reader *)reader;
     const yk_text_source *s = (const yk_text_source *)reader->source;
     size_t got = 0;
     *got_out = 0;
-    while (got < max && (r->offset = yk_input_offset(r->base.in)) < r->end) {
+    while (got < max) {
+        const char *line;
         size_t length;
         bool added = false;
         uint64_t lines;
-        yk_status st = yk_input_line(r->base.in, s->quoted, &r->line, &length, &lines);
-        if (st && (st = input_failed(r, st)))
+        yk_status st = next_line(r, &line, &length, &lines);
+        if (st || (line && (st = s->parse(r, line, length, rows, &added))))
             return st;
-        if (!r->line)
+        if (!line)
             break;
-        r->lines++;
-        const size_t mark = r->offset ? 0 : yk__bom(r->line, length);
-        if ((st = s->parse(r, r->line + mark, length - mark, rows, &added)))
-            return st;
         r->lines += lines - 1;
         got += added;
     }
     *got_out = got;
     return YK_OK;
+}
+
+yk_status yk__text_count(yk_reader *reader, uint64_t *out)
+{
+    yk_text_reader *r = (yk_text_reader *)reader;
+    const yk_text_source *s = (const yk_text_source *)reader->source;
+    const bool parse = !s->is_row || reader->source->skip_bad; /* only parsing finds bad lines */
+    const char *line = NULL;
+    size_t length;
+    uint64_t lines, n = 0;
+    yk_status st = YK_OK;
+    while (!parse && !(st = next_line(r, &line, &length, &lines)) && line)
+        n += s->is_row(r, line, length);
+    *out = parse ? UINT64_MAX : n;
+    return st;
 }
 
 yk_status yk__text_open(yk_text_source *s, const char *where)

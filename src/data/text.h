@@ -36,6 +36,8 @@ typedef struct {
     bool quoted; /* line breaks between double quotes are part of a line; a file is one block */
     /* Adds the example of the line to rows, or nothing (a comment, a bad record that is skipped). */
     yk_status (*parse)(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out);
+    /* Whether parse() adds a row if the line is not bad, for counting rows; NULL: they must be parsed. */
+    bool (*is_row)(const yk_text_reader *r, const char *line, size_t length);
 } yk_text_source;
 
 /* The length of a byte-order mark at the beginning of a text: 3, or 0 if there is none. */
@@ -47,13 +49,14 @@ static inline size_t yk__bom(const void *text, size_t n)
 yk_status yk__text_open(yk_text_source *s, const char *where);
 yk_status yk__text_reader_open(yk_reader *r);
 yk_status yk__text_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
+yk_status yk__text_count(yk_reader *r, uint64_t *out);
 
 #define YK__TEXT_SOURCE(format, keys, type, opener)                                                          \
     {                                                                                                        \
         .name = format, .usage = format ":FILES", .options = keys, .is_text = true,                          \
         .source_size = sizeof(type), .reader_size = sizeof(yk_text_reader), .open = opener,                  \
         .free = yk__file_free, .reader_open = yk__text_reader_open, .reader_close = yk__file_reader_close,   \
-        .reader_check = yk__file_reader_check, .next = yk__text_next                                         \
+        .reader_check = yk__file_reader_check, .next = yk__text_next, .count = yk__text_count                \
     }
 
 /* Whether the label, a class number or -1, is consistent with all labels so far: -1 occurs only with 1. *seen starts as 0; any

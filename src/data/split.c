@@ -1,0 +1,172 @@
+#include "data/split.h"
+
+#include "base/number.h"
+#include "base/team.h"
+#include "data/formats.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+yk_split_range yk_spec_split(yk_spec *spec)
+{
+    const char *text = yk_spec_text(spec, "split", NULL), *dots = text ? strstr(text, "..") : NULL;
+    char first[32] = "0";
+    double begin, end;
+    if (!text || spec->status)
+        return (yk_split_range){0};
+    const size_t n = dots ? (size_t)(dots - text) : 0;
+    if (dots && n < sizeof first) {
+        memcpy(first, text, n);
+        first[n] = 0;
+    }
+    if (n < sizeof first && !yk_number_real(first, 0.0, 1.0, &begin) &&
+        !yk_number_real(dots ? dots + 2 : text, 0.0, 1.0, &end) && begin < end)
+        return (yk_split_range){true, begin, end};
+    spec->status = yk_fail(YK_EUSAGE,
+                           "%s: split=%s: must be a fraction of the rows, such as 0.9 for training and "
+                           "0.9..1 for the other rows, or a range A..B with 0 <= A < B <= 1",
+                           spec->text, text);
+    return (yk_split_range){0};
+}
+
+uint64_t yk_split_of_text(const char *text, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (uint8_t)text[i]) * 0x100000001b3u;
+    return yk_split_of_row(h);
+}
+
+/* ---- the numbers of rows */
+
+typedef struct {
+    yk_source *source;
+    uint64_t *rows; /* [nblocks] */
+    atomic_size_t next;
+} counting;
+
+static yk_status count_by_reading(yk_reader *r, uint64_t *out)
+{
+    enum { CHUNK = 4096 };
+    const yk_source *s = r->source;
+    yk_status st = YK_OK;
+    yk_rows rows;
+    *out = 0;
+    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    for (size_t got = 1; !st && got; *out += got) {
+        yk_rows_clear(&rows);
+        got = 0;
+        st = s->ops->next(r, &rows, CHUNK, &got);
+    }
+    yk_rows_fini(&rows);
+    return st;
+}
+
+static yk_status count_blocks(void *context, int me)
+{
+    (void)me;
+    counting *c = context;
+    const yk_source_ops *ops = c->source->ops;
+    yk_status st = YK_OK;
+    size_t b;
+    /* not the last block: its number of rows is not needed */
+    while (!st && (b = atomic_fetch_add(&c->next, 1)) + 1 < c->source->nblocks) {
+        yk_reader *r;
+        uint64_t n = UINT64_MAX;
+        if ((st = yk__reader_open(c->source, b, &r)))
+            break;
+        if (ops->count)
+            st = ops->count(r, &n);
+        if (!st && n == UINT64_MAX)
+            st = count_by_reading(r, &n);
+        c->rows[b] = n;
+        yk_reader_free(r);
+    }
+    return st;
+}
+
+/* Counts with as many threads as there are cores. Sets rows[b] to the number of the first row of block b. */
+static yk_status count_rows(yk_source *s, uint64_t *rows)
+{
+    enum { MAX_THREADS = 16 };
+    counting c = {.source = s, .rows = rows};
+    int threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
+    threads = s->nblocks < (size_t)threads ? (int)s->nblocks : threads;
+    yk_team *team;
+    yk_status st = yk_team_create(threads, &team);
+    if (!st)
+        st = yk_team_run(team, count_blocks, &c);
+    yk_team_free(team);
+    uint64_t before = 0;
+    for (size_t b = 0; !st && b < s->nblocks; b++) {
+        const uint64_t n = rows[b];
+        rows[b] = before;
+        before += n;
+    }
+    return st;
+}
+
+yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rarely used: one for all sources */
+    yk_status st = YK_OK;
+    *row_out = 0;
+    if (block == 0)
+        return YK_OK;
+    pthread_mutex_lock(&lock);
+    if (!s->first_row) {
+        uint64_t *rows = calloc(s->nblocks, sizeof *rows);
+        st = rows ? count_rows(s, rows) : yk_fail_memory(s->nblocks * sizeof *rows, "numbers of rows");
+        if (st)
+            free(rows);
+        else
+            s->first_row = rows;
+    }
+    if (!st)
+        *row_out = s->first_row[block];
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+/* ---- reading */
+
+yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+{
+    const yk_source *s = r->source;
+    size_t got = 1;
+    yk_status st = YK_OK;
+    while (!st && got && !*got_out) {
+        yk_rows_clear(&r->chunk);
+        got = 0;
+        if ((st = s->ops->next(r, &r->chunk, max, &got)))
+            break;
+        for (size_t i = 0, end; !st && i < got; i = end) { /* runs of rows that are in the part */
+            for (end = i; end < got && yk_split_has(&s->part, yk_split_of_row(r->row + end));)
+                end++;
+            st = yk_rows_append(rows, &r->chunk, i, end - i);
+            *got_out += end - i;
+            end += end < got;
+        }
+        r->row += got;
+        if (rows->kind == YK_ROWS_SPARSE && r->chunk.dim > rows->dim)
+            rows->dim = r->chunk.dim; /* the columns are those of all rows */
+    }
+    return st;
+}
+
+size_t yk__split_place(const yk_reader *r, size_t i)
+{
+    const uint64_t first = r->row - r->chunk.n;
+    size_t at = 0;
+    for (i++; i; at++)
+        i -= yk_split_has(&r->source->part, yk_split_of_row(first + at));
+    return at - 1;
+}
+
+uint64_t yk__split_count(const yk_split_range *part, uint64_t rows)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < rows; i++)
+        n += yk_split_has(part, yk_split_of_row(i));
+    return n;
+}
