@@ -1,0 +1,2 @@
+extern size_t column[2];
+extern void use(const char *text);

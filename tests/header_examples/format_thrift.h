@@ -1,0 +1,4 @@
+#include <stddef.h>
+#include <stdint.h>
+extern const uint8_t *bytes;
+extern size_t n;

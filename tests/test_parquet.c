@@ -1,0 +1,311 @@
+/* format/parquet.h on files that pyarrow wrote (fuzz/corpus/parquet, by tests/interop/parquet_test.py): values, refusals,
+ * and damage of every byte.
+ *
+ * tests/interop/parquet_test.py calls it with arguments:
+ *     test_parquet --read FILE N      prints the rows, N at a time, with tabs between the values
+ */
+#include "scratch.h"
+
+#include "format/parquet.h"
+#include <inttypes.h>
+
+#define CORPUS YK_SOURCE "/fuzz/corpus/parquet/"
+
+enum { ROWS = 40 };
+
+static const char *const names[] = {"v1-plain", "v1-dictionary", "v1-snappy", "v2-zstd",
+                                    "v2-gzip",  "v2-delta",      "v1-pages"};
+
+static void print_value(char *to, size_t size, const yk_parquet_values *v, size_t i)
+{
+    if (v->valid && !v->valid[i])
+        snprintf(to, size, "null");
+    else if (v->code)
+        snprintf(to, size, "%.*s", (int)v->text[v->code[i]].n, v->text[v->code[i]].bytes);
+    else if (v->integer)
+        snprintf(to, size, "%" PRId64, v->integer[i]);
+    else
+        snprintf(to, size, "%.17g", v->real[i]);
+}
+
+/* Calls visit(context, row, column, value) for all values of the columns that are not refused, `step` rows at a time. */
+typedef void visitor(void *context, uint64_t row, size_t column, const char *value);
+
+static yk_status read_range(const yk_parquet *f, size_t group, const size_t *column, size_t n, uint64_t first,
+                            uint64_t rows, uint64_t row, visitor *visit, void *context)
+{
+    char value[256];
+    yk_parquet_reader *r;
+    yk_status st = yk_parquet_read(f, group, column, n, first, rows, &r);
+    if (st)
+        return st;
+    for (size_t got = 1; got && !(st = yk_parquet_next(r, &got)); row += got)
+        for (size_t i = 0; i < got; i++)
+            for (size_t k = 0; k < n; k++) {
+                print_value(value, sizeof value, yk_parquet_values_of(r, k), i);
+                visit(context, row + i, column[k], value);
+            }
+    yk_parquet_reader_free(r);
+    return st;
+}
+
+static yk_status read_file(const char *path, uint64_t step, visitor *visit, void *context)
+{
+    yk_parquet *f;
+    yk_status st = yk_parquet_open(path, &f);
+    if (st)
+        return st;
+    size_t *column = calloc(f->ncolumns, sizeof *column), n = 0;
+    for (size_t i = 0; i < f->ncolumns; i++)
+        if (!f->column[i].refused)
+            column[n++] = i;
+    uint64_t row = 0;
+    for (size_t g = 0; g < f->ngroups; g++) {
+        const uint64_t rows = f->group[g].rows;
+        for (uint64_t first = 0; first < rows && !st; first += step)
+            st = read_range(f, g, column, n, first, rows - first < step ? rows - first : step, row + first,
+                            visit, context);
+        row += rows;
+    }
+    free(column);
+    yk_parquet_free(f);
+    return st;
+}
+
+/* ---- values */
+
+static void expected(char *to, size_t size, uint64_t row, size_t column)
+{
+    static const char *const cities[] = {"Paris", "Rome", "Oslo, Norway"};
+    static const unsigned nulls[] = {0, 5, 0, 4, 0, 3, 7, 0, 0, 0};
+    const int i = (int)row;
+    if (nulls[column] && row % nulls[column] == 1)
+        snprintf(to, size, "null");
+    else if (column == 6)
+        snprintf(to, size, "%s", cities[i % 3]);
+    else if (column == 7)
+        snprintf(to, size, "%.*s%d", i % 11, "nnnnnnnnnnn", i);
+    else if (column == 4 || column == 5 || column == 9)
+        snprintf(to, size, "%.17g",
+                 column == 4   ? i / 8.0 - 2
+                 : column == 5 ? i / 16.0 + 1e9
+                               : 1.7e9 + i * 0.5);
+    else
+        snprintf(to, size, "%lld",
+                 column == 0   ? (long long)(i % 3 == 0)
+                 : column == 1 ? i * 7LL - 100
+                 : column == 2 ? 3000000000LL + i % 4
+                 : column == 3 ? (i - 20) * 1000000000000000LL
+                               : 19000LL + i);
+}
+
+static void check_value(void *context, uint64_t row, size_t column, const char *value)
+{
+    char want[256];
+    expected(want, sizeof want, row, column);
+    assert_string_equal(value, want);
+    ++*(size_t *)context;
+}
+
+static void test_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (uint64_t step = 1; step < 50; step += 6) { /* also ranges that begin within a page */
+            char path[256];
+            size_t values = 0;
+            snprintf(path, sizeof path, CORPUS "%s", names[i]);
+            if (read_file(path, step, check_value, &values))
+                fail_msg("%s", yk_error());
+            assert_int_equal(values, ROWS * 10);
+        }
+}
+
+static void test_schema(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"BOOLEAN", "INT32",  "INT32",  "INT64", "FLOAT",
+                                        "DOUBLE",  "STRING", "STRING", "DATE",  "TIMESTAMP"};
+    yk_parquet *f;
+    assert_int_equal(yk_parquet_open(CORPUS "v1-snappy", &f), YK_OK);
+    assert_int_equal(f->rows, ROWS);
+    assert_int_equal(f->ngroups, 3);
+    assert_int_equal(f->group[2].rows, 8);
+    assert_int_equal(f->ncolumns, 10);
+    for (size_t i = 0; i < 10; i++)
+        assert_string_equal(f->column[i].type, types[i]);
+    assert_string_equal(f->column[6].name, "city");
+    assert_true(f->column[6].optional);
+    assert_false(f->column[7].optional);
+    yk_parquet_free(f);
+}
+
+/* Each distinct text of a dictionary is there once. */
+static void test_dictionary(void **state)
+{
+    (void)state;
+    yk_parquet *f;
+    yk_parquet_reader *r;
+    size_t got;
+    assert_int_equal(yk_parquet_open(CORPUS "v1-dictionary", &f), YK_OK);
+    assert_int_equal(yk_parquet_read(f, 0, (size_t[]){6}, 1, 0, ROWS, &r), YK_OK);
+    assert_int_equal(yk_parquet_next(r, &got), YK_OK);
+    assert_int_equal(got, ROWS);
+    const yk_parquet_values *v = yk_parquet_values_of(r, 0);
+    assert_int_equal(v->dictionary, 3);
+    assert_int_equal(v->texts, 3);
+    assert_int_equal(v->code[0], v->code[3]);
+    assert_int_equal(yk_parquet_next(r, &got), YK_OK);
+    assert_int_equal(got, 0);
+    yk_parquet_reader_free(r);
+    yk_parquet_free(f);
+}
+
+/* ---- refusals: by name, and only of columns that are read */
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t column;
+        const char *message;
+    } cases[] = {{1, "column 'price': DECIMAL cannot be read"},
+                 {2, "column 'list': a nested column cannot be read"},
+                 {3, "column 'pair': a nested column cannot be read"},
+                 {4, "column 'uuid': FIXED_LEN_BYTE_ARRAY cannot be read"},
+                 {5, "column 'old': INT96 cannot be read"},
+                 {6, "the encoding BYTE_STREAM_SPLIT of FLOAT is not supported"},
+                 {7, "Brotli is not supported"}};
+    yk_parquet *f;
+    yk_parquet_reader *r;
+    size_t got;
+    assert_int_equal(yk_parquet_open(CORPUS "refused", &f), YK_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_status st = yk_parquet_read(f, 0, &cases[i].column, 1, 0, 3, &r);
+        if (!st) {
+            st = yk_parquet_next(r, &got);
+            yk_parquet_reader_free(r);
+        }
+        assert_int_equal(st, YK_EDATA);
+        assert_message(cases[i].message);
+    }
+    assert_int_equal(yk_parquet_read(f, 0, (size_t[]){0}, 1, 1, 2, &r), YK_OK);
+    assert_int_equal(yk_parquet_next(r, &got), YK_OK);
+    assert_int_equal(got, 2);
+    assert_int_equal(yk_parquet_values_of(r, 0)->integer[1], 2);
+    yk_parquet_reader_free(r);
+    yk_parquet_free(f);
+}
+
+/* ---- damage */
+
+static void ignore_value(void *context, uint64_t row, size_t column, const char *value)
+{
+    (void)context, (void)row, (void)column, (void)value;
+}
+
+static void assert_read_or_refused(const char *path)
+{
+    const yk_status st = read_file(path, 1 << 20, ignore_value, NULL);
+    assert_true(st == YK_OK || st == YK_EDATA);
+    if (st)
+        assert_message(path);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    static uint8_t bytes[8192];
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        char path[256];
+        snprintf(path, sizeof path, CORPUS "%s", names[k]);
+        const size_t n = get_file(path, bytes, sizeof bytes);
+        const char *const copy = new_path(".parquet");
+        put(copy, bytes, n);
+        for (size_t i = 0; i < n; i += SANITIZED ? 17 : 3) {
+            const uint8_t change = (uint8_t)(1u << i % 8);
+            patch(copy, i, change);
+            assert_read_or_refused(copy);
+            patch(copy, i, change);
+        }
+        for (size_t i = 0; i < n; i += 101) {
+            put(copy, bytes, i);
+            assert_int_equal(read_file(copy, 1 << 20, ignore_value, NULL), YK_EDATA);
+        }
+    }
+}
+
+/* A message says where: the file, the row group, the column and the byte. */
+static void test_damage_is_located(void **state)
+{
+    (void)state;
+    static uint8_t bytes[8192];
+    const char *const copy = in_directory("damaged.parquet");
+    const size_t n = get_file(CORPUS "v2-zstd", bytes, sizeof bytes);
+    yk_parquet *f;
+    assert_int_equal(yk_parquet_open(CORPUS "v2-zstd", &f), YK_OK);
+    const yk_parquet_chunk last = f->group[0].chunk[9];
+    yk_parquet_free(f);
+    bytes[last.offset + last.bytes - 1] ^= 1;
+    put(copy, bytes, n);
+    assert_int_equal(read_file(copy, 1 << 20, ignore_value, NULL), YK_EDATA);
+    assert_message("damaged.parquet: row group 0, column 'time', page at byte ");
+    assert_message("its checksum is wrong");
+    bytes[last.offset + last.bytes - 1] ^= 1;
+    memset(bytes + n - 60, 255, 40);
+    put(copy, bytes, n);
+    assert_int_equal(read_file(copy, 1 << 20, ignore_value, NULL), YK_EDATA);
+    assert_message("damaged.parquet: at byte ");
+    assert_message("the footer is damaged");
+    put(copy, "PAR1", 4);
+    assert_int_equal(read_file(copy, 1 << 20, ignore_value, NULL), YK_EDATA);
+    assert_message("not a Parquet file");
+}
+
+/* A file that is replaced between opening and reading is not read with the old footer. */
+static void test_changed(void **state)
+{
+    (void)state;
+    static uint8_t bytes[8192];
+    const char *const copy = in_directory("changed.parquet");
+    const size_t n = get_file(CORPUS "v1-plain", bytes, sizeof bytes);
+    yk_parquet *f;
+    yk_parquet_reader *r;
+    put(copy, bytes, n);
+    assert_int_equal(yk_parquet_open(copy, &f), YK_OK);
+    put(copy, bytes, n - 1);
+    assert_int_equal(yk_parquet_read(f, 0, (size_t[]){0}, 1, 0, ROWS, &r), YK_EDATA);
+    assert_message("changed.parquet: the file has changed");
+    yk_parquet_free(f);
+}
+
+/* ---- for tests/interop/parquet_test.py */
+
+static void print_one(void *context, uint64_t row, size_t column, const char *value)
+{
+    (void)row;
+    if (column == 0 && (*(size_t *)context)++)
+        putchar('\n');
+    printf("%s%s", column ? "\t" : "", value);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && !strcmp(argv[1], "--read")) {
+        size_t rows = 0;
+        if (read_file(argv[2], (uint64_t)atoll(argv[3]), print_one, &rows)) {
+            fprintf(stderr, "%s\n", yk_error());
+            return 1;
+        }
+        if (rows)
+            putchar('\n');
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),     cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_dictionary), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damage),     cmocka_unit_test(test_damage_is_located),
+        cmocka_unit_test(test_changed),
+    };
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
+}
