@@ -1,8 +1,6 @@
 /* The update rules, for every instruction set of this processor, against the formulas of optim.h in doubles. */
 #include "reference_optim.h"
 
-#include "optim/step_size.h"
-
 /* ---- tables: [copies of the hottest weights][all weights], allocated exactly */
 
 enum { N = 150, HOT = 37 };
@@ -133,7 +131,9 @@ static void wide_equals_dense(void **state)
     (void)state;
     for (yk_isa isa = YK_ISA_BASE; isa <= yk_isa_best(); isa++)
         for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
-            for (size_t i = kind == YK_ROWWISE ? SIZE_MAX : 0; /* one step size per vector: tested below */
+            for (size_t i = yk_optim_rule_of((yk_optim_kind)kind)->per_key
+                                ? SIZE_MAX
+                                : 0; /* one step size per vector: tested below */
                  i < sizeof widths / sizeof *widths; i++) {
                 const size_t width = widths[i], copies = COPIES * width;
                 const yk_optim_rule *rule = rule_of(isa, (yk_optim_kind)kind);
@@ -377,23 +377,6 @@ static void the_first_steps_of_adam_are_damped(void **state)
     }
 }
 
-/* T workers of adam that take small steps, together u, go about as far as one worker would, 1 - e^-u; large steps are averaged. */
-static void small_deltas_of_adam_are_nearly_added(void **state)
-{
-    (void)state;
-    for (int workers = 1; workers <= 64; workers *= 2) {
-        const float others = (float)(workers - 1);
-        for (float x = 1e-4f; x < 0.1f; x *= 2.0f) {
-            const double u = (double)(others * x), alone = u > 0 ? (1 - exp(-u)) / u : 1;
-            const float share = yk__merged_share(YK_ADAM, x, others);
-            assert_true(fabs((double)share / alone - 1) < 0.15 &&
-                        share >= yk__merged_share(YK_SGD, x, others));
-        }
-        assert_true(fabsf(yk__merged_share(YK_ADAM, 1e22f, others) * (float)workers - 1.0f) < 1e-5f);
-        assert_true(fabsf(yk__merged_share(YK_SGD, 1e22f, others) * (float)workers - 1.0f) < 1e-5f);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,7 +390,6 @@ int main(void)
         cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(without_a_velocity_a_step_goes_as_far),
         cmocka_unit_test(the_first_steps_of_adam_are_damped),
-        cmocka_unit_test(small_deltas_of_adam_are_nearly_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,24 +1,18 @@
 #include "optim/optim.h"
 
-#include "optim/step_size.h"
-
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
 {
-    static const double lr[] = {[YK_SGD] = 0.1,    [YK_MOMENTUM] = 0.01, [YK_ADAGRAD] = 0.05,
-                                [YK_ADAM] = 0.001, [YK_FTRL] = 0.1,      [YK_ROWWISE] = 0.05};
-    _Static_assert(sizeof lr == YK_OPTIM_KINDS * sizeof *lr, "every optimizer has a default");
     return (yk_optim_config){.kind = kind,
-                             .lr = lr[kind],
+                             .lr = yk_optim_rule_of(kind)->lr,
                              .lr_decay_every = 1000,
                              .lr_decay = 0.1,
                              .momentum = 0.9,
                              .beta1 = 0.9,
                              .beta2 = 0.999,
-                             .epsilon = kind == YK_ADAM ? 1e-8 : 1e-10,
+                             .epsilon = yk_optim_rule_of(kind)->epsilon,
                              .ftrl_beta = 1.0};
 }
 
@@ -41,13 +35,15 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
 
 yk_status yk_optim_check(const yk_optim_config *c)
 {
+    const yk_optim_rule *rule = yk_optim_rule_of(c->kind);
     if (!(c->lr >= 0.0) || !isfinite(c->lr))
         return yk_fail(YK_EUSAGE, "--lr %g must be 0 or more", c->lr);
-    if (c->kind == YK_FTRL && (float)c->lr == 0.0f)
-        return yk_fail(YK_EUSAGE, "--lr %g must be above 0 for --optimizer ftrl, which divides by it", c->lr);
+    if (rule->derives && (float)c->lr == 0.0f)
+        return yk_fail(YK_EUSAGE, "--lr %g must be above 0 for --optimizer %s, which divides by it", c->lr,
+                       rule->name);
     if (!(c->l1 >= 0.0 && c->l2 >= 0.0) || !isfinite(c->l1 + c->l2))
         return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
-    if ((c->kind == YK_SGD || c->kind == YK_MOMENTUM) && c->lr * c->l2 >= 1.0)
+    if (!rule->normalizes && c->lr * c->l2 >= 1.0)
         return yk_fail(YK_EUSAGE,
                        "--lr %g times --l2 %g is 1 or more: every step would flip the signs of the weights; "
                        "lower one of them",
@@ -82,7 +78,7 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
                        .damping = (float)c->damping,
                        .correct1 = 1.0f,
                        .correct2 = 1.0f};
-    if (c->kind == YK_ADAM) {
+    if (yk_optim_rule_of(c->kind)->velocity == YK_VELOCITY_MEAN) {
         double t = (double)(c->earlier + step) + 1.0;
         o.correct1 = (float)(1.0 / (1.0 - pow(c->beta1, t)));
         o.correct2 = (float)(1.0 / (1.0 - pow(c->beta2, t)));
@@ -111,65 +107,31 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
 yk_optim_config yk_optim_without_velocity(const yk_optim_config *c)
 {
     yk_optim_config o = *c;
-    if (o.kind == YK_MOMENTUM) {
+    switch (yk_optim_rule_of(c->kind)->velocity) {
+    case YK_VELOCITY_NONE:
+        break;
+    case YK_VELOCITY_SUM:
         o.lr /= 1.0 - o.momentum;
         o.momentum = 0.0;
-    }
-    if (o.kind == YK_ADAM) {
+        break;
+    case YK_VELOCITY_MEAN:
         o.damping = 0.5 * o.beta1 / (1.0 - o.beta1) * (1.0 - o.beta2);
         o.beta1 = 0.0;
+        break;
     }
     return o;
 }
 
-/* sgd with one float per key: alpha = 1 / (1 + (T - 1) x / (1 + x)) = (1 + x) / (1 + T x), in a form that the compiler can
- * vectorize. */
-static void scale_sgd(const float *restrict squares, float one, float moves, float workers, size_t n,
-                      float *restrict delta)
+/* ftrl's z for a weight and n. Where the weight is zero, z stays within the threshold. */
+void yk_optim_reconcile(const yk_optim_rule *rule, const yk_optim_step *o, const yk_view *v,
+                        const uint32_t *key, size_t begin, size_t end)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float often = squares[i] - one, x = moves * (often > 0.0f ? often : 0.0f);
-        delta[i] *= (1.0f + x) / (1.0f + workers * x);
+    for (size_t i = begin; rule->derives && i < end; i++) {
+        const size_t k = key ? key[i] : i;
+        const float w = v->w[k], z = v->s[0][k], n = v->s[1][k];
+        v->s[0][k] = w == 0.0f ? fminf(fmaxf(z, -o->l1), o->l1)
+                               : -(w * ((o->ftrl_beta + sqrtf(n)) / o->lr + o->l2)) - copysignf(o->l1, w);
     }
-}
-
-void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
-                    float *delta)
-{
-    const int slots = yk_optim_rule_of(kind)->slots;
-    const float others = (float)(s->workers - 1), share = 1.0f / (float)s->workers;
-    if (s->squares && kind == YK_SGD && s->width == 1) {
-        scale_sgd(s->squares, s->one, o->lr * s->moves, (float)s->workers, n, delta);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        float state[YK_MAX_SLOTS] = {0}, alpha = share, square_share = share;
-        for (int j = 0; j < slots; j++)
-            state[j] = s->state.s[j][i] + delta[(size_t)(j + 1) * n + i];
-        if (s->squares) {
-            const float often = fmaxf(0.0f, s->squares[i / s->width] - s->one);
-            const float x = yk__step_size(kind, state[0], state[1], o) * s->moves * often;
-            alpha = yk__merged_share(kind, x, others);
-            square_share = yk__mean_square_share(fminf(s->steps, often / s->one), others, o);
-        }
-        delta[i] *= alpha;
-        for (int j = 0; j < slots; j++) {
-            const bool is_mean_square = kind == YK_ADAM && j == 1;
-            delta[(size_t)(j + 1) * n + i] *= yk__sums_squares(kind) ? alpha
-                                              : is_mean_square       ? square_share
-                                                                     : share;
-        }
-    }
-}
-
-void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
-                        size_t begin, size_t end, size_t width)
-{
-    for (size_t i = begin; kind == YK_FTRL && i < end; i++)
-        for (size_t j = 0; j < width; j++) {
-            const size_t at = (key ? key[i] : i) * width + j;
-            v->s[0][at] = yk__ftrl_z(v->w[at], v->s[0][at], v->s[1][at], o);
-        }
 }
 
 /* Of steps 0 .. n - 1. For the inverse schedule it is the integral, which is accurate to one step. */

@@ -1,4 +1,4 @@
-/* Update rules: how a gradient changes the weights, and how the workers' copies of hot weights are merged.
+/* Update rules: how a gradient changes the weights, and how workers' copies of them are merged.
  *
  * Example:
  *     const yk_optim_step o = yk_optim_at(&config, step); // learning rate and bias corrections of this step
@@ -49,58 +49,69 @@ typedef struct {
     float correct1, correct2; /* adam: 1 / (1 - beta^t) */
 } yk_optim_step;
 
-/* Merges a worker's copy of hot weights with the shared table:
+/* How the copies of T workers are merged with a table. Each worker takes some steps on a copy of some weights, and then adds a
+ * share alpha of its delta, new - old, to the table:
  *
- *     delta = mine - base;  shared += alpha delta;  mine = base = shared
+ *     alpha = 1 / (1 + (T - 1) rho),  rho = x / (1 + x),  x = eta c |x|^1.5 (sum of the weight's squared inputs) / batch
  *
- * alpha = 1 / (1 + (T - 1) rho), rho = x / (1 + x), x = eta moves f: how far each of T workers moves a weight between two
- * merges. If each moves it all the way to its optimum (rho near 1), the moves are averaged, because their sum would overshoot
- * T-fold. If each takes a small step, the moves are added. With a small learning rate, adam was too slow with this rule. It
- * multiplies rho by h = (1 + u) / (2 + u), u = (T - 1) x, which grows from 1/2 to 1: together, small moves then go about as far
- * as those of one worker that took all of these steps, 1 - e^-u of the way (docs/convergence.md). Other optimizers gained
- * nothing from h, and deepfm with adagrad lost 0.016. eta is the step size of the weight, which the rule knows. The
- * weights of an example move together: a step is not limited by the curvature of a single weight, c f, but by the sum of its
- * row of the Hessian (Gershgorin), at most c f |x|^2. With c f alone, 8 workers diverged on clicks with 39 entries; with the
- * full bound, mini-batches lost a little; |x|^1.5 was the best that was tried (docs/performance.md). */
+ * rho is how far each worker moves a weight on its way to the optimum. If each moves it all the way (rho near 1), the moves are
+ * averaged, because their sum would overshoot T-fold. If each takes a small step, the moves are added. eta is the step size of
+ * the weight, which the rule knows, and c the curvature of the loss. The weights of an example move together: a step is not
+ * limited by the curvature of a single weight, but by the sum of its row of the Hessian (Gershgorin), |x|^2 times as much. With
+ * the curvature of a single weight, 8 workers diverged on clicks with 39 entries; with the full bound, mini-batches lost a
+ * little; |x|^1.5 was the best that was tried (docs/performance.md).
+ *
+ * With a small learning rate, a scale-free rule was too slow with this. It multiplies rho by h = (1 + u) / (2 + u),
+ * u = (T - 1) x, which grows from 1/2 to 1: together, small moves then go about as far as those of one worker that took all of
+ * these steps, 1 - e^-u of the way (docs/convergence.md). Other rules gained nothing from h. */
 typedef struct {
-    const yk_view *mine;           /* a view with copies of keys below mine->hot */
-    float *base[1 + YK_MAX_SLOTS]; /* the copies after the last merge: w, s0, s1 */
-    const float *freq; /* expected sum of squared values per example, by key; NULL: `flat` for all */
-    float flat;
-    float moves;           /* steps since the last merge * curvature c * (mean |x|^2)^0.75 */
-    float steps, examples; /* since the last merge */
-    int workers;           /* T */
-} yk_optim_merge;
+    /* By weight: the sum of its squared inputs in the copy's examples, divided by `times`; NULL: `flat` for all */
+    const float *squares;
+    float flat, times;
+    float less;  /* left out of the sum: a weight that was used once may be in no other copy */
+    float one;   /* mean square of an input */
+    float moves; /* c |x|^1.5 / batch */
+    float steps; /* of the copy */
+    int workers; /* T */
+    const float *state[YK_MAX_SLOTS]; /* to which the delta of the state is added */
+} yk_optim_share;
 
 /* The curvature of the log-loss, p (1 - p), on average. */
 #define YK_CURVATURE 0.2
 
-/* The same for a shared table in another process: the share of a copy's delta that is sent there and added. */
-typedef struct {
-    /* By key: sum of its squared values in the copy's examples; NULL: the share is 1 / workers. */
-    const float *squares;
-    float one;     /* mean square of a value: that of a key which occurred once, perhaps only in this copy */
-    size_t width;  /* floats per key */
-    float moves;   /* curvature c * (mean |x|^2)^0.75 / examples of a step */
-    float steps;   /* of the copy */
-    int workers;   /* T */
-    yk_view state; /* before the steps of the copy */
-} yk_optim_share;
+/* How the state of copies is merged. */
+typedef enum {
+    YK_MERGE_NONE, /* there is none */
+    YK_MERGE_MEAN, /* a moving average: the mean of all copies */
+    /* Like the weight. A sum of squared gradients: far from the optimum, T copies see the same gradients as one worker would, and
+     * their sum would make steps too small for the rest of the run. */
+    YK_MERGE_SUM,
+    YK_MERGE_MEAN_SQUARE /* a moving average that moves by 1 - beta2 in each step with the weight: by how far it moved */
+} yk_optim_merge;
+
+/* What later steps repeat of a gradient. */
+typedef enum {
+    YK_VELOCITY_NONE,
+    YK_VELOCITY_SUM, /* with the factor `momentum` */
+    YK_VELOCITY_MEAN /* a moving mean with beta1, which is corrected by the number of the step */
+} yk_optim_velocity;
 
 /* An optimizer: its traits, which are all that other code knows about it, and its functions. */
 typedef struct {
     const char *name;
     int slots; /* state floats per weight: 0, 1 or 2 */
     const char *slot_name[YK_MAX_SLOTS];
-    bool plain;      /* w -= lr G, without state: gradients can be added to the weights in any order */
-    bool normalizes; /* its steps become smaller where gradients are large */
+    yk_optim_merge slot_merge[YK_MAX_SLOTS];
+    double lr, epsilon; /* defaults */
+    bool plain;         /* w -= lr G, without state: gradients can be added to the weights in any order */
+    bool normalizes;    /* its steps become smaller where gradients are large */
     bool
         accumulates; /* its first slot is a sum of squares, which may begin above 0 (yk_optim_config.initial) */
-    bool velocity;   /* later steps repeat a gradient with the factor `momentum` */
-    bool corrects;   /* its hyperparameters depend on the number of the step */
-    bool
-        scale_free; /* its steps do not depend on the size of gradients: the sum of m gradients moves as far as one */
+    yk_optim_velocity velocity;
+    /* Its steps do not depend on the size of gradients: the sum of m gradients moves as far as one. */
+    bool scale_free;
     bool derives;  /* the weight follows from its state, which divides by the learning rate */
+    bool per_key;  /* one step size for the vector of a key */
     bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
@@ -108,7 +119,10 @@ typedef struct {
                   const yk_optim_step *o);
     void (*wide)(const yk_view *v, const uint32_t *key, const float *g, size_t n, size_t width, float scale,
                  const yk_optim_step *o); /* pairs() for `width` floats per key */
-    void (*merge)(const yk_optim_merge *m, uint32_t first, uint32_t n, const yk_optim_step *o);
+    /* Scales the deltas of weights first .. first + n - 1, and of their state, to the share that is added. delta:
+     * [1 + slots][stride] */
+    void (*scale)(const yk_optim_share *s, size_t first, size_t n, float *delta, size_t stride,
+                  const yk_optim_step *o);
 } yk_optim_rule;
 
 typedef struct {
@@ -140,14 +154,10 @@ yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step);
 yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *range, size_t n, size_t at,
                                 size_t *end_out);
 
-/* delta: of n weights and of their state, [1 + slots][n]. Scales it to the share that is added. */
-void yk_optim_scale(yk_optim_kind kind, const yk_optim_step *o, const yk_optim_share *s, size_t n,
-                    float *delta);
-
 /* After such deltas were added to weights and state: makes the state consistent with the weights (ftrl's z), for the keys
  * key[begin] .. key[end - 1]; if key is NULL, for the keys begin .. end - 1. */
-void yk_optim_reconcile(yk_optim_kind kind, const yk_optim_step *o, const yk_view *v, const uint32_t *key,
-                        size_t begin, size_t end, size_t width);
+void yk_optim_reconcile(const yk_optim_rule *rule, const yk_optim_step *o, const yk_view *v,
+                        const uint32_t *key, size_t begin, size_t end);
 
 /* The sum of the learning rates of steps from .. to - 1. */
 double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to);

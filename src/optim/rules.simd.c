@@ -1,14 +1,49 @@
 /* The update rules of optim.h, compiled once per instruction set. The update of a weight is written once, in update(). The
  * loops around it are inlined with the kind as a constant, so that each kind gets its own loop. */
 #include "optim/optim.h"
-#include "optim/step_size.h"
 
 #include "kern/factors.h"
 #include <math.h>
-#include <stdbool.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline)) YK_RACY
+
+/* ---- the optimizers ----
+ *
+ * A row without one of the decisions does not compile. Columns:
+ *   state      its names, and how the state of copies is merged
+ *   lr, eps    the defaults
+ *   normal     normalizes
+ *   initial    accumulates
+ *   velocity   what later steps repeat
+ *   sum        scale-free: how the sum of m gradients is applied
+ *   derived    derives
+ *   key        one step size per key
+ *   warm-up    with stale gradients (store/stale.c) */
+/* clang-format off */
+#define OPTIMIZERS(ROW)                                                                                                                   \
+    /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up */ \
+    ROW(sgd,      YK_SGD,      "sgd",      NULL,          YK_MERGE_NONE, NULL,          YK_MERGE_NONE,        0.1,   1e-10, false, false, YK_VELOCITY_NONE, false, false, false, true)  \
+    ROW(momentum, YK_MOMENTUM, "momentum", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true)  \
+    ROW(adagrad,  YK_ADAGRAD,  "adagrad",  "sum_squares", YK_MERGE_SUM,  NULL,          YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, false, true)  \
+    ROW(adam,     YK_ADAM,     "adam",     "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false) \
+    ROW(ftrl,     YK_FTRL,     "ftrl",     "z",           YK_MERGE_SUM,  "n",           YK_MERGE_SUM,         0.1,   1e-10, true,  false, YK_VELOCITY_NONE, false, true,  false, true)  \
+    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", YK_MERGE_SUM, NULL,    YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, true,  true)
+/* clang-format on */
+
+#define TRAITS(label, slot0, merge0, slot1, merge1, default_lr, default_epsilon, does_normalize,             \
+               does_accumulate, has_velocity, is_scale_free, does_derive, is_per_key, does_warm_up)          \
+    .name = label, .slots = (slot0 != NULL) + (slot1 != NULL), .slot_name = {slot0, slot1},                  \
+    .slot_merge = {merge0, merge1}, .lr = default_lr, .epsilon = default_epsilon, .plain = slot0 == NULL,    \
+    .normalizes = does_normalize, .accumulates = does_accumulate, .velocity = has_velocity,                  \
+    .scale_free = is_scale_free, .derives = does_derive, .per_key = is_per_key, .warms_up = does_warm_up
+
+/* Known to the compiler where a kind is a constant. */
+#define ROW(id, kind, ...) [kind] = {TRAITS(__VA_ARGS__)},
+static const yk_optim_rule traits[] = {OPTIMIZERS(ROW)};
+#undef ROW
+#define COUNT(...) +1
+_Static_assert(0 OPTIMIZERS(COUNT) == YK_OPTIM_KINDS, "every kind has a row");
 
 INLINE float shrink(float w, float by)
 {
@@ -26,7 +61,7 @@ INLINE float ftrl_weight(float z, float n, const yk_optim_step *o)
 
 INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, const yk_optim_step *o)
 {
-    if (kind != YK_FTRL)
+    if (!traits[kind].derives)
         g += o->l2 * *w;
     switch (kind) {
     case YK_SGD:
@@ -61,25 +96,13 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
     case YK_OPTIM_KINDS:
         break;
     }
-    if (kind != YK_FTRL && o->l1 > 0.0f)
+    if (!traits[kind].derives && o->l1 > 0.0f)
         *w = shrink(*w, o->lr * o->l1);
 }
 
 INLINE int slots(yk_optim_kind kind)
 {
-    switch (kind) {
-    case YK_SGD:
-    case YK_OPTIM_KINDS:
-        return 0;
-    case YK_MOMENTUM:
-    case YK_ADAGRAD:
-    case YK_ROWWISE:
-        return 1;
-    case YK_ADAM:
-    case YK_FTRL:
-        return 2;
-    }
-    return 0;
+    return traits[kind].slots;
 }
 
 INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, const float *g, float scale,
@@ -174,9 +197,9 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
                     __builtin_prefetch(v->s[k] + far + line, 1);
             }
         }
-        for (size_t j = 0; kind == YK_ROWWISE && j < m; j++)
+        for (size_t j = 0; traits[kind].per_key && j < m; j++)
             row_update(w + j * width, s[0] + j * width, g + (i + j) * width, width, scale, step);
-        if (kind != YK_ROWWISE)
+        if (!traits[kind].per_key)
             dense(kind, &gathered, 0, m * width, g + i * width, scale, step);
         for (size_t j = 0; j < m; j++) {
             memcpy(v->w + at[j], w + j * width, bytes);
@@ -186,101 +209,89 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
     }
 }
 
-/* Sums of squared gradients are merged like the weights: far from the optimum, T copies see the same gradients as one worker
- * would, and their sum would make the step size of adagrad and ftrl too small for the rest of the run. adam's mean square is
- * scaled by how far each copy moves it; other moving averages are averaged. ftrl's z follows from the merged
- * weight and n, so that the three stay consistent. Where the weight is zero, z is merged like a weight. */
-INLINE void merge(yk_optim_kind kind, const yk_optim_merge *m, uint32_t first, uint32_t n,
-                  const yk_optim_step *step)
+/* ---- merging copies ---- */
+
+/* How far a gradient of 1 currently moves a weight. */
+INLINE float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
+{
+    switch (kind) {
+    case YK_SGD:
+    case YK_OPTIM_KINDS:
+        break;
+    case YK_MOMENTUM:
+        return o->lr / (1.0f - o->momentum);
+    case YK_ADAGRAD:
+    case YK_ROWWISE:
+        return o->lr / (sqrtf(s0) + 1e-6f);
+    case YK_ADAM:
+        return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
+    case YK_FTRL:
+        return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);
+    }
+    return o->lr;
+}
+
+/* alpha (optim.h), in a form with few divisions. */
+INLINE float share_of(yk_optim_kind kind, float x, float others)
+{
+    const float u = others * x, h = traits[kind].scale_free ? (1.0f + u) / (2.0f + u) : 1.0f;
+    return (1.0f + x) / (1.0f + x + u * h);
+}
+
+INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, size_t n, float *delta,
+                  size_t stride, const yk_optim_step *step)
 {
     const yk_optim_step o = *step;
-    const yk_view *v = m->mine;
-    const float share = 1.0f / (float)m->workers, others = (float)(m->workers - 1);
-    for (int64_t k = first; k < (int64_t)first + n; k++) { /* signed: k + shift lies before the table */
-        float *w = v->w + k, *mine = w + v->shift, *base = m->base[0] + k;
-        float s[2] = {0.0f, 0.0f}, change[2] = {0.0f, 0.0f};
-        for (int j = 0; j < slots(kind); j++) {
-            change[j] = v->s[j][k + v->shift] - m->base[1 + j][k];
-            s[j] = v->s[j][k] + (yk__sums_squares(kind) ? change[j] : share * change[j]);
-        }
-        const float freq = m->freq ? m->freq[k] : m->flat;
-        float alpha = yk__merged_share(kind, yk__step_size(kind, s[0], s[1], &o) * m->moves * freq, others);
-        float merged = *w + alpha * (*mine - *base);
-        for (int j = 0; j < slots(kind) && yk__sums_squares(kind); j++)
-            s[j] = v->s[j][k] + alpha * change[j];
-        if (kind == YK_ADAM)
-            s[1] = v->s[1][k] +
-                   yk__mean_square_share(fminf(m->steps, freq * m->examples), others, &o) * change[1];
-        if (kind == YK_FTRL)
-            s[0] = yk__ftrl_z(merged, s[0], s[1], &o);
-        *w = *mine = *base = merged;
+    const yk_optim_share c = *s;
+    const float others = (float)(c.workers - 1);
+    for (size_t i = first; i < first + n; i++) {
+        const float sum = (c.squares ? c.squares[i] : c.flat) * c.times - c.less,
+                    often = sum > 0.0f ? sum : 0.0f;
+        float state[YK_MAX_SLOTS] = {0.0f, 0.0f};
         for (int j = 0; j < slots(kind); j++)
-            v->s[j][k] = v->s[j][k + v->shift] = m->base[1 + j][k] = s[j];
+            state[j] = c.state[j][i] + delta[(size_t)(j + 1) * stride + i];
+        const float alpha = share_of(kind, step_size(kind, state[0], state[1], &o) * c.moves * often, others);
+        const float used = often / c.one, steps = used < c.steps ? used : c.steps;
+        const float share[] = {[YK_MERGE_NONE] = 0.0f,
+                               [YK_MERGE_MEAN] = 1.0f / (float)c.workers,
+                               [YK_MERGE_SUM] = alpha,
+                               [YK_MERGE_MEAN_SQUARE] = share_of(kind, steps * (1.0f - o.beta2), others)};
+        delta[i] *= alpha;
+        for (int j = 0; j < slots(kind); j++)
+            delta[(size_t)(j + 1) * stride + i] *= share[traits[kind].slot_merge[j]];
     }
 }
 
 /* The functions of one kind. */
-#define RULE(name, kind)                                                                                     \
-    static YK_RACY void name##_dense(const yk_view *v, size_t first, size_t n, const float *g, float scale,  \
+#define RULE(name, kind, ...)                                                                                \
+    static YK_RACY void name##_dense(const yk_view *v, size_t first, size_t n, const float *g, float by,     \
                                      const yk_optim_step *o)                                                 \
     {                                                                                                        \
-        dense(kind, v, first, n, g, scale, o);                                                               \
+        dense(kind, v, first, n, g, by, o);                                                                  \
     }                                                                                                        \
     static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g, size_t n,        \
-                                     float scale, const yk_optim_step *o)                                    \
+                                     float by, const yk_optim_step *o)                                       \
     {                                                                                                        \
-        pairs(kind, v, key, g, n, scale, o);                                                                 \
+        pairs(kind, v, key, g, n, by, o);                                                                    \
     }                                                                                                        \
     static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g, size_t n,         \
-                                    size_t width, float scale, const yk_optim_step *o)                       \
+                                    size_t width, float by, const yk_optim_step *o)                          \
     {                                                                                                        \
         if (width == 8)                                                                                      \
-            wide(kind, v, key, g, n, 8, scale, o);                                                           \
+            wide(kind, v, key, g, n, 8, by, o);                                                              \
         else if (width == 16)                                                                                \
-            wide(kind, v, key, g, n, 16, scale, o);                                                          \
+            wide(kind, v, key, g, n, 16, by, o);                                                             \
         else                                                                                                 \
-            wide(kind, v, key, g, n, width, scale, o);                                                       \
+            wide(kind, v, key, g, n, width, by, o);                                                          \
     }                                                                                                        \
-    static YK_RACY void name##_merge(const yk_optim_merge *m, uint32_t first, uint32_t n,                    \
-                                     const yk_optim_step *o)                                                 \
+    static YK_RACY void name##_scale(const yk_optim_share *s, size_t first, size_t n, float *delta,          \
+                                     size_t stride, const yk_optim_step *o)                                  \
     {                                                                                                        \
-        merge(kind, m, first, n, o);                                                                         \
+        scale(kind, s, first, n, delta, stride, o);                                                          \
     }
+OPTIMIZERS(RULE)
 
-RULE(sgd, YK_SGD)
-RULE(momentum, YK_MOMENTUM)
-RULE(adagrad, YK_ADAGRAD)
-RULE(adam, YK_ADAM)
-RULE(ftrl, YK_FTRL)
-RULE(rowwise, YK_ROWWISE)
-
-/* A macro instead of designated initializers: a row without one of the traits does not compile. */
-#define ROW(id, kind, label, slot0, slot1, is_plain, does_normalize, does_accumulate, has_velocity,          \
-            does_correct, is_scale_free, does_derive, does_warm_up)                                          \
-    [kind] = {.name = label,                                                                                 \
-              .slots = (slot0 != NULL) + (slot1 != NULL),                                                    \
-              .slot_name = {slot0, slot1},                                                                   \
-              .plain = is_plain,                                                                             \
-              .normalizes = does_normalize,                                                                  \
-              .accumulates = does_accumulate,                                                                \
-              .velocity = has_velocity,                                                                      \
-              .corrects = does_correct,                                                                      \
-              .scale_free = is_scale_free,                                                                   \
-              .derives = does_derive,                                                                        \
-              .warms_up = does_warm_up,                                                                      \
-              .dense = id##_dense,                                                                           \
-              .pairs = id##_pairs,                                                                           \
-              .wide = id##_wide,                                                                             \
-              .merge = id##_merge}
-
-/* clang-format off */
-const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{
-    /*                                                                            plain normal accum veloc correct scale derive warm-up */
-    ROW(sgd,      YK_SGD,      "sgd",             NULL,          NULL,            true,  false, false, false, false, false, false, true),
-    ROW(momentum, YK_MOMENTUM, "momentum",        "velocity",    NULL,            false, false, false, true,  false, false, false, true),
-    ROW(adagrad,  YK_ADAGRAD,  "adagrad",         "sum_squares", NULL,            false, true,  true,  false, false, false, false, true),
-    ROW(adam,     YK_ADAM,     "adam",            "mean",        "mean_square",   false, true,  false, false, true,  true,  false, false),
-    ROW(ftrl,     YK_FTRL,     "ftrl",            "z",           "n",             false, true,  false, false, false, false, true,  true),
-    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", NULL,            false, true,  true,  false, false, false, false, true),
-}};
-/* clang-format on */
+#define ROW(id, kind, ...)                                                                                   \
+    [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = id##_pairs, .wide = id##_wide,              \
+              .scale = id##_scale},
+const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{OPTIMIZERS(ROW)}};

@@ -1,7 +1,7 @@
 #include "store/copies.h"
 
 #include "base/mem.h"
-#include "store/delta.h"
+#include "store/copy.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,9 +138,9 @@ static yk_status begin(copies *s, int me)
         w->answer.status.stop)
         return st;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY);
-    if ((st = yk_delta_make_copy(&s->config.copy, w->answer.keys, &w->copy, &w->capacity)))
+    if ((st = yk_copy_make(&s->config.copy, w->answer.keys, &w->copy, &w->capacity)))
         return st;
-    yk_delta_begin(w->copy, w->answer.keys, w->answer.value, w->answer.status.steps);
+    yk_copy_begin(w->copy, w->answer.keys, w->answer.value, w->answer.status.steps);
     w->open = true;
     w->at = 0;
     w->steps = w->examples = 0;
@@ -172,23 +172,25 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
     return w->open ? yk_local_push(w->copy, 0, g) : YK_OK;
 }
 
-/* Scales the delta to the share that is sent (copies.h). The copy has its old state again. */
-static void scale(const copies *s, worker *w, int group)
+/* Scales the delta to the share that is sent. The copy has its old state again. */
+static void scale(const copies *s, const worker *w)
 {
-    const yk_group *g = yk_local_group_of(w->copy, group);
+    const yk_chunk *keys = w->answer.chunk;
     /* the sums of a chunk are over all of its examples, which are usually those of the copy */
-    const double norm = w->answer.chunk->squares_sum / fmax(1.0, (double)w->examples);
-    const yk_optim_share share = {
-        .squares = g->keyed ? w->answer.chunk->squares : NULL,
-        .one = (float)(w->answer.chunk->squares_sum / fmax(1.0, (double)w->answer.chunk->entries)),
-        .width = g->width,
-        .moves = (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
-        .steps = (float)w->steps,
-        .workers = copies_in_flight(s, w),
-        .state = yk_local_raw(w->copy, group).live};
-    const yk_optim_step o = yk_optim_at(&s->config.copy.group[group].optim, w->answer.status.steps);
-    const size_t floats = g->keyed ? w->answer.keys * g->width : (size_t)g->keys;
-    yk_optim_scale(s->config.copy.group[group].optim.kind, &o, &share, floats, w->answer.value[group]);
+    const double norm = keys->squares_sum / fmax(1.0, (double)w->examples);
+    const float one = (float)(keys->squares_sum / fmax(1.0, (double)keys->entries));
+    const yk_view old = yk_local_raw(w->copy, 0).live;
+    const yk_optim_share share = {.squares = keys->squares,
+                                  .times = 1.0f,
+                                  .less = one,
+                                  .one = one,
+                                  .moves =
+                                      (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
+                                  .steps = (float)w->steps,
+                                  .workers = copies_in_flight(s, w),
+                                  .state = {old.s[0], old.s[1]}};
+    const yk_optim_step o = yk_optim_at(&s->config.copy.group[0].optim, w->answer.status.steps);
+    yk_local_rule(w->copy, 0)->scale(&share, 0, w->answer.keys, w->answer.value[0], w->answer.keys, &o);
 }
 
 static yk_status end_copy(copies *s, int me)
@@ -199,11 +201,9 @@ static yk_status end_copy(copies *s, int me)
                           .loss = w->loss,
                           .round = w->answer.status.round,
                           .share = &w->examples};
-    yk_delta_end(w->copy, w->answer.keys, w->answer.value);
-    for (int g = 0; g < yk_local_groups(w->copy); g++) {
-        scale(s, w, g);
-        p.value[g] = w->answer.value[g];
-    }
+    yk_copy_end(w->copy, w->answer.keys, w->answer.value);
+    scale(s, w);
+    memcpy(p.value, w->answer.value, sizeof p.value);
     w->open = false;
     yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
     return yk_remote_push(s->config.remote, me, &p);
@@ -280,13 +280,11 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
         return YK_ESYSTEM;
     s->base.ops = &copies_ops;
     s->config = *config;
-    for (int g = 0; g < config->copy.ngroups; g++) {
-        yk_optim_config *o = &s->config.copy.group[g].optim;
-        if (config->copy.group[g].shape.keyed && !config->bounded)
-            *o = yk_optim_without_velocity(o);
-        if (yk_optim_rule_of(o->kind)->plain && config->copy.group[g].shape.keyed)
-            o->l1 = o->l2 = 0.0; /* the servers apply it */
-    }
+    yk_optim_config *o = &s->config.copy.group[0].optim;
+    if (!config->bounded)
+        *o = yk_optim_without_velocity(o);
+    if (yk_optim_rule_of(o->kind)->plain)
+        o->l1 = o->l2 = 0.0; /* the servers apply it */
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
     for (int i = 0; !st && config->chunks && i < config->workers; i++)

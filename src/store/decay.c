@@ -8,8 +8,7 @@
  * Only for plain sgd on sparse rows: the other rules decay the weights that they update. In synchronous mode each key is
  * decayed by one worker. In asynchronous mode a worker advances the weight's step with an atomic compare-and-swap, never
  * backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
- * or merge applies the decay of that step. Hot keys (hot.c) are decayed when they are merged, and one step is kept for a whole
- * range of them.
+ * or merge applies the decay of that step. Hot keys (hot.c) are decayed when they are merged.
  */
 #include "store/local_internal.h"
 
@@ -167,49 +166,31 @@ void yk__decay_key(yk__table *t, int me, uint32_t key)
     catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), &key, 1, 0, 1);
 }
 
-static size_t end_of_range(const yk__table *t, size_t range)
-{
-    const size_t end = (range + 1) * YK__HOT_RANGE;
-    return end < t->hot ? end : t->hot;
-}
-
-/* Decay that is too small for a float is left to a later merge. */
-YK_RACY void yk__decay_hot(yk__table *t, int me, size_t range)
+/* Decay that is too small for a float is left to a later merge. Most keys were decayed up to the same step. */
+void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now)
 {
     const yk_optim_config *o = &t->config.optim;
-    const uint32_t from = t->range[range].decayed_to,
-                   now = (uint32_t)yk__global_step(t->store, &t->store->worker[me]);
-    const double sum = yk_optim_lr_sum(o, from, now); /* 0 if now is earlier */
-    if (o->l2 * sum < 1e-4 && o->l1 * sum < 1e-5)
-        return;
-    const double factor = exp(-o->l2 * sum), less = o->l1 * sum;
-    for (size_t k = range * YK__HOT_RANGE, end = end_of_range(t, range); k < end; k++) {
+    double factor = 1.0, less = 0.0;
+    bool small = true;
+    uint32_t then = now;
+    for (size_t k = begin; k < end; k++) {
+        if (t->touched[k] != then) {
+            then = t->touched[k];
+            const double sum = yk_optim_lr_sum(o, then, now); /* 0 if now is earlier */
+            small = o->l2 * sum < 1e-4 && o->l1 * sum < 1e-5;
+            factor = exp(-o->l2 * sum);
+            less = o->l1 * sum;
+        }
+        if (small)
+            continue;
         const double magnitude = fabs((double)t->shared.w[k]) * factor - less;
         t->shared.w[k] = copysignf((float)(magnitude > 0.0 ? magnitude : 0.0), t->shared.w[k]);
-    }
-    t->range[range].decayed_to = now;
-}
-
-/* After the arrays were filled in: decays the keys of each range of hot ones up to the same step. */
-void yk__decay_restored(yk__table *t)
-{
-    for (size_t range = 0; range * YK__HOT_RANGE < t->hot; range++) {
-        const size_t begin = range * YK__HOT_RANGE, end = end_of_range(t, range);
-        uint32_t to = (uint32_t)t->store->restored_steps;
-        for (size_t k = begin; k < end; k++)
-            to = t->touched[k] > to ? t->touched[k] : to;
-        for (size_t k = begin; k < end; k++) {
-            t->shared.w[k] = yk__decayed(t, t->shared.w[k], t->touched[k], to);
-            t->touched[k] = to;
-        }
-        t->range[range].decayed_to = to;
+        t->touched[k] = now;
     }
 }
 
 static void catch_up_block(yk__table *t, uint32_t now, size_t begin, size_t end)
 {
-    for (size_t k = begin; k < end && k < t->hot; k++)
-        t->touched[k] = t->range[k / YK__HOT_RANGE].decayed_to;
     for (size_t k = begin; k < end; k++) {
         const float w = t->shared.w[k];
         if (w != 0.0f || t->decayed[k] != 0.0f) /* most keys never occurred: their pages are not written */

@@ -9,7 +9,7 @@
  * The sizes follow from the processor and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
  * than once in a sample. The intervals are chosen so that merging takes a small share of the time, which is measured during
  * training. A staleness bound or weight decay limits them. Then only keys that are used often enough in the meantime are hot.
- * yk_optim_merge says how much of a worker's delta is added. A merge holds a short lock for each range of 256 floats.
+ * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
  *
  * A small dense model (softmax) is hot as a whole. Models with several groups, and networks, have no copies: their steps take so
  * long that sharing costs little, and their losses are not convex, so that sums of moves from the same point overshoot (stale.c).
@@ -17,6 +17,7 @@
 #include "store/local_internal.h"
 
 #include "base/clock.h"
+#include "store/copy.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,21 +81,19 @@ static yk_status make_copies(yk__table *t, int me)
 {
     const yk_local_config *c = &t->store->config;
     yk__table_worker *w = &t->worker[me];
-    w->copies.hot = t->hot;
-    w->copies.shift = (int32_t)(((int64_t)me - c->workers) * (int64_t)t->hot_pad);
+    w->shift = ((int64_t)me - c->workers) * (int64_t)t->hot_pad;
     if (t->config.shape.keyed) {
-        w->view = w->copies;
+        w->view.hot = t->hot;
+        w->view.shift = (int32_t)w->shift;
     } else { /* everything is hot: a separate table */
-        w->view.w += w->copies.shift;
+        w->view.w += w->shift;
         for (int k = 0; k < t->rule->slots; k++)
-            w->view.s[k] += w->copies.shift;
+            w->view.s[k] += w->shift;
     }
-    for (int a = 0; a < 1 + t->rule->slots; a++)
-        if (!(w->base[a] = yk_alloc(t->hot, sizeof(float), "copies of hot weights")))
-            return YK_ESYSTEM;
     w->tier_every = (double)c->batch;
     w->all_every = t->config.shape.keyed ? fmin(first_all, t->hot_examples) : (double)c->batch;
-    return YK_OK;
+    w->base = yk_alloc(t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float), "copies of hot weights");
+    return w->base ? YK_OK : YK_ESYSTEM;
 }
 
 yk_status yk__hot_create(yk__table *t)
@@ -118,7 +117,7 @@ yk_status yk__hot_create(yk__table *t)
     }
     yk_status st = YK_OK;
     for (int i = 0; !st && i < workers; i++) {
-        t->worker[i].view = t->worker[i].copies = t->shared;
+        t->worker[i].view = t->shared;
         if (t->hot)
             st = make_copies(t, i);
     }
@@ -133,8 +132,7 @@ void yk__hot_free(yk__table *t)
     for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
         yk_free(t->block[a]);
     for (int i = 0; t->worker && i < t->store->config.workers; i++)
-        for (int a = 0; a < 1 + YK_MAX_SLOTS; a++)
-            yk_free(t->worker[i].base[a]);
+        yk_free(t->worker[i].base);
     yk_free(t->range);
 }
 
@@ -150,15 +148,34 @@ static void unlock_range(yk__table *t, size_t range)
     atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
 }
 
-/* Merges floats from .. to - 1, which are locked. Each range has its own step size. */
-static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim_merge *m, size_t from,
-                         size_t to)
+/* Makes the copy equal to the shared floats from .. to - 1, which are locked. */
+static void refresh(yk__table *t, const yk__table_worker *w, size_t from, size_t to)
 {
+    for (int a = 0; a < 1 + t->rule->slots; a++) {
+        float *shared = (a ? t->shared.s[a - 1] : t->shared.w) + from;
+        memcpy(shared + w->shift, shared, (to - from) * sizeof(float));
+        memcpy(w->base + (size_t)a * t->hot_pad + from, shared, (to - from) * sizeof(float));
+    }
+}
+
+/* Merges floats from .. to - 1, which are locked. `base` has the deltas in the meantime. Each range has its own step size. */
+static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim_share *share, size_t from,
+                         size_t to, uint64_t now)
+{
+    for (int a = 0; a < 1 + t->rule->slots; a++) {
+        const float *mine = (a ? t->shared.s[a - 1] : t->shared.w) + w->shift;
+        float *base = w->base + (size_t)a * t->hot_pad;
+        for (size_t i = from; i < to; i++)
+            base[i] = mine[i] - base[i];
+    }
     for (size_t at = from, end; at < to; at = end) {
         const yk_optim_step own = yk_optim_in_range(&w->optim, t->config.range, t->config.nranges, at, &end);
         end = end < to ? end : to;
-        t->rule->merge(m, (uint32_t)at, (uint32_t)(end - at), &own);
+        t->rule->scale(share, at, end - at, w->base, t->hot_pad, &own);
     }
+    const yk_copy_keys keys = {NULL, from, to, t->hot_pad};
+    yk_copy_add(t->store, (int)(t - t->store->table), &keys, w->base, 0, now);
+    refresh(t, w, from, to);
 }
 
 /* Merges keys first .. first + n - 1 after `examples` examples. Each worker begins with a different range, so that they do not
@@ -167,24 +184,23 @@ static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim
 static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examples)
 {
     const yk_local_config *c = &t->store->config;
-    yk__table_worker *w = &t->worker[me];
-    const yk_optim_merge m = {
-        .mine = &w->copies,
-        .base = {w->base[0], w->base[1], w->base[2]},
-        .freq = t->config.shape.keyed ? c->keymap->freq : NULL,
-        .flat = c->mean_square,
-        .moves = (float)(examples / (double)c->batch * YK_CURVATURE * pow((double)c->norm, 0.75)),
-        .steps = (float)(examples / (double)c->batch),
-        .examples = (float)examples,
-        .workers = c->workers};
+    const yk__table_worker *w = &t->worker[me];
+    const yk_optim_share share = {.squares = t->config.shape.keyed ? c->keymap->freq : NULL,
+                                  .flat = c->mean_square,
+                                  .times = (float)examples,
+                                  .one = 1.0f,
+                                  .moves =
+                                      (float)(YK_CURVATURE * pow((double)c->norm, 0.75) / (double)c->batch),
+                                  .steps = (float)(examples / (double)c->batch),
+                                  .workers = c->workers,
+                                  .state = {t->shared.s[0], t->shared.s[1]}};
+    const uint64_t now = yk__global_step(t->store, &t->store->worker[me]);
     const size_t begin = first, last = begin + n;
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
     for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
         size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
         lock_range(t, range);
-        if (t->touched)
-            yk__decay_hot(t, me, range);
-        merge_locked(t, w, &m, from > begin ? from : begin, to < last ? to : last);
+        merge_locked(t, w, &share, from > begin ? from : begin, to < last ? to : last, now);
         unlock_range(t, range);
         range = range + 1 < low + ranges ? range + 1 : low;
     }
@@ -270,15 +286,9 @@ void yk__hot_merge(yk__table *t, int me)
 void yk__hot_refresh(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
-    const size_t floats = t->hot;
-    for (size_t from = 0; from < floats; from += YK__HOT_RANGE) {
-        const size_t n = floats - from < YK__HOT_RANGE ? floats - from : YK__HOT_RANGE;
+    for (size_t from = 0; from < t->hot; from += YK__HOT_RANGE) {
         lock_range(t, from / YK__HOT_RANGE);
-        for (int a = 0; a < 1 + t->rule->slots; a++) {
-            float *shared = (a ? t->shared.s[a - 1] : t->shared.w) + from;
-            memcpy(shared + w->copies.shift, shared, n * sizeof(float));
-            memcpy(w->base[a] + from, shared, n * sizeof(float));
-        }
+        refresh(t, w, from, t->hot - from < YK__HOT_RANGE ? t->hot : from + YK__HOT_RANGE);
         unlock_range(t, from / YK__HOT_RANGE);
     }
     w->timed_from = yk_now_ns(); /* the time in between was not spent on training */

@@ -101,7 +101,7 @@ static void prepare_step(yk_local *s, int me)
     bool change[YK_MAX_GROUPS], any = s->decays;
     for (int g = 0; g < s->ngroups; g++) {
         const yk_optim_config *c = &s->table[g].config.optim;
-        change[g] = c->schedule != YK_LR_CONSTANT || s->table[g].rule->corrects ||
+        change[g] = c->schedule != YK_LR_CONSTANT || s->table[g].rule->velocity == YK_VELOCITY_MEAN ||
                     (s->table[g].stale_rules && s->in_flight > 1);
         any |= change[g];
     }
@@ -351,9 +351,6 @@ const yk_group *yk_local_group_of(const yk_local *s, int group)
 void yk_local_restore(yk_local *s, uint64_t steps)
 {
     s->restored_steps = steps;
-    for (int g = 0; g < s->ngroups; g++)
-        if (s->table[g].touched)
-            yk__decay_restored(&s->table[g]);
     for (int i = 0; i < s->config.workers; i++) {
         yk__worker *w = &s->worker[i];
         w->own_steps = w->counted = w->counted_at = w->next_sample = w->slowest_seen = 0;

@@ -13,13 +13,11 @@ enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; f
 /* A range of hot floats, which are merged under one lock. On its own cache line. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_flag lock;
-    uint32_t decayed_to; /* decay.c: the step up to which its weights are decayed */
 } yk__hot_range;
 
 /* A worker's part of a table. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
-    yk_view copies;                  /* shared table and copies, for merging */
     yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
     /* synchronous: this worker's gradient, ordered by the worker that applies each pair */
     _Alignas(YK_ALIGN) struct yk__parts {
@@ -34,8 +32,10 @@ typedef struct {
     yk_optim_step optim;
     float warm_up; /* stale.c: the factor in `optim` */
 
-    /* hot.c: merge intervals in examples */
-    float *base[1 + YK_MAX_SLOTS];
+    /* hot.c */
+    int64_t shift; /* from the shared floats to this worker's copy */
+    float *base;   /* [arrays][hot_pad] the copy after the last merge */
+    /* merge intervals in examples */
     double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
     uint64_t timed_from, merges, merged_examples, merged_steps, steps_since_all;
 
@@ -62,7 +62,7 @@ typedef struct {
     double hot_examples;            /* the same in examples */
     uint32_t frequent;              /* keys whose gradients are summed in arrays (table.c); 0: none */
     yk__hot_range *range;
-    uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay. Not for hot keys, except while quiesced */
+    uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay */
     float *decayed;    /* decay.c: [floats] weights with their decay applied */
     bool stale_rules;  /* stale.c: its rules apply if several gradients are in flight */
     double
@@ -138,8 +138,7 @@ yk_status yk__decay_create(yk__table *t);
 bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
 void yk__decay_key(yk__table *t, int me, uint32_t key);
-void yk__decay_hot(yk__table *t, int me, size_t range); /* which is locked */
-void yk__decay_restored(yk__table *t);
+void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now); /* which are locked */
 void yk__decay_read(yk__table *t, const uint32_t *key, size_t n);
 void yk__decay_catch_up(yk__table *t, int me);
 /* The weight after the decay of steps from .. to - 1. */

@@ -1,6 +1,6 @@
 /* Local SGD: a process trains on a copy of the parameters for up to H steps, a round, and then the copies of all processes
  * are merged. It wraps replicas, where the copy is the replica itself and rounds end with a mean over all ranks, or shards,
- * where the copy is fetched from the servers and its delta is sent back (delta.h).
+ * where the copy is fetched from the servers and its delta is sent back (copy.h).
  *
  *     replicas   | step step step step | mean of all | step step step step | mean of all | ...
  *     shards     announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...

@@ -4,7 +4,7 @@
 #define YK_STORE_LOCAL_SGD_INTERNAL_H
 
 #include "base/mem.h"
-#include "store/delta.h"
+#include "store/copy.h"
 #include "store/local_sgd.h"
 
 /* The batches that a thread announced for a round: their indices in the request. */
@@ -75,7 +75,7 @@ struct yk__sgd {
     /* replicas */
     uint64_t step; /* global step at the beginning of the round */
     yk__touched touched;
-    yk_delta_sums sums;
+    yk_copy_sums sums;
     char *out;
     size_t out_cap;
     const char **data; /* [ranks] the deltas of all */

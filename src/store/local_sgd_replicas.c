@@ -21,7 +21,7 @@ static yk_status create(yk__sgd *s)
     s->data = yk_alloc(ranks, sizeof *s->data, "messages");
     s->bytes = yk_alloc(ranks, sizeof *s->bytes, "messages");
     yk_status st = s->data && s->bytes ? yk_merger_init(&s->touched.keys, 1024) : YK_ESYSTEM;
-    return st ? st : yk_delta_sums_init(&s->sums, local, true);
+    return st ? st : yk_copy_sums_init(&s->sums, local, true);
 }
 
 static void free_all(yk__sgd *s)
@@ -34,7 +34,7 @@ static void free_all(yk__sgd *s)
     free(s->touched.since);
     free(s->out);
     yk_merger_fini(&s->touched.keys);
-    yk_delta_sums_fini(&s->sums);
+    yk_copy_sums_fini(&s->sums);
 }
 
 /* Saves the values of keys before they change for the first time since the last merge. */
@@ -48,13 +48,13 @@ static yk_status remember(yk__sgd *s)
     for (int g = 0; g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
         const uint32_t *touched = yk_local_raw(local, g).touched;
-        for (int a = 0; group->keyed && a < yk_delta_arrays(local, g); a++) {
+        for (int a = 0; group->keyed && a < yk_copy_arrays(local, g); a++) {
             if (YK_RESERVE(t->before[g][a], t->before_cap[g][a], (n + 1) * group->width,
                            "parameters that changed"))
                 return YK_ESYSTEM;
             for (size_t i = t->n; i < n; i++)
                 memcpy(t->before[g][a] + i * group->width,
-                       yk_delta_array(local, g, a) + (size_t)t->keys.key[i] * group->width,
+                       yk_copy_array(local, g, a) + (size_t)t->keys.key[i] * group->width,
                        group->width * sizeof(float));
         }
         for (size_t i = t->n; touched && i < n; i++)
@@ -105,10 +105,10 @@ static size_t extract_deltas(yk__sgd *s)
         const yk_group *group = yk_local_group_of(local, g);
         if (!group->keyed)
             continue;
-        for (int a = 0; a < yk_delta_arrays(local, g); a++)
+        for (int a = 0; a < yk_copy_arrays(local, g); a++)
             memcpy(at + 4 * n * group->width * (size_t)a, t->before[g][a], 4 * n * group->width);
-        yk_delta_extract(local, g, t->keys.key, n, t->since, (float *)(void *)at);
-        at += 4 * n * group->width * (size_t)yk_delta_arrays(local, g);
+        yk_copy_extract(local, g, t->keys.key, n, t->since, (float *)(void *)at);
+        at += 4 * n * group->width * (size_t)yk_copy_arrays(local, g);
     }
     yk_merger_clear(&t->keys);
     t->n = 0;
@@ -122,7 +122,7 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     size_t each = 4;
     for (int g = 0; g < yk_local_groups(local); g++)
         if (yk_local_group_of(local, g)->keyed)
-            each += 4 * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
+            each += 4 * (size_t)yk_copy_arrays(local, g) * yk_local_group_of(local, g)->width;
     if (YK_RESERVE(s->out, s->out_cap, s->touched.n * each + 1, "parameters that changed"))
         return YK_ESYSTEM;
     const size_t bytes = s->touched.n ? extract_deltas(s) : 0;
@@ -130,7 +130,7 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
     size_t max = 1;
     for (int k = 0; !st && k < ranks; k++)
         max += s->bytes[k] / each;
-    if (st || (st = yk_delta_sums_reserve(&s->sums, max)))
+    if (st || (st = yk_copy_sums_reserve(&s->sums, max)))
         return st;
     for (int k = 0; k < ranks; k++) {
         const uint32_t *key = (const uint32_t *)(const void *)s->data[k];
@@ -140,17 +140,17 @@ static yk_status merge_keyed(yk__sgd *s, uint64_t steps)
             if (!yk_local_group_of(local, g)->keyed)
                 continue;
             block[g] = at;
-            at += n * (size_t)yk_delta_arrays(local, g) * yk_local_group_of(local, g)->width;
+            at += n * (size_t)yk_copy_arrays(local, g) * yk_local_group_of(local, g)->width;
         }
-        yk_delta_sums_add(&s->sums, key, n, block);
+        yk_copy_sums_add(&s->sums, key, n, block);
     }
-    const yk_delta_keys keys = {s->sums.keys.key, 0, s->sums.keys.n, s->sums.capacity};
+    const yk_copy_keys keys = {s->sums.keys.key, 0, s->sums.keys.n, s->sums.capacity};
     for (int g = 0; g < yk_local_groups(local); g++)
         if (yk_local_group_of(local, g)->keyed) {
             yk_exchange_count_values(s->config.exchange, g,
-                                     bytes / each * (size_t)yk_delta_arrays(local, g) *
+                                     bytes / each * (size_t)yk_copy_arrays(local, g) *
                                          yk_local_group_of(local, g)->width);
-            yk_delta_add(local, g, &keys, s->sums.group[g].sum, ranks, s->step + steps);
+            yk_copy_add(local, g, &keys, s->sums.group[g].sum, ranks, s->step + steps);
         }
     return YK_OK;
 }
@@ -161,8 +161,8 @@ static yk_status merge(yk__sgd *s, uint64_t steps)
     yk_status st = s->keyed ? merge_keyed(s, steps) : YK_OK;
     for (int g = 0; g < yk_local_groups(local); g++) {
         const yk_group *group = yk_local_group_of(local, g);
-        for (int a = 0; !st && !group->keyed && a < yk_delta_arrays(local, g); a++)
-            st = yk_exchange_mean(s->config.exchange, yk_delta_array(local, g, a), yk_group_floats(group));
+        for (int a = 0; !st && !group->keyed && a < yk_copy_arrays(local, g); a++)
+            st = yk_exchange_mean(s->config.exchange, yk_copy_array(local, g, a), yk_group_floats(group));
     }
     return st;
 }

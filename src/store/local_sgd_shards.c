@@ -13,7 +13,7 @@ static yk_status create(yk__sgd *s)
     for (int g = 0; g < c->ngroups; g++)
         s->keyed |= c->group[g].shape.keyed;
     s->answer.status.steps = s->config.first_step;
-    return s->keyed ? YK_OK : yk_delta_make_copy(c, 1, &s->copy, &s->capacity);
+    return s->keyed ? YK_OK : yk_copy_make(c, 1, &s->copy, &s->capacity);
 }
 
 static void free_all(yk__sgd *s)
@@ -131,9 +131,9 @@ static yk_status begin(yk__sgd *s)
             longest = s->worker[i].now.n > longest ? s->worker[i].now.n : longest;
         s->max = stop ? 0 : longest;
     }
-    if (!values || (st = yk_delta_make_copy(&s->config.copy, s->answer.keys, &s->copy, &s->capacity)))
+    if (!values || (st = yk_copy_make(&s->config.copy, s->answer.keys, &s->copy, &s->capacity)))
         return st;
-    yk_delta_begin(s->copy, s->answer.keys, s->answer.value, s->answer.status.steps);
+    yk_copy_begin(s->copy, s->answer.keys, s->answer.value, s->answer.status.steps);
     return YK_OK;
 }
 
@@ -146,7 +146,7 @@ static yk_status end(yk__sgd *s)
     const uint64_t max = yk__sgd_max_steps(s, s->answer.status.steps);
     m->steps = m->steps < max ? m->steps : max; /* do not skip an evaluation or checkpoint */
     if (m->examples)
-        yk_delta_end(s->copy, s->answer.keys, s->answer.value);
+        yk_copy_end(s->copy, s->answer.keys, s->answer.value);
     s->result = (yk_step_result){.examples = m->examples, .loss = m->loss, .steps = m->steps};
     yk_phase_to(s->config.phases, YK_PHASE_SENDING);
     if (!m->examples && !s->config.lockstep) {

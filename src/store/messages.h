@@ -21,7 +21,7 @@
  * server may remember them for the whole job. It then sets REMEMBERS in its answer, and later pulls of this chunk contain its
  * number and no keys.
  *
- * With local SGD (delta.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
+ * With local SGD (copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
  *
  *     up: deltas of round 0, keys of round 1 ------>  synchronous: the mean of all N  ----> down: weights and state 1

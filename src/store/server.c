@@ -46,7 +46,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->npulls = config->channels * YK__MAX_OUTSTANDING;
     int arrays[YK_MAX_GROUPS];
     for (int g = 0; g < config->ngroups; g++)
-        arrays[g] = config->local_steps ? yk_delta_arrays(config->table, g) : 1;
+        arrays[g] = config->local_steps ? yk_copy_arrays(config->table, g) : 1;
     s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
@@ -57,7 +57,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     if (!st && config->serving_threads > 1)
         st = yk_thread_pool_create(config->serving_threads, &s->pool);
     if (!st && config->synchronous)
-        st = yk_delta_sums_init(&s->sums, config->table, config->local_steps > 0);
+        st = yk_copy_sums_init(&s->sums, config->table, config->local_steps > 0);
     for (int i = 0; !st && i < config->clients; i++) {
         yk__client *c;
         st = yk__client_add(s, config->first_client + i, &c);
@@ -88,7 +88,7 @@ void yk_server_free(yk_server *s)
         yk_free(c->pull);
         yk_free(c->thread);
     }
-    yk_delta_sums_fini(&s->sums);
+    yk_copy_sums_fini(&s->sums);
     for (int k = 0; s->read && k < s->config.servers; k++)
         free(s->read[k].key);
     yk_free(s->read);

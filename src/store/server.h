@@ -17,7 +17,7 @@
  * once; that is one step. With a quorum, the first `quorum` gradients are enough (fewer if fewer workers have examples left):
  * server 0 decides which ones, and late gradients are counted and dropped. In asynchronous mode a gradient is applied when it
  * arrives, and the staleness bound decides how long the answer waits for the slowest worker. With local steps, workers apply
- * their gradients to copies, and the server adds the deltas of these copies (delta.h). Steps are then those of the workers; a
+ * their gradients to copies, and the server adds the deltas of these copies (copy.h). Steps are then those of the workers; a
  * round counts as many steps as the worker that took the most. messages.h describes the messages.
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss

@@ -46,8 +46,8 @@ static void look_up_part(void *context, int me, int all)
     const yk__layout *y = &l->s->layout;
     float *values = l->values;
     for (int g = 0; g < y->ngroups; g++) {
-        const yk_delta_keys k = yk__part_of_group(l->s, g, l->p->key, l->p->n, l->p->n, me, all);
-        yk_delta_read(l->s->config.table, g, &k, y->group[g].arrays, values);
+        const yk_copy_keys k = yk__part_of_group(l->s, g, l->p->key, l->p->n, l->p->n, me, all);
+        yk_copy_read(l->s->config.table, g, &k, y->group[g].arrays, values);
         values += yk__layout_floats(y, g, l->p->n);
     }
 }

@@ -5,7 +5,7 @@
 #define YK_STORE_SERVER_INTERNAL_H
 
 #include "base/mem.h"
-#include "store/delta.h"
+#include "store/copy.h"
 #include "store/local_internal.h"
 #include "store/messages.h"
 #include "store/server.h"
@@ -93,7 +93,7 @@ struct yk_server {
     double round_loss;
     uint64_t remembered; /* keys in the lists of all clients */
     float *sum;          /* synchronous, the dense group: [arrays][floats] */
-    yk_delta_sums sums;  /* synchronous, keyed groups */
+    yk_copy_sums sums;   /* synchronous, keyed groups */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
     uint32_t
@@ -140,12 +140,12 @@ static inline yk_thread_pool *yk__pool_for(const yk_server *s, size_t floats)
 }
 
 /* A part of the keys of a group in a message or in a sum: part `me` of `all`. */
-static inline yk_delta_keys yk__part_of_group(const yk_server *s, int group, const uint32_t *key, size_t n,
-                                              size_t stride, int me, int all)
+static inline yk_copy_keys yk__part_of_group(const yk_server *s, int group, const uint32_t *key, size_t n,
+                                             size_t stride, int me, int all)
 {
     const bool keyed = s->layout.group[group].keyed;
     const size_t each = s->layout.group[group].each;
-    yk_delta_keys k = {keyed ? key : NULL, 0, keyed && each ? n : each, 0};
+    yk_copy_keys k = {keyed ? key : NULL, 0, keyed && each ? n : each, 0};
     k.stride = keyed ? stride : k.end;
     yk_part_of_range(&k.begin, &k.end, 16, me, all);
     return k;

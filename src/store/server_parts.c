@@ -39,9 +39,9 @@ static bool array_of(yk_local *t, int number, bool some, array *out)
 {
     for (int g = 0; g < yk_local_groups(t); g++) {
         uint32_t *touched = yk_local_raw(t, g).touched;
-        const int floats = some ? 1 : yk_delta_arrays(t, g), arrays = floats + (touched != NULL);
+        const int floats = some ? 1 : yk_copy_arrays(t, g), arrays = floats + (touched != NULL);
         if (number < arrays) {
-            uint32_t *data = number < floats ? (uint32_t *)(void *)yk_delta_array(t, g, number) : touched;
+            uint32_t *data = number < floats ? (uint32_t *)(void *)yk_copy_array(t, g, number) : touched;
             *out = (array){data, g, yk_local_group_of(t, g)->width};
             return true;
         }

@@ -1,11 +1,11 @@
 /* Applies what clients send: in synchronous mode the sum of a round, once; otherwise each message as it arrives. Clients send
- * gradients, to which the update rule is applied, or, with local SGD, deltas, which are added (delta.h). */
+ * gradients, to which the update rule is applied, or, with local SGD, deltas, which are added (copy.h). */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
 #include <string.h>
 
-/* The gradients or deltas of one client, or the sum of those of `workers` clients. */
+/* The gradients or deltas of one client, or the sum of those of `workers` clients (0: copy.h). */
 typedef struct {
     yk_server *s;
     const yk__up *totals;         /* their steps, examples and loss */
@@ -26,7 +26,7 @@ static update update_of(yk_server *s, const yk__client *c)
                 .key = p->key,
                 .n = p->n,
                 .stride = p->n,
-                .workers = s->config.scaled ? 1 : s->active};
+                .workers = s->config.scaled ? 0 : s->active};
     float *at = yk__values_of(c);
     for (int g = 0; g < s->layout.ngroups; g++) {
         u.block[g] = at;
@@ -65,10 +65,8 @@ static void add_part(void *context, int me, int all)
     const update *u = context;
     yk_local *table = u->s->config.table;
     for (int g = 0; g < u->s->layout.ngroups; g++) {
-        const yk_delta_keys k = yk__part_of_group(u->s, g, u->key, u->n, u->stride, me, all);
-        yk_delta_add(table, g, &k, u->block[g], u->workers, u->now);
-        if (u->s->config.scaled)
-            yk_delta_reconcile(table, g, &k);
+        const yk_copy_keys k = yk__part_of_group(u->s, g, u->key, u->n, u->stride, me, all);
+        yk_copy_add(table, g, &k, u->block[g], u->workers, u->now);
     }
 }
 
@@ -169,7 +167,7 @@ static yk_status begin_sum(yk_server *s)
     for (int i = 0; i < s->nclients; i++)
         if (s->client[i].pushed)
             max += yk__pull_of(s, &s->client[i], yk__header_of(&s->client[i])->push_of)->n;
-    return yk_delta_sums_reserve(&s->sums, max);
+    return yk_copy_sums_reserve(&s->sums, max);
 }
 
 typedef struct {
@@ -195,12 +193,12 @@ static void add_to_sum(yk_server *s, const yk__client *c)
         if (!s->layout.group[g].keyed)
             yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, u.block[g], n});
     }
-    yk_delta_sums_add(&s->sums, u.key, u.n, (const float *const *)u.block);
+    yk_copy_sums_add(&s->sums, u.key, u.n, (const float *const *)u.block);
 }
 
 static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)
 {
-    yk_delta_sums *d = &s->sums;
+    yk_copy_sums *d = &s->sums;
     update u = {.s = s,
                 .totals = totals,
                 .key = d->keys.key,

@@ -52,7 +52,7 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
         yk_warm_up_steps(n, t->config.shape.keyed ? UINT64_MAX : t->store->config.max_warm_up);
     const float warm_up = t->rule->warms_up && step < until ? (float)(step + 1) / (float)until : 1.0f;
     o->lr *= warm_up;
-    if (t->rule->velocity) {
+    if (t->rule->velocity == YK_VELOCITY_SUM) {
         o->momentum = yk_reduced_momentum(mu, n);
         o->lr *= (1.0f - o->momentum) / (1.0f - mu);
     }

@@ -112,7 +112,7 @@ static void print_rules(const yk__trainer *t)
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
     if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC))
         n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients of the network are scaled down");
-    if (yk_optim_rule_of(last->optim.kind)->velocity)
+    if (yk_optim_rule_of(last->optim.kind)->velocity == YK_VELOCITY_SUM)
         snprintf(text + n, sizeof text - n, "; momentum is reduced from %g to %.2g", last->optim.momentum,
                  (double)yk_reduced_momentum((float)last->optim.momentum, p->workers));
     if (*text)

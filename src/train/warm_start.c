@@ -170,8 +170,8 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
     for (int g = 0; file && g < t->model->ngroups; g++) {
         const yk_optim_step o = yk_optim_at(&t->group[g].optim, 0);
         const yk_local_state raw = yk_local_raw(store, g);
-        yk_optim_reconcile(t->group[g].optim.kind, &o, &raw.live, NULL, 0,
-                           yk_group_floats(&t->model->group[g]), 1);
+        yk_optim_reconcile(yk_local_rule(store, g), &o, &raw.live, NULL, 0,
+                           yk_group_floats(&t->model->group[g]));
     }
     if (file)
         yk_local_restore(store, 0);

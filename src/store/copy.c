@@ -1,4 +1,4 @@
-#include "store/delta.h"
+#include "store/copy.h"
 
 #include "store/local_internal.h"
 #include <stdlib.h>
@@ -6,12 +6,12 @@
 
 enum { AHEAD = 32 }; /* distance of prefetching, in keys */
 
-int yk_delta_arrays(const yk_local *s, int group)
+int yk_copy_arrays(const yk_local *s, int group)
 {
     return 1 + s->table[group].rule->slots;
 }
 
-float *yk_delta_array(yk_local *s, int group, int number)
+float *yk_copy_array(yk_local *s, int group, int number)
 {
     const yk_view *shared = &s->table[group].shared;
     return number ? shared->s[number - 1] : shared->w;
@@ -22,7 +22,7 @@ static inline size_t key_at(const uint32_t *key, size_t i)
     return key ? key[i] : i;
 }
 
-void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, float *out)
+void yk_copy_read(yk_local *s, int group, const yk_copy_keys *k, int arrays, float *out)
 {
     yk__table *t = &s->table[group];
     const uint32_t *key = k->key;
@@ -30,7 +30,7 @@ void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, f
     if (t->touched)
         yk__decay_read(t, key + k->begin, k->end - k->begin);
     for (int a = 0; a < arrays; a++, out += k->stride * width) {
-        const float *from = yk_delta_array(s, group, a);
+        const float *from = yk_copy_array(s, group, a);
         if (!key)
             memcpy(out + k->begin * width, from + k->begin * width,
                    (k->end - k->begin) * width * sizeof *out);
@@ -44,7 +44,7 @@ void yk_delta_read(yk_local *s, int group, const yk_delta_keys *k, int arrays, f
     }
 }
 
-yk_status yk_delta_make_copy(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity)
+yk_status yk_copy_make(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity)
 {
     yk_local_config c = *config;
     if (*copy && keys <= *capacity)
@@ -64,13 +64,13 @@ static size_t length_of(const yk__table *t, size_t keys)
     return t->config.shape.keyed ? keys : (size_t)t->config.shape.keys;
 }
 
-void yk_delta_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps)
+void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps)
 {
     for (int g = 0; g < copy->ngroups; g++) {
         yk__table *t = &copy->table[g];
         const size_t n = length_of(t, keys), floats = n * t->width;
-        for (int a = 0; a < yk_delta_arrays(copy, g); a++)
-            memcpy(yk_delta_array(copy, g, a), values[g] + (size_t)a * floats, floats * sizeof(float));
+        for (int a = 0; a < yk_copy_arrays(copy, g); a++)
+            memcpy(yk_copy_array(copy, g, a), values[g] + (size_t)a * floats, floats * sizeof(float));
         for (size_t i = 0; t->touched && i < n; i++)
             t->touched[i] = (uint32_t)steps;
     }
@@ -111,80 +111,98 @@ static void extract_decayed(yk__table *t, const uint32_t *key, size_t n, const u
     }
 }
 
-void yk_delta_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
-                      float *values)
+void yk_copy_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
+                     float *values)
 {
     yk__table *t = &s->table[group];
-    for (int a = 0; a < yk_delta_arrays(s, group); a++, values += n * t->width) {
+    for (int a = 0; a < yk_copy_arrays(s, group); a++, values += n * t->width) {
         if (a == 0 && t->touched)
             extract_decayed(t, key, n, since, values);
         else if (!key)
-            extract_all(yk_delta_array(s, group, a), n * t->width, values);
+            extract_all(yk_copy_array(s, group, a), n * t->width, values);
         else
-            extract(yk_delta_array(s, group, a), key, n, t->width, values);
+            extract(yk_copy_array(s, group, a), key, n, t->width, values);
     }
 }
 
-void yk_delta_end(yk_local *copy, size_t keys, float *const *values)
+void yk_copy_end(yk_local *copy, size_t keys, float *const *values)
 {
     for (int g = 0; g < copy->ngroups; g++)
-        yk_delta_extract(copy, g, NULL, length_of(&copy->table[g], keys), NULL, values[g]);
+        yk_copy_extract(copy, g, NULL, length_of(&copy->table[g], keys), NULL, values[g]);
 }
 
-void yk_delta_add(yk_local *s, int group, const yk_delta_keys *k, const float *deltas, int workers,
-                  uint64_t now)
+/* Only hot keys have copies that are merged while other workers train (hot.c). */
+static void decay(yk__table *t, const yk_copy_keys *k, uint32_t now)
+{
+    if (t->hot) {
+        yk__decay_hot(t, k->begin, k->end, now);
+        return;
+    }
+    for (size_t i = k->begin; i < k->end; i++) {
+        const size_t at = key_at(k->key, i);
+        t->shared.w[at] = yk__decayed(t, t->shared.w[at], t->touched[at], now);
+        t->touched[at] = now;
+    }
+}
+
+static void reconcile(yk__table *t, const yk_copy_keys *k, uint64_t now)
+{
+    const yk_optim_step o = yk_optim_at(&t->config.optim, now);
+    for (size_t at = k->begin, end; at < k->end; at = end) {
+        const yk_optim_step own = yk_optim_in_range(&o, t->config.range, t->config.nranges, at, &end);
+        end = end < k->end ? end : k->end;
+        yk_optim_reconcile(t->rule, &own, &t->shared, k->key, at, end);
+    }
+}
+
+void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *deltas, int workers,
+                 uint64_t now)
 {
     yk__table *t = &s->table[group];
     const uint32_t *key = k->key;
-    const float share = 1.0f / (float)workers;
+    const float share = workers ? 1.0f / (float)workers : 1.0f;
     const size_t width = t->width;
-    for (size_t i = k->begin; t->touched && i < k->end; i++) {
-        float *w = &t->shared.w[key_at(key, i)];
-        *w = yk__decayed(t, *w, t->touched[key_at(key, i)], (uint32_t)now);
-        t->touched[key_at(key, i)] = (uint32_t)now;
-    }
-    for (int a = 0; a < yk_delta_arrays(s, group); a++, deltas += k->stride * width) {
-        float *array = yk_delta_array(s, group, a);
-        for (size_t i = k->begin; width == 1 && i < k->end; i++) {
-            if (key && i + AHEAD < k->end)
+    if (t->touched)
+        decay(t, k, (uint32_t)now);
+    for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * width) {
+        float *array = yk_copy_array(s, group, a);
+        for (size_t i = k->begin; !key && i < k->end; i++)
+            array[i] += share * deltas[i];
+        for (size_t i = k->begin; key && width == 1 && i < k->end; i++) {
+            if (i + AHEAD < k->end)
                 __builtin_prefetch(array + key[i + AHEAD], 1);
-            array[key_at(key, i)] += share * deltas[i];
+            array[key[i]] += share * deltas[i];
         }
-        for (size_t i = k->begin; width > 1 && i < k->end; i++)
+        for (size_t i = k->begin; key && width > 1 && i < k->end; i++)
             for (size_t j = 0; j < width; j++)
-                array[key_at(key, i) * width + j] += share * deltas[i * width + j];
+                array[key[i] * width + j] += share * deltas[i * width + j];
     }
-}
-
-void yk_delta_reconcile(yk_local *s, int group, const yk_delta_keys *k)
-{
-    yk__table *t = &s->table[group];
-    const yk_optim_step o = yk_optim_at(&t->config.optim, yk_local_steps(s));
-    yk_optim_reconcile(t->config.optim.kind, &o, &t->shared, k->key, k->begin, k->end, t->width);
+    if (!workers && t->rule->derives)
+        reconcile(t, k, now);
 }
 
 /* ---- sums ---- */
 
-yk_status yk_delta_sums_init(yk_delta_sums *d, const yk_local *s, bool all_arrays)
+yk_status yk_copy_sums_init(yk_copy_sums *d, const yk_local *s, bool all_arrays)
 {
-    *d = (yk_delta_sums){.ngroups = s->ngroups};
+    *d = (yk_copy_sums){.ngroups = s->ngroups};
     for (int g = 0; g < s->ngroups; g++) {
         d->group[g].width = s->table[g].width;
         if (s->table[g].config.shape.keyed && s->table[g].config.shape.keys)
-            d->group[g].arrays = all_arrays ? yk_delta_arrays(s, g) : 1;
+            d->group[g].arrays = all_arrays ? yk_copy_arrays(s, g) : 1;
     }
     return yk_merger_init(&d->keys, 64);
 }
 
-void yk_delta_sums_fini(yk_delta_sums *d)
+void yk_copy_sums_fini(yk_copy_sums *d)
 {
     yk_merger_fini(&d->keys);
     for (int g = 0; g < d->ngroups; g++)
         free(d->group[g].sum);
-    *d = (yk_delta_sums){0};
+    *d = (yk_copy_sums){0};
 }
 
-yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys)
+yk_status yk_copy_sums_reserve(yk_copy_sums *d, size_t keys)
 {
     yk_status st = yk_merger_reserve(&d->keys, keys);
     for (int g = 0; !st && g < d->ngroups; g++) {
@@ -196,7 +214,7 @@ yk_status yk_delta_sums_reserve(yk_delta_sums *d, size_t keys)
     return st;
 }
 
-void yk_delta_sums_add(yk_delta_sums *d, const uint32_t *key, size_t n, const float *const *block)
+void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *key, size_t n, const float *const *block)
 {
     for (size_t i = 0; i < n; i++) {
         const size_t known = d->keys.n, slot = yk_merger_slot(&d->keys, key[i]);

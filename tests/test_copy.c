@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "store/delta.h"
+#include "store/copy.h"
 #include <math.h>
 
 enum { PARAMS = 200, KEYS = 24, STEPS = 5, ROUNDS = 6, WORKERS = 3 };
@@ -27,8 +27,8 @@ static yk_local *store_of(yk_optim_kind kind, bool sparse, double l2, size_t n)
 
 static void copy_all(yk_local *from, yk_local *to)
 {
-    for (int a = 0; a < yk_delta_arrays(from, 0); a++)
-        memcpy(yk_delta_array(to, 0, a), yk_delta_array(from, 0, a), PARAMS * sizeof(float));
+    for (int a = 0; a < yk_copy_arrays(from, 0); a++)
+        memcpy(yk_copy_array(to, 0, a), yk_copy_array(from, 0, a), PARAMS * sizeof(float));
     if (yk_local_raw(from, 0).touched)
         memcpy(yk_local_raw(to, 0).touched, yk_local_raw(from, 0).touched, PARAMS * sizeof(uint32_t));
     yk_local_restore(to, yk_local_steps(from));
@@ -68,12 +68,12 @@ static size_t draw(yk_rng *r, uint32_t *key)
 }
 
 /* As several threads would. */
-static void read_in_parts(yk_local *table, const yk_delta_keys *all, int arrays, float *values)
+static void read_in_parts(yk_local *table, const yk_copy_keys *all, int arrays, float *values)
 {
     for (int me = 0; me < 3; me++) {
-        yk_delta_keys part = *all;
+        yk_copy_keys part = *all;
         yk_part_of_range(&part.begin, &part.end, 1, me, 3);
-        yk_delta_read(table, 0, &part, arrays, values);
+        yk_copy_read(table, 0, &part, arrays, values);
     }
 }
 
@@ -83,21 +83,21 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
 {
     static float values[3 * PARAMS], before[3 * PARAMS];
     static float dense[3 * PARAMS];
-    const int arrays = yk_delta_arrays(table, 0);
+    const int arrays = yk_copy_arrays(table, 0);
     const uint64_t began = yk_local_steps(table);
-    yk_delta_sums sums;
+    yk_copy_sums sums;
     memset(dense, 0, sizeof dense);
-    assert_int_equal(yk_delta_sums_init(&sums, table, true), YK_OK);
-    assert_int_equal(yk_delta_sums_reserve(&sums, (size_t)workers * KEYS), YK_OK);
+    assert_int_equal(yk_copy_sums_init(&sums, table, true), YK_OK);
+    assert_int_equal(yk_copy_sums_reserve(&sums, (size_t)workers * KEYS), YK_OK);
     for (int w = 0; w < workers; w++) {
         uint32_t key[KEYS], number[KEYS];
         const size_t n = sparse ? draw(r, key) : PARAMS;
         yk_local *copy = store_of(kind, sparse, l2, n);
         copy_all(table, own[w]);
-        const yk_delta_keys keys = {sparse ? key : NULL, 0, n, n};
+        const yk_copy_keys keys = {sparse ? key : NULL, 0, n, n};
         read_in_parts(table, &keys, arrays, values);
         memcpy(before, values, sizeof before);
-        yk_delta_begin(copy, n, (float *[YK_MAX_GROUPS]){values}, began);
+        yk_copy_begin(copy, n, (float *[YK_MAX_GROUPS]){values}, began);
         for (uint32_t i = 0; sparse && i < n; i++)
             number[i] = i;
         for (int i = 0; i < STEPS; i++) {
@@ -108,34 +108,34 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
             step(copy, sparse ? number + from : NULL, n - from, g);
             step(own[w], sparse ? key + from : NULL, n - from, g);
         }
-        yk_delta_end(copy, n, (float *[YK_MAX_GROUPS]){values});
+        yk_copy_end(copy, n, (float *[YK_MAX_GROUPS]){values});
         for (int a = 0; a < arrays; a++) /* the copy is unchanged */
-            assert_memory_equal(yk_delta_array(copy, 0, a), before + (size_t)a * n, n * sizeof(float));
+            assert_memory_equal(yk_copy_array(copy, 0, a), before + (size_t)a * n, n * sizeof(float));
         if (sparse)
-            yk_delta_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
+            yk_copy_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
         for (size_t k = 0; !sparse && k < (size_t)arrays * n; k++)
             dense[k] += values[k];
         yk_local_free(copy);
     }
-    const yk_delta_keys first = {sparse ? sums.keys.key : NULL, 0, 3, sparse ? sums.capacity : PARAMS},
-                        rest = {first.key, 3, sparse ? sums.keys.n : PARAMS, first.stride};
+    const yk_copy_keys first = {sparse ? sums.keys.key : NULL, 0, 3, sparse ? sums.capacity : PARAMS},
+                       rest = {first.key, 3, sparse ? sums.keys.n : PARAMS, first.stride};
     const float *deltas = sparse ? sums.group[0].sum : dense;
-    yk_delta_add(table, 0, &first, deltas, workers, began + STEPS);
-    yk_delta_add(table, 0, &rest, deltas, workers, began + STEPS);
+    yk_copy_add(table, 0, &first, deltas, workers, began + STEPS);
+    yk_copy_add(table, 0, &rest, deltas, workers, began + STEPS);
     yk_local_restore(table, began + STEPS);
     assert_int_equal(yk_local_steps(table), began + STEPS);
-    yk_delta_sums_fini(&sums);
+    yk_copy_sums_fini(&sums);
 }
 
 static void compare(yk_local *table, yk_local **own, int workers)
 {
     float largest = 0.0f;
-    for (int a = 0; a < yk_delta_arrays(table, 0); a++) {
-        const float *have = a ? yk_delta_array(table, 0, a) : quiesced(table);
+    for (int a = 0; a < yk_copy_arrays(table, 0); a++) {
+        const float *have = a ? yk_copy_array(table, 0, a) : quiesced(table);
         for (size_t k = 0; k < PARAMS; k++) {
             double mean = 0.0;
             for (int w = 0; w < workers; w++)
-                mean += (double)(a ? yk_delta_array(own[w], 0, a) : quiesced(own[w]))[k] / workers;
+                mean += (double)(a ? yk_copy_array(own[w], 0, a) : quiesced(own[w]))[k] / workers;
             assert_true(fabs((double)have[k] - mean) <= 2e-5 * (1.0 + fabs(mean)));
             largest = fmaxf(largest, fabsf(have[k]));
         }
@@ -181,13 +181,13 @@ static void taking_a_delta_restores_the_store(void **state)
     (void)state;
     yk_local *s = store_of(YK_SGD, true, 0.1, 4);
     uint32_t key[] = {3, 1};
-    float *w = yk_delta_array(s, 0, 0);
+    float *w = yk_copy_array(s, 0, 0);
     memcpy(w, (float[]){1, 2, 3, 4}, 4 * sizeof *w);
     yk_local_restore(s, 10);
     float old[] = {4, 2};
     const uint32_t since[] = {0, 0};
     step(s, key, 1, (float[]){-2.0f});
-    yk_delta_extract(s, 0, key, 2, since, old);
+    yk_copy_extract(s, 0, key, 2, since, old);
     assert_memory_equal(w, ((float[]){1, 2, 3, 4}), 4 * sizeof *w);
     assert_int_equal(yk_local_raw(s, 0).touched[3], 0);
     assert_true(old[0] > 0.05f && old[0] < 0.2f); /* the step only, not the decay of eleven steps */

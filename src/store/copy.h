@@ -1,0 +1,92 @@
+/* Copies: a worker takes some steps on a copy of some parameters and of their optimizer state, and then merges it: the delta of
+ * the copy, new - old, is added to the table that it was taken from.
+ *
+ *     the table                                       a copy of these parameters
+ *     yk_copy_read(table, g, &keys, .., v)    ---->   yk_copy_begin(copy, n, v, steps)
+ *                                                     pull, grad, push, clock;  pull, grad, push, clock; ...
+ *     yk_copy_add(table, g, &keys, v, ..)     <----   yk_copy_end(copy, n, v)                 v now holds deltas
+ *
+ *                          the copies of          have                               are merged
+ *     local SGD            processes              all parameters, or some keys       after H steps of all: the mean
+ *                          asynchronous           the same                           after H steps of one: 1/N of its delta
+ *     copies.h             threads of processes   the keys of some batches           when they are A examples old: a share
+ *     hot.c                threads of a process   the hottest keys, in place         when they are A examples old: a share
+ *
+ * The share follows from the optimizer (optim/optim.h). Both are stores of one process (local.h); g is a parameter group. A copy of
+ * a keyed group has just the keys of these steps, numbered 0 .. n - 1. The optimizer's state is a part of copies, so that
+ * the table is all there is to save. Values are blocks of a group's arrays, one after the other, each with `width` floats per key:
+ *
+ *     | weights [n][width] | state 0 [n][width] | state 1 [n][width] |     as many as the optimizer has
+ *
+ * Adding the deltas of N workers in full, as Downpour SGD adds gradients (Dean et al. 2012), overshoots: in a few steps a worker
+ * moves a weight by a fraction rho of the distance to the optimum of its data, and N - 1 others meanwhile make the same move
+ * from the same point. The distance x then follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that
+ * diverges for rho >= 0.62; with rho / N it never does (docs/convergence.md has measurements).
+ *
+ * With lazy decay (decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
+ * It is added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
+ *
+ * One thread calls these functions, while no worker is in a call of the store. Several threads may read, add and reconcile at
+ * the same time if their keys are different.
+ */
+#ifndef YK_STORE_COPY_H
+#define YK_STORE_COPY_H
+
+#include "base/keys.h"
+#include "store/local.h"
+
+int yk_copy_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
+float *yk_copy_array(yk_local *s, int group, int number);
+
+/* Keys begin .. end - 1 of a list of keys, each once (NULL: of 0, 1, ..., for a dense group). `stride`: the distance between
+ * the arrays of their values, in keys, at least the length of the list. */
+typedef struct {
+    const uint32_t *key;
+    size_t begin, end, stride;
+} yk_copy_keys;
+
+/* The first `arrays` arrays of these keys, with pending decay applied. */
+void yk_copy_read(yk_local *s, int group, const yk_copy_keys *k, int arrays, float *out);
+
+/* Creates *copy, or replaces it if it has too little memory for `keys` keys. config: of all parameters. */
+yk_status yk_copy_make(const yk_local_config *config, size_t keys, yk_local **copy, size_t *capacity);
+
+/* Sets a copy to the values of each group, which are the result of `steps` steps. Keyed groups: keys 0 .. keys - 1. */
+void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t steps);
+/* Replaces these values with their deltas. The copy gets the old values again. */
+void yk_copy_end(yk_local *copy, size_t keys, float *const *values);
+
+/* The same for some keys of a group of any store (NULL: keys 0 .. n - 1). since[i]: the step up to which the old value of key i
+ * was decayed; NULL: the first step of the copy. */
+void yk_copy_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
+                     float *values);
+
+/* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. 0: a delta that
+ * was scaled to its share (yk_optim_rule.scale). After all groups, call yk_local_restore(s, now). */
+void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *deltas, int workers,
+                 uint64_t now);
+
+/* ---- the sum of several deltas or gradients, each key once, in the order in which they are added ---- */
+
+typedef struct {
+    int ngroups;
+    struct {
+        int arrays; /* 0: the group is not keyed, or the store has no keys of it */
+        uint32_t width;
+        float *sum; /* [arrays][capacity][width] */
+        size_t cap;
+    } group[YK_MAX_GROUPS];
+    yk_merger keys;
+    size_t capacity;
+} yk_copy_sums;
+
+/* For the keyed groups of `s`: all arrays of each, or the weights only. */
+yk_status yk_copy_sums_init(yk_copy_sums *d, const yk_local *s, bool all_arrays);
+void yk_copy_sums_fini(yk_copy_sums *d);
+/* Empties it; reserves memory for `keys` keys. */
+yk_status yk_copy_sums_reserve(yk_copy_sums *d, size_t keys);
+
+/* block[g]: [arrays][n][width] of a keyed group; not used for others */
+void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *key, size_t n, const float *const *block);
+
+#endif
