@@ -96,7 +96,8 @@ static void header_names(void **state)
     expect_dense(csv("a,a,y\n5,9,0\n6,9,1\n", "?label=y&ignore=2"), 2, 1, x, y);
     expect(YK_EUSAGE, csv("a, a,y\n5,9,0\n", "?label=y&ignore=a"),
            "ignore: columns 1 and 2 are both named 'a'; use the number of one of them: ignore=1");
-    expect(YK_EUSAGE, csv("label,x,label\n0,9,0\n", ""), "label: columns 1 and 3 are both named 'label'");
+    expect(YK_EUSAGE, csv("label,x,label\n0,9,0\n", ""),
+           "columns 1 (label) and 3 (label) may both be the label: add ?label=1 or ?label=3");
     expect_dense(csv("label,x,label\n0,5,9\n1,6,9\n", "?label=1&ignore=3"), 2, 1, x, y);
 }
 
@@ -322,6 +323,154 @@ static void blocks_hold_each_line_once(void **state)
     free(packed);
 }
 
+/* ---- schemas */
+
+/* The schema of a source, after it was written and parsed. */
+static yk_schema *schema_of(const char *text)
+{
+    yk_source *s = open_well(text, YK_SPLIT_TRAIN);
+    char *json = yk_schema_write(s->schema), *again;
+    yk_schema *out;
+    if (yk_schema_parse(json, "a model", &out))
+        fail_msg("%s: %s", yk_error(), json);
+    assert_string_equal(json, again = yk_schema_write(out));
+    free(again);
+    free(json);
+    yk_source_free(s);
+    return out;
+}
+
+static void expect_equal_rows(const char *a, const char *b, const yk_source_options *o)
+{
+    yk_rows x, y;
+    char first[512];
+    snprintf(first, sizeof first, "%s", a);
+    if (read_all(first, NULL, 7, &x, NULL) || read_all(b, o, 7, &y, NULL))
+        fail_msg("%s", yk_error());
+    assert_int_equal(x.n, y.n);
+    assert_int_equal(x.dim, y.dim);
+    assert_memory_equal(x.label, y.label, x.n * sizeof *x.label);
+    if (x.kind == YK_ROWS_F32) {
+        assert_memory_equal(x.f32, y.f32, x.n * x.dim * sizeof *x.f32);
+    } else {
+        assert_memory_equal(x.start, y.start, (x.n + 1) * sizeof *x.start);
+        assert_memory_equal(x.index, y.index, x.start[x.n] * sizeof *x.index);
+        assert_memory_equal(x.value, y.value, x.start[x.n] * sizeof *x.value);
+    }
+    yk_rows_fini(&x);
+    yk_rows_fini(&y);
+}
+
+static void columns_are_matched_by_name(void **state)
+{
+    (void)state;
+    static const char train[] = "click,price,city,id,os\n1,2.5,Paris,7,x\n0,,R\xf6m,8,y\n1,4,Paris,9,\n",
+                      moved[] = "os,more,city,click,price\nx,1,Paris,1,2.5\ny,1,R\xf6m,0,\n,1,Paris,1,4\n";
+    static const char *const option[] = {"?categorical=city,os&ignore=id",
+                                         "?categorical=city,os&ignore=id&encode=onehot&scale=standard",
+                                         "?categorical=city,os&ignore=id&encode=dense&scale=log",
+                                         "?categorical=city,os&ignore=id&fields=1&missing=x"};
+    for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
+        char first[512];
+        snprintf(first, sizeof first, "%s", csv(train, option[i]));
+        yk_schema *s = schema_of(first);
+        assert_string_equal(yk_schema_label(s)->name, "click");
+        expect_equal_rows(first, csv(moved, i == 3 ? "?fields=1" : ""), &(yk_source_options){.schema = s});
+        yk_schema_free(s);
+    }
+    yk_schema *s = schema_of(csv("1,5,a\n0,7,b\n", "?categorical=3&scale=standard"));
+    const yk_source_options o = {.schema = s}, unlabeled = {.schema = s, .unlabeled = true};
+    yk_rows rows;
+    expect_equal_rows(csv("1,5,a\n0,7,b\n", "?categorical=3&scale=standard"), spec, &o);
+    assert_int_equal(read_all(csv("5,a\n7,b\n", ""), &unlabeled, 7, &rows, NULL), YK_OK);
+    assert_int_equal(rows.start[2], 4);
+    yk_rows_fini(&rows);
+    assert_error(read_all(csv("5,a\n7,b\n", ""), &o, 7, &rows, NULL), YK_EDATA,
+                 "2 columns, but the model was trained on 3");
+    assert_error(read_all(csv("y,x,c\n1,7,b\n", ""), &o, 7, &rows, NULL), YK_EDATA,
+                 "the columns have names, but those of the model have none: add ?header=1");
+    yk_schema_free(s);
+}
+
+static void other_columns_than_the_model(void **state)
+{
+    (void)state;
+    yk_schema *s =
+        schema_of(csv("label,n,c\n1,2,x\n0,4,y\n1,6,x\n", "?categorical=c&encode=onehot&scale=standard"));
+    static const struct {
+        yk_status status;
+        const char *text, *options, *part;
+    } fault[] = {
+        {YK_EDATA, "label,c\n1,x\n", "", "the column 'n' is missing; the model needs it (numeric)"},
+        {YK_EDATA, "n,c\n1,x\n", "", "the column 'label' is missing"},
+        {YK_EDATA, "label,n,c,n\n1,2,x,3\n", "", "column 4 is another column with the name 'n'"},
+        {YK_EDATA, "1,2,x\n", "", "the columns have no names, but those of the model have"},
+        {YK_EDATA, "label,n,c\n1,z,x\n", "", "'z' is not a number; the column is numeric in the model"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?scale=log",
+         "column 2 (n): scale is log here, but standard in the model"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?encode=hash",
+         "column 3 (c): encode is hash here, but onehot in the model"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?categorical=n",
+         "column 2 (n): its role is categorical here, but numeric"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?ignore=c",
+         "column 3 (c): its role is ignored here, but categorical"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?label=n", "column 2 (n): its role is label here, but numeric"},
+        {YK_EUSAGE, "label,n,c\n1,2,x\n", "?missing=-", "missing is - here, but not given in the model"},
+        {YK_EUSAGE, "label,n,c\na,2,x\n", "?classes=a,b", "column 1 (label): classes is a,b here"},
+    };
+    for (size_t i = 0; i < sizeof fault / sizeof *fault; i++) {
+        yk_rows rows = {0};
+        assert_error(
+            read_all(csv(fault[i].text, fault[i].options), &(yk_source_options){.schema = s}, 7, &rows, NULL),
+            fault[i].status, fault[i].part);
+        yk_rows_fini(&rows);
+    }
+    yk_schema_free(s);
+    static const char *const damaged[] = {
+        "",
+        "{}",
+        "[]",
+        "{\"version\":1}",
+        "{\"version\":2,\"format\":\"csv\"}",
+        "{\"version\":1,\"format\":\"csv\",\"columns\":[{\"name\":\"a\"}]}",
+        "{\"version\":1,\"format\":\"csv\",\"columns\":[{\"name\":\"a\",\"role\":\"numeric\"}]}"};
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++)
+        assert_error(yk_schema_parse(damaged[i], "a model", &s), YK_EDATA, "a model: its schema");
+}
+
+static void numbers_have_the_features_of_their_text(void **state)
+{
+    (void)state;
+    yk_source *source =
+        open_well(csv("label,n,c\n1,0.5,0.5\n0,7,7\n1,-3,-3\n", "?categorical=c"), YK_SPLIT_TRAIN);
+    yk_tabular *t = &((yk__csv *)source)->table;
+    const yk_schema_column *c = t->schema->column;
+    yk_rows rows;
+    uint64_t hash[2];
+    yk_row w = {.hash = hash};
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (int i = 0; i < 3; i++)
+        for (int typed = 0; typed < 2; typed++) {
+            static const double v[] = {0.5, 7, -3};
+            static const char *const text[] = {"0.5", "7", "-3"};
+            assert_int_equal(yk_row_begin(&w, t->schema, false, &rows), YK_OK);
+            for (int k = 2; k >= 1; k--)
+                assert_true(!typed ? yk_row_text(&w, t, &c[k], text[i], strlen(text[i]))
+                            : i    ? yk_row_integer(&w, t, &c[k], (int64_t)v[i])
+                                   : yk_row_number(&w, t, &c[k], v[i]));
+            assert_true(typed ? yk_row_integer(&w, t, &c[0], 1) : yk_row_text(&w, t, &c[0], " 1", 2));
+            assert_int_equal(yk_row_end(&w, t->schema, &rows), YK_OK);
+        }
+    for (int e = 0; e < 12; e += 4) {
+        assert_int_equal(rows.index[e + 1], rows.index[e + 3]);
+        assert_true(rows.value[e] == rows.value[e + 2]);
+    }
+    assert_false(yk_row_number(&w, t, &c[0], NAN));
+    assert_false(yk_row_number(&w, t, &c[1], HUGE_VAL));
+    yk_rows_fini(&rows);
+    yk_source_free(source);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +487,9 @@ int main(void)
         cmocka_unit_test(bad_lines_can_be_skipped),
         cmocka_unit_test(every_file_has_the_header),
         cmocka_unit_test(blocks_hold_each_line_once),
+        cmocka_unit_test(columns_are_matched_by_name),
+        cmocka_unit_test(other_columns_than_the_model),
+        cmocka_unit_test(numbers_have_the_features_of_their_text),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -314,25 +314,6 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
     return true;
 }
 
-yk_status yk_source_same_columns(const yk_source *train, const yk_source *test)
-{
-    if (!train->column || !test->column)
-        return YK_OK;
-    for (size_t i = 0; i < train->ncolumns || i < test->ncolumns; i++) {
-        const char *want = i < train->ncolumns ? train->column[i] : NULL,
-                   *have = i < test->ncolumns ? test->column[i] : NULL;
-        if (!have)
-            return yk_fail(YK_EDATA, "%s: the column '%s' of %s is missing", test->spec, want, train->spec);
-        if (!want || strcmp(want, have))
-            return yk_fail(YK_EDATA,
-                           "%s: the column '%s' is not in this position in %s%s%s%s: both need the same "
-                           "columns in the same order",
-                           test->spec, have, train->spec, want ? ", which has '" : "", want ? want : "",
-                           want ? "' there" : "");
-    }
-    return YK_OK;
-}
-
 yk_status yk__fail_empty(const yk_source *s)
 {
     return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");

@@ -46,11 +46,14 @@ typedef enum {
 
 typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
-    bool unlabeled;     /* for predictions: lines without a label are not bad (criteo, libsvm, libffm) */
+    bool unlabeled;     /* for predictions: rows without a label are not bad */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     bool shape_only;    /* the examples are not used: they need not be checked */
     yk_fields fields;
+    /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
+    const struct yk_schema *schema;
+    bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
 } yk_source_options;
@@ -95,8 +98,7 @@ struct yk_source {
     yk_positions own_positions; /* used if the caller has none */
     uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
-    const char **column;        /* [columns of the file that are used] their names; NULL: not known */
-    size_t ncolumns;
+    const struct yk_schema *schema; /* of a table; NULL: another format */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_split_range part;            /* the rows that readers return, by their number */
     uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
@@ -136,9 +138,6 @@ yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 /* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have
  * one file per example. */
 bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
-
-/* YK_EDATA: the columns of both sources have names, and those of `test` differ or are in a different order. */
-yk_status yk_source_same_columns(const yk_source *train, const yk_source *test);
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
  * records before it. */

@@ -44,6 +44,7 @@ static yk_status open_data(yk__trainer *t)
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features,
                            .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
+                           .bits_from_rows = true,
                            .positions = &t->positions};
     if ((o.shape_only = server)) /* the workers read the data */
         stream = YK_STREAM_SHAPE;
@@ -66,6 +67,7 @@ static yk_status open_data(yk__trainer *t)
         return YK_OK;
     yk_dataset *d = &t->test;
     o.shape_only = false;
+    o.schema = t->train.source->schema;
     if (!server && !t->train.positional) /* then the test data needs field numbers, too */
         o.positions = NULL;
     if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))
@@ -77,8 +79,6 @@ static yk_status open_data(yk__trainer *t)
         (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
         return yk_fail(YK_EDATA, "%s: the rows (%s, %zu columns) do not match those of %s (%s, %zu columns)",
                        test, layout(d), d->dim, c->data, layout(&t->train), t->train.dim);
-    if ((st = yk_source_same_columns(t->train.source, d->source)))
-        return st;
     if (d->classes > t->train.classes)
         t->train.classes = d->classes;
     d->classes = t->train.classes;

@@ -1,0 +1,180 @@
+#include "data/columns.h"
+
+#include "base/number.h"
+#include "data/tabular.h"
+#include <stdio.h>
+
+enum { MAX_LABEL = 1000000 };
+
+/* ---- lists of words */
+
+yk_status yk__words_split(const char *list, bool trim, yk__names *out)
+{
+    yk_status st = YK_OK;
+    for (const char *p = list; p && !st; p = *p ? p + 1 : NULL) {
+        const char *word = p;
+        size_t n = strcspn(p, ",");
+        p += n;
+        if (trim)
+            yk_cell_trim(&word, &n);
+        st = yk__names_add(out, word, n);
+    }
+    return st;
+}
+
+size_t yk__words_find(const yk__names *w, const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < w->n && (strlen(w->name[i]) != n || memcmp(w->name[i], text, n) != 0))
+        i++;
+    return i;
+}
+
+/* ---- cells */
+
+bool yk_cell_number(const char *text, size_t n, double *out)
+{
+    yk_cell_trim(&text, &n);
+    const char *end = text + n;
+    double v;
+    if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
+bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric)
+{
+    static const char *const names[] = {"NA", "N/A", "NaN", "nan", "NULL", "null", "None", "\\N"};
+    if (n == 0 || (s->missing.n && yk__words_find(&s->missing, text, n) != s->missing.n))
+        return true;
+    for (size_t i = 0; numeric && i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && !memcmp(names[i], text, n))
+            return true;
+    if (numeric)
+        yk_cell_trim(&text, &n);
+    return n == 0;
+}
+
+/* ---- rows */
+
+static bool class_of_number(yk_tabular *t, double v, int32_t *out)
+{
+    const yk_schema *s = t->schema;
+    if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v ||
+        !yk__labels_agree(&t->labels_seen, (int32_t)v) || (s->nclasses && v >= (double)s->nclasses))
+        return false;
+    *out = v < 0.0 ? 0 : (int32_t)v;
+    return true;
+}
+
+static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *out)
+{
+    const yk__names *classes = &t->schema->classes;
+    double v;
+    if (!classes->n)
+        return n && yk_cell_number(text, n, &v) && class_of_number(t, v, out);
+    yk_cell_trim(&text, &n);
+    const size_t i = yk__words_find(classes, text, n);
+    *out = (int32_t)i;
+    return i != classes->n;
+}
+
+bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
+{
+    const yk_schema *s = t->schema;
+    double v;
+    if (c->role == YK_COLUMN_LABEL)
+        return class_of_text(t, text, n, &w->label);
+    if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
+        return true;
+    if (c->role == YK_COLUMN_NUMERIC)
+        return yk_cell_number(text, n, &v) && yk_row_scaled(w, s, c, v);
+    yk_row_hash(w, s, c, yk_cell_hash(c->salt, text, n));
+    return true;
+}
+
+bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v)
+{
+    char text[40] = "";
+    if (c->role == YK_COLUMN_NUMERIC && !t->schema->missing.n)
+        return isnan(v) || (isfinite(v) && yk_row_scaled(w, t->schema, c, v));
+    if (c->role == YK_COLUMN_LABEL && !t->schema->classes.n)
+        return class_of_number(t, v, &w->label);
+    if (!isnan(v))
+        yk_number_shortest(v, text, sizeof text);
+    return yk_row_text(w, t, c, text, strlen(text));
+}
+
+bool yk_row_integer(yk_row *w, yk_tabular *t, const yk_schema_column *c, int64_t v)
+{
+    char text[24];
+    if (c->role == YK_COLUMN_NUMERIC || c->role == YK_COLUMN_LABEL)
+        return yk_row_number(w, t, c, (double)v);
+    return yk_row_text(w, t, c, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v));
+}
+
+/* ---- errors */
+
+static bool is_decimal(const char *text, size_t n)
+{
+    double v;
+    yk_cell_trim(&text, &n);
+    return n && memchr("+-.0123456789", *text, 13) && yk_decimal_before(text, text + n, &v) == text + n &&
+           !isnan(v);
+}
+
+const char *yk_cell_comma_hint(const char *text, size_t n)
+{
+    const char *comma = memchr(text, ',', n), *end = text + n;
+    return comma && is_decimal(text, (size_t)(comma - text)) && comma + 1 < end &&
+                   is_decimal(comma + 1, (size_t)(end - comma) - 1)
+               ? "; numbers need a decimal point, not a comma"
+               : "";
+}
+
+static void label_fault(const yk_schema *s, const char *name, const char *text, size_t n, char out[400])
+{
+    char token[48];
+    double v;
+    yk__text_show(text, n, token);
+    if (s->classes.n)
+        snprintf(out, 400, "%s: the label '%s' is not in classes=", name, token);
+    else if (!n)
+        snprintf(out, 400, "%s: the label is missing; label=NAME or label=NUMBER chooses another column",
+                 name);
+    else if (!yk_cell_number(text, n, &v))
+        snprintf(
+            out, 400,
+            "%s: the label '%s' is not a number; list the classes with classes=NAME,NAME, or choose another "
+            "column with label=",
+            name, token);
+    else if (s->nclasses && v >= 0.0 && v == floor(v))
+        snprintf(out, 400, "%s: the label '%s' is not below classes=%u", name, token, s->nclasses);
+    else
+        snprintf(
+            out, 400,
+            "%s: the label '%s' is not a class (-1 and 1, or whole numbers from 0 to %d); label= chooses "
+            "another column",
+            name, token, MAX_LABEL);
+}
+
+void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, char out[400])
+{
+    char name[80], token[48];
+    yk_tabular_name(t, i, name);
+    yk__text_show(text, n, token);
+    if (t->column[i]->role == YK_COLUMN_LABEL)
+        label_fault(t->schema, name, text, n, out);
+    else if (is_decimal(text, n))
+        snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);
+    else if (t->schema != t->own)
+        snprintf(out, 400, "%s: '%s' is not a number%s; the column is numeric in the model", name, token,
+                 yk_cell_comma_hint(text, n));
+    else
+        snprintf(
+            out, 400,
+            "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or ignore=; if "
+            "this means a missing value, add it to missing=",
+            name, token, yk_cell_comma_hint(text, n));
+}

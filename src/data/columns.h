@@ -1,0 +1,171 @@
+/* Encodes the cells of a table as rows, by a schema. CSV, Parquet and frames share this, so that equal values have equal
+ * features in all of them.
+ *
+ * A reader of another tabular format:
+ *
+ *     open:   yk_tabular_options(&t, spec, o), then yk_schema_add() for each column, then yk_tabular_columns() (tabular.h);
+ *             it decides what each column is, or matches the columns with those of the model (o->schema) by name.
+ *     row:    yk_row w = {.hash = hash};                                  // [schema->categories + 1], one per reader
+ *             st = yk_row_begin(&w, schema, t.fields, rows);              // reserves a row
+ *             for each column i of the file with t.column[i] (not NULL), in any order:
+ *                 ok = yk_row_text(&w, &t, t.column[i], text, n);         // or yk_row_number(), yk_row_integer()
+ *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
+ *             if (!ok)
+ *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
+ *             st = yk_row_end(&w, schema, rows);
+ *
+ * Numbers in categorical columns have the same features as their shortest decimal text: 7, 0.5. Dictionary-encoded columns
+ * may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
+ */
+#ifndef YK_DATA_COLUMNS_H
+#define YK_DATA_COLUMNS_H
+
+#include "base/rng.h"
+#include "base/rows.h"
+#include "data/schema.h"
+#include "data/text.h"
+#include <math.h>
+#include <string.h>
+
+struct yk_tabular;
+
+/* ---- the hash of (column, value). Models depend on it: it must never change. It reads 8 bytes at a time, then the last
+ * 0 to 7. */
+
+static inline uint64_t yk__cell_hash_word(uint64_t h, uint64_t x)
+{
+    h = (h ^ x) * 0xd1342543de82ef95u;
+    return h ^ h >> 29;
+}
+
+/* x: the last bytes of a text of n bytes; those after its end do not matter. */
+static inline uint64_t yk__cell_hash_end(uint64_t h, uint64_t x, size_t n)
+{
+    h ^= x & (((uint64_t)1 << 8 * (n & 7)) - 1);
+    return yk_mix64(h + n * 0x9e3779b97f4a7c15u);
+}
+
+static inline uint64_t yk_cell_hash(uint64_t salt, const char *text, size_t n)
+{
+    uint64_t x, h = salt;
+    size_t left = n;
+    for (; left >= 8; left -= 8, text += 8) {
+        memcpy(&x, text, sizeof x);
+        h = yk__cell_hash_word(h, x);
+    }
+    x = 0;
+    memcpy(&x, text, left);
+    return yk__cell_hash_end(h, x, n);
+}
+
+/* ---- cells */
+
+/* Removes blanks at both ends. */
+static inline void yk_cell_trim(const char **text, size_t *n)
+{
+    for (; *n && (**text == ' ' || **text == '\t'); --*n)
+        ++*text;
+    while (*n && ((*text)[*n - 1] == ' ' || (*text)[*n - 1] == '\t'))
+        --*n;
+}
+
+/* A number, with blanks around it allowed; false: not a finite number. */
+bool yk_cell_number(const char *text, size_t n, double *out);
+
+/* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like. */
+bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric);
+
+/* For messages about a value that is not a number: a hint if it would be one with a decimal point, as 0,5; else "". */
+const char *yk_cell_comma_hint(const char *text, size_t n);
+
+/* Why the value of a label or of a number, in column i of the file, is bad. */
+void yk_cell_fault(const struct yk_tabular *t, size_t i, const char *text, size_t n, char out[400]);
+
+/* ---- rows */
+
+typedef struct {
+    uint32_t *index;
+    float *value;
+    uint16_t *field; /* NULL: no field numbers */
+    size_t n;        /* entries so far */
+    float *dense;    /* NULL: sparse */
+    uint64_t *hash;  /* categories that still have to be sorted */
+    size_t hashes;
+    int32_t label;
+} yk_row;
+
+static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
+{
+    if (w->dense) {
+        w->dense[index] = value;
+        return;
+    }
+    w->index[w->n] = index;
+    w->value[w->n] = value;
+    if (w->field)
+        w->field[w->n] = field;
+    w->n++;
+}
+
+static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields, yk_rows *rows)
+{
+    const size_t max = s->numeric + s->categories;
+    const bool dense = yk_schema_dense(s);
+    yk_status st =
+        dense ? yk_rows_dense_f32(rows, &w->dense) : yk_rows_sparse(rows, max, &w->index, &w->value);
+    if (!st && fields)
+        st = yk_rows_fields(rows, max, &w->field);
+    if (!st && dense)
+        memset(w->dense, 0, rows->dim * sizeof *w->dense);
+    w->n = w->hashes = 0;
+    w->label = 0;
+    return st;
+}
+
+/* A row that is not ended is dropped. */
+static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, yk_rows *rows)
+{
+    if (w->hashes)
+        w->n += yk__sort_hashes(w->hash, w->hashes, s->features - s->numeric, (uint32_t)s->numeric,
+                                w->index + w->n);
+    return yk_rows_commit(rows, w->n, w->label);
+}
+
+/* A category, by its hash. */
+static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_column *c, uint64_t hash)
+{
+    if (s->encode == YK_ENCODE_HASH) {
+        if (!w->field)
+            w->hash[w->hashes++] = hash;
+        else
+            yk__row_put(w, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), 1.0f, c->field);
+        return;
+    }
+    const struct yk_schema_value *value = yk_schema_value_at(&s->values, hash);
+    if (value->hash)
+        yk__row_put(w, value->index, 1.0f, c->field);
+}
+
+/* A value of a numeric column; false: too large for a float. */
+static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_column *c, double v)
+{
+    const float x = s->scale == YK_SCALE_NONE       ? (float)v
+                    : s->scale == YK_SCALE_STANDARD ? (float)((v - (double)c->shift) * (double)c->factor)
+                                                    : (float)copysign(log1p(fabs(v)), v);
+    if (x != 0.0f)
+        yk__row_put(w, c->index, x, c->field);
+    return isfinite(x);
+}
+
+/* A cell of any column. false: the value is bad. NaN is a missing value. */
+bool yk_row_text(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, const char *text, size_t n);
+bool yk_row_number(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, double v);
+bool yk_row_integer(yk_row *w, struct yk_tabular *t, const yk_schema_column *c, int64_t v);
+
+/* ---- lists of words */
+
+/* Splits a list of words at its commas. trim: removes blanks around the words. */
+yk_status yk__words_split(const char *list, bool trim, yk__names *out);
+size_t yk__words_find(const yk__names *w, const char *text, size_t n); /* w->n: not found */
+
+#endif

@@ -1,0 +1,378 @@
+#include "data/schema.h"
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "data/columns.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const role_name[] = {"numeric", "categorical", "label", "weight", "id", "ignored", NULL};
+const char *const yk_encoding_name[] = {"hash", "onehot", "dense", NULL};
+const char *const yk_scale_name[] = {"none", "log", "standard", NULL};
+
+const char *yk_column_role_name(yk_column_role role)
+{
+    return role_name[role];
+}
+
+/* ---- the object */
+
+yk_status yk_schema_create(const char *format, yk_schema **out)
+{
+    yk_schema *s = calloc(1, sizeof *s);
+    if (!s || !(s->format = strdup(format))) {
+        free(s);
+        return yk_fail_memory(sizeof *s, "a schema");
+    }
+    *out = s;
+    return YK_OK;
+}
+
+void yk_schema_free(yk_schema *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        free(s->column[i].name);
+        yk__names_fini(&s->column[i].values);
+    }
+    free(s->column);
+    free(s->format);
+    free(s->standardize);
+    free(s->log_of);
+    yk_free(s->values.slot);
+    yk__names_fini(&s->classes);
+    yk__names_fini(&s->missing);
+    free(s);
+}
+
+yk_status yk_schema_add(yk_schema *s, const char *name, size_t n, const char *type)
+{
+    const size_t cap =
+        s->ncolumns & (s->ncolumns - 1) ? 0 : 2 * s->ncolumns + 1; /* doubled at powers of two */
+    yk_schema_column *more = cap ? realloc(s->column, cap * sizeof *more) : s->column;
+    if (!more)
+        return yk_fail_memory(cap * sizeof *more, "columns");
+    s->column = more;
+    yk_schema_column *c = &s->column[s->ncolumns];
+    *c = (yk_schema_column){.name = strndup(name, n)};
+    if (!c->name)
+        return yk_fail_memory(n, "a column's name");
+    snprintf(c->type, sizeof c->type, "%s", type);
+    s->ncolumns++;
+    return YK_OK;
+}
+
+const yk_schema_column *yk_schema_label(const yk_schema *s)
+{
+    for (size_t i = 0; i < s->ncolumns; i++)
+        if (s->column[i].role == YK_COLUMN_LABEL)
+            return &s->column[i];
+    return NULL;
+}
+
+const char *yk_schema_name(const yk_schema *s, const yk_schema_column *c, char text_out[80])
+{
+    const size_t number = (size_t)(c - s->column) + 1;
+    if (s->header && *c->name)
+        snprintf(text_out, 80, "column %zu (%.40s)", number, c->name);
+    else
+        snprintf(text_out, 80, "column %zu", number);
+    return text_out;
+}
+
+/* ---- what encoding needs */
+
+static yk_status grow_values(yk_schema_values *v)
+{
+    yk_schema_values larger = {.n = v->n, .slots = v->slots ? 2 * v->slots : 1024};
+    if (!(larger.slot = yk_alloc(larger.slots, sizeof *larger.slot, "values of categorical columns")))
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < v->slots; i++)
+        if (v->slot[i].hash)
+            *yk_schema_value_at(&larger, v->slot[i].hash) = v->slot[i];
+    yk_free(v->slot);
+    *v = larger;
+    return YK_OK;
+}
+
+yk_status yk_schema_value_add(yk_schema_values *v, uint64_t hash, bool *new_out)
+{
+    if (2 * v->n >= v->slots && grow_values(v))
+        return YK_ESYSTEM;
+    struct yk_schema_value *slot = yk_schema_value_at(v, hash);
+    *new_out = !slot->hash;
+    if (*new_out)
+        *slot = (struct yk_schema_value){hash, (uint32_t)v->n++};
+    return YK_OK;
+}
+
+/* The features of a column's values are consecutive. */
+static yk_status add_values(yk_schema *s, yk_schema_column *c)
+{
+    yk_status st = YK_OK;
+    bool is_new;
+    c->index = (uint32_t)(s->numeric + s->values.n);
+    for (size_t i = 0; i < c->values.n && !st; i++) {
+        const char *text = c->values.name[i];
+        const uint64_t hash = yk_cell_hash(c->salt, text, strlen(text));
+        const uint32_t index = (uint32_t)(s->numeric + s->values.n);
+        if (!(st = yk_schema_value_add(&s->values, hash, &is_new)) && is_new)
+            yk_schema_value_at(&s->values, hash)->index = index;
+    }
+    return st;
+}
+
+yk_status yk_schema_finish(yk_schema *s)
+{
+    uint16_t field = 0;
+    yk_status st = YK_OK;
+    s->numeric = s->categories = s->values.n = 0;
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        yk_schema_column *c = &s->column[i];
+        if (!yk_is_feature(c))
+            continue;
+        c->field = field++;
+        c->salt = yk_mix64(field);
+        c->shift = (float)c->mean;
+        c->factor = c->deviation > 0.0 ? (float)(1.0 / c->deviation) : 1.0f;
+        if (c->role == YK_COLUMN_NUMERIC)
+            c->index = (uint32_t)s->numeric++;
+        else
+            s->categories++;
+    }
+    const bool listed = s->categories && s->encode != YK_ENCODE_HASH;
+    for (size_t i = 0; i < s->ncolumns && !st; i++)
+        if (s->column[i].role == YK_COLUMN_CATEGORICAL) {
+            s->column[i].index = (uint32_t)s->numeric;
+            st = listed ? add_values(s, &s->column[i]) : YK_OK;
+        }
+    if (listed && !st && !s->values.slots)
+        st = grow_values(&s->values);
+    if (!s->categories || listed)
+        s->features = s->numeric + s->values.n;
+    if (s->scale == YK_SCALE_LOG && !s->log_of) {
+        if (!(s->log_of = malloc(YK_SCHEMA_LOGS * sizeof *s->log_of)))
+            return yk_fail_memory(YK_SCHEMA_LOGS * sizeof *s->log_of, "logarithms");
+        for (int i = 0; i < YK_SCHEMA_LOGS; i++)
+            s->log_of[i] = (float)log1p((double)i);
+    }
+    return st;
+}
+
+/* ---- writing */
+
+static void put_text(yk_json *j, const char *name, const char *text)
+{
+    if (yk_is_utf8(text)) {
+        yk_json_text(j, name, text);
+        return;
+    }
+    yk_text t = {0};
+    for (const uint8_t *p = (const uint8_t *)text; *p; p++) {
+        const char two[] = {(char)(0xc0 | *p >> 6), (char)(0x80 | (*p & 0x3f))};
+        yk_text_put(&t, *p < 0x80 ? (const char *)p : two, *p < 0x80 ? 1 : 2);
+    }
+    yk_json_object(j, name);
+    yk_json_text(j, "latin1", t.s);
+    yk_json_end(j);
+    yk_text_fini(&t);
+}
+
+static void put_names(yk_json *j, const char *name, const yk__names *names)
+{
+    yk_json_array(j, name);
+    for (size_t i = 0; i < names->n; i++)
+        put_text(j, NULL, names->name[i]);
+    yk_json_end(j);
+}
+
+static void put_column(yk_json *j, const yk_schema *s, const yk_schema_column *c)
+{
+    yk_json_object(j, NULL);
+    put_text(j, "name", c->name);
+    YK_JSON_TEXTS(j, {"role", role_name[c->role]}, {"type", c->type});
+    if (yk_is_feature(c))
+        YK_JSON_INTS(j, {"index", c->index}, {"field", c->field});
+    if (c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD)
+        YK_JSON_REALS(j, {"mean", c->mean}, {"deviation", c->deviation});
+    if (c->role == YK_COLUMN_CATEGORICAL && s->encode != YK_ENCODE_HASH)
+        put_names(j, "values", &c->values);
+    yk_json_end(j);
+}
+
+char *yk_schema_write(const yk_schema *s)
+{
+    yk_json all = {.digits = 17}, *j = &all;
+    yk_json_object(j, NULL);
+    yk_json_int(j, "version", YK_SCHEMA_VERSION);
+    yk_json_text(j, "format", s->format);
+    if (s->ncolumns) {
+        yk_json_bool(j, "header", s->header);
+        YK_JSON_TEXTS(j, {"encode", yk_encoding_name[s->encode]}, {"scale", yk_scale_name[s->scale]});
+        yk_json_int(j, "features", (int64_t)s->features);
+        put_names(j, "missing", &s->missing);
+    }
+    if (s->classes.n)
+        put_names(j, "classes", &s->classes);
+    else
+        yk_json_int_or_null(j, "classes", s->nclasses, s->nclasses);
+    yk_json_array(j, "columns");
+    for (size_t i = 0; i < s->ncolumns; i++)
+        put_column(j, s, &s->column[i]);
+    yk_json_end(j);
+    if (s->height) {
+        yk_json_object(j, "image");
+        YK_JSON_INTS(j, {"channels", (int64_t)s->channels}, {"height", (int64_t)s->height},
+                     {"width", (int64_t)s->width});
+        yk_json_end(j);
+        yk_json_text(j, "standardize", s->standardize);
+    }
+    yk_json_end(j);
+    return yk_json_take(j);
+}
+
+/* ---- parsing. Each function returns false if the JSON is not a schema. */
+
+static bool get_text(const json_t *from, yk__names *out)
+{
+    const char *text = json_string_value(from), *latin = json_string_value(json_object_get(from, "latin1"));
+    if (text)
+        return !yk__names_add(out, text, strlen(text));
+    char *bytes = latin ? strdup(latin) : NULL, *to = bytes;
+    if (!bytes)
+        return false;
+    for (const char *p = latin; *p; p++) {
+        const bool two = (*p & 0xfc) == 0xc0 && p[1]; /* a character from 0x80 to 0xff */
+        *to++ = two ? (char)((*p & 3) << 6 | (p[1] & 0x3f)) : *p;
+        p += two;
+    }
+    const bool ok = !yk__names_add(out, bytes, (size_t)(to - bytes));
+    free(bytes);
+    return ok;
+}
+
+static bool get_names(const json_t *from, yk__names *out)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_array_size(from); i++)
+        ok = get_text(json_array_get(from, i), out);
+    return ok;
+}
+
+static bool get_word(const json_t *from, const char *const *words, int *out)
+{
+    const char *text = json_string_value(from);
+    for (*out = 0; text && words[*out]; ++*out)
+        if (!strcmp(words[*out], text))
+            return true;
+    return false;
+}
+
+static bool get_column(const json_t *from, yk_schema *s)
+{
+    yk__names name = {0};
+    int role;
+    const char *type = json_string_value(json_object_get(from, "type"));
+    bool ok = get_word(json_object_get(from, "role"), role_name, &role) &&
+              get_text(json_object_get(from, "name"), &name) &&
+              !yk_schema_add(s, name.name[0], strlen(name.name[0]), type ? type : "");
+    yk__names_fini(&name);
+    if (!ok)
+        return false;
+    yk_schema_column *c = &s->column[s->ncolumns - 1];
+    c->role = (yk_column_role)role;
+    c->mean = json_number_value(json_object_get(from, "mean"));
+    c->deviation = json_number_value(json_object_get(from, "deviation"));
+    return isfinite(c->mean) && isfinite(c->deviation) &&
+           get_names(json_object_get(from, "values"), &c->values);
+}
+
+static bool get_all(const json_t *from, yk_schema *s)
+{
+    const json_t *columns = json_object_get(from, "columns"), *classes = json_object_get(from, "classes"),
+                 *image = json_object_get(from, "image");
+    const char *standardize = json_string_value(json_object_get(from, "standardize"));
+    int encode = 0, scale = 0;
+    bool ok = json_array_size(columns) <= YK_SCHEMA_MAX_COLUMNS;
+    for (size_t i = 0; ok && i < json_array_size(columns); i++)
+        ok = get_column(json_array_get(columns, i), s);
+    if (!ok || !get_names(classes, &s->classes) || !get_names(json_object_get(from, "missing"), &s->missing))
+        return false;
+    if (s->ncolumns && (!get_word(json_object_get(from, "encode"), yk_encoding_name, &encode) ||
+                        !get_word(json_object_get(from, "scale"), yk_scale_name, &scale)))
+        return false;
+    s->encode = (yk_encoding)encode;
+    s->scale = (yk_scale)scale;
+    s->header = json_is_true(json_object_get(from, "header"));
+    const json_int_t features = json_integer_value(json_object_get(from, "features")),
+                     n = json_integer_value(classes);
+    s->features = (uint64_t)features;
+    s->nclasses = s->classes.n ? (uint32_t)s->classes.n : (uint32_t)n;
+    s->channels = (size_t)json_integer_value(json_object_get(image, "channels"));
+    s->height = (size_t)json_integer_value(json_object_get(image, "height"));
+    s->width = (size_t)json_integer_value(json_object_get(image, "width"));
+    if (standardize && !(s->standardize = strdup(standardize)))
+        return false;
+    return n >= 0 && n <= UINT32_MAX && features >= 0 && features <= UINT32_MAX && !yk_schema_finish(s) &&
+           s->features == (uint64_t)features && (!s->ncolumns || s->features > s->numeric || !s->categories);
+}
+
+yk_status yk_schema_parse(const char *text, const char *name, yk_schema **out)
+{
+    json_error_t why;
+    json_t *from = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+    const json_int_t version = json_integer_value(json_object_get(from, "version"));
+    const char *format = json_string_value(json_object_get(from, "format"));
+    yk_status st = YK_OK;
+    *out = NULL;
+    if (version > YK_SCHEMA_VERSION)
+        st = yk_fail(YK_EDATA,
+                     "%s: its schema has version %lld; this is yoke %s, which reads versions up to %d", name,
+                     (long long)version, YK_VERSION, YK_SCHEMA_VERSION);
+    else if (version < 1 || !format)
+        st = yk_fail(YK_EDATA, "%s: its schema is damaged%s%s", name, from ? "" : ": ", from ? "" : why.text);
+    else if (!(st = yk_schema_create(format, out)) && !get_all(from, *out))
+        st = yk_fail(YK_EDATA, "%s: its schema is damaged", name);
+    json_decref(from);
+    if (st) {
+        yk_schema_free(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+/* ---- for people */
+
+char *yk_schema_summary(const yk_schema *s)
+{
+    const yk_schema_column *label = yk_schema_label(s);
+    yk_text t = {0};
+    size_t ignored = 0;
+    for (size_t i = 0; i < s->ncolumns; i++)
+        ignored += s->column[i].role == YK_COLUMN_IGNORED;
+    if (label && s->header)
+        yk_text_print(&t, "label %s", label->name);
+    else if (label)
+        yk_text_print(&t, "label column %zu", (size_t)(label - s->column) + 1);
+    else
+        yk_text_add(&t, "no label");
+    if (s->numeric)
+        yk_text_print(&t, ", %zu numeric%s", s->numeric,
+                      s->scale == YK_SCALE_LOG        ? " (log)"
+                      : s->scale == YK_SCALE_STANDARD ? " (standardized)"
+                                                      : "");
+    if (s->categories && s->encode != YK_ENCODE_HASH)
+        yk_text_print(&t, ", %zu categorical (one-hot, %zu values)", s->categories, s->values.n);
+    else if (s->categories && !(s->features & (s->features - 1)))
+        yk_text_print(&t, ", %zu categorical (hashed, 2^%d)", s->categories, __builtin_ctzll(s->features));
+    else if (s->categories)
+        yk_text_print(&t, ", %zu categorical (hashed, %llu)", s->categories, (unsigned long long)s->features);
+    if (ignored)
+        yk_text_print(&t, ", %zu ignored", ignored);
+    return yk_text_take(&t);
+}

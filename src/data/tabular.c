@@ -1,0 +1,307 @@
+#include "data/tabular.h"
+
+#include "base/log.h"
+#include "base/number.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* ---- options */
+
+static yk_status read_classes(yk_schema *s, yk_spec *spec)
+{
+    const char *given = yk_spec_text(spec, "classes", NULL);
+    double v;
+    if (given && yk_cell_number(given, strlen(given), &v)) {
+        s->nclasses = (uint32_t)yk_spec_u64(spec, "classes", 0, 2, 1000001);
+        return spec->status;
+    }
+    yk_status st = yk__words_split(given, true, &s->classes);
+    s->nclasses = (uint32_t)s->classes.n;
+    for (size_t i = 0; i < s->classes.n && !st; i++)
+        if (yk__words_find(&s->classes, s->classes.name[i], strlen(s->classes.name[i])) != i)
+            return yk_fail(YK_EUSAGE, "%s: classes: '%s' is listed twice", spec->text, s->classes.name[i]);
+    if (!st && given && s->nclasses < 2)
+        return yk_fail(YK_EUSAGE, "%s: classes=%s: must be a number or at least two names", spec->text,
+                       given);
+    return st;
+}
+
+yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const yk_source_options *o)
+{
+    yk_status st = yk_schema_create(source->ops->name, &t->own);
+    if (st)
+        return st;
+    yk_schema *s = t->own;
+    t->source = source;
+    t->spec = spec;
+    t->options = *o;
+    t->schema = o->schema ? o->schema : s;
+    s->encode = (yk_encoding)yk_spec_choice(spec, "encode", "hash onehot dense", YK_ENCODE_HASH);
+    s->scale = (yk_scale)yk_spec_choice(spec, "scale", "none log standard", YK_SCALE_NONE);
+    s->features = yk__spec_keys(spec, o, 0, UINT32_MAX).features;
+    t->fields = yk__spec_fields(spec, o);
+    st = spec->status ? spec->status
+                      : yk__words_split(yk_spec_text(spec, "missing", NULL), false, &s->missing);
+    return st ? st : read_classes(s, spec);
+}
+
+void yk_tabular_fini(yk_tabular *t)
+{
+    yk_schema_free(t->own);
+    free(t->column);
+}
+
+const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
+{
+    return yk_schema_name(t->own, &t->own->column[i], text_out);
+}
+
+/* ---- the columns of a list */
+
+/* "a, b, c, ..." */
+static const char *list_names(const yk_schema *s, char list[400])
+{
+    size_t n = 0, i = 0;
+    for (; i < s->ncolumns && n < 300; i++)
+        n += (size_t)snprintf(list + n, 400 - n, "%s%.40s", i ? ", " : "", s->column[i].name);
+    if (i < s->ncolumns)
+        snprintf(list + n, 400 - n, ", ...");
+    return list;
+}
+
+static yk_status fail_column(const yk_tabular *t, const char *key, const char *word)
+{
+    char list[400];
+    if (t->own->header)
+        return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns are: %s", t->spec->text, key, word,
+                       list_names(t->own, list));
+    return yk_fail(YK_EUSAGE, "%s: %s: no column '%s'; the columns have no names, only numbers from 1 to %zu",
+                   t->spec->text, key, word, t->own->ncolumns);
+}
+
+/* The column with this name; ncolumns: none. */
+static yk_status find_name(const yk_tabular *t, const char *key, const char *name, size_t *out)
+{
+    const yk_schema *s = t->own;
+    *out = s->ncolumns;
+    for (size_t i = 0; s->header && i < s->ncolumns; i++) {
+        if (strcmp(s->column[i].name, name) != 0)
+            continue;
+        if (*out != s->ncolumns)
+            return yk_fail(
+                YK_EUSAGE,
+                "%s: %s: columns %zu and %zu are both named '%s'; use the number of one of them: %s=%zu",
+                t->spec->text, key, *out + 1, i + 1, name, key, *out + 1);
+        *out = i;
+    }
+    return YK_OK;
+}
+
+/* "price", "3", "-1" (the last), "2-14" or "15-": columns [*first_out, *end_out). */
+static yk_status find_columns(const yk_tabular *t, const char *key, const char *word, size_t *first_out,
+                              size_t *end_out)
+{
+    const size_t n = t->own->ncolumns;
+    uint64_t first, last;
+    yk_status st = find_name(t, key, word, first_out);
+    *end_out = *first_out + 1;
+    if (st || *first_out != n)
+        return st;
+    const bool from_end = *word == '-';
+    const char *rest = yk_digits(word + from_end, n, &first);
+    if (!rest || first == 0)
+        return fail_column(t, key, word);
+    first = from_end ? n + 1 - first : first;
+    last = first;
+    if (!from_end && *rest == '-')
+        rest = rest[1] ? yk_digits(rest + 1, n, &last) : (last = n, rest + 1);
+    if (!rest || *rest || last < first)
+        return fail_column(t, key, word);
+    *first_out = (size_t)first - 1;
+    *end_out = (size_t)last;
+    return YK_OK;
+}
+
+yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out)
+{
+    size_t end;
+    yk_status st = find_columns(t, option, name, out, &end);
+    return st || end == *out + 1
+               ? st
+               : yk_fail(YK_EUSAGE, "%s: %s=%s: must be one column", t->spec->text, option, name);
+}
+
+static yk_status choose_columns(yk_tabular *t, const char *key, yk_column_role role)
+{
+    yk__names words = {0};
+    yk_status st = yk__words_split(yk_spec_text(t->spec, key, NULL), true, &words);
+    for (size_t w = 0; w < words.n && !st; w++) {
+        size_t first, end;
+        st = find_columns(t, key, words.name[w], &first, &end);
+        for (size_t i = first; !st && i < end; i++) {
+            char name[80];
+            if (t->own->column[i].chosen)
+                st = yk_fail(YK_EUSAGE, "%s: %s: %s is listed twice", t->spec->text, key,
+                             yk_tabular_name(t, i, name));
+            t->own->column[i].role = role;
+            t->own->column[i].chosen = true;
+        }
+    }
+    yk__names_fini(&words);
+    return st;
+}
+
+/* ---- the label */
+
+static bool is_label_name(const char *name)
+{
+    static const char *const known[] = {"label", "target", "y", "click", "clicked", "class"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcasecmp(name, known[i]))
+            return true;
+    return false;
+}
+
+/* With a header, the column with a usual name; without one, the first. ncolumns: none. */
+static yk_status guess_label(const yk_tabular *t, size_t *out)
+{
+    const yk_schema *s = t->own;
+    *out = s->ncolumns;
+    for (size_t i = 0; s->header && i < s->ncolumns; i++) {
+        if (!is_label_name(s->column[i].name))
+            continue;
+        if (*out != s->ncolumns)
+            return yk_fail(
+                YK_EUSAGE,
+                "%s: columns %zu (%s) and %zu (%s) may both be the label: add ?label=%zu or ?label=%zu",
+                t->spec->text, *out + 1, s->column[*out].name, i + 1, s->column[i].name, *out + 1, i + 1);
+        *out = i;
+    }
+    char list[400];
+    if (s->ncolumns == 1 && !t->options.unlabeled)
+        *out = 0; /* the delimiter may be wrong */
+    else if (s->header && *out == s->ncolumns && !t->options.unlabeled)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: no column is named label, target, y, click, clicked or class: choose the label with "
+            "?label=NAME; the columns are: %s",
+            t->spec->text, list_names(s, list));
+    else if (!s->header) {
+        *out = 0;
+        yk_warn("%s: the columns have no names: the first one is the label; ?label=NUMBER chooses another",
+                t->spec->text);
+    }
+    return YK_OK;
+}
+
+/* label=NAME, label=NUMBER or label=none; the label of a model is known. */
+static yk_status choose_label(yk_tabular *t)
+{
+    const char *given = yk_spec_text(t->spec, "label", NULL);
+    size_t i = t->own->ncolumns;
+    if (given && !strcmp(given, "none"))
+        return YK_OK;
+    yk_status st = given               ? yk_tabular_find(t, "label", given, &i)
+                   : t->options.schema ? YK_OK
+                                       : guess_label(t, &i);
+    if (!st && i < t->own->ncolumns) {
+        t->own->column[i].role = YK_COLUMN_LABEL;
+        t->own->column[i].chosen = true;
+    }
+    return st;
+}
+
+/* ---- roles */
+
+yk_status yk_tabular_columns(yk_tabular *t)
+{
+    yk_schema *s = t->own;
+    yk_status st;
+    if (!(t->column = calloc(s->ncolumns + 1, sizeof *t->column)))
+        return yk_fail_memory(s->ncolumns * sizeof *t->column, "columns");
+    if ((st = choose_label(t)) || (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
+        (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
+        (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
+        return st;
+    if (t->options.schema)
+        return yk__tabular_match(t);
+    /* Columns that are not in any list are numeric. If only numeric= is given, they are categorical. */
+    const bool others = yk_spec_text(t->spec, "numeric", NULL) && !yk_spec_text(t->spec, "categorical", NULL);
+    for (size_t i = 0; i < s->ncolumns; i++) {
+        yk_schema_column *c = &s->column[i];
+        if (others && !c->chosen) {
+            c->role = YK_COLUMN_CATEGORICAL;
+            c->chosen = true;
+        }
+        const bool label = c->role == YK_COLUMN_LABEL;
+        t->labeled |= label;
+        t->column[i] = label || yk_is_feature(c) ? c : NULL;
+    }
+    return YK_OK;
+}
+
+/* ---- the end of opening */
+
+/* By default, the categories of the training rows are hashed into at least twice as many features as there can be values. */
+static uint64_t default_features(const yk_tabular *t, uint64_t rows)
+{
+    enum { MIN_BITS = 16, MAX_BITS = 24 };
+    int bits = MIN_BITS;
+    const uint64_t values = rows * t->own->categories;
+    while (bits < MAX_BITS && ((uint64_t)1 << bits) / 2 < values)
+        bits++;
+    return (uint64_t)1 << (t->options.bits_from_rows && rows ? bits : MAX_BITS);
+}
+
+static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
+                             void *context)
+{
+    yk_schema *s = t->own;
+    const char *files = yk_spec_text(t->spec, "fit", NULL);
+    yk_status st = yk_schema_finish(s);
+    if (st)
+        return st;
+    if (s->numeric + s->categories == 0)
+        return yk_fail(YK_EDATA, "%s: no column is left besides the label; delimiter= sets the delimiter",
+                       t->spec->text);
+    if (yk_schema_hashes(s) && !s->features)
+        s->features = default_features(t, rows);
+    if (yk_schema_hashes(s) && s->features <= s->numeric)
+        return yk_fail(YK_EUSAGE, "%s: %llu feature%s not enough: the data has %zu numeric column%s",
+                       t->spec->text, (unsigned long long)s->features, s->features == 1 ? " is" : "s are",
+                       s->numeric, yk_plural(s->numeric));
+    if (!yk__fit_needed(s))
+        return files ? yk_fail(YK_EUSAGE, "%s: fit is for encode=onehot, encode=dense and scale=standard",
+                               t->spec->text)
+                     : YK_OK;
+    if (!files && t->source->once)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: standard input can be read only once: add fit=FILES for encode=onehot, encode=dense "
+            "and scale=standard",
+            t->spec->text);
+    if (!files && split == YK_SPLIT_TEST)
+        return yk_fail(YK_EUSAGE,
+                       "%s: columns and scales must be those of the training data: add fit=FILES with the "
+                       "training files",
+                       t->spec->text);
+    return (st = yk__fit(t, pass, context)) ? st : yk_schema_finish(s);
+}
+
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
+                            void *context)
+{
+    yk_source *source = t->source;
+    yk_status st = t->options.schema ? YK_OK : make_schema(t, rows, split, pass, context);
+    const yk_schema *s = t->schema;
+    const bool dense = yk_schema_dense(s);
+    t->fields = t->fields && !dense;
+    source->schema = s;
+    source->kind = dense ? YK_ROWS_F32 : YK_ROWS_SPARSE;
+    source->classes = s->nclasses;
+    source->fields = t->fields ? (uint32_t)(s->numeric + s->categories) : 1;
+    source->dim = (size_t)s->features;
+    source->hashed_into = yk_schema_hashes(s) ? s->features : 0;
+    return st;
+}

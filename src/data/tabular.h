@@ -1,0 +1,74 @@
+/* What tabular formats share: the options of their specs, the role of each column, matching with the schema of a model, and
+ * the pass that finds means and values.
+ *
+ * Opening a format:
+ *
+ *     st = yk_tabular_init(&t, source, spec, o);                     // reads the options of YK_TABULAR_KEYS
+ *     yk_schema_add(t.own, name, length, "int64");                 // for each column of the file, in order
+ *     t.own->header = true;                                        // the columns have names
+ *     st = yk_tabular_columns(&t);                                   // what each column is; t.column[i]
+ *     st = yk_tabular_finish(&t, rows, split, fit, context);         // numbers the columns; sets dim, classes, ... of the source
+ *     ...
+ *     yk_tabular_fini(&t);
+ *
+ * With o->schema, the schema of a model, columns are matched by name, in any order; more columns are ignored with a note,
+ * missing ones are YK_EDATA, and an option that contradicts the schema is YK_EUSAGE. Without a header, columns are matched
+ * by position. A label may be missing if o->unlabeled.
+ *
+ * `fit` makes one pass over the data if the rows need statistics: with onehot, dense and scale=standard, unless a model's
+ * schema has them.
+ */
+#ifndef YK_DATA_TABULAR_H
+#define YK_DATA_TABULAR_H
+
+#include "data/columns.h"
+#include "data/formats.h"
+
+#define YK_TABULAR_KEYS                                                                                      \
+    "label numeric categorical ignore encode classes missing scale fit bits features fields"
+
+typedef struct yk_tabular {
+    yk_schema *own;          /* the columns of the file; without a model also their roles and encoding */
+    const yk_schema *schema; /* by which rows are encoded: `own`, or that of the model; borrowed */
+    const yk_schema_column **column; /* [own->ncolumns] the column of `schema`; NULL: not used */
+    bool fields;                     /* rows have field numbers */
+    bool labeled;                    /* the file has a label that is read */
+    atomic_uint labels_seen;
+    yk_source *source; /* borrowed, with its spec */
+    yk_spec *spec;
+    yk_source_options options;
+} yk_tabular;
+
+yk_status yk_tabular_init(yk_tabular *t, yk_source *source, yk_spec *spec, const yk_source_options *o);
+void yk_tabular_fini(yk_tabular *t);
+
+yk_status yk_tabular_columns(yk_tabular *t);
+
+/* The pass over the data that yk_tabular_finish() may need. */
+typedef struct yk_fit yk_fit;
+typedef yk_status yk_tabular_pass(void *context, yk_fit *f,
+                                  const char *files); /* files: those of ?fit; NULL: the data */
+
+/* rows: of the data, perhaps estimated; 0: not known. */
+yk_status yk_tabular_finish(yk_tabular *t, uint64_t rows, yk_split split, yk_tabular_pass *pass,
+                            void *context);
+
+/* For passes: a cell of column i of the file, then the row with all its cells. Texts must be valid until then. false: it is
+ * not a number, but should be. */
+bool yk_fit_text(yk_fit *f, size_t i, const char *text, size_t n);
+void yk_fit_number(yk_fit *f, size_t i, double v);
+yk_status yk_fit_row(yk_fit *f);
+uint64_t yk_fit_rows(const yk_fit *f);
+
+/* "column 3 (price)", for column i of the file. */
+const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
+
+/* The column of the file with this name; YK_EUSAGE: there is none, or several. `option`: for messages. */
+yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out);
+
+/* ---- internal */
+yk_status yk__tabular_match(yk_tabular *t);
+bool yk__fit_needed(const yk_schema *s);
+yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context);
+
+#endif

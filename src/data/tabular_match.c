@@ -1,0 +1,216 @@
+/* Matches the columns of a file with those of a model, and compares options with them; see tabular.h. */
+#include "data/tabular.h"
+
+#include "base/log.h"
+#include "base/text.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- columns */
+
+static int by_name(const void *a, const void *b)
+{
+    const yk_schema_column *const *x = a, *const *y = b;
+    const int order = strcmp((*x)->name, (*y)->name);
+    return order ? order : (*x > *y) - (*x < *y);
+}
+
+/* The columns by name, and those of the same name by position. The caller frees them. */
+static const yk_schema_column **sort_columns(const yk_schema *s)
+{
+    const yk_schema_column **by = malloc((s->ncolumns + 1) * sizeof *by);
+    for (size_t i = 0; by && i < s->ncolumns; i++)
+        by[i] = &s->column[i];
+    if (by)
+        qsort(by, s->ncolumns, sizeof *by, by_name);
+    return by;
+}
+
+static yk_status fail_missing(const yk_tabular *t, const yk_schema_column *c)
+{
+    return yk_fail(YK_EDATA, "%s: the column '%s' is missing; the model needs it (%s)", t->spec->text,
+                   c->name, yk_column_role_name(c->role));
+}
+
+static void note_extra(const yk_tabular *t, size_t extra, const char *list)
+{
+    if (extra)
+        yk_note("%s: %zu column%s not in the model, and ignored: %s", t->spec->text, extra,
+                extra == 1 ? " is" : "s are", list);
+}
+
+/* Both lists of columns are sorted: goes through them in parallel. */
+static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, const yk_schema_column **model)
+{
+    const yk_schema *m = t->options.schema, *s = t->own;
+    char list[200] = "";
+    size_t f = 0, extra = 0, n = 0;
+    yk_status st = YK_OK;
+    for (size_t k = 0; k <= m->ncolumns && !st; k++) {
+        const yk_schema_column *want = k < m->ncolumns ? model[k] : NULL;
+        for (; f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
+            const bool twice =
+                k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role != YK_COLUMN_IGNORED;
+            if (twice)
+                return yk_fail(
+                    YK_EDATA, "%s: column %zu is another column with the name '%s', which the model has once",
+                    t->spec->text, (size_t)(file[f] - s->column) + 1, file[f]->name);
+            if (n < 150)
+                n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", extra ? ", " : "", file[f]->name);
+            extra++;
+        }
+        if (!want)
+            break;
+        const bool found = f < s->ncolumns && !strcmp(file[f]->name, want->name);
+        if (found)
+            t->column[file[f++] - s->column] = want;
+        else if (yk_is_feature(want) || (want->role == YK_COLUMN_LABEL && !t->options.unlabeled))
+            st = fail_missing(t, want);
+    }
+    if (!st)
+        note_extra(t, extra, list);
+    return st;
+}
+
+static yk_status match_names(yk_tabular *t)
+{
+    const yk_schema_column **file = sort_columns(t->own), **model = sort_columns(t->options.schema);
+    yk_status st = file && model ? match_sorted(t, file, model) : yk_fail_memory(t->own->ncolumns, "columns");
+    free(file);
+    free(model);
+    return st;
+}
+
+/* Without names. If the label may be missing, the data may have one column less. */
+static yk_status match_positions(yk_tabular *t)
+{
+    const yk_schema *m = t->options.schema, *s = t->own;
+    const char *given = yk_spec_text(t->spec, "header", NULL);
+    const yk_schema_column *label = yk_schema_label(m);
+    if (s->header != m->header && !given)
+        return yk_fail(
+            YK_EDATA,
+            "%s: the columns %s names, but those of the model %s: add ?header=%d to match them by their "
+            "positions",
+            t->spec->text, s->header ? "have" : "have no", m->header ? "have" : "have none", s->header);
+    const bool shorter = label && t->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
+    if (s->ncolumns != m->ncolumns && !shorter)
+        return yk_fail(
+            YK_EDATA,
+            "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
+            "their positions",
+            t->spec->text, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
+    for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
+        k += shorter && &m->column[k] == label;
+        t->column[i] = &m->column[k];
+    }
+    return YK_OK;
+}
+
+/* ---- options */
+
+static yk_status fail_differs(const yk_tabular *t, const char *name, const char *key, const char *here,
+                              const char *model)
+{
+    return yk_fail(YK_EUSAGE, "%s: %s: %s is %s here, but %s in the model: leave out %s", t->spec->text, name,
+                   key, here, model, key);
+}
+
+/* Roles that options give to columns. */
+static yk_status compare_roles(const yk_tabular *t)
+{
+    const bool others = yk_spec_text(t->spec, "numeric", NULL) && !yk_spec_text(t->spec, "categorical", NULL);
+    for (size_t i = 0; i < t->own->ncolumns; i++) {
+        const yk_schema_column *own = &t->own->column[i], *c = t->column[i];
+        const bool implied = others && !own->chosen && c && c->role == YK_COLUMN_NUMERIC;
+        const yk_column_role here = implied ? YK_COLUMN_CATEGORICAL : own->role;
+        char name[80];
+        if ((own->chosen || implied) && (c ? c->role != here : here != YK_COLUMN_IGNORED))
+            return fail_differs(t, yk_tabular_name(t, i, name), "its role", yk_column_role_name(here),
+                                c ? yk_column_role_name(c->role) : "not");
+    }
+    return YK_OK;
+}
+
+static char *join(const yk__names *names)
+{
+    yk_text t = {0};
+    yk_text_add(&t, "");
+    for (size_t i = 0; i < names->n; i++)
+        yk_text_print(&t, "%s%s", i ? "," : "", names->name[i]);
+    return yk_text_take(&t);
+}
+
+static yk_status compare_lists(const yk_tabular *t, const yk_schema_column *c, const char *key,
+                               const yk__names *here, const yk__names *model)
+{
+    if (!yk_spec_text(t->spec, key, NULL))
+        return YK_OK;
+    char name[80], *a = join(here), *b = join(model);
+    yk_status st = a && b ? YK_OK : yk_fail_memory(1000, "a list");
+    if (!st && strcmp(a, b))
+        st = fail_differs(t, yk_schema_name(t->schema, c, name), key, a, *b ? b : "not given");
+    free(a);
+    free(b);
+    return st;
+}
+
+/* The first column of the model with this role. */
+static const yk_schema_column *first_of(const yk_schema *m, yk_column_role role)
+{
+    for (size_t i = 0; i < m->ncolumns; i++)
+        if (m->column[i].role == role)
+            return &m->column[i];
+    return NULL;
+}
+
+/* An option that contradicts the model. */
+static yk_status compare_options(const yk_tabular *t)
+{
+    const yk_schema *m = t->schema, *s = t->own;
+    const yk_schema_column *number = first_of(m, YK_COLUMN_NUMERIC),
+                           *category = first_of(m, YK_COLUMN_CATEGORICAL),
+                           *label = first_of(m, YK_COLUMN_LABEL);
+    char name[80], here[24], there[24];
+    yk_status st;
+    if (number && yk_spec_text(t->spec, "scale", NULL) && s->scale != m->scale)
+        return fail_differs(t, yk_schema_name(m, number, name), "scale", yk_scale_name[s->scale],
+                            yk_scale_name[m->scale]);
+    if (category && yk_spec_text(t->spec, "encode", NULL) && s->encode != m->encode)
+        return fail_differs(t, yk_schema_name(m, category, name), "encode", yk_encoding_name[s->encode],
+                            yk_encoding_name[m->encode]);
+    if (yk_schema_hashes(m) && s->features && s->features != m->features) {
+        snprintf(here, sizeof here, "%llu", (unsigned long long)s->features);
+        snprintf(there, sizeof there, "%llu", (unsigned long long)m->features);
+        return fail_differs(t, yk_schema_name(m, category, name), "the number of features (bits, features)",
+                            here, there);
+    }
+    if (label && s->nclasses && m->nclasses && s->nclasses != m->nclasses) {
+        snprintf(here, sizeof here, "%u", s->nclasses);
+        snprintf(there, sizeof there, "%u", m->nclasses);
+        return fail_differs(t, yk_schema_name(m, label, name), "classes", here, there);
+    }
+    if (label && (s->classes.n || m->classes.n) &&
+        (st = compare_lists(t, label, "classes", &s->classes, &m->classes)))
+        return st;
+    return compare_lists(t, number ? number : category, "missing", &s->missing, &m->missing);
+}
+
+yk_status yk__tabular_match(yk_tabular *t)
+{
+    const bool names = t->own->header && t->schema->header;
+    yk_status st = names ? match_names(t) : match_positions(t);
+    if (st || (st = compare_roles(t)) || (st = compare_options(t)))
+        return st;
+    for (size_t i = 0; i < t->own->ncolumns; i++) {
+        const yk_schema_column *c = t->column[i];
+        const bool label = c && c->role == YK_COLUMN_LABEL && !t->options.unlabeled;
+        t->labeled |= label;
+        if (c && !label && !yk_is_feature(c))
+            t->column[i] = NULL;
+    }
+    if (yk_spec_text(t->spec, "fit", NULL))
+        yk_note("%s: fit is not needed: the model has the means and values of its training data",
+                t->spec->text);
+    return YK_OK;
+}
