@@ -26,6 +26,7 @@
 #ifndef YK_REPORT_COMPARE_H
 #define YK_REPORT_COMPARE_H
 
+#include "base/moments.h"
 #include "report/facts.h"
 #include "report/table.h"
 
@@ -42,6 +43,7 @@ enum {
 #define YK_MAX_LABEL_OPTIONS 12 /* options that distinguish runs */
 #define YK_LABEL_SIZE        128
 #define YK_MAX_CURVES        6 /* in a plot */
+#define YK_MIN_REPEATS       3 /* fewer have no standard deviation */
 
 /* Runs with the same options: repeats. They are one curve: the mean. */
 typedef struct {
@@ -95,14 +97,7 @@ double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offse
 /* The value of an option of run i: from its facts, or else from its config.ini; "": not set. */
 void yk_option_text(const yk_compare *c, size_t i, const char *name, char *out /* [YK_OPTION_SIZE] */);
 
-/* Internal. Mean and deviation of numbers, without those that are not finite. */
-typedef struct {
-    double n, mean, squares; /* squares: of the differences from the mean */
-} yk__moments;
-void yk__moments_add(yk__moments *m, double x);
-double yk__moments_deviation(const yk__moments *m); /* NAN: of fewer than three numbers */
-
-/* A table, and the columns of options that vary. */
+/* Internal. A table, and the columns of options that vary. */
 typedef struct yk__table_kind yk__table_kind;
 struct yk__table_kind {
     /* no rows: there is no table */

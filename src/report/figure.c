@@ -183,22 +183,19 @@ void yk__series_mean(yk_series *part, size_t n, yk_series *out)
     }
     for (size_t i = 0; used && i < part[0].n; i++) {
         const double x = part[0].point[i].x[0];
-        yk_point sum = {.y = 0.0}, at;
-        double squares = 0.0;
+        yk_point mean = {.y = 0.0}, at = {.y = 0.0};
+        yk_moments m = {0};
         bool all = true;
         for (size_t k = 0; all && k < used; k++) {
             all = value_at(&part[k], x, &at);
             for (int a = 0; a < YK_X_COUNT; a++)
-                sum.x[a] += at.x[a] / (double)used;
-            sum.y += at.y / (double)used;
+                mean.x[a] += at.x[a] / (double)used;
+            yk_moments_add(&m, at.y);
         }
-        for (size_t k = 0; all && k < used; k++) {
-            value_at(&part[k], x, &at);
-            squares += (at.y - sum.y) * (at.y - sum.y);
-        }
-        sum.spread = used > 2 ? sqrt(squares / (double)(used - 1)) : (double)NAN;
+        mean.y = m.mean;
+        mean.spread = yk_moments_deviation(&m, YK_MIN_REPEATS);
         if (all)
-            yk__series_put(out, used > 1 ? &sum : &part[0].point[i]);
+            yk__series_put(out, used > 1 ? &mean : &part[0].point[i]);
     }
     for (size_t k = 0; k < used; k++)
         free(part[k].point);

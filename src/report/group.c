@@ -72,28 +72,14 @@ static double fact_of(const yk_compare *c, const yk_config_group *g, size_t i, s
                                   : yk_double_at(&c->facts[g->run[i]], offset);
 }
 
-void yk__moments_add(yk__moments *m, double x)
-{
-    if (!isfinite(x))
-        return;
-    const double from = x - m->mean;
-    m->mean += from / ++m->n;
-    m->squares += from * (x - m->mean);
-}
-
-double yk__moments_deviation(const yk__moments *m)
-{
-    return m->n > 2.0 ? sqrt(m->squares / (m->n - 1.0)) : NAN;
-}
-
 double yk_group_mean(const yk_compare *c, const yk_config_group *g, size_t offset, double *spread_out)
 {
-    yk__moments m = {0};
+    yk_moments m = {0};
     for (size_t i = 0; i < g->n; i++)
-        yk__moments_add(&m, fact_of(c, g, i, offset));
+        yk_moments_add(&m, fact_of(c, g, i, offset));
     if (spread_out)
-        *spread_out = yk__moments_deviation(&m);
-    return m.n > 0.0 ? m.mean : NAN;
+        *spread_out = yk_moments_deviation(&m, YK_MIN_REPEATS);
+    return yk_moments_mean(&m);
 }
 
 double yk__find_target(const yk_compare *c)

@@ -152,13 +152,13 @@ static void put_row(const yk_compare *c, const yk_config_group *g, const char *h
     const size_t n = t->cells;
     yk_table_number(t, NAN, NAN);
     for (size_t k = 0; k < columns; k++) {
-        yk__moments m = {0};
+        yk_moments m = {0};
         for (size_t i = 0; i < g->n; i++) {
             const yk_run *r = &c->run[g->run[i]];
             if (!c->facts[g->run[i]].failed || failed)
-                yk__moments_add(&m, to ? sent_between(r, host, to[k]) : used_of(r, host, used[k].name));
+                yk_moments_add(&m, to ? sent_between(r, host, to[k]) : used_of(r, host, used[k].name));
         }
-        yk_table_number(t, m.n > 0.0 ? m.mean : NAN, yk__moments_deviation(&m));
+        yk_table_number(t, yk_moments_mean(&m), yk_moments_deviation(&m, YK_MIN_REPEATS));
         if (!t->status && m.n > 0.0 && c->groups < c->n)
             t->cell[n].number = m.n;
     }

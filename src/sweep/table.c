@@ -1,6 +1,7 @@
 #include "sweep/table.h"
 
 #include "base/json.h"
+#include "base/moments.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,42 +100,41 @@ static double measure(const yk_sweep_result *r, size_t m)
     return measures[m].of ? measures[m].of(r) : yk_sweep_result_number(r, measures[m].name);
 }
 
-typedef struct {
-    size_t done, failed, known;
-    double mean, spread; /* NaN: unknown */
-} figure;
-
-static figure figure_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, size_t m)
+/* Of the repeats of a point. */
+static yk_moments moments_of(const yk_sweep_plan *p, const yk_sweep_result *r, size_t point, size_t m)
 {
-    figure f = {.mean = 0.0, .spread = 0.0};
-    for (size_t i = point; i < p->nruns; i += p->npoints) {
-        double x = measure(&r[i], m);
-        f.done += r[i].state == YK_SWEEP_DONE;
-        f.failed += yk_sweep_result_failed(&r[i]);
-        f.known += isfinite(x);
-        f.mean += isfinite(x) ? x : 0.0;
+    yk_moments all = {0};
+    for (size_t i = point; i < p->nruns; i += p->npoints)
+        yk_moments_add(&all, measure(&r[i], m));
+    return all;
+}
+
+/* The runs from number `first` on, in steps of `step`. */
+static void count_runs(const yk_sweep_plan *p, const yk_sweep_result *r, size_t first, size_t step,
+                       size_t *done_out, size_t *failed_out)
+{
+    *done_out = *failed_out = 0;
+    for (size_t i = first; i < p->nruns; i += step) {
+        *done_out += r[i].state == YK_SWEEP_DONE;
+        *failed_out += yk_sweep_result_failed(&r[i]);
     }
-    f.mean = f.known ? f.mean / (double)f.known : (double)NAN;
-    for (size_t i = point; i < p->nruns; i += p->npoints) {
-        double x = measure(&r[i], m);
-        f.spread += isfinite(x) ? (x - f.mean) * (x - f.mean) : 0.0;
-    }
-    f.spread = f.known > 1 ? sqrt(f.spread / (double)(f.known - 1)) : (double)NAN;
-    return f;
 }
 
 /* ---- the printed table */
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
-static void show_figure(char *cell, const figure *f, size_t m)
+static void show_moments(char *cell, const yk_moments *of, size_t m)
 {
-    if (!isfinite(f->mean)) {
+    if (!of->n) {
         snprintf(cell, CELL, "-");
         return;
     }
     const unit u = measures[m].unit;
-    const double scale = u == PERCENT ? 100.0 : u == MEGABYTES ? 1e-6 : 1.0, x = f->mean * scale;
+    const double scale = u == PERCENT     ? 100.0
+                         : u == MEGABYTES ? 1e-6
+                                          : 1.0,
+                 x = of->mean * scale, spread = yk_moments_deviation(of, 2) * scale;
     const int digits = u == LOSS || u == AREA       ? 4
                        : u == PERCENT || u == CORES ? 2
                        : u == SECONDS               ? (x < 10.0 ? 2 : 1)
@@ -144,8 +144,8 @@ static void show_figure(char *cell, const figure *f, size_t m)
         snprintf(cell, CELL, "%.2f M", x * 1e-6);
     else if (u == RATE && x >= 1e4)
         snprintf(cell, CELL, "%.0f k", x * 1e-3);
-    else if (measures[m].spread && isfinite(f->spread))
-        snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, f->spread * scale);
+    else if (measures[m].spread && isfinite(spread))
+        snprintf(cell, CELL, "%.*f ± %.*f", digits, x, digits, spread);
     else
         snprintf(cell, CELL, "%.*f", digits, x);
 }
@@ -240,14 +240,15 @@ void yk_sweep_table_print(const yk_sweep_plan *p, const yk_sweep_result *r, FILE
     }
     cell_text *runs = add_column(&g, "runs", false);
     for (size_t i = 0; i < p->npoints; i++) {
-        figure all = figure_of(p, r, i, 0);
-        snprintf(runs[i], CELL, all.failed ? "%zu, %zu failed" : "%zu", all.done, all.failed);
+        size_t done, failed;
+        count_runs(p, r, i, p->npoints, &done, &failed);
+        snprintf(runs[i], CELL, failed ? "%zu, %zu failed" : "%zu", done, failed);
     }
     for (size_t m = 0; m < MEASURES; m++) {
         cell_text *at = is_shown(p, r, m) ? add_column(&g, measures[m].heading, false) : NULL;
         for (size_t i = 0; at && i < p->npoints; i++) {
-            figure x = figure_of(p, r, i, m);
-            show_figure(at[i], &x, m);
+            const yk_moments x = moments_of(p, r, i, m);
+            show_moments(at[i], &x, m);
         }
     }
     cell_text *bottlenecks = add_column(&g, "bottleneck", true);
@@ -291,15 +292,16 @@ static char *points_csv(const yk_sweep_plan *p, const yk_sweep_result *r)
     for (size_t m = 0; m < MEASURES; m++)
         yk_text_print(&out, ",%s,%s_spread", measures[m].name, measures[m].name);
     for (size_t i = 0; i < p->npoints; i++) {
-        figure all = figure_of(p, r, i, 0);
+        size_t done, failed;
+        count_runs(p, r, i, p->npoints, &done, &failed);
         yk_text_add(&out, "\n");
         for (size_t k = 0; k < p->nshown; k++)
             csv_text(&out, p->run[i].shown[k], ",");
-        yk_text_print(&out, "%zu,%zu", all.done, all.failed);
+        yk_text_print(&out, "%zu,%zu", done, failed);
         for (size_t m = 0; m < MEASURES; m++) {
-            figure x = figure_of(p, r, i, m);
-            csv_number(&out, x.mean);
-            csv_number(&out, x.spread);
+            const yk_moments x = moments_of(p, r, i, m);
+            csv_number(&out, yk_moments_mean(&x));
+            csv_number(&out, yk_moments_deviation(&x, 2));
         }
     }
     return yk_text_take(&out);
@@ -344,14 +346,15 @@ static void put_options(yk_json *j, const yk_sweep_plan *p, const yk_sweep_run *
 
 static void put_point(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r, size_t i)
 {
-    figure all = figure_of(p, r, i, 0);
+    size_t done, failed;
+    count_runs(p, r, i, p->npoints, &done, &failed);
     yk_json_object(j, NULL);
     put_options(j, p, &p->run[i]);
-    YK_JSON_INTS(j, {"done", all.done}, {"failed", all.failed});
+    YK_JSON_INTS(j, {"done", done}, {"failed", failed});
     for (size_t m = 0; m < MEASURES; m++) {
-        figure x = figure_of(p, r, i, m);
+        const yk_moments x = moments_of(p, r, i, m);
         yk_json_object(j, measures[m].name);
-        YK_JSON_REALS(j, {"mean", x.mean}, {"spread", x.spread});
+        YK_JSON_REALS(j, {"mean", yk_moments_mean(&x)}, {"spread", yk_moments_deviation(&x, 2)});
         yk_json_end(j);
     }
     yk_json_end(j);
@@ -374,11 +377,8 @@ static void put_run(yk_json *j, const yk_sweep_plan *p, const yk_sweep_result *r
 char *yk_sweep_table_json(const yk_sweep_plan *p, const yk_sweep_result *r, bool indent)
 {
     yk_json all = {.indent = indent}, *j = &all;
-    int64_t done = 0, failed = 0;
-    for (size_t i = 0; i < p->nruns; i++) {
-        done += r[i].state == YK_SWEEP_DONE;
-        failed += yk_sweep_result_failed(&r[i]);
-    }
+    size_t done, failed;
+    count_runs(p, r, 0, 1, &done, &failed);
     yk_json_object(j, NULL);
     YK_JSON_TEXTS(j, {"name", p->file.name}, {"file", p->file.path});
     YK_JSON_INTS(j, {"repeats", p->file.repeats}, {"runs_in_all", p->nruns}, {"done", done},

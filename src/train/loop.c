@@ -37,7 +37,7 @@ typedef struct {
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
     yk_status ready;     /* of the store's ready() during a gradient */
-    double slow_factor, slow_seconds; /* 0: not slowed down */
+    double slow_seconds; /* per step; 0: not slowed down */
 } loop;
 
 /* ---- one step ---- */
@@ -74,43 +74,29 @@ static void on_ready(void *context, float *dense, size_t begin, size_t end)
         w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-/* YK_SLOW_WORKER, for tests: INDEX:FACTOR multiplies the time of the steps of a worker, INDEX:100ms adds to it. */
+/* YK_SLOW_WORKER, for tests: INDEX:100ms adds to the time of each step of a worker. */
 static void read_slowdown(loop *w)
 {
     const char *text = getenv("YK_SLOW_WORKER");
     uint64_t worker;
-    double number;
+    double ms;
     const char *colon = text ? yk_digits(text, INT_MAX, &worker) : NULL,
-               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &number) : NULL;
-    if (!unit || (int)worker != w->number)
-        return;
-    const bool adds = strcmp(unit, "ms") == 0;
-    w->slow_factor = adds ? 1.0 : number;
-    w->slow_seconds = adds ? number * 1e-3 : 0.0;
-}
-
-static void slow_down(const loop *w, uint64_t began)
-{
-    const uint64_t now = yk_now_ns(),
-                   until = now + (uint64_t)((double)(now - began) * (w->slow_factor - 1.0));
-    while (yk_now_ns() < until)
-        ;
-    if (w->slow_seconds > 0.0)
-        yk_sleep(w->slow_seconds);
+               *unit = colon && *colon == ':' ? yk_decimal(colon + 1, &ms) : NULL;
+    if (unit && strcmp(unit, "ms") == 0 && (int)worker == w->number)
+        w->slow_seconds = ms * 1e-3;
 }
 
 static yk_status gradient(loop *w, const yk_view *view, const yk_batch *batch, yk_grad *out)
 {
     yk__trainer *t = w->t;
-    const uint64_t began = w->slow_factor > 0.0 ? yk_now_ns() : 0;
     *out = (yk_grad){0};
     if (!batch->n)
         return YK_OK;
     t->model->ops->grad(t->model, w->state->work, view, batch, out);
     if (out->status)
         return out->status;
-    if (began)
-        slow_down(w, began);
+    if (w->slow_seconds > 0.0)
+        yk_sleep(w->slow_seconds);
     if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             yk_store_steps(w->store, w->me));
