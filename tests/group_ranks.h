@@ -5,7 +5,7 @@
 #include "group_jobs.h"
 
 #include "comm/comm.h"
-#include "comm/sim.h"
+#include "sim.h"
 #include "store/copies.h"
 #include "store/local_sgd.h"
 #include "store/replicas.h"

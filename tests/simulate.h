@@ -1,4 +1,4 @@
-/* Seeded simulation of whole jobs: the trainer runs unchanged on a simulated network, clock and disk (comm/sim.h,
+/* Seeded simulation of whole jobs: the trainer runs unchanged on a simulated network, clock and disk (sim.h,
  * fs_memory.h), a seed decides what the job is and what goes wrong, and invariants are checked at the end.
  *
  *     simulate --count 1000 --first 1      # seeds 1 to 1000, on all cores; a failure prints its seed and how to replay it
@@ -21,7 +21,7 @@
 
 #include "fs_memory.h"
 
-#include "comm/sim.h"
+#include "sim.h"
 #include "train/train.h"
 
 enum { MAX_RANKS = 5, MAX_ATTEMPTS = 3, MAX_EVENTS = 16 };

@@ -1,4 +1,4 @@
-/* For tests of simulated jobs (comm/sim.h).
+/* For tests of simulated jobs (sim.h).
  *
  *     static yk_status rank_main(void *context, int rank) { TRY(...); WANT(x == 3); return YK_OK; }
  *     const yk_sim_result r = simulate(2, seed, rank_main, context);       // all ranks return YK_OK
@@ -9,7 +9,7 @@
 
 #include "training.h"
 
-#include "comm/sim.h"
+#include "sim.h"
 #include <time.h>
 
 /* In a rank, where cmocka cannot be called: fails the rank. */

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "comm/sim.h"
 #include "fs_memory.h"
 #include "observe/lines.h"
 #include "observe/observer_internal.h"
+#include "sim.h"
 #include "train/plan.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Out of memory: each allocation of a short run of each kind fails once. The run then either ends with an error that says
  * "out of memory", or gives the same result as without the failure. Nothing leaks (AddressSanitizer reports leaks at the
- * end), and the run can be resumed with the result of an undisturbed run. The processes of a job are simulated (comm/sim.h).
+ * end), and the run can be resumed with the result of an undisturbed run. The processes of a job are simulated (sim.h).
  *
  * YK_OOM_STEP=N: every Nth allocation fails; 1 is `./dev oom`. YK_OOM_FIRST=K: from the Kth kind of run on. */
 #include "oom.h"

@@ -1,4 +1,4 @@
-/* Jobs with simulated messages and time: comm/sim.h and the layers above it. test_sim_train.c tests training. */
+/* Jobs with simulated messages and time: sim.h and the layers above it. test_sim_train.c tests training. */
 #include "simulation.h"
 
 #include "base/sync.h"

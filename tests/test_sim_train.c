@@ -57,7 +57,7 @@ static yk_status train_one(job *j, int rank)
     return st;
 }
 
-/* The memory of a killed rank is leaked (comm/sim.h): leaks of this function and of threads are not reported. */
+/* The memory of a killed rank is leaked (sim.h): leaks of this function and of threads are not reported. */
 __attribute__((noinline)) static yk_status train_victim(job *j, int rank)
 {
     yk_status st = train_one(j, rank);

@@ -7,7 +7,7 @@
  *     const double elapsed = yk_now() - began;
  *     const time_t timestamp = (time_t)yk_wall();
  *
- * Any thread may call these. Simulations (comm/sim.h) can replace the clock of a thread with yk_clock_set(). The simulated
+ * Any thread may call these. Simulations (tests/sim.h) can replace the clock of a thread with yk_clock_set(). The simulated
  * clock then decides how time passes, when a sleep ends and which thread runs (base/sync.h). Checking for it costs a load
  * and a branch.
  */

@@ -1,4 +1,4 @@
-/* Threads, mutexes and condition variables: those of pthreads, or those of a simulation (comm/sim.h).
+/* Threads, mutexes and condition variables: those of pthreads, or those of a simulation (tests/sim.h).
  *
  * Example:
  *     yk_thread t;                               // must not move until it is joined

@@ -1,7 +1,7 @@
 /* Transports carry messages between ranks: a small table of functions below comm.h.
  *
  *     MPI              mpi_plugin.c, a shared object that is loaded at run time (plugin.h)
- *     simulated        sim.h: all ranks in one process, with simulated time
+ *     simulated        tests/sim.h: all ranks in one process, with simulated time
  *
  * comm.h does the rest, in the same way for both: traffic counters, waits, deadlines, heartbeats, collectives. It uses
  * the table set for its thread (yk_transport_set), or else loads MPI.

@@ -11,7 +11,7 @@
  *
  * CPU time, context switches and page faults of the process come from getrusage(), which has a resolution of microseconds
  * and includes all threads; PROC/self/stat has only hundredths of a second. Values that cannot be read are NaN; in a simulation
- * (comm/sim.h), all are.
+ * (tests/sim.h), all are.
  * One thread at a time.
  */
 #ifndef YK_WATCH_PROC_H

@@ -1,4 +1,4 @@
-#include "comm/sim_internal.h"
+#include "sim_internal.h"
 
 #include <errno.h>
 #include <stdarg.h>

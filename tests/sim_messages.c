@@ -1,5 +1,5 @@
 /* The simulated transport: a message is put into the receiver's inbox with a time of arrival. */
-#include "comm/sim_internal.h"
+#include "sim_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,8 +29,8 @@
  *
  * Threads that a rank starts in another way use the real clock and must not send or receive. Workers cannot join such a job.
  */
-#ifndef YK_COMM_SIM_H
-#define YK_COMM_SIM_H
+#ifndef YK_TESTS_SIM_H
+#define YK_TESTS_SIM_H
 
 #include "base/status.h"
 #include <signal.h>

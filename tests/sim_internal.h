@@ -1,11 +1,11 @@
 /* What the files of the simulator share: sim.c runs the tasks, sim_messages.c carries their messages. */
-#ifndef YK_COMM_SIM_INTERNAL_H
-#define YK_COMM_SIM_INTERNAL_H
+#ifndef YK_TESTS_SIM_INTERNAL_H
+#define YK_TESTS_SIM_INTERNAL_H
 
 #include "base/rng.h"
 #include "base/sync.h"
-#include "comm/sim.h"
 #include "comm/transport.h"
+#include "sim.h"
 #include <semaphore.h>
 
 typedef struct yk__sim yk__sim;

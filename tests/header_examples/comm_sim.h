@@ -1,2 +1,0 @@
-yk_status rank_main(void *context, int rank);
-extern void *context;
