@@ -1,4 +1,4 @@
-/* Copies of hot keys: the staleness bound holds for keys with and without copies, and lazy weight decay is exact. */
+/* Copies of hot keys: the staleness bound holds for keys with and without copies, and lazy weight decay follows its rule. */
 #include "scratch.h"
 
 #include "base/mem.h"
