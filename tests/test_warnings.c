@@ -143,7 +143,7 @@ static void a_loss_that_rises(void **state)
     expect(&t, "");
     t = begin(2, (double[]){9.0, 8.0}, (double[]){9.0, 7.0}, (double[]){0.3, 0.3});
     expect(&t, "loss_rose");
-    t.r.lr = 100.0; /* the default is a better guess than a tenth of a slip by orders of magnitude */
+    t.r.lr = 100.0;
     t.r.default_lr = 0.1;
     t.r.point = t.point;
     yk_observation_warn(&t.r, &t.w);
@@ -203,6 +203,7 @@ static void slow_progress_with_any_rate(void **state)
         t.r.point = t.point;
         yk_observation_warn(&t.r, &t.w);
         assert_true(t.w.nwarnings > 0 && t.w.warning[0].kind == YK_WARNING_LR_TOO_SMALL);
+        assert_non_null(strstr(t.w.warning[0].text, "training is slow with learning rate"));
         assert_non_null(strstr(t.w.warning[0].text, "try a larger --lr, or more --epochs"));
         yk_observation_fini(&t.w);
     }

@@ -22,7 +22,7 @@ const yk_warning_text yk_warning_texts[YK_WARNING_KINDS] = {
     [YK_WARNING_LOSS_ROSE] = {"Rising loss", "Lower the learning rate, or stop earlier."},
     [YK_WARNING_LR_TOO_SMALL] =
         {"Learning rate too small",
-         "The model has hardly changed. Raise the learning rate, or train much longer."},
+         "The training loss has fallen slowly. Try a larger learning rate, or train longer."},
     [YK_WARNING_OSCILLATION] = {"Oscillating accuracy",
                                 "The result depends on when the run ends. Lower the learning rate; in "
                                 "asynchronous training, bound the staleness or use fewer workers."},
