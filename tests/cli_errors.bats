@@ -188,6 +188,9 @@ END
         done
         cmp 1 40
     done
+    digits --lr 0 --epochs 2 --out none --quiet # nothing can be learned, which needs no warning
+    expect 0
+    run ! grep "nothing was learned" err
     clicks --lr 0 --optimizer ftrl --out none
     expect 2 "--lr 0 must be above 0 for --optimizer ftrl, which divides by it"
 }
@@ -281,7 +284,7 @@ END
         good lines 9
         $packed -c lines >lines.csv || continue
         train lines.csv
-        expect 3 "lines.csv: is compressed with $packed" "${packed%ip2}cat lines.csv | yoke train --data csv:-"
+        expect 3 "lines.csv: is compressed with $packed" "${packed%ip2}cat lines.csv | yoke train --data FORMAT:-, such as csv:-"
     done
     printf '# only a comment\n\n' >nothing.libsvm
     for stream in never "always --features 5" "always --features 5 --steps 3" "always --features 5 --mode async --steps 3"; do

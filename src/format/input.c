@@ -172,7 +172,7 @@ static yk_status detect_coding(yk_input *in)
         return yk_fail(
             YK_EDATA,
             "%s: is compressed with %s, which yoke does not support; decompress it, or use a pipe: %s %s | "
-            "yoke train --data csv:-",
+            "yoke train --data FORMAT:-, such as csv:-",
             in->path, coding == YK__XZ ? "xz" : "bzip2", cat, in->standard ? "FILE" : in->path);
     if (coding == YK__PLAIN) {
         in->have = n;

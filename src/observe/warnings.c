@@ -471,7 +471,7 @@ static void check_hosts(yk_observation *w)
 
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
-    const bool unlearnable = r->data.classes == 1 || r->data.constant;
+    const bool unlearnable = r->data.classes == 1 || r->data.constant || r->lr == 0.0; /* --lr 0 */
     const bool reversed = !unlearnable && check_reversed(r, w);
     bool rises = false, too_small = false;
     if (!unlearnable && !reversed) {
