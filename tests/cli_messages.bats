@@ -154,7 +154,8 @@ teardown() {
     local command
     for command in 'train --model softmax --data idx:/nowhere' 'train --model softmax --data synth:digits --optimizer foo' \
         'train --no-such-option' 'eval --checkpoint nowhere --data synth:digits' 'eval' 'data inspect nowhere' \
-        'data gen synth:digits'; do
+        'data gen synth:digits' \
+        'predict --checkpoint nowhere --data synth:digits' 'predict' 'sweep nowhere.ini' 'sweep'; do
         # shellcheck disable=SC2086  # a list of words
         try $command --json
         [ "$status" -ge 2 ]

@@ -166,8 +166,9 @@ staleness = 0 3"
     grep -q "^0.1  *2 " out
     grep -q "^1e9  *0, 2 failed " out
     grep -q "^1e9,1,lr-1e9_seed-1,diverged,.*training diverged at step" sweep/runs.csv
-    try sweep my.ini --out sweep --no-report
+    try sweep my.ini --out sweep --no-report --json
     expect 1 "2 of 4 runs are already complete" "2 of 4 runs failed"
+    [ "$(wc -l <out)" -eq 1 ] && [ "$(field failed)" -eq 2 ] # the table, and no object for the failure
     # after three runs in a row that cannot start, the sweep stops
     small "batch = 1 2 3 4 5"
     set -- my.ini --out other --no-report --set model=logreg --set data=libsvm:nothing --set repeats=1

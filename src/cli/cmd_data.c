@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/arguments.h"
-#include "cli/failure.h"
 #include "cli/show_inspection.h"
 #include "data/export.h"
 #include "data/inspect.h"
@@ -335,7 +334,6 @@ int yk_cmd_data(int argc, char **argv)
         if (strcmp(verb, verbs[i].name))
             continue;
         arguments a = {.first = 3};
-        yk_failure_expect_option(argc, argv);
         parse(i, argc - 1, argv + 1, &a);
         return yk_cli_exit(verbs[i].run(&a));
     }

@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
-#include "cli/failure.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,7 +183,6 @@ int yk_cmd_eval(int argc, char **argv)
                                       "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
                                       "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
                                       "  yoke eval -c runs/mnist --print-torch > model.py"};
-    yk_failure_expect_option(argc, argv);
     parse(line, "print one JSON object", false, argc, argv, &a);
     if (a.print_torch) {
         yoke_options_free(a.options);

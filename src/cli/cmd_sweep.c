@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/child.h"
+#include "cli/failure.h"
 #include "cli/sweep_train.h"
 #include "data/source.h"
 #include "report/report.h"
@@ -125,7 +126,7 @@ static yk_status print_results(const yk_sweep *s, bool json)
         char *text = yk_sweep_table_json(&s->plan, s->result, false);
         if (!text)
             return YK_ESYSTEM;
-        printf("%s\n", text);
+        yk_failure_print_text(text); /* instead of an object for a failure */
         free(text);
     } else {
         yk_sweep_table_print(&s->plan, s->result, stdout);
@@ -152,6 +153,7 @@ static void print_resume_command(const yk_sweep *s, const arguments *a, size_t d
 static int finish(const yk_sweep *s, const arguments *a, yk_status st)
 {
     size_t done = 0, failed = 0, warned = 0;
+    yk_status printed = a->json ? print_results(s, true) : YK_OK;
     if (st)
         yk_cli_exit(st);
     for (size_t i = 0; i < s->plan.nruns; i++) {
@@ -159,7 +161,8 @@ static int finish(const yk_sweep *s, const arguments *a, yk_status st)
         done += s->result[i].state == YK_SWEEP_DONE;
         failed += yk_sweep_result_failed(&s->result[i]);
     }
-    yk_status printed = done || a->json ? print_results(s, a->json) : YK_OK;
+    if (done && !a->json)
+        printed = print_results(s, false);
     if (!printed && warned)
         yk_note("%zu run%s warnings: see the report, or log.txt in the run directory", warned,
                 warned == 1 ? " has" : "s have");

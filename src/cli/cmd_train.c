@@ -92,8 +92,6 @@ int yk_cmd_train(int argc, char **argv)
     yoke_options *options = yoke_options_create();
     if (!options)
         return YOKE_SYSTEM_ERROR;
-    if (!yk_job_is_process())
-        yk_failure_expect_option(argc, argv);
     parse(argc, argv, options);
     signal(SIGPIPE, SIG_IGN); /* if nobody reads the results, writing them fails */
     yk_terminal_quiet(yoke_options_get(options, "quiet"));

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "base/suggest.h"
 #include "cli/failure.h"
+#include "cli/job.h"
 #include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include <errno.h>
@@ -187,6 +188,8 @@ int main(int argc, char **argv)
         command = "version";
     if (strcmp(command, "train") == 0) /* other commands have nothing to save */
         yk_cli_catch_signals();
+    if (!yk_job_is_process())
+        yk_failure_expect_option(argc, argv);
     for (size_t i = 0; commands[i].name; i++)
         if (strcmp(command, commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
