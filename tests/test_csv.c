@@ -252,6 +252,11 @@ static void faults(void **state)
         expect(YK_EDATA, csv(fault[i].text, fault[i].options), fault[i].part);
     expect(YK_EUSAGE, csv("y,a,b\n1,x,2\n0,y,3\n", ""), "not numeric: a; add categorical=a");
     expect(YK_EUSAGE, csv("1,x,2\n0,y,3\n", ""), "not numeric: 2; add categorical=2");
+    expect(YK_EUSAGE, csv("y;a;b\n1;1,5;2\n0;3,25;1\n", ""),
+           "not numeric: a; numbers need a decimal point, not a comma; add categorical=a");
+    expect(YK_EUSAGE, csv("1;1,5;2,5\n0;3,25;1,0\n", ""), "not numeric: 2,3; numbers need a decimal point");
+    expect(YK_EDATA, csv("1;1.5\n0;3,25\n", "?delimiter=;"),
+           "column 2: '3,25' is not a number; numbers need a decimal point, not a comma");
     expect(YK_EUSAGE, csv("y,a\n1,2\n", "?label=z"), "label: no column 'z'; the columns are: y, a");
     expect(YK_EUSAGE, csv("1,2\n", "?ignore=2,7"),
            "ignore: no column '7'; the columns have no names, only numbers from 1 to 2");

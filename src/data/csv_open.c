@@ -68,7 +68,7 @@ static char find_delimiter(const char *line, const char *end)
             count[k - known]++;
     }
     for (size_t i = 1; i < 4; i++)
-        best = count[i] > count[best] ? i : best;
+        best = count[i] && count[i] >= count[best] ? i : best; /* 0;1,5: decimal commas */
     return known[best];
 }
 
