@@ -92,8 +92,8 @@ static void show_totals(FILE *to, const yk_description *d)
         fprintf(to, d->workers > 1 ? " for each of %d workers)\n" : ")\n", d->workers);
     }
     if (d->flops > 0.0 && d->examples)
-        fprintf(to, "              per epoch: %s (%s %ss)\n", counted(both * (double)d->examples, a),
-                grouped(d->examples, b), d->unit);
+        fprintf(to, "              per epoch: %s (%s %s%s)\n", counted(both * (double)d->examples, a),
+                grouped(d->examples, b), d->unit, yk_plural(d->examples));
     fprintf(to, "memory        %s: weights %s, gradient %s, ", sized(once + each, a),
             sized((double)d->weight_bytes, b), sized((double)d->gradient_bytes, c));
     fprintf(to, "state of %s %s, activations %s\n", d->optimizer, sized((double)d->state_bytes, a),

@@ -316,9 +316,10 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
     if (noise || !(ranks || ignorant || unchanged || slow))
         return false;
     warn(w, YK_WARNING_LR_TOO_SMALL,
-         "after %.3g epochs and %.0f steps the training loss is %.4f%s, and was never above %.4f: training "
+         "after %.3g epoch%s and %.0f steps the training loss is %.4f%s, and was never above %.4f: training "
          "is slow with learning rate %g; %s, or more --epochs",
-         p->epoch, steps, loss, slow ? " and still falling" : "", begin, r->lr, other_rate(r, false, remedy));
+         p->epoch, p->epoch == 1.0 ? "" : "s", steps, loss, slow ? " and still falling" : "", begin, r->lr,
+         other_rate(r, false, remedy));
     return true;
 }
 
