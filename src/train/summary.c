@@ -131,6 +131,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     yk_json_real(j, "cpu_seconds", !r->from_launcher ? r->report ? r->cpu_seconds : cpu : none);
     yk_observation_json(j, &r->observation, r->report);
     yk_json_bool(j, "interrupted", r->interrupted);
+    yk_json_bool(j, "diverged", r->status == YK_EDIVERGED);
     YK_JSON_TEXTS(j, {"run", r->run_dir}, {"checkpoint", r->checkpoint});
 }
 
@@ -141,7 +142,6 @@ static char *to_json(const yk_config *c, const yk_result *r, bool indent)
     yk_json_object(&j, NULL);
     YK_JSON_TEXTS(&j, {"state", stopped ? "stopped" : r->status ? "failed" : "done"}, {"error", r->error});
     yk_json_int(&j, "exit_code", r->exit_code ? r->exit_code : yk_status_exit(r->status));
-    yk_json_bool(&j, "diverged", r->status == YK_EDIVERGED);
     /* a run that failed before there was a model has no results */
     if (!r->status || (r->status != YK_EINTERRUPTED && r->params) || r->from_launcher)
         add_results(&j, c, r);
