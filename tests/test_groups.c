@@ -221,8 +221,8 @@ static void checkpoints_hold_all_groups(void **state)
     assert_int_equal(yk_dir_make(in_directory("run")), YK_OK);
     yk_checkpoint_arrays arrays;
     yk_checkpoint_arrays_of(s, &arrays);
-    assert_int_equal(yk_checkpoint_write(in_directory("run"), "factor", &j.model, &arrays, &map, &p, &path),
-                     YK_OK);
+    assert_int_equal(
+        yk_checkpoint_write(in_directory("run"), "factor", NULL, &j.model, &arrays, &map, &p, &path), YK_OK);
     assert_int_equal(yk_checkpoint_remap(&arrays, &map), YK_OK);
     assert_memory_equal(before, yk_local_raw(s, EMBEDDING).live.w, floats_of[EMBEDDING] * sizeof *before);
     assert_tensors(path);

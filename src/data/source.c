@@ -314,6 +314,31 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
     return true;
 }
 
+const char *yk_source_format(const yk_source *s)
+{
+    return s->ops->name;
+}
+
+/* Formats of the same kind have the same features: columns by name, hashes of their own, or indices. */
+static char kind_of_features(const char *format)
+{
+    return !strcmp(format, "csv") || !strcmp(format, "parquet") || !strcmp(format, "frame") ? 't'
+           : !strcmp(format, "criteo")                                                      ? 'c'
+           : !strcmp(format, "vw")                                                          ? 'v'
+           : !strcmp(format, "cache") || !strcmp(format, "memory")                          ? 0
+                                                                                            : 'i';
+}
+
+yk_status yk_source_fits(const yk_source *s, const char *format)
+{
+    const char here = kind_of_features(s->ops->name), there = format ? kind_of_features(format) : 0;
+    return !here || !there || here == there
+               ? YK_OK
+               : yk_fail(YK_EUSAGE,
+                         "%s: the model was trained on %s data, whose features are not those of %s", s->spec,
+                         format, s->ops->name);
+}
+
 yk_status yk__fail_empty(const yk_source *s)
 {
     return yk_fail(YK_EDATA, "%s: no examples", s->spec ? s->spec : "the data");

@@ -125,6 +125,12 @@ struct yk_reader {
 yk_status yk_source_open(const char *spec, yk_split split, const yk_source_options *options, yk_source **out);
 void yk_source_free(yk_source *s); /* NULL is fine */
 
+const char *yk_source_format(const yk_source *s); /* "csv" */
+
+/* YK_EUSAGE: the features of the source are others than those of a model of this format (NULL: not known): columns, indices,
+ * or hashes of one of the formats. Binary caches and memory may contain any of them. */
+yk_status yk_source_fits(const yk_source *s, const char *format);
+
 yk_status yk_source_read(yk_source *s, size_t block, yk_reader **out);
 
 /* Appends up to `max` examples to `rows`, which must be of the source's kind; *got_out is 0 at the end of the block. */

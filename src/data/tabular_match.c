@@ -112,20 +112,20 @@ static yk_status match_positions(yk_tabular *t)
 static yk_status fail_differs(const yk_tabular *t, const char *name, const char *key, const char *here,
                               const char *model)
 {
-    return yk_fail(YK_EUSAGE, "%s: %s: %s is %s here, but %s in the model: leave out %s", t->spec->text, name,
-                   key, here, model, key);
+    return yk_fail(YK_EUSAGE, "%s: %s: %s is %s here, but %s in the model: leave out this option",
+                   t->spec->text, name, key, here, model);
 }
 
-/* Roles that options give to columns. */
-static yk_status compare_roles(const yk_tabular *t)
+/* Roles that options give to columns: those in a list, or those that are in none. */
+static yk_status compare_roles(const yk_tabular *t, bool listed)
 {
     const bool others = yk_spec_text(t->spec, "numeric", NULL) && !yk_spec_text(t->spec, "categorical", NULL);
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *own = &t->own->column[i], *c = t->column[i];
-        const bool implied = others && !own->chosen && c && c->role == YK_COLUMN_NUMERIC;
-        const yk_column_role here = implied ? YK_COLUMN_CATEGORICAL : own->role;
+        const yk_column_role here = listed ? own->role : YK_COLUMN_CATEGORICAL;
+        const bool said = listed ? own->chosen : others && !own->chosen && c && c->role == YK_COLUMN_NUMERIC;
         char name[80];
-        if ((own->chosen || implied) && (c ? c->role != here : here != YK_COLUMN_IGNORED))
+        if (said && (c ? c->role != here : here != YK_COLUMN_IGNORED))
             return fail_differs(t, yk_tabular_name(t, i, name), "its role", yk_column_role_name(here),
                                 c ? yk_column_role_name(c->role) : "not");
     }
@@ -200,7 +200,7 @@ yk_status yk__tabular_match(yk_tabular *t)
 {
     const bool names = t->own->header && t->schema->header;
     yk_status st = names ? match_names(t) : match_positions(t);
-    if (st || (st = compare_roles(t)) || (st = compare_options(t)))
+    if (st || (st = compare_roles(t, true)) || (st = compare_roles(t, false)) || (st = compare_options(t)))
         return st;
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *c = t->column[i];

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "data/memory.h"
 #include "train/train.h"
+#include "train/trained.h"
 #include <limits.h>
 #include <stdio.h>
 #include <yoke.h>
@@ -38,8 +39,9 @@ struct yoke_data {
 /* Copies a matrix of the caller, and checks which arrays it has. */
 yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out);
 
-/* Opens `data` for a trained model of this shape. unlabeled: labels may be missing. */
-yk_status yk_data_open(const yoke_data *data, const yk_model_shape *shape, bool unlabeled, yk_source **out);
+/* Opens `data` for a trained model, with its schema. unlabeled: labels may be missing. The caller frees *out, even after a
+ * failure. */
+yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, yk_source **out);
 
 /* Divides rows in memory among threads: each predicts rows begin to end - 1. */
 yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),

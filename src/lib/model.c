@@ -99,7 +99,7 @@ static yk_status infer(const yoke_model *m, const yoke_data *data, yk_infer_each
                        yk_score *out)
 {
     yk_source *source = NULL;
-    yk_status st = yk_data_open(data, &trained(m)->model->shape, !out, &source);
+    yk_status st = yk_data_open(data, trained(m), !out, &source);
     if (!st)
         st = yk_infer(trained(m), source, each, context, out);
     yk_source_free(source);

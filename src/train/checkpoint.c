@@ -107,8 +107,8 @@ static yk_status remap_all(const yk_checkpoint_arrays *a, const yk_keymap *keyma
     return st;
 }
 
-yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const yk_model *m,
-                              const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
+yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const char *schema,
+                              const yk_model *m, const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out)
 {
     yk_status st = remap_all(arrays, keymap, yk_keymap_restore);
@@ -117,7 +117,8 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
     float *params[YK_MAX_GROUPS];
     for (int g = 0; g < m->ngroups; g++)
         params[g] = arrays->array[g].data;
-    st = yk__model_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, model_name, m, params, progress->step);
+    st = yk__model_write(run_dir, YK__SAVING "/" YK__MODEL_FILE, model_name, schema, m, params,
+                         progress->step);
     if (!st)
         st = save_state(run_dir, arrays, progress);
     return yk__checkpoint_end(run_dir, progress->step, st, path_out);
@@ -310,6 +311,18 @@ yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *stor
 }
 
 /* ---- the beginning of another run ---- */
+
+yk_status yk__checkpoint_schema(const char *path, yk_model_shape *shape_out, yk_schema **out)
+{
+    files f;
+    const char *name;
+    yk_status st = open_files(path, &f);
+    *out = NULL;
+    if (!st && !(st = yk__model_info(path, f.model, &name, shape_out)))
+        st = yk__model_schema(path, f.model, out);
+    close_files(&f);
+    return st;
+}
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out)
 {

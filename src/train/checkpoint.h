@@ -25,6 +25,7 @@
 
 #include "base/keymap.h"
 #include "base/status.h"
+#include "data/schema.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "store/local.h"
@@ -65,9 +66,9 @@ typedef struct {
 void yk_checkpoint_arrays_of(yk_local *store, yk_checkpoint_arrays *out); /* of a quiesced store */
 
 /* Writes the arrays, and leaves them indexed by the keys of the data: there may be no memory for another copy of a large model.
- * `keymap`: how the keys were remapped; NULL: they were not. *path_out is replaced. */
-yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const yk_model *m,
-                              const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
+ * `keymap`: how the keys were remapped; NULL: they were not. `schema`: JSON, or NULL. *path_out is replaced. */
+yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const char *schema,
+                              const yk_model *m, const yk_checkpoint_arrays *arrays, const yk_keymap *keymap,
                               const yk_progress_state *progress, char **path_out);
 
 /* After yk_checkpoint_write(), for the arrays of a store: indexes them by the internal ids again. */
@@ -88,6 +89,9 @@ typedef struct {
     yk_model_shape shape;
     uint64_t step, earlier;
 } yk_checkpoint_info;
+
+/* The schema and the shape of the model. *out is NULL if it has none. */
+yk_status yk__checkpoint_schema(const char *path, yk_model_shape *shape_out, yk_schema **out);
 
 yk_status yk_checkpoint_describe(const char *path, yk_checkpoint_info *out);
 

@@ -51,8 +51,9 @@ static yk_status open_data(yk__trainer *t)
     yk__set_partition(t);
     const yk_memory_data *given = t->caller->data,
                          memory = given ? choose_in_place(t, given) : (yk_memory_data){0};
-    yk_status st = open_set(given ? &memory : NULL, c->data, YK_SPLIT_TRAIN, &o, stream, &t->train);
-    if (st)
+    yk_source *source;
+    yk_status st = yk__open_training(t, given ? &memory : NULL, &o, &source);
+    if (st || (st = yk_dataset_take(source, YK_SPLIT_TRAIN, stream, &t->train)))
         return st;
     const yk_role role = t->plan->role;
     if (role != YK_ROLE_SINGLE && role != YK_ROLE_REPLICA && t->cluster.rank != 0 &&
@@ -73,6 +74,8 @@ static yk_status open_data(yk__trainer *t)
     if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))
         return st;
     t->tested = true;
+    if (!t->caller->test && (st = yk_source_fits(d->source, yk_source_format(t->train.source))))
+        return st;
     if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
         t->train.dim = d->dim;
     if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||

@@ -138,6 +138,10 @@ void yk__print_plan(const yk__trainer *t)
     yk_note("%s, %llu parameter%s, on %s: %s, %zu column%s, %u classes", c->model,
             (unsigned long long)t->result->params, yk_plural(t->result->params), c->data, examples,
             t->train.dim, yk_plural(t->train.dim), t->train.classes);
+    char *columns = t->train.source->schema ? yk_schema_summary(t->train.source->schema) : NULL;
+    if (columns)
+        yk_note("%s", columns);
+    free(columns);
     if (t->train.positional && t->train.fields > 1)
         yk_note("%u fields: the rows have no field numbers, so the position of an entry in its row is its "
                 "field%s",

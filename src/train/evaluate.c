@@ -161,7 +161,8 @@ yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *array
         return st;
     all.earlier = t->start.earlier;
     yk__report_stage(t, YK_STAGE_SAVING);
-    st = yk_checkpoint_write(r->run_dir, t->config->model, t->model, arrays, t->remap, &all, &r->checkpoint);
+    st = yk_checkpoint_write(r->run_dir, t->config->model, t->schema_text, t->model, arrays, t->remap, &all,
+                             &r->checkpoint);
     yk__report_stage(t, YK_STAGE_SAVED);
     if (!st)
         yk_observer_saved(t->observer);

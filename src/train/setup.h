@@ -13,6 +13,12 @@ yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole);
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
 void yk__cluster_free(yk__trainer *t);
 
+/* schema_setup.c */
+/* Opens the training data, from memory or by --data, with the schema that all processes use. */
+yk_status yk__open_training(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
+                            yk_source **out);
+yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a model */
+
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
 yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */

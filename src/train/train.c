@@ -173,8 +173,9 @@ static yk_status make_model(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    st = set_groups(t);
-    return st ? st : yk__set_bias_rates(t);
+    if ((st = yk__schema_keep(t)) || (st = set_groups(t)))
+        return st;
+    return yk__set_bias_rates(t);
 }
 
 uint64_t yk__max_warm_up(const yk__trainer *t)
@@ -339,6 +340,8 @@ static void tear_down(yk__trainer *t)
     yk__saver_fini(t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
+    yk_schema_free(t->schema);
+    free(t->schema_text);
 }
 
 static yk_status train_or_serve(yk__trainer *t)
@@ -385,7 +388,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
     if (st || !c->dry_run)
         st = yk__end_run(&t, st ? st : run(&t));
     if (!st && caller->keep_model && !c->dry_run && t.plan->role == YK_ROLE_SINGLE)
-        st = yk_trained_take(c->model, t.model, t.local, t.remap, &out->trained);
+        st = yk_trained_take(c->model, t.schema_text, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;
 }

@@ -16,8 +16,8 @@
 
 /* ---- the file ---- */
 
-yk_status yk__model_write(const char *dir, const char *file, const char *name, const yk_model *m,
-                          float *const *params, uint64_t step)
+yk_status yk__model_write(const char *dir, const char *file, const char *name, const char *schema,
+                          const yk_model *m, float *const *params, uint64_t step)
 {
     yk_tensor t[YK_MAX_TENSORS] = {0};
     float *data[YK_MAX_TENSORS] = {0};
@@ -47,7 +47,7 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    yk_pair meta[14] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+    yk_pair meta[15] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
                         {"model", name},
                         {"dim", dim},
                         {"classes", classes},
@@ -66,6 +66,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
         meta[n++] = (yk_pair){"hashed", "1"};
     if (m->shape.not_hashed)
         meta[n++] = (yk_pair){"not_hashed", "1"};
+    if (schema)
+        meta[n++] = (yk_pair){"schema", schema};
     if (!st)
         st = yk_safetensors_write(dir, file, t, (size_t)m->ntensors, meta, n);
     for (int i = 0; i < m->ntensors; i++)
@@ -167,6 +169,13 @@ yk_status yk__model_info(const char *path, const yk_safetensors *s, const char *
     return YK_OK;
 }
 
+yk_status yk__model_schema(const char *path, const yk_safetensors *s, yk_schema **out)
+{
+    const char *text = yk_safetensors_meta(s, "schema");
+    *out = NULL;
+    return text ? yk_schema_parse(text, path, out) : YK_OK;
+}
+
 /* ---- the model ---- */
 
 /* Takes `params`; NULL: allocates them. */
@@ -208,7 +217,7 @@ static yk_status read_model(const char *path, const yk_safetensors *s, yk_traine
     if (st || (st = create(name, &shape, NULL, &t)))
         return st;
     groups_of(t, params);
-    if ((st = yk__model_read(s, t->model, params)))
+    if ((st = yk__model_read(s, t->model, params)) || (st = yk__model_schema(path, s, &t->schema)))
         yk_trained_release(t);
     else
         *out = t;
@@ -242,12 +251,17 @@ yk_status yk_trained_load(const char *path, yk_trained **out)
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name)
 {
     float *params[YK_MAX_GROUPS];
+    char *schema = m->schema ? yk_schema_write(m->schema) : NULL;
     groups_of(m, params);
-    return yk__model_write(dir, name, m->name, m->model, params, 0);
+    const yk_status st = m->schema && !schema
+                             ? yk_fail_memory(1000, "the schema")
+                             : yk__model_write(dir, name, m->name, schema, m->model, params, 0);
+    free(schema);
+    return st;
 }
 
-yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
-                          yk_trained **out)
+yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
+                          const yk_keymap *keymap, yk_trained **out)
 {
     yk_trained *t;
     float *params[YK_MAX_GROUPS], *taken = m->ngroups == 1 ? yk_local_take(store, 0) : NULL;
@@ -255,6 +269,7 @@ yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, 
     if (st)
         return st;
     groups_of(t, params);
+    st = schema ? yk_schema_parse(schema, "the model", &t->schema) : YK_OK;
     for (int g = 0; !st && g < m->ngroups; g++) {
         const yk_group *group = &m->group[g];
         if (!taken)
@@ -304,6 +319,7 @@ void yk_trained_release(yk_trained *m)
         return;
     yk_free(m->params);
     yk_model_free(m->model);
+    yk_schema_free(m->schema);
     free(m->name);
     free(m);
 }

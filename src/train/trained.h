@@ -7,7 +7,8 @@
  *         st = yk_trained_save(m, ".", "copy.safetensors");
  *     yk_trained_release(m);
  *
- * The file has the tensors with the names and shapes of PyTorch, and metadata that describes the model. The metadata has a
+ * The file has the tensors with the names and shapes of PyTorch, and metadata that describes the model. Its entry "schema"
+ * has the schema of the data as JSON (data/schema.h). The metadata has a
  * format version, "format_version":"1"; a reader rejects newer versions. Files without it, as yoke 0.1.0 wrote them, are
  * version 0; version 1 differs only in this field.
  *
@@ -18,6 +19,7 @@
 
 #include "base/keymap.h"
 #include "base/status.h"
+#include "data/schema.h"
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "store/local.h"
@@ -25,7 +27,8 @@
 
 typedef struct {
     atomic_int references;
-    char *name; /* the value of --model */
+    char *name;        /* the value of --model */
+    yk_schema *schema; /* of its data; NULL: not known (files of yoke 0.1 and 0.2) */
     yk_model *model;
     float *params; /* all groups in one block (yk_model_group_offset), indexed by the keys of the data */
 } yk_trained;
@@ -33,10 +36,10 @@ typedef struct {
 yk_status yk_trained_load(const char *path, yk_trained **out);
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
 
-/* Takes the parameters from the store, which can then only be freed. `keymap`: how its keys were remapped; NULL: they were
+/* Takes the parameters from the store, which can then only be freed. `schema`: JSON, or NULL. `keymap`: how its keys were remapped; NULL: they were
  * not. */
-yk_status yk_trained_take(const char *name, const yk_model *m, yk_local *store, const yk_keymap *keymap,
-                          yk_trained **out);
+yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
+                          const yk_keymap *keymap, yk_trained **out);
 /* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap);
@@ -49,8 +52,9 @@ void yk_trained_release(yk_trained *m); /* the last release frees it; NULL is fi
 #define YK__MODEL_FORMAT 1 /* the version that is written, and the newest that is read */
 
 /* params: [groups] */
-yk_status yk__model_write(const char *dir, const char *file, const char *name, const yk_model *m,
-                          float *const *params, uint64_t step);
+yk_status yk__model_write(const char *dir, const char *file, const char *name, const char *schema,
+                          const yk_model *m, float *const *params, uint64_t step);
+yk_status yk__model_schema(const char *path, const yk_safetensors *s, yk_schema **out); /* *out NULL: none */
 yk_status yk__model_read(const yk_safetensors *s, const yk_model *m, float *const *params);
 /* What a model file contains. YK_EDATA: it is not a model, or too new. *name_out is borrowed from `s`. */
 yk_status yk__model_info(const char *path, const yk_safetensors *s, const char **name_out,

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include "data/feed.h"
+#include "data/schema.h"
 #include "model/model.h"
 #include "observe/observe.h"
 #include "store/local.h"
@@ -40,6 +41,8 @@ typedef struct yk__trainer {
 
     /* data */
     yk_dataset train, test;
+    yk_schema *schema;      /* from the run that this one continues, or from the chief; NULL: none */
+    char *schema_text;      /* on the chief: as JSON, for checkpoints */
     yk_positions positions; /* of entries without field numbers, in both */
     bool tested;            /* there is a test set */
     yk_data_check data_check;
