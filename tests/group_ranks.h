@@ -7,7 +7,6 @@
 #include "comm/comm.h"
 #include "sim.h"
 #include "store/copies.h"
-#include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/server.h"
 #include "store/shards.h"
@@ -54,15 +53,17 @@ static inline yk_status train_threads(job *j, yk_team *team, yk_store *s, yk_loc
     return yk_team_run(team, train_thread, &(rank_threads){j, s, local, rank * j->threads});
 }
 
-static inline yk_local_sgd_config local_sgd_of(job *j, yk_team *team)
+static inline yk_copies_config local_sgd_of(job *j, yk_team *team)
 {
-    return (yk_local_sgd_config){.workers = j->threads,
-                                 .team = team,
-                                 .steps = j->local_steps,
-                                 .synchronous = j->lockstep,
-                                 .lockstep = j->lockstep,
-                                 .bias_key = j->model.bias_key,
-                                 .until_due = nothing_due};
+    return (yk_copies_config){.workers = j->threads,
+                              .team = team,
+                              .joint = true,
+                              .depth = 1,
+                              .steps = j->local_steps,
+                              .synchronous = j->lockstep,
+                              .lockstep = j->lockstep,
+                              .bias_key = j->model.bias_key,
+                              .until_due = nothing_due};
 }
 
 static inline yk_status replica(void *context, int rank)
@@ -80,12 +81,12 @@ static inline yk_status replica(void *context, int rank)
         st = yk_exchange_create(comm, j->model.group, GROUPS, 20.0, 20.0, &x);
     if (!st && !(st = yk_local_create(&c, &local)))
         fill_store(local);
-    yk_local_sgd_config sgd = local_sgd_of(j, c.team);
+    yk_copies_config sgd = local_sgd_of(j, c.team);
     sgd.exchange = x;
     sgd.local = local;
     const yk_replicas_config config = {.exchange = x, .local = local, .team = c.team, .workers = j->threads};
     if (!st)
-        st = j->local_steps ? yk_local_sgd_create(&sgd, &s) : yk_replicas_create(&config, &s);
+        st = j->local_steps ? yk_copies_create(&sgd, &s) : yk_replicas_create(&config, &s);
     if (!st)
         st = train_threads(j, c.team, s, local, rank);
     if (rank == 0)
@@ -183,17 +184,17 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .lockstep = j->lockstep,
                                .ngroups = GROUPS};
     memcpy(shards.group, config.group, sizeof shards.group);
-    yk_local_sgd_config sgd = local_sgd_of(j, team);
+    yk_copies_config sgd = local_sgd_of(j, team);
     sgd.copy = store_config(j, j->threads);
     sgd.copy.team = team;
     yk_copies_config copies = {
-        .workers = 1, .lifetime = j->local_steps, .depth = j->depth, .copy = store_config(j, 1)};
+        .workers = 1, .scaled = true, .steps = j->local_steps, .depth = j->depth, .copy = store_config(j, 1)};
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);
     sgd.remote = copies.remote = shards.remote;
     if (!st)
         st = j->copies        ? yk_copies_create(&copies, &s)
-             : j->local_steps ? yk_local_sgd_create(&sgd, &s)
+             : j->local_steps ? yk_copies_create(&sgd, &s)
                               : yk_shards_create(&shards, &s);
     if (!st)
         st = train_threads(j, team, s, NULL, number);

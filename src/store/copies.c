@@ -1,265 +1,151 @@
-#include "store/copies.h"
+#include "store/copies_internal.h"
 
-#include "base/mem.h"
-#include "store/copy.h"
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { YK__COPY_AGE = 64 }; /* copies.h */
-
-/* A worker, with its own channel. */
-typedef struct {
-    _Alignas(YK_ALIGN) yk_local *copy;
-    size_t capacity; /* of the copy, in keys */
-    yk_remote_answer answer;
-    /* the chunk of the batches in the next request; a batch of the chunk after that */
-    const yk_chunk *chunk;
-    yk_merger scratch;
-    bool held;
-    yk_batch held_batch;
-    uint32_t *held_pick;
-    size_t held_cap;
-    uint64_t held_cursor[YK_CURSOR_SIZE];
-    size_t target;        /* batches of the next request */
-    bool open, exhausted; /* it trains on a copy; there are no more batches, or none for now */
-    size_t at;            /* index of the next batch of the copy */
-    yk_grad grad;
-    uint64_t steps, examples; /* with this copy */
-    double loss;
-} worker;
-
-typedef struct {
-    yk_store base;
-    yk_copies_config config;
-    worker *worker;
-} copies;
-
-static copies *copies_of(yk_store *s)
+static yk__copies *of(yk_store *s)
 {
-    return (copies *)(void *)s;
+    return (yk__copies *)(void *)s;
 }
 
-/* ---- announce, pull ---- */
-
-/* M (copies.h), as the last answer says. Before the first one, only one step will be taken with a copy. */
-static int copies_in_flight(const copies *s, const worker *w)
+static yk__copy *copy_of(const yk__copies *s, int me)
 {
-    const int workers = w->answer.status.workers;
-    return (workers > 1 ? workers : 1) * s->config.depth;
+    return &s->copy[s->config.joint ? 0 : me];
 }
 
-/* The batches of the next copy, which depend on the steps so far. */
-static size_t batches_of_next(const copies *s, const worker *w)
+static yk_status barrier(yk__copies *s, int me)
 {
-    const uint64_t all = (uint64_t)copies_in_flight(s, w),
-                   young = w->answer.status.steps / (YK__COPY_AGE * all);
-    return (size_t)(s->config.bounded            ? s->config.lifetime
-                    : young < 1                  ? 1
-                    : young < s->config.lifetime ? young
-                                                 : s->config.lifetime);
+    return s->config.joint && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
+}
+
+/* Runs `what` in the first thread of a copy, while the others wait. */
+static yk_status once(yk__copies *s, int me, yk_status (*what)(yk__copies *s, yk__copy *c))
+{
+    yk__copy *c = copy_of(s, me);
+    yk_status st = barrier(s, me);
+    if (!st && me == c->first)
+        st = what(s, c);
+    return st ? st : barrier(s, me);
 }
 
 static size_t wants(const yk_store *store, int me)
 {
-    const copies *s = (const copies *)(const void *)store;
-    const worker *w = &s->worker[me];
-    const yk_remote *r = s->config.remote;
-    const size_t added = yk_remote_added(r, me), max = added ? w->target : batches_of_next(s, w);
-    if (w->exhausted || (w->held && added > 0) ||
-        (w->open && w->at < w->answer.batches)) /* not before the last batch of the copy */
-        return 0;
-    return yk_remote_outstanding(r, me) < s->config.depth && added < max ? max - added : 0;
-}
-
-/* Adds a batch to the next request. A batch of another chunk is held back until that request was sent. */
-static yk_status add_to_chunk(copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
-{
-    worker *w = &s->worker[me];
-    const yk_chunk *chunk;
-    yk_status st = yk_chunks_get(s->config.chunks, batch->pick[0], &w->scratch, &chunk);
-    if (st)
-        return st;
-    if (yk_remote_added(s->config.remote, me) > 0 && chunk != w->chunk) {
-        if (YK_RESERVE(w->held_pick, w->held_cap, batch->n, "a batch"))
-            return YK_ESYSTEM;
-        memcpy(w->held_pick, batch->pick, batch->n * sizeof *w->held_pick);
-        w->held_batch = *batch;
-        w->held_batch.pick = w->held_pick;
-        memcpy(w->held_cursor, cursor, sizeof w->held_cursor);
-        w->held = true;
-        return YK_OK;
-    }
-    w->chunk = chunk;
-    return yk_remote_add(s->config.remote, me, me, batch, chunk, w->target == s->config.lifetime, cursor,
-                         &(size_t){0});
-}
-
-/* Adds the batch that was held back, if the next request is empty. */
-static yk_status add_held(copies *s, int me)
-{
-    worker *w = &s->worker[me];
-    if (!w->held || yk_remote_added(s->config.remote, me) > 0)
-        return YK_OK;
-    w->held = false;
-    w->target = batches_of_next(s, w);
-    return add_to_chunk(s, me, &w->held_batch, w->held_cursor);
+    const yk__copies *s = (const yk__copies *)(const void *)store;
+    const yk__copy_worker *w = &s->worker[me];
+    return s->ops->wants && s->keyed ? s->ops->wants(s, me) : !w->exhausted && !w->announced;
 }
 
 static yk_status announce(yk_store *store, int me, const yk_batch *batch,
                           const uint64_t cursor[YK_CURSOR_SIZE])
 {
-    copies *s = copies_of(store);
-    worker *w = &s->worker[me];
-    yk_remote *r = s->config.remote;
-    yk_status held = add_held(s, me);
-    if (held)
-        return held;
-    if (yk_remote_added(r, me) == 0)
-        w->target = batches_of_next(s, w);
-    w->exhausted = batch->n == 0;
-    yk_status st = w->exhausted       ? YK_OK
-                   : s->config.chunks ? add_to_chunk(s, me, batch, cursor)
-                                      : yk_remote_add(r, me, me, batch, NULL, false, cursor, &(size_t){0});
-    const size_t added = yk_remote_added(r, me);
-    const bool complete = added == w->target || (added > 0 && (w->exhausted || w->held));
-    return !st && complete && !w->open ? yk_remote_pull(r, me) : st; /* otherwise it is sent with the delta */
+    yk__copies *s = of(store);
+    yk__copy_worker *w = &s->worker[me];
+    if (s->ops->announce)
+        return s->ops->announce(s, me, batch, cursor);
+    w->batch = *batch;
+    w->announced = true;
+    return YK_OK;
 }
 
-/* Begins the next copy, if there are batches. */
-static yk_status begin(copies *s, int me)
+static yk_status begin_round(yk__copies *s, yk__copy *c)
 {
-    worker *w = &s->worker[me];
-    yk_remote *r = s->config.remote;
-    yk_status st = yk_remote_outstanding(r, me) == 0 ? add_held(s, me) : YK_OK;
-    if (!st && yk_remote_outstanding(r, me) == 0 && yk_remote_added(r, me) > 0)
-        st = yk_remote_pull(r, me);
-    if (st || yk_remote_outstanding(r, me) == 0 || (st = yk_remote_await(r, me, &w->answer)) ||
-        w->answer.status.stop)
-        return st;
-    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY);
-    if ((st = yk_copy_make(&s->config.copy, w->answer.keys, &w->copy, &w->capacity)))
-        return st;
-    yk_copy_begin(w->copy, w->answer.keys, w->answer.value, w->answer.status.steps);
-    w->open = true;
-    w->at = 0;
-    w->steps = w->examples = 0;
-    w->loss = 0.0;
-    return YK_OK;
+    memset(&c->totals, 0, sizeof c->totals);
+    for (int i = c->first; i < c->end; i++)
+        s->worker[i].calls = s->worker[i].examples = 0;
+    c->open = true;
+    return s->ops->begin(s, c);
 }
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
-    copies *s = copies_of(store);
-    worker *w = &s->worker[me];
-    yk_status st = w->open ? YK_OK : begin(s, me);
-    *batch_out = (yk_batch){0};
-    if (st || !w->open)
+    yk__copies *s = of(store);
+    yk__copy *c = copy_of(s, me);
+    yk_status st = c->open ? YK_OK : once(s, me, begin_round);
+    if (st)
         return st;
-    *batch_out = yk_remote_batch(&w->answer, w->at++);
-    return yk_local_pull(w->copy, 0, batch_out, view_out);
+    *batch_out = s->ops->batch ? s->ops->batch(s, me) : s->worker[me].batch;
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* lazy decay of the batch's weights */
+    if (s->keyed && s->ops->keys && (st = once(s, me, s->ops->keys)))
+        return st;
+    if (!c->local) { /* no thread has a batch */
+        memset(view_out, 0, (size_t)s->config.copy.ngroups * sizeof *view_out);
+        return YK_OK;
+    }
+    return yk_local_pull(c->local, me - c->first, batch_out, view_out);
 }
-
-/* ---- push, clock ---- */
 
 static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
-    worker *w = &copies_of(store)->worker[me];
-    w->grad = *g;
-    w->examples += g->examples;
-    w->loss += g->loss;
-    w->steps += g->examples > 0;
-    return w->open ? yk_local_push(w->copy, 0, g) : YK_OK;
+    yk__copies *s = of(store);
+    yk__copy *c = copy_of(s, me);
+    s->worker[me].examples += g->examples;
+    return c->local ? yk_local_push(c->local, me - c->first, g) : YK_OK;
 }
 
-/* Scales the delta to the share that is sent. The copy has its old state again. */
-static void scale(const copies *s, const worker *w)
+/* After a step of all threads of a copy. */
+static yk_status count_step(yk__copies *s, yk__copy *c)
 {
-    const yk_chunk *keys = w->answer.chunk;
-    /* the sums of a chunk are over all of its examples, which are usually those of the copy */
-    const double norm = keys->squares_sum / fmax(1.0, (double)w->examples);
-    const float one = (float)(keys->squares_sum / fmax(1.0, (double)keys->entries));
-    const yk_view old = yk_local_raw(w->copy, 0).live;
-    const yk_optim_share share = {.squares = keys->squares,
-                                  .times = 1.0f,
-                                  .less = one,
-                                  .one = one,
-                                  .moves =
-                                      (float)(YK_CURVATURE * pow(norm, 0.75) / (double)s->config.copy.batch),
-                                  .steps = (float)w->steps,
-                                  .workers = copies_in_flight(s, w),
-                                  .state = {old.s[0], old.s[1]}};
-    const yk_optim_step o = yk_optim_at(&s->config.copy.group[0].optim, w->answer.status.steps);
-    yk_local_rule(w->copy, 0)->scale(&share, 0, w->answer.keys, w->answer.value[0], w->answer.keys, &o);
-}
-
-static yk_status end_copy(copies *s, int me)
-{
-    worker *w = &s->worker[me];
-    yk_remote_pushed p = {.steps = w->steps,
-                          .examples = w->examples,
-                          .loss = w->loss,
-                          .round = w->answer.status.round,
-                          .share = &w->examples};
-    yk_copy_end(w->copy, w->answer.keys, w->answer.value);
-    scale(s, w);
-    memcpy(p.value, w->answer.value, sizeof p.value);
-    w->open = false;
-    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
-    return yk_remote_push(s->config.remote, me, &p);
+    c->result = (yk_step_result){.pending = true};
+    if (s->worker[c->first].calls < c->max && !(s->ops->done && s->ops->done(s, c)))
+        return YK_OK;
+    c->open = false;
+    for (int i = c->first; i < c->end; i++)
+        s->share[i] = s->worker[i].examples;
+    yk_status st = s->ops->merge(s, c);
+    for (int i = c->first; c->result.examples == 0 && i < c->end; i++)
+        s->worker[i].exhausted = s->worker[i].announced = false; /* ask the feed again */
+    return st;
 }
 
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
-    copies *s = copies_of(store);
-    worker *w = &s->worker[me];
-    yk_step_result one;
-    yk_status st = w->open ? yk_local_clock(w->copy, 0, &one) : YK_OK;
-    (void)action; /* the chief decides */
-    *out = (yk_step_result){.examples = w->grad.examples,
-                            .loss = w->grad.loss,
-                            .steps = w->grad.examples > 0,
-                            .own = w->grad.examples};
-    if (!st && !w->open) {
-        w->exhausted = false;
-        yk_remote_out_of_examples(s->config.remote, me, me + 1, out);
-    } else if (!st && w->at == w->answer.batches) {
-        st = end_copy(s, me);
+    yk__copies *s = of(store);
+    yk__copy *c = copy_of(s, me);
+    yk__copy_worker *w = &s->worker[me];
+    yk_step_result one = {0};
+    yk_status st = c->local ? yk_local_clock(c->local, me - c->first, &one) : YK_OK;
+    w->calls++;
+    w->announced &= s->ops->batch != NULL; /* without batch(), this step used the announced batch */
+    if (!st && me == c->first) {
+        c->totals.steps += one.steps;
+        c->totals.examples += one.examples;
+        c->totals.loss += one.loss;
+        c->totals.action = action > c->totals.action ? action : c->totals.action;
     }
-    yk_remote_end_step(s->config.remote, me, me + 1, w->answer.status.stop, out);
+    const uint64_t own = w->examples;
+    if (!st)
+        st = once(s, me, count_step);
+    *out = c->result;
+    out->own = own;
     return st;
 }
 
 static yk_status finish(yk_store *store, int me)
 {
-    return yk_remote_leave(copies_of(store)->config.remote, me);
+    yk__copies *s = of(store);
+    return s->ops->leave ? once(s, me, s->ops->leave) : YK_OK;
 }
 
 static uint64_t steps_so_far(const yk_store *store, int me)
 {
-    const worker *w = &((const copies *)(const void *)store)->worker[me];
-    return w->answer.status.steps + w->steps;
+    const yk__copies *s = (const yk__copies *)(const void *)store;
+    const yk__copy *c = copy_of(s, me);
+    return c->local ? yk_local_steps(c->local) : s->config.first_step;
 }
 
-static yk_status ready(yk_store *store, int me, float *dense, size_t begin_at, size_t end)
+static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
-    (void)me, (void)dense, (void)begin_at, (void)end;
-    return yk_remote_progress(copies_of(store)->config.remote);
-}
-
-static void free_worker(worker *w)
-{
-    yk_local_free(w->copy);
-    yk_merger_fini(&w->scratch);
-    free(w->held_pick);
+    (void)me, (void)dense, (void)begin, (void)end;
+    return of(store)->config.remote ? yk_remote_progress(of(store)->config.remote) : YK_OK;
 }
 
 static void free_all(yk_store *store)
 {
-    copies *s = copies_of(store);
-    for (int i = 0; s->worker && i < s->config.workers; i++)
-        free_worker(&s->worker[i]);
+    yk__copies *s = of(store);
+    if (s->copy && s->worker)
+        s->ops->free(s);
     yk_free(s->worker);
+    yk_free(s->copy);
+    yk_free(s->share);
     yk_free(s);
 }
 
@@ -275,24 +161,24 @@ static const yk_store_ops copies_ops = {.wants = wants,
 
 yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
 {
-    copies *s = yk_alloc(1, sizeof *s, "the store");
+    yk__copies *s = yk_alloc(1, sizeof *s, "the store");
+    const int workers = config->workers, copies = config->joint ? 1 : workers;
     if (!s)
         return YK_ESYSTEM;
     s->base.ops = &copies_ops;
     s->config = *config;
-    yk_optim_config *o = &s->config.copy.group[0].optim;
-    if (!config->bounded)
-        *o = yk_optim_without_velocity(o);
-    if (yk_optim_rule_of(o->kind)->plain)
-        o->l1 = o->l2 = 0.0; /* the servers apply it */
-    s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
-    yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
-    for (int i = 0; !st && config->chunks && i < config->workers; i++)
-        st = yk_merger_init(&s->worker[i].scratch, 1024);
-    if (st) {
-        free_all(&s->base);
-        return st;
+    s->ops = config->remote ? &yk__copies_of_shards : &yk__copies_of_replicas;
+    s->worker = yk_alloc((size_t)workers, sizeof *s->worker, "the workers");
+    s->copy = yk_alloc((size_t)copies, sizeof *s->copy, "the workers");
+    s->share = yk_alloc((size_t)workers, sizeof *s->share, "the workers");
+    for (int i = 0; s->copy && i < copies; i++) {
+        s->copy[i].first = i;
+        s->copy[i].end = config->joint ? workers : i + 1;
     }
-    *out = &s->base;
-    return YK_OK;
+    yk_status st = s->worker && s->copy && s->share ? s->ops->create(s) : YK_ESYSTEM;
+    if (st)
+        free_all(&s->base);
+    else
+        *out = &s->base;
+    return st;
 }

@@ -340,6 +340,8 @@ yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *b
     yk__remote_channel *l = &r->channel[channel];
     yk_mutex_lock(&l->lock);
     yk_status st = yk__request_add(r, l, batch, chunk, whole, index_out);
+    if (!st && r->owners[0].n)
+        l->open->batch[*index_out].thread = thread;
     if (!st)
         set_share(r, &l->open->share[thread - channel], thread, cursor);
     yk_mutex_unlock(&l->lock);

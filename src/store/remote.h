@@ -1,5 +1,5 @@
-/* The client side of parameter servers: the requests of a process's threads, as messages (messages.h). shards.c, copies.c and
- * local_sgd.c are stores on top of it.
+/* The client side of parameter servers: the requests of a process's threads, as messages (messages.h). shards.c and
+ * copies_shards.c are stores on top of it.
  *
  * Example:
  *     yk_remote *r;
@@ -93,10 +93,12 @@ yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *b
 /* Without keyed groups: counts one more batch of this thread in the current gradient of the channel. */
 void yk_remote_count_batch(yk_remote *r, int channel, int thread, const uint64_t cursor[YK_CURSOR_SIZE]);
 size_t yk_remote_added(const yk_remote *r, int channel);
+size_t yk_remote_added_by(const yk_remote *r, int channel, int thread);
 yk_status yk_remote_pull(yk_remote *r, int channel);
 int yk_remote_outstanding(const yk_remote *r, int channel); /* requests that were not awaited yet */
 yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out);
 yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
+int yk_remote_thread(const yk_remote_answer *a, size_t i); /* that added batch i; with keyed groups */
 yk_status yk_remote_push(yk_remote *r, int channel, const yk_remote_pushed *p);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for

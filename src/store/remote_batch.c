@@ -268,6 +268,17 @@ yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
     return st || !a->batches ? st : reserve_values(r, a);
 }
 
+size_t yk_remote_added_by(const yk_remote *r, int channel, int thread)
+{
+    const yk__request *open = r->channel[channel].open;
+    return open ? (size_t)open->share[thread - channel].batches : 0;
+}
+
+int yk_remote_thread(const yk_remote_answer *answer, size_t i)
+{
+    return ((const yk__request *)answer->request)->batch[i].thread;
+}
+
 void yk__request_fini(yk__request *a)
 {
     yk_rows_fini(&a->copied);

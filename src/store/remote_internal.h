@@ -30,6 +30,7 @@ typedef struct {
     uint32_t *pick; /* the rows of all batches */
     struct {
         size_t end;     /* in `pick` */
+        int thread;     /* that added it */
         uint64_t noise; /* of the batch, as it was added */
     } * batch;          /* [batches] */
     size_t pick_cap, batch_cap;

@@ -15,7 +15,7 @@
  *     one process      in a table that its threads share                  local.h
  *     replicas         in every process; gradients are all-reduced        replicas.h
  *     shards           on parameter servers, or a part in each process    shards.h
- *     local SGD        for some steps, in a copy of replicas or shards    local_sgd.h
+ *     copies           for some steps, in a copy of replicas or shards    copies.h
  *
  * pull() returns the batch, because a store may remap its keys to indices into a small table of just the parameters that it
  * needs. Worker `me` of this process calls every function on its own thread.

@@ -3,7 +3,6 @@
 #include "base/numa.h"
 #include "base/number.h"
 #include "store/copies.h"
-#include "store/local_sgd.h"
 #include "store/replicas.h"
 #include "store/shards.h"
 #include "train/loop.h"
@@ -373,20 +372,36 @@ static yk_status make_chunks(yk__trainer *t)
     return st;
 }
 
+/* Local SGD, or, with a lifetime, copies of linear models. */
 static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
 {
-    yk_copies_config c = {.remote = t->cluster.remote,
+    const yk_plan *p = t->plan;
+    const bool scaled = p->copy_lifetime > 0;
+    yk_copies_config c = {.team = t->team,
                           .phases = t->phases,
-                          .workers = t->plan->workers_per_process,
-                          .lifetime = t->plan->copy_lifetime,
-                          .depth = t->plan->depth,
-                          .bounded = t->plan->staleness != YK_ASYNC,
+                          .workers = p->workers_per_process,
+                          .joint = !scaled,
+                          .scaled = scaled,
+                          .steps = scaled ? p->copy_lifetime : p->local_steps,
+                          .synchronous = p->synchronous,
+                          .lockstep = p->lockstep,
+                          .first_step = scaled ? 0 : t->step,
+                          .bias_key = bias_key_of(t),
+                          .until_due = yk__until_due,
+                          .context = &t->schedule,
+                          .exchange = t->cluster.exchange,
+                          .local = t->local,
+                          .remote = t->cluster.remote,
+                          .depth = p->depth,
+                          .bounded = p->staleness != YK_ASYNC,
                           .copy = *copy};
-    c.copy.workers = 1;
-    c.copy.phases = NULL;
     yk_status st = YK_OK;
-    if (t->plan->unit && yk_feed_unit(t->feed) == t->plan->unit)
-        st = make_chunks(t);
+    if (scaled) {
+        c.copy.workers = 1;
+        c.copy.phases = NULL;
+        if (p->unit && yk_feed_unit(t->feed) == p->unit)
+            st = make_chunks(t);
+    }
     c.chunks = t->cluster.chunks;
     return st ? st : yk_copies_create(&c, &t->store);
 }
@@ -401,34 +416,14 @@ static yk_status make_replicas(yk__trainer *t)
     return yk_replicas_create(&c, &t->store);
 }
 
-static yk_status make_local_sgd(yk__trainer *t, const yk_local_config *copy)
-{
-    const yk_local_sgd_config c = {.team = t->team,
-                                   .phases = t->phases,
-                                   .workers = t->plan->workers_per_process,
-                                   .steps = t->plan->local_steps,
-                                   .first_step = t->step,
-                                   .synchronous = t->plan->synchronous,
-                                   .lockstep = t->plan->lockstep,
-                                   .bias_key = bias_key_of(t),
-                                   .until_due = yk__until_due,
-                                   .context = &t->schedule,
-                                   .exchange = t->cluster.exchange,
-                                   .local = t->local,
-                                   .remote = t->cluster.remote,
-                                   .copy = *copy};
-    return yk_local_sgd_create(&c, &t->store);
-}
-
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
 {
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->plan->copy_lifetime             ? make_copies(t, &copy)
-           : t->plan->local_steps             ? make_local_sgd(t, &copy)
-           : t->plan->role == YK_ROLE_REPLICA ? make_replicas(t)
-                                              : make_shards(t);
+    return t->plan->copy_lifetime || t->plan->local_steps ? make_copies(t, &copy)
+           : t->plan->role == YK_ROLE_REPLICA             ? make_replicas(t)
+                                                          : make_shards(t);
 }
 
 void yk__cluster_free(yk__trainer *t)
