@@ -114,6 +114,7 @@ typedef struct {
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
-enum { YK_TIMEOUT_FACTOR = 10 }; /* a timeout is at least this many times the longest step so far */
+enum { YK_COPY_EXAMPLES = 2048 }; /* the age of a copy at which it is merged, in examples (store/copy.h) */
+enum { YK_TIMEOUT_FACTOR = 10 };  /* a timeout is at least this many times the longest step so far */
 
 #endif

@@ -4,11 +4,12 @@
  *
  *     key           0 .... 2047 | 2048 ............ H-1 | H ......................... n-1
  *                   hottest     | hot                 | shared, lock-free
- *     merged every  tier_every  | all_every examples  | immediately
+ *     merged after  tier_every  | all_every examples  | immediately
  *
- * The sizes follow from the processor and the data: the copies fit into half of a core's L2 cache, and hot keys occurred more
- * than once in a sample. The intervals are chosen so that merging takes a small share of the time, which is measured during
- * training. A staleness bound or weight decay limits them. Then only keys that are used often enough in the meantime are hot.
+ * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the hottest keys are
+ * merged when they are as old as copies between processes may be (YK_COPY_EXAMPLES), those of the others, which are many, 32
+ * times later. A staleness bound or weight decay limits both. Then only keys that are used often enough in
+ * the meantime are hot.
  * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
  *
  * A small dense model (softmax) is hot as a whole. Models with several groups, and networks, have no copies: their steps take so
@@ -16,15 +17,14 @@
  */
 #include "store/local_internal.h"
 
-#include "base/clock.h"
 #include "store/copy.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
 
-static const double merge_share = 0.02; /* of the time may be spent on merging */
-static const double max_decay = 0.01;   /* of a weight between merges */
-static const double min_tier = 512, min_all = 4096, max_all = 65536;
+static const double max_decay = 0.01; /* of a weight between merges */
+static const double max_tier = YK_COPY_EXAMPLES, max_all = 32 * YK_COPY_EXAMPLES;
+static const double max_steps = 64; /* of a dense group, all of whose parameters change in each step */
 /* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The
  * weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
 static const double tier_age = 64, all_age = 16, first_all = 1024;
@@ -77,6 +77,22 @@ uint64_t yk__hot_bound(const yk__table *t)
     return k == YK_ASYNC || !t->hot ? k : k + 1 - 2 * t->hot_lifetime;
 }
 
+/* The examples that a worker processes between merges. */
+static void choose_intervals(yk__table *t, int me)
+{
+    const yk_local *s = t->store;
+    yk__table_worker *w = &t->worker[me];
+    const double batch = (double)s->config.batch;
+    const double each =
+                     (double)s->restored_steps / (double)s->config.workers + (double)s->worker[me].own_steps,
+                 so_far = each * batch;
+    const bool young = t->config.shape.keyed && t->config.staleness == YK_ASYNC;
+    w->all_every = t->config.shape.keyed ? max_all : fmax(batch, fmin(max_tier, max_steps * batch));
+    w->all_every =
+        fmin(t->hot_examples, young ? fmin(w->all_every, fmax(first_all, so_far / all_age)) : w->all_every);
+    w->tier_every = fmin(w->all_every, young ? fmin(max_tier, fmax(batch, so_far / tier_age)) : max_tier);
+}
+
 static yk_status make_copies(yk__table *t, int me)
 {
     const yk_local_config *c = &t->store->config;
@@ -90,8 +106,7 @@ static yk_status make_copies(yk__table *t, int me)
         for (int k = 0; k < t->rule->slots; k++)
             w->view.s[k] += w->shift;
     }
-    w->tier_every = (double)c->batch;
-    w->all_every = t->config.shape.keyed ? fmin(first_all, t->hot_examples) : (double)c->batch;
+    choose_intervals(t, me);
     w->base = yk_alloc(t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float), "copies of hot weights");
     return w->base ? YK_OK : YK_ESYSTEM;
 }
@@ -206,56 +221,19 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
     }
 }
 
-/* The interval at which a merge of `ns` takes merge_share of the time. */
-static double interval(const yk__table_worker *w, uint64_t ns, double min, double max)
-{
-    double every = w->ns_per_example > 0.0 ? (double)ns / (merge_share * w->ns_per_example) : min;
-    return fmin(fmax(every, min), max);
-}
-
-/* The examples that each worker has trained on, on average. */
-static double trained(const yk_local *s, int me)
-{
-    const double workers = (double)s->config.workers;
-    return ((double)s->restored_steps / workers + (double)s->worker[me].own_steps) * (double)s->config.batch;
-}
-
-static void choose_intervals(yk__table *t, int me, uint64_t ns)
-{
-    yk__table_worker *w = &t->worker[me];
-    const double batch = (double)t->store->config.batch, max = t->hot_examples,
-                 so_far = trained(t->store, me);
-    if (!t->config.shape.keyed) {
-        w->all_every = interval(w, ns, batch, fmin(64 * batch, max));
-        return;
-    }
-    const double tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
-    w->all_every = interval(w, ns, fmin(min_all, max), max);
-    w->tier_every = interval(w, (uint64_t)((double)ns * tier / (double)t->hot), min_tier, w->all_every);
-    if (t->config.staleness == YK_ASYNC) {
-        w->all_every = fmin(w->all_every, fmax(first_all, so_far / all_age));
-        w->tier_every = fmin(w->tier_every, fmax(batch, so_far / tier_age));
-    }
-}
-
 static void merge_all(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
-    uint64_t begin = yk_now_ns();
-    if (w->timed_from && w->timed_examples > 0.0)
-        w->ns_per_example = (double)(begin - w->timed_from) / w->timed_examples;
-    uint32_t tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
+    const uint32_t tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
     merge(t, me, 0, tier, w->since_tier);
     if (t->hot > tier)
         merge(t, me, tier, t->hot - tier, w->since_all);
-    uint64_t end = yk_now_ns();
     w->merges++;
     w->merged_examples += (uint64_t)w->since_all;
     w->merged_steps += w->steps_since_all;
     w->steps_since_all = 0;
-    w->since_all = w->since_tier = w->timed_examples = 0.0;
-    w->timed_from = end;
-    choose_intervals(t, me, end - begin);
+    w->since_all = w->since_tier = 0.0;
+    choose_intervals(t, me);
 }
 
 void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)
@@ -265,7 +243,6 @@ void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)
         return;
     w->since_tier += (double)examples;
     w->since_all += (double)examples;
-    w->timed_examples += (double)examples;
     w->steps_since_all += steps;
     if (w->since_all >= w->all_every || w->steps_since_all >= t->hot_lifetime) {
         merge_all(t, me);
@@ -285,12 +262,10 @@ void yk__hot_merge(yk__table *t, int me)
  * would be merged like a gradient, and could make a sum of squares negative. */
 void yk__hot_refresh(yk__table *t, int me)
 {
-    yk__table_worker *w = &t->worker[me];
+    const yk__table_worker *w = &t->worker[me];
     for (size_t from = 0; from < t->hot; from += YK__HOT_RANGE) {
         lock_range(t, from / YK__HOT_RANGE);
         refresh(t, w, from, t->hot - from < YK__HOT_RANGE ? t->hot : from + YK__HOT_RANGE);
         unlock_range(t, from / YK__HOT_RANGE);
     }
-    w->timed_from = yk_now_ns(); /* the time in between was not spent on training */
-    w->timed_examples = 0.0;
 }

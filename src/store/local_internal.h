@@ -36,8 +36,8 @@ typedef struct {
     int64_t shift; /* from the shared floats to this worker's copy */
     float *base;   /* [arrays][hot_pad] the copy after the last merge */
     /* merge intervals in examples */
-    double tier_every, all_every, since_tier, since_all, timed_examples, ns_per_example;
-    uint64_t timed_from, merges, merged_examples, merged_steps, steps_since_all;
+    double tier_every, all_every, since_tier, since_all;
+    uint64_t merges, merged_examples, merged_steps, steps_since_all;
 
     /* decay.c: the keys of a batch without copies; table.c: the keys of a row that are not frequent. */
     uint32_t *cold;

@@ -206,8 +206,7 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
 /* Copies of keyed parameters (store/copies.h) live long enough for a message to have many keys, but within the bound. */
 static uint64_t copy_lifetime_of(const yk_plan *p)
 {
-    enum { EXAMPLES = 2048 };
-    const uint64_t long_enough = EXAMPLES / p->batch > 1 ? EXAMPLES / p->batch : 1,
+    const uint64_t long_enough = YK_COPY_EXAMPLES / p->batch > 1 ? YK_COPY_EXAMPLES / p->batch : 1,
                    bound = p->staleness / (uint64_t)p->depth;
     return bound < 1 ? 1 : bound < long_enough ? bound : long_enough;
 }
