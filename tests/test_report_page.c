@@ -80,7 +80,7 @@ static void assert_points(const char *page)
                 assert_true(at && at < close);
                 at = strstr(at, " d=\"") + 4;
                 for (; *at != '"'; at++)
-                    got += *at == 'M' || *at == 'l';
+                    got += *at == 'M' || *at == 'L';
                 if (got != want || !want)
                     fail_msg("%s: line %zu has %zu points, not %zu", id, k, got, want);
             }

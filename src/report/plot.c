@@ -243,26 +243,6 @@ static void draw_x(const yk_axis *x, const yk__box *b, const char *words, yk_tex
             bottom + 34.0, words);
 }
 
-/* Writes n tenths, as short as SVG allows. */
-static int tenths(int n, bool first, char *out)
-{
-    char *s = out;
-    if (n < 0) {
-        *s++ = '-';
-        n = -n;
-    } else if (!first) {
-        *s++ = ' ';
-    }
-    if (n >= 10 || n % 10 == 0)
-        s += sprintf(s, "%d", n / 10);
-    if (n % 10) {
-        *s++ = '.';
-        *s++ = (char)('0' + n % 10);
-    }
-    *s = 0;
-    return (int)(s - out);
-}
-
 /* A plot of lines: axes and box map points to positions. */
 typedef struct {
     int axis;
@@ -270,44 +250,35 @@ typedef struct {
     yk__box box;
 } frame;
 
-/* In tenths of a unit, clipped a little outside of the box: an axis may not cover all values. */
-static int position(double at, double origin, double size)
+/* Clipped a little outside of the box: an axis may not cover all values. */
+static double position(double at, double origin, double size)
 {
-    at = at < -0.05 ? -0.05 : at > 1.05 ? 1.05 : at;
-    return (int)lround((origin + size * at) * 10.0);
+    return origin + size * fmax(-0.05, fmin(1.05, at));
 }
 
 /* A point, moved up by `times` its spread. */
-static void locate(const frame *p, const yk_point *at, double times, int *x_out, int *y_out)
+static void locate(const frame *p, const yk_point *at, double times, double *x_out, double *y_out)
 {
     const double y = at->y + (at->spread > 0.0 ? times * at->spread : 0.0);
     *x_out = position(yk_axis_at(&p->x, at->x[p->axis]), p->box.left, p->box.width);
     *y_out = position(1.0 - yk_axis_at(&p->y, y), p->box.top, p->box.height);
 }
 
-static void draw_path(const frame *p, const yk_series *s, yk_text *out)
+/* All points, moved up by `times` their spread, backwards if it is negative. */
+static void draw_points(const frame *p, const yk_series *s, double times, char first, yk_text *out)
 {
-    char step[64];
-    int x, y, last_x = 0, last_y = 0;
+    double x, y;
     for (size_t i = 0; i < s->n; i++) {
-        int n = 0;
-        locate(p, &s->point[i], 0.0, &x, &y);
-        step[n++] = i ? 'l' : 'M';
-        n += tenths(x - last_x, true, step + n);
-        n += tenths(y - last_y, false, step + n);
-        yk_text_put(out, step, (size_t)n);
-        last_x = x;
-        last_y = y;
+        locate(p, &s->point[times < 0.0 ? s->n - 1 - i : i], times, &x, &y);
+        yk_text_print(out, "%c%.1f %.1f", i ? 'L' : first, x, y);
     }
-    if (s->n == 1)
-        yk_text_add(out, "h0");
 }
 
 /* The standard deviation over seeds: a band around the line, or a bar at each point. */
 static void draw_spread(const frame *p, const yk_series *s, const char *class, yk_text *out)
 {
     bool any = false;
-    int x, y, low;
+    double x, y, low;
     for (size_t i = 0; i < s->n; i++)
         any |= s->point[i].spread > 0.0;
     if (!any)
@@ -318,15 +289,12 @@ static void draw_spread(const frame *p, const yk_series *s, const char *class, y
             if (s->point[i].spread > 0.0) {
                 locate(p, &s->point[i], 1.0, &x, &y);
                 locate(p, &s->point[i], -1.0, &x, &low);
-                yk_text_print(out, "M%.1f %.1fh6m-3 0V%.1fm-3 0h6", x / 10.0 - 3.0, y / 10.0, low / 10.0);
+                yk_text_print(out, "M%.1f %.1fh6m-3 0V%.1fm-3 0h6", x - 3.0, y, low);
             }
     } else {
         yk_text_print(out, "<path class=\"spread f%.1s\" d=\"", class + 1);
-        for (size_t i = 0; i < 2 * s->n; i++) {
-            const bool back = i >= s->n;
-            locate(p, &s->point[back ? 2 * s->n - 1 - i : i], back ? -1.0 : 1.0, &x, &y);
-            yk_text_print(out, "%c%.1f %.1f", i ? 'L' : 'M', x / 10.0, y / 10.0);
-        }
+        draw_points(p, s, 1.0, 'M', out);
+        draw_points(p, s, -1.0, 'L', out);
         yk_text_add(out, "Z");
     }
     yk_text_add(out, "\"/>");
@@ -335,11 +303,11 @@ static void draw_spread(const frame *p, const yk_series *s, const char *class, y
 /* Whether two lines lie on each other. */
 static bool same_line(const frame *p, const yk_series *a, const yk_series *b)
 {
-    int ax, ay, bx, by;
+    double ax, ay, bx, by;
     for (size_t i = 0; a->n == b->n && i < a->n; i++) {
         locate(p, &a->point[i], 0.0, &ax, &ay);
         locate(p, &b->point[i], 0.0, &bx, &by);
-        if (abs(ax - bx) > 5 || abs(ay - by) > 5)
+        if (fabs(ax - bx) > 0.5 || fabs(ay - by) > 0.5)
             return false;
     }
     return a->n == b->n;
@@ -350,7 +318,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
 {
     const yk_series *s = &f->series[i];
     char class[16];
-    int x, y;
+    double x, y;
     bool hides = false;
     yk_series_class(s, class);
     for (size_t k = 0; k < i && !s->dash; k++)
@@ -358,13 +326,13 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
     yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
     draw_spread(p, s, class, out);
     yk_text_print(out, "<path class=\"line %s%s\" d=\"", class, hides ? " over" : "");
-    draw_path(p, s, out);
-    yk_text_add(out, "\"/>");
+    draw_points(p, s, 0.0, 'M', out);
+    yk_text_add(out, s->n == 1 ? "h0\"/>" : "\"/>");
     if (s->dots)
         yk_text_print(out, "<path class=\"dot %.2s\" d=\"", class);
     for (size_t k = 0; s->dots && k < s->n; k++) {
         locate(p, &s->point[k], 0.0, &x, &y);
-        yk_text_print(out, "M%.1f %.1fh0", x / 10.0, y / 10.0);
+        yk_text_print(out, "M%.1f %.1fh0", x, y);
     }
     yk_text_add(out, s->dots ? "\"/>" : "");
     if (s->marked) {
@@ -374,7 +342,7 @@ static void draw_series(const frame *p, const yk_figure *f, size_t i, yk_text *o
         yk_text_print(out,
                       "<circle class=\"ring %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\">"
                       "<title>no improvement after %s %.*g</title></circle>",
-                      class, x / 10.0, y / 10.0, known ? "epoch" : "step", known ? 4 : 15,
+                      class, x, y, known ? "epoch" : "step", known ? 4 : 15,
                       s->mark.x[known ? YK_X_EPOCH : YK_X_STEP]);
     }
     yk_text_add(out, "</g>");

@@ -39,7 +39,7 @@ size_t yk_thin(yk_point *point, size_t n, size_t max)
 static double weight(const yk_figure *f, const yk_series *s)
 {
     const double axes = s->axes, band = s->n && s->point[s->n - 1].spread > 0.0 ? 24.0 : 0.0;
-    return (f->kind == YK_LINES ? (8.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
+    return (f->kind == YK_LINES ? (11.0 + band) * axes : 0.0) + 7.0 * axes + 7.0;
 }
 
 void yk_figures_thin(yk_figures *fs, size_t bytes)
