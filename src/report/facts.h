@@ -66,6 +66,11 @@ static inline double yk_double_at(const void *of, size_t offset)
     return *(const double *)((const char *)of + offset);
 }
 
+/* Thins n rows of `size` bytes, ascending by the double at offset x, to at most about `max`, in place: keeps the first and
+ * the last, and those with the lowest and the highest double at offset y in each of max/2 equal parts of x. Returns how
+ * many are left. */
+size_t yk_thin(void *rows, size_t n, size_t size, size_t x, size_t y, size_t max);
+
 static inline double yk_known_or(double x, double otherwise)
 {
     return isfinite(x) ? x : otherwise;

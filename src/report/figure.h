@@ -82,10 +82,6 @@ void yk_figures_fini(yk_figures *fs);
 /* Removes points that do not change the shape of a line, until drawing and embedding all of them takes about `bytes`. */
 void yk_figures_thin(yk_figures *fs, size_t bytes);
 
-/* Thins n points, ascending by x[0], to at most about `max`, in place: the first and the last, and the lowest and
- * highest point of each of max/2 equal parts of x. Returns how many are left. */
-size_t yk_thin(yk_point *point, size_t n, size_t max);
-
 void yk_figure_csv(const yk_figure *f, yk_text *out);
 
 /* Bucket k of a staleness histogram: "0", "1", "2-3", "4-7". */

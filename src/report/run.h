@@ -8,7 +8,7 @@
  * Missing data is not an error: it is NULL, 0 rows or NAN. A line that is not a JSON object is counted in bad_lines and
  * skipped (the last line of a killed run is often incomplete). If a step is logged again, after a kill and --resume, it
  * replaces all rows from that step on. At most YK_RUN_ROWS rows of a kind are kept: a longer log is thinned
- * repeatedly to the lowest and the highest loss (of samples: CPU) of every four rows. Means and peaks are over all samples.
+ * repeatedly to the lowest and the highest loss (of samples: CPU) of each part of it. Means and peaks are over all samples.
  *
  * A run directory is untrusted: only regular files of bounded size are read (base/file.h).
  *
@@ -31,9 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define YK_RUN_ROWS    65536 /* divisible by 4 */
-#define YK_RUN_OPTIONS 256   /* lines of a config.ini */
-#define YK_RUN_NICS    8     /* network interfaces of a host */
+#define YK_RUN_ROWS    65536
+#define YK_RUN_OPTIONS 256 /* lines of a config.ini */
+#define YK_RUN_NICS    8   /* network interfaces of a host */
 
 /* A line of metrics.jsonl. Every field is a double: run_log.c relies on this. */
 typedef struct {

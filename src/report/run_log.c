@@ -106,32 +106,6 @@ static void unknown(void *row, size_t size)
         v[i] = NAN;
 }
 
-/* Keeps the lowest and the highest of every four rows, by the double at `offset`, and the first row. */
-static size_t halve(void *rows, size_t n, size_t size, size_t offset)
-{
-    char *p = rows;
-    size_t kept = 0;
-    for (size_t i = 0; i + 4 <= n; i += 4) {
-        size_t low = i, high = i;
-        for (size_t k = i; k < i + 4; k++) {
-            const double x = yk_double_at(p + k * size, offset);
-            const double lowest = yk_double_at(p + low * size, offset);
-            const double highest = yk_double_at(p + high * size, offset);
-            if (x < lowest || (isnan(lowest) && !isnan(x)))
-                low = k;
-            if (x > highest || (isnan(highest) && !isnan(x)))
-                high = k;
-        }
-        if (low == high) /* all are the same */
-            high = i + (low == i ? 3 : 0);
-        size_t first = i == 0 ? 0 : low < high ? low : high, second = low < high ? high : low;
-        memmove(p + kept++ * size, p + first * size, size);
-        if (second != first)
-            memmove(p + kept++ * size, p + second * size, size);
-    }
-    return kept;
-}
-
 /* ---- metrics.jsonl ---- */
 
 /* Appends a row. Rows are sorted by their first double: a row that is not above the last one replaces all rows from there
@@ -144,7 +118,7 @@ static yk_status add_row(yk_run *r, void *rows, size_t *n, size_t *cap, const vo
     while (*n && yk_double_at(p + (*n - 1) * size, 0) >= yk_double_at(row, 0))
         --*n;
     if (*n == YK_RUN_ROWS) {
-        *n = halve(p, *n, size, offset);
+        *n = yk_thin(p, *n, size, 0, offset, *n / 2);
         r->thinned = true;
     }
     if (yk__reserve(rows, cap, *n + 1, size, "the log of a run"))

@@ -1,37 +1,42 @@
-/* Removes points without changing the shape of a line. */
+/* Removes points and rows without changing the shape of a line. */
 #include "report/figure.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 /* A line through the lowest and the highest point of each pixel column looks like one through all points: it keeps all
  * spikes. */
-size_t yk_thin(yk_point *point, size_t n, size_t max)
+size_t yk_thin(void *rows, size_t n, size_t size, size_t x, size_t y, size_t max)
 {
+    char *p = rows;
     if (n <= max || n < 3)
         return n;
     const size_t columns = max < 4 ? 1 : (max - 2) / 2;
-    const double first = point[0].x[0], width = (point[n - 1].x[0] - first) / (double)columns;
+    const double first = yk_double_at(p, x),
+                 width = (yk_double_at(p + (n - 1) * size, x) - first) / (double)columns;
     size_t kept = 1;
     for (size_t i = 1; i < n - 1;) {
         double column = 0.0;
         size_t low = i, high = i;
         for (size_t begin = i; i < n - 1; i++) {
             /* by number if all x are the same */
-            double here = width > 0.0 ? floor((point[i].x[0] - first) / width)
+            double here = width > 0.0 ? floor((yk_double_at(p + i * size, x) - first) / width)
                                       : floor((double)i * (double)columns / (double)n);
             if (i == begin)
                 column = here;
             else if (here > column)
                 break;
-            low = point[i].y < point[low].y ? i : low;
-            high = point[i].y > point[high].y ? i : high;
+            const double v = yk_double_at(p + i * size, y), lowest = yk_double_at(p + low * size, y),
+                         highest = yk_double_at(p + high * size, y);
+            low = v < lowest || isnan(lowest) ? i : low;
+            high = v > highest || isnan(highest) ? i : high;
         }
-        const yk_point a = point[low < high ? low : high], b = point[low < high ? high : low];
-        point[kept++] = a;
+        memmove(p + kept++ * size, p + (low < high ? low : high) * size, size);
         if (low != high)
-            point[kept++] = b;
+            memmove(p + kept++ * size, p + (low < high ? high : low) * size, size);
     }
-    point[kept++] = point[n - 1];
+    memmove(p + kept++ * size, p + (n - 1) * size, size);
     return kept;
 }
 
@@ -59,6 +64,7 @@ void yk_figures_thin(yk_figures *fs, size_t bytes)
     for (size_t i = 0; i < fs->n; i++)
         for (size_t k = 0; k < fs->figure[i].n && fs->figure[i].kind == YK_LINES; k++) {
             yk_series *s = &fs->figure[i].series[k];
-            s->n = yk_thin(s->point, s->n, points);
+            s->n = yk_thin(s->point, s->n, sizeof *s->point, offsetof(yk_point, x), offsetof(yk_point, y),
+                           points);
         }
 }
