@@ -203,6 +203,46 @@ END
     grep -q "split=0.9..0.9: must be a fraction of the rows" stderr
 }
 
+@test "vw: rows equal those of a second implementation; compressed, streamed, from a pipe, by three processes, without labels" {
+    reference=$BATS_TEST_DIRNAME/vw_reference.py
+    python3 "$reference" write a.vw
+    ask convert a.vw --hash-bits 12 --skip-bad 2000 --out a.libsvm
+    python3 "$reference" check a.vw a.libsvm 12
+    python3 - <<'END'
+import random
+r = random.Random(3)
+with open("b.vw", "w") as f:
+    for i in range(2000):
+        user, ad = r.randrange(50), r.randrange(30)
+        f.write(f"{1 if (user + ad) % 3 == 0 else -1} |user u{user} age:{user / 50} |ad:0.5 a{ad} 'x\n")
+with open("new.vw", "w") as f:
+    f.write("|user u3 age:0.06 |ad:0.5 a3 'x\n'tag |user u4 age:0.08 |ad:0.5 a3 'x\n")
+END
+    gzip -k b.vw
+    "$YOKE" train --model logreg --hash-bits 10 --data b.vw --test none --batch 30 --out run-1 --quiet
+    "$YOKE" train --model logreg --hash-bits 10 --data b.vw.gz --test none --batch 30 --out run-2 --quiet
+    "$YOKE" train --model logreg --hash-bits 10 --data vw:- --test none --stream never --batch 30 --out run-3 --quiet <b.vw
+    "$YOKE" train --model logreg --hash-bits 10 --data 'vw:b.vw*' --test none --batch 10 --launch 3 --stream always --out run-4 --quiet
+    "$YOKE" train --model deepfm:4 --hash-bits 10 --data 'vw:b.vw?namespaces=user,ad&split=0.9' \
+        --test 'vw:b.vw?namespaces=user,ad&split=0.9..1' --epochs 5 --out run-5 --quiet
+    python3 - <<'END'
+import json
+runs = [json.load(open(f"run-{i}/summary.json")) for i in range(1, 6)]
+assert [r["examples"] for r in runs[:4]] == [2000, 2000, 2000, 4000]
+assert runs[0]["train_loss"] == runs[1]["train_loss"] == runs[2]["train_loss"]
+assert runs[4]["test_auc"] > 0.6, runs[4]["test_auc"]
+END
+    [ "$("$YOKE" predict --checkpoint run-1 --data new.vw | wc -l)" -ge 2 ]
+    printf '1 |a x\n1 3 |a x\n' >weights.vw
+    run ask inspect weights.vw
+    [ "$status" -eq 3 ]
+    grep -q "weights.vw: line 2 at byte 9: the importance weight is 3, but only 1 is supported" stderr
+    ask inspect 'vw:weights.vw?weights=ignore' >/dev/null
+    run "$YOKE" train --model deepfm:4 --data b.vw --test none --out none --quiet
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"?namespaces=user,ad"* ]]
+}
+
 @test "train and convert read standard input once" {
     ask gen "$small" --out a.libsvm
     ask gen "$small" --out b.libsvm --split test

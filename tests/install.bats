@@ -105,7 +105,7 @@ END
 @test "the versions of the program, the change log and CMake agree" {
     version=$("$YOKE" version | sed -n '1s/yoke \([^ ]*\) .*/\1/p')
     grep -q "^project(yoke VERSION $version " "$ROOT/CMakeLists.txt"
-    [ "$(grep -m 1 -o '^## [0-9.]*' "$ROOT/CHANGELOG.md")" = "## $version" ]
+    [ "$(grep -m 1 -o '^## [0-9][0-9.]*' "$ROOT/CHANGELOG.md")" = "## $version" ]
 }
 
 @test "./dev install where one may not write suggests ~/.local" {

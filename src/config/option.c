@@ -57,7 +57,8 @@ const yk_option yk_options[] = {
      "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
      "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
-     "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, criteo:GLOB, csv:GLOB, cifar10:DIR, "
+     "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, vw:GLOB, criteo:GLOB, csv:GLOB, "
+     "cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
      "'synth:ctr?features=1000&seed=2'; ?split=0.9 reads 90 % of the rows, and ?split=0.9..1 the others"},
     {"test", "SPEC", TEXT(test), MODEL, TRAINS_TEXT, "the test set of idx, cifar10, images and synth data",

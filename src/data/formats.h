@@ -12,7 +12,7 @@
 #include "format/input.h"
 
 extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_source, yk__libffm_source,
-    yk__criteo_source, yk__csv_source, yk__cifar10_source, yk__images_source, yk__cache_source,
+    yk__vw_source, yk__criteo_source, yk__csv_source, yk__cifar10_source, yk__images_source, yk__cache_source,
     yk__synth_source;
 
 /* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
@@ -44,6 +44,8 @@ yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no exa
 
 /* hashed.c: writes base + yk_key_id(hash[i], features) for all i to `out`, sorted, each index once. Returns their number. */
 size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out);
+void yk__sort_words(const uint64_t *word, size_t n,
+                    uint64_t *out); /* hashes with anything in their lower bits */
 
 /* ---- readers.c: sources of files in blocks */
 

@@ -1,6 +1,7 @@
-/* Sorted indices of hashed values, for csv and criteo. */
+/* Sorted indices of hashed values, for csv, criteo and vw. */
 #include "data/text.h"
 #include <stdlib.h>
+#include <string.h>
 
 static size_t drop_equal(uint32_t *index, size_t n)
 {
@@ -25,15 +26,16 @@ static size_t sort_many(const uint64_t *hash, size_t n, uint64_t features, uint3
     return drop_equal(out, n);
 }
 
-/* A bucket sort comes first: an insertion sort alone would take longer than parsing a line of Criteo's 39 values. */
-size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
+typedef union {
+    uint64_t word[8];
+    uint8_t count[64]; /* little endian: byte k of word w is bucket 8 w + k */
+} buckets;
+
+/* Where each bucket of at most UINT8_MAX hashes begins. A bucket sort comes first: an insertion sort alone would take longer
+ * than parsing a line of Criteo's 39 values. */
+static inline buckets find_buckets(const uint64_t *hash, size_t n)
 {
-    union {
-        uint64_t word[8];
-        uint8_t count[64]; /* little endian: byte k of word w is bucket 8 w + k */
-    } at = {{0}};
-    if (n > UINT8_MAX)
-        return sort_many(hash, n, features, base, out);
+    buckets at = {{0}};
     for (size_t i = 0; i < n; i++)
         at.count[hash[i] >> 58]++;
     uint64_t sum = 0;
@@ -42,6 +44,39 @@ size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32
         at.word[w] = (upto << 8) + sum * YK__BYTES(1);
         sum += upto >> 56;
     }
+    return at;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void yk__sort_words(const uint64_t *word, size_t n, uint64_t *out)
+{
+    if (n > UINT8_MAX) {
+        memcpy(out, word, n * sizeof *out);
+        qsort(out, n, sizeof *out, compare_words);
+        return;
+    }
+    buckets at = find_buckets(word, n);
+    for (size_t i = 0; i < n; i++)
+        out[at.count[word[i] >> 58]++] = word[i];
+    for (size_t i = 1; i < n; i++) {
+        const uint64_t v = out[i];
+        size_t k = i;
+        for (; k > 0 && out[k - 1] > v; k--)
+            out[k] = out[k - 1];
+        out[k] = v;
+    }
+}
+
+size_t yk__sort_hashes(const uint64_t *hash, size_t n, uint64_t features, uint32_t base, uint32_t *out)
+{
+    if (n > UINT8_MAX)
+        return sort_many(hash, n, features, base, out);
+    buckets at = find_buckets(hash, n);
     for (size_t i = 0; i < n; i++)
         out[at.count[hash[i] >> 58]++] = base + yk_key_id(hash[i], features);
     bool equal = false;

@@ -20,9 +20,10 @@
 #define BAD_SHOWN   3                   /* skipped records that get a message each */
 #define MAX_COUNT   ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
 
-static const yk_source_ops *const formats[] = {
-    &yk__idx_source, &yk__tfrecord_source, &yk__libsvm_source, &yk__libffm_source, &yk__criteo_source,
-    &yk__csv_source, &yk__cifar10_source,  &yk__images_source, &yk__cache_source,  &yk__synth_source};
+static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
+                                               &yk__libffm_source, &yk__vw_source,       &yk__criteo_source,
+                                               &yk__csv_source,    &yk__cifar10_source,  &yk__images_source,
+                                               &yk__cache_source,  &yk__synth_source};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
@@ -98,7 +99,8 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
 
 static yk_status detect_file(const char *path, const char **name_out)
 {
-    static const char *const csv[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", NULL};
+    static const char *const csv[] = {".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", NULL},
+                             *const vw[] = {".vw", ".vw.gz", ".vw.zst", NULL};
     yk_input *in;
     const uint8_t *p;
     size_t have;
@@ -110,6 +112,8 @@ static yk_status detect_file(const char *path, const char **name_out)
         *name_out = detect_bytes(p, have);
         if (!*name_out && yk__has_suffix(path, csv))
             *name_out = "csv"; /* any text may be CSV: the name decides */
+        if (!*name_out && yk__has_suffix(path, vw))
+            *name_out = "vw";
         if (have == 0)
             st = yk_fail(YK_EDATA, "%s: is empty", yk_input_path(in));
         else if (!*name_out)
@@ -167,9 +171,10 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
         return yk_fail(YK_EUSAGE, "%s: unknown data format %s; use one of: %s", spec->text, name,
                        known_formats(known, sizeof known));
     if (!formats[i]->is_text && !strcmp(spec->where, YK_STDIN))
-        return yk_fail(YK_EUSAGE,
-                       "%s: standard input (-) is for csv, libsvm, libffm and criteo; a file named - is ./-",
-                       spec->text);
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: standard input (-) is for csv, libsvm, libffm, vw and criteo; a file named - is ./-",
+            spec->text);
     yk_source *s = calloc(1, formats[i]->source_size);
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");
