@@ -34,6 +34,8 @@ yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fi
 /* Sets shape->hashed and shape->not_hashed. */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
+void yk__parameters_set(const yk__trainer *t,
+                        yk_local *store); /* weights were changed: the state follows from them */
 
 /* cluster_data.c, cluster_agree.c */
 void yk__set_partition(yk__trainer *t);      /* which process reads which part of the data */

@@ -262,7 +262,7 @@ static yk_status init_parameters(yk__trainer *t)
         if (t->remap && t->model->group[g].keyed)
             st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
     }
-    yk_local_restore(whole, 0);
+    yk__parameters_set(t, whole);
     return st;
 }
 

@@ -159,6 +159,17 @@ yk_status yk__warm_start_check(yk__trainer *t)
 
 /* ---- its parameters */
 
+void yk__parameters_set(const yk__trainer *t, yk_local *store)
+{
+    for (int g = 0; g < t->model->ngroups; g++) { /* ftrl derives the weights from its state */
+        const yk_optim_step o = yk_optim_at(&t->group[g].optim, 0);
+        const yk_local_state raw = yk_local_raw(store, g);
+        yk_optim_reconcile(yk_local_rule(store, g), &o, &raw.live, NULL, 0,
+                           yk_group_floats(&t->model->group[g]));
+    }
+    yk_local_restore(store, 0);
+}
+
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
 {
     if (!t->start.path)
@@ -166,15 +177,9 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
     yk_status st = yk_checkpoint_warm_start(t->start.path, t->model, store, t->remap);
     if (st)
         return yk_fail(st, "--warm-start: %s", yk_error());
-    const bool file = yk__is_model_file(t->start.path); /* ftrl derives the weights from its state */
-    for (int g = 0; file && g < t->model->ngroups; g++) {
-        const yk_optim_step o = yk_optim_at(&t->group[g].optim, 0);
-        const yk_local_state raw = yk_local_raw(store, g);
-        yk_optim_reconcile(yk_local_rule(store, g), &o, &raw.live, NULL, 0,
-                           yk_group_floats(&t->model->group[g]));
-    }
+    const bool file = yk__is_model_file(t->start.path);
     if (file)
-        yk_local_restore(store, 0);
+        yk__parameters_set(t, store);
     yk_note("starting with the parameters of %s%s", t->start.path,
             file ? " (it has no optimizer state)" : "");
     if (t->model->sparse && t->model->shape.dim > t->start.shape.dim) {
