@@ -280,6 +280,7 @@ class LogisticRegression(_TwoClasses, _Linear):
     mode          "sync" (default) or "async"
     staleness     staleness bound of asynchronous workers, in steps
     workers       number of threads, or "auto" (default: 1)
+    threads       of ClickModel and Network: threads per worker (default: 1)
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
     random_state  seed for the order of the examples; None: a fixed seed
 
@@ -305,11 +306,11 @@ class ClickModel(_TwoClasses, _Classifier):
     fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
                   entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
-    epochs, batch, lr, l1, l2, mode, staleness, workers, copy, random_state     see LogisticRegression
+    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, random_state     see LogisticRegression
     """
 
     def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
-                 staleness=None, workers=1, copy=True, random_state=None):
+                 staleness=None, workers=1, threads=1, copy=True, random_state=None):
         self.model = model
         self.fields = fields
         self.epochs = epochs
@@ -321,6 +322,7 @@ class ClickModel(_TwoClasses, _Classifier):
         self.mode = mode
         self.staleness = staleness
         self.workers = workers
+        self.threads = threads
         self.copy = copy
         self.random_state = random_state
 
@@ -344,8 +346,8 @@ class Network(_Classifier):
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
     epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
-    batch, lr, optimizer, l1, l2, mode, staleness, workers, random_state   see LogisticRegression
-    init, standardize, augment, threads                                    see `yoke train --help`
+    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, random_state   see LogisticRegression
+    init, standardize, augment                                                      see `yoke train --help`
 
     uint8 values are treated as pixels and divided by 255.
     """

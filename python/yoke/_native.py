@@ -486,7 +486,7 @@ class Model:
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
         a data spec."""
-        if labels is None and isinstance(x, tuple) and len(x) == 2:
+        if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
             x, labels = x
         x = as_rows(x)
         if not is_spec(x):

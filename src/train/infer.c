@@ -121,7 +121,8 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
     }
     if (!s->dim || s->dim == m->dim)
         return YK_OK;
-    return yk_fail(YK_EDATA, "%s: %zu columns, but the model was trained on %zu%s", s->spec, s->dim, m->dim,
+    return yk_fail(YK_EDATA, "%s: %zu column%s, but the model was trained on %zu%s", s->spec, s->dim,
+                   yk_plural(s->dim), m->dim,
                    sparse ? "; use the same --hash-bits or --features as in training" : "");
 }
 

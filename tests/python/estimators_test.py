@@ -222,7 +222,8 @@ def test_click_model_with_fields():
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert abs(model.model_.evaluate(X, y)["accuracy"] - model.score(X, y)) < 1e-6
-    assert yoke.ClickModel("fm:4", lr=0.1, epochs=20).fit(X, y).score(X, y) > 0.95  # needs no fields
+    plain, threaded = (yoke.ClickModel("fm:4", lr=0.1, epochs=20, threads=t).fit(X, y) for t in (1, 2))  # needs no fields
+    assert plain.score(X, y) > 0.95 and np.array_equal(plain.predict_proba(X), threaded.predict_proba(X))
     run = yoke.train(deep, (X, y), (X, y), fields=fields, lr=0.05, epochs=10, batch=16, out="none")
     assert run.summary["test_accuracy"] > 0.95 and (run.predict(X) == y).mean() > 0.95
     by_position = yoke.ClickModel(deep, lr=0.05, epochs=10).fit(X, y)  # all rows have two entries, in separate ranges

@@ -281,13 +281,14 @@ def test_arrays():
     lists = yoke.train("logreg", (X.tolist(), y.tolist()), epochs=20, lr=1.0, out="none")
     assert np.array_equal(lists.predict(X.tolist()), run.predict(X))
     assert lists.model.evaluate(X.tolist(), y.tolist())["accuracy"] == run.summary["test_accuracy"]
-    assert run.model.evaluate((X, y)) == run.model.evaluate(X, y)
+    assert run.model.evaluate((X, y)) == run.model.evaluate([X, y]) == run.model.evaluate(X, y)
     raises(yoke.UsageError, "the labels must have shape (500,), one per row, not (500, 1)", "logreg", (X, y[:, None]), out="none")
     raises(yoke.DataError, "no rows", "logreg", (X[:0], y[:0]), out="none")
     raises(yoke.DataError, "(sparse, 20 columns) do not match those of memory (dense, 20 columns)", "logreg", (X, y),
            (scipy.sparse.csc_matrix(X), y), out="none")
-    more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, out="none")
-    assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5)
+    for optimizer in ("sgd", "ftrl"):  # ftrl computes weights from its state
+        more = yoke.train("logreg", (X, y), start=run.model, lr=1e-9, optimizer=optimizer, out="none")
+        assert np.allclose(more.model.tensors()["0.weight"], run.model.tensors()["0.weight"], atol=1e-5), optimizer
 
 
 def clicks(columns, dtype, rows=3000, width=6):
