@@ -16,7 +16,7 @@
     const f = data.figures[svg.dataset.f], lines = all(".line", svg), box = svg.getBoundingClientRect();
     check(lines.length === f.series.length, `${svg.dataset.f}: ${lines.length} lines of ${f.series.length}`);
     lines.forEach((line, i) => {
-      const points = (line.getAttribute("d").match(/[Ml]/g) || []).length;
+      const points = (line.getAttribute("d").match(/[ML]/g) || []).length;
       check(points > 0 && points === f.series[i].y.length, `${svg.dataset.f}: ${points} points of ${f.series[i].y.length}`);
       const b = line.getBBox();
       check(b.x >= 0 && b.y >= 0 && b.x + b.width <= 521 && b.y + b.height <= 301, `${svg.dataset.f}: a line leaves the plot`);
