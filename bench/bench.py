@@ -200,6 +200,22 @@ def read_csv(b):
                    f"{size / 1e6:.0f} MB/s", ">= 0.6 M/s, goal 1 M/s", rate >= 0.6e6)]
 
 
+def read_parquet(b):
+    """Parquet, 10 numbers and 20 texts, 2 threads, into memory; pyarrow to NumPy"""
+    path, rows = os.path.join(b.directory, "table.parquet"), 1_000_000
+    peer = b.peer("parquet", path, str(rows))
+
+    def measure():
+        s = b.train("--model", "logreg", "--data", f"parquet:{path}?label=label&scale=log", "--hash-bits", "18", "--batch", "1000",
+                    "--steps", "1", "--workers", "2", "--stream", "never", "--test", "none")
+        return rows / s["load_seconds"]
+
+    rate = b.best(measure)
+    return [figure("Parquet (10 numbers, 20 texts) into memory, 2 threads", human(rate, "rows/s"),
+                   f"{human(peer['rate'], 'rows/s')} ({peer['version']})", f"{rate / peer['rate']:.1f} x", ">= 1.5 M/s, goal 3 M/s",
+                   rate >= 1.5e6)]
+
+
 def memory(b):
     """memory beyond the weights: logreg with sgd, data streamed from files"""
     path = b.generate("tfrecord", 1_000_000)
@@ -383,6 +399,7 @@ ROWS = {
     "tfrecord": read_tfrecord,
     "criteo": read_criteo,
     "csv": read_csv,
+    "parquet": read_parquet,
     "memory": memory,
     "start": start,
     "lenet-accuracy": lenet_accuracy,

@@ -5,6 +5,7 @@
     peers.py embedding CACHE BATCH THREADS            PyTorch: EmbeddingBag(sparse) + SGD
     peers.py net lenet5|alexnet BATCH THREADS         PyTorch: the same layers + SGD with momentum, data in memory
     peers.py ddp BATCH [PROCESSES]                    PyTorch: lenet5, DistributedDataParallel over gloo
+    peers.py parquet FILE ROWS                        pyarrow: writes a table to FILE; reads it to NumPy arrays, texts as codes
     peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularized logistic regression
 
 Each prints one JSON object: {"rate": best, "unit": ..., "of": repetitions, "version": ...}.
@@ -236,6 +237,30 @@ def logloss(cache, c):
                       "version": f"scikit-learn {sklearn.__version__}"}))
 
 
+def parquet(path, rows):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(5)
+    table = {"label": (rng.random(rows) < 0.3).astype(np.int32)}
+    for i in range(10):
+        table[f"n{i}"] = rng.integers(0, 1000, rows) if i < 5 else rng.normal(size=rows).astype(np.float32 if i < 8 else np.float64)
+    texts = [f"c{i}" for i in range(20)]
+    for i, name in enumerate(texts):
+        distinct = 10 ** (1 + i % 5)
+        words = np.array([f"{(k * 2654435761 + i) % 2**32:08x}" for k in range(distinct)], object)
+        table[name] = words[np.minimum(rng.zipf(1.3, rows) - 1, distinct - 1)]
+    pq.write_table(pa.table(table), path)
+    pa.set_cpu_count(2)
+
+    def to_numpy():
+        for column in pq.read_table(path, read_dictionary=texts).columns:
+            for chunk in column.chunks:
+                (chunk.indices if pa.types.is_dictionary(chunk.type) else chunk).to_numpy(zero_copy_only=False)
+
+    result(best_rate(to_numpy, rows), "rows/s", f"pyarrow {pa.__version__}")
+
+
 def main(args):
     verb = args[0] if args else ""
     if verb == "softmax" and len(args) in (3, 4):
@@ -248,6 +273,8 @@ def main(args):
         net(args[1], int(args[2]), int(args[3]))
     elif verb == "ddp" and len(args) in (2, 3):
         ddp(*map(int, args[1:]))
+    elif verb == "parquet" and len(args) == 3:
+        parquet(args[1], int(args[2]))
     elif verb == "logloss" and len(args) == 3:
         logloss(args[1], float(args[2]))
     else:

@@ -22,7 +22,7 @@ _yoke() {
     --lr-schedule) words="constant step inverse" ;;
     --stream) words="auto always never" ;;
     --split) words="train test" ;;
-    --data | --test) words="idx: tfrecord: csv: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:digits synth:ctr synth:images" ;;
+    --data | --test) words="idx: tfrecord: csv: parquet: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:digits synth:ctr synth:images" ;;
     esac
     if [[ -n $words ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

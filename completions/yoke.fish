@@ -18,4 +18,4 @@ complete -c yoke -n '__yoke_after --optimizer' -f -a 'sgd momentum adagrad rowwi
 complete -c yoke -n '__yoke_after --lr-schedule' -f -a 'constant step inverse'
 complete -c yoke -n '__yoke_after --stream' -f -a 'auto always never'
 complete -c yoke -n '__yoke_after --split' -f -a 'train test'
-complete -c yoke -n '__yoke_after --data; or __yoke_after --test' -F -a 'idx: tfrecord: csv: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:'
+complete -c yoke -n '__yoke_after --data; or __yoke_after --test' -F -a 'idx: tfrecord: csv: parquet: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:'

@@ -33,6 +33,32 @@ static void read_group(const yk_parquet *f, size_t group, uint64_t first, const 
     yk_parquet_reader_free(r);
 }
 
+/* As a source. Rows may be bad. */
+static void read_rows(const char *path, unsigned choice)
+{
+    static const char *const options[] = {"label=flag", "label=1&categorical=2-&encode=onehot",
+                                          "label=none&scale=standard&fields=1",
+                                          "label=-1&numeric=1&missing=Rome,0"};
+    char spec[96];
+    snprintf(spec, sizeof spec, "parquet:%s?%s", path, options[choice & 3]);
+    yk_source *s = open_source(spec, 5);
+    yk_rows rows;
+    if (!s)
+        return;
+    yk_rows_init(&rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    for (size_t b = 0; b < s->nblocks && b < 3; b++) {
+        yk_reader *r;
+        size_t got;
+        if (yk_source_read(s, b, &r))
+            break;
+        if (!yk_reader_next(r, &rows, 300, &got))
+            yk_reader_next(r, &rows, 300, &got);
+        yk_reader_free(r);
+    }
+    yk_rows_fini(&rows);
+    yk_source_free(s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *path = put_input(data, size);
@@ -48,7 +74,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 column[n++] = i;
         if (f->ngroups && f->group[0].rows < 4000)
             read_group(f, 0, 3, column, n);
+        const bool few = f->rows < 4000; /* a pass over all rows takes time */
         yk_parquet_free(f);
+        if (few)
+            read_rows(path, data[size / 2]);
     }
     memory_end();
     return 0;

@@ -159,6 +159,75 @@ for stream in "never", "always":
 END
 }
 
+# The rows of the files in fuzz/corpus/parquet, as CSV.
+parquet_as_csv() {
+    python3 - <<'END'
+names = "flag,small,count,big,ratio,exact,city,name,day,time"
+def null(i, every, value):
+    return "" if i % every == 1 else value
+with open("same.csv", "w") as f:
+    f.write(names + "\n")
+    for i in range(40):
+        city = null(i, 7, ("Paris", "Rome", '"Oslo, Norway"')[i % 3])
+        f.write(f'{int(i % 3 == 0)},{null(i, 5, i * 7 - 100)},{3000000000 + i % 4},{null(i, 4, (i - 20) * 10**15)},{i / 8 - 2},'
+                f'{null(i, 3, i / 16 + 1e9)},{city},{"n" * (i % 11)}{i},{19000 + i},{1.7e9 + i / 2}\n')
+END
+}
+
+@test "parquet: a model trained on CSV scores Parquet as CSV, and the other way round" {
+    parquet_as_csv
+    corpus=$BATS_TEST_DIRNAME/../fuzz/corpus/parquet
+    options='?label=flag&scale=log&bits=10'
+    csv="csv:same.csv$options&categorical=city,name"
+    "$YOKE" train --model logreg --data "$csv" --out csv --quiet --workers 1 --batch 8
+    "$YOKE" train --model logreg --data "parquet:$corpus/v1-plain$options" --out parquet --quiet --workers 1 --batch 8
+    for run in csv parquet; do
+        for data in "$csv" "parquet:$corpus/v1-plain$options" "$corpus/v2-zstd$options" "parquet:$corpus/v1-snappy$options"; do
+            "$YOKE" predict --checkpoint "$run" --data "$data" --out p.txt
+            [ -e first.txt ] || cp p.txt first.txt
+            cmp first.txt p.txt
+        done
+        "$YOKE" eval --checkpoint "$run" --data "parquet:$corpus/v2-gzip$options" --json >out
+        [ "$(python3 -c 'import json; print(json.load(open("out"))["examples"])')" = 40 ]
+    done
+}
+
+@test "parquet: two threads and two processes train on each row once, in memory, streamed, and from a cache" {
+    corpus=$BATS_TEST_DIRNAME/../fuzz/corpus/parquet
+    data="parquet:$corpus/v1-snappy,$corpus/v1-pages?label=flag&scale=standard&bits=8"
+    ask convert "$data" --out a.cache
+    for how in "--workers 2 --stream never" "--workers 2 --stream always" "--launch 2 --stream never" "--launch 2 --stream always" cache; do
+        [ "$how" != cache ] || { data=cache:a.cache; how="--workers 2"; }
+        # shellcheck disable=SC2086  # several words
+        "$YOKE" train --model logreg --data "$data" --test none --batch 5 $how --mode sync --epochs 2 --out none --json >>out
+    done
+    python3 - <<'END'
+import json
+runs = [json.loads(line) for line in open("out") if line.startswith("{")]
+assert [r["examples"] for r in runs] == [160] * 5, runs
+assert abs(runs[0]["train_loss"] - runs[2]["train_loss"]) < 1e-6
+END
+}
+
+@test "parquet: inspect shows the rows; damage and what is not supported are status 3, with file, row group and byte" {
+    corpus=$BATS_TEST_DIRNAME/../fuzz/corpus/parquet
+    run ask inspect "$corpus/v1-snappy?label=flag"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"parquet, 1 file"*"examples        40"* ]]
+    run ask inspect "parquet:$corpus/refused?label=x"
+    [ "$status" -eq 3 ]
+    grep -q "refused: column 'price': DECIMAL cannot be read; leave it out with ignore=" stderr
+    cp "$corpus/v2-zstd" damaged.parquet
+    printf '\377\377\377' | dd of=damaged.parquet bs=1 seek=900 conv=notrunc status=none
+    run ask inspect 'parquet:damaged.parquet?label=flag'
+    [ "$status" -eq 3 ]
+    grep -q "damaged.parquet: row group 0, column '.*', page at byte [0-9]*: its checksum is wrong" stderr
+    head -c 1000 "$corpus/v2-zstd" >short.parquet
+    run ask inspect 'parquet:short.parquet?label=flag'
+    [ "$status" -eq 3 ]
+    grep -q "short.parquet: at byte 996: the file does not end with PAR1" stderr
+}
+
 @test "split: one file gives training and test data, the same in one and three processes, and after --resume" {
     "$YOKE" data gen 'synth:ctr?features=300&nnz=9&examples=3001' --out a.libsvm >/dev/null
     gzip -k a.libsvm

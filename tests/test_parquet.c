@@ -1,11 +1,12 @@
 /* format/parquet.h on files that pyarrow wrote (fuzz/corpus/parquet, by tests/interop/parquet_test.py): values, refusals,
- * and damage of every byte.
+ * and damage of every byte. parquet:FILES: the same rows as from CSV.
  *
  * tests/interop/parquet_test.py calls it with arguments:
  *     test_parquet --read FILE N      prints the rows, N at a time, with tabs between the values
  */
 #include "scratch.h"
 
+#include "data/source.h"
 #include "format/parquet.h"
 #include <inttypes.h>
 
@@ -279,6 +280,172 @@ static void test_changed(void **state)
     yk_parquet_free(f);
 }
 
+/* ---- the source */
+
+static yk_status add_rows(void *context, const yk_rows *rows)
+{
+    return yk_rows_append(context, rows, 0, rows->n);
+}
+
+/* Initializes `rows`. */
+static yk_status read_rows(const char *format, const char *path, const char *options, uint64_t skip_bad,
+                           yk_rows *rows, uint64_t *bad_out)
+{
+    char spec[512];
+    yk_source *s;
+    const yk_source_options o = {.skip_bad = skip_bad, .fields = YK_FIELDS_ALL};
+    snprintf(spec, sizeof spec, "%s:%s?%s", format, path, options);
+    yk_rows_init(rows, YK_ROWS_SPARSE, 0);
+    yk_status st = yk_source_open(spec, YK_SPLIT_TRAIN, &o, &s);
+    if (st)
+        return st;
+    yk_rows_init(rows, s->kind, s->kind == YK_ROWS_SPARSE ? 0 : s->dim);
+    st = yk_source_each(s, add_rows, rows);
+    *bad_out = atomic_load(&s->bad);
+    yk_source_free(s);
+    return st;
+}
+
+static void assert_same_rows(const yk_rows *a, const yk_rows *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->label, b->label, a->n * sizeof *a->label);
+    if (a->kind == YK_ROWS_F32) {
+        assert_int_equal(a->dim, b->dim);
+        assert_memory_equal(a->f32, b->f32, a->n * a->dim * sizeof *a->f32);
+        return;
+    }
+    assert_memory_equal(a->start, b->start, (a->n + 1) * sizeof *a->start);
+    assert_memory_equal(a->index, b->index, a->start[a->n] * sizeof *a->index);
+    for (uint64_t e = 0; e < a->start[a->n]; e++)
+        assert_true(yk_rows_value(a, e) == yk_rows_value(b, e));
+    assert_int_equal(!a->field, !b->field);
+    if (a->field)
+        assert_memory_equal(a->field, b->field, a->start[a->n] * sizeof *a->field);
+}
+
+static void write_csv(const char *path)
+{
+    FILE *f = fopen(path, "w");
+    fprintf(f, "flag,small,count,big,ratio,exact,city,name,day,time\n");
+    for (uint64_t row = 0; row < ROWS; row++)
+        for (size_t column = 0; column < 10; column++) {
+            char value[256];
+            expected(value, sizeof value, row, column);
+            const bool null = !strcmp(value, "null"), quote = strchr(value, ',');
+            fprintf(f, "%s%s%s%s", quote ? "\"" : "", null ? "" : value, quote ? "\"" : "",
+                    column < 9 ? "," : "\n");
+        }
+    assert_int_equal(fclose(f), 0);
+}
+
+static void test_rows_are_those_of_csv(void **state)
+{
+    (void)state;
+    static const char *const options[] = {
+        "",
+        "&scale=log",
+        "&scale=standard",
+        "&encode=onehot",
+        "&encode=dense&scale=standard",
+        "&missing=Rome,-79",
+        "&split=0.5",
+        "&split=0.2..0.6&split-by=name&encode=onehot",
+        "&split=0.5&scale=standard&ignore=time,day",
+    };
+    const char *const csv = in_directory("same.csv");
+    write_csv(csv);
+    for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
+        char how[256];
+        yk_rows want;
+        uint64_t bad;
+        snprintf(how, sizeof how, "label=flag&categorical=city,name,count&bits=10%s", options[k]);
+        if (read_rows("csv", csv, how, 0, &want, &bad))
+            fail_msg("%s", yk_error());
+        assert_true(want.n > 5);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            char path[256];
+            yk_rows rows;
+            snprintf(path, sizeof path, CORPUS "%s", names[i]);
+            if (read_rows("parquet", path, how, 0, &rows, &bad))
+                fail_msg("%s", yk_error());
+            assert_same_rows(&want, &rows);
+            yk_rows_fini(&rows);
+        }
+        yk_rows_fini(&want);
+    }
+}
+
+/* Texts are categorical, anything else is numeric, unless an option says otherwise. */
+static void test_roles_follow_from_types(void **state)
+{
+    (void)state;
+    yk_rows a, b;
+    uint64_t bad;
+    assert_int_equal(read_rows("parquet", CORPUS "v1-plain", "label=flag&bits=10", 0, &a, &bad), YK_OK);
+    assert_int_equal(
+        read_rows("parquet", CORPUS "v1-plain", "label=flag&bits=10&categorical=city,name", 0, &b, &bad),
+        YK_OK);
+    assert_same_rows(&a, &b);
+    yk_rows_fini(&a);
+    yk_rows_fini(&b);
+}
+
+static void test_several_files(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    uint64_t bad;
+    assert_int_equal(read_rows("parquet", CORPUS "v1-plain," CORPUS "v2-zstd", "label=flag", 0, &rows, &bad),
+                     YK_OK);
+    assert_int_equal(rows.n, 2 * ROWS);
+    yk_rows_fini(&rows);
+    assert_int_equal(read_rows("parquet", CORPUS "v1-plain," CORPUS "refused", "label=flag", 0, &rows, &bad),
+                     YK_EDATA);
+    assert_message("refused: the column 'flag' is missing");
+}
+
+/* Each bad row counts once, and is located. */
+static void test_bad_rows(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    uint64_t bad;
+    const char *const how = "label=flag&numeric=city,name&ignore=name"; /* text that is not a number */
+    assert_int_equal(read_rows("parquet", CORPUS "v1-snappy", "label=flag&numeric=city", 0, &rows, &bad),
+                     YK_EDATA);
+    assert_message("v1-snappy: row 1 at byte ");
+    assert_message("'Paris' is not a number");
+    yk_rows_fini(&rows);
+    assert_int_equal(read_rows("parquet", CORPUS "v1-snappy", how, 0, &rows, &bad), YK_EUSAGE);
+    assert_message("listed twice");
+    assert_int_equal(read_rows("parquet", CORPUS "v1-snappy", "label=flag&numeric=city", 100, &rows, &bad),
+                     YK_OK);
+    assert_int_equal(rows.n, 6); /* where it is null */
+    assert_int_equal(bad, ROWS - 6);
+    yk_rows_fini(&rows);
+    assert_int_equal(read_rows("parquet", CORPUS "v1-snappy", "label=small", 0, &rows, &bad), YK_EDATA);
+    assert_message("the label '-100' is not a class");
+    yk_rows_fini(&rows);
+}
+
+static void test_source_refuses(void **state)
+{
+    (void)state;
+    yk_rows rows;
+    uint64_t bad;
+    assert_int_equal(read_rows("parquet", CORPUS "refused", "label=x", 0, &rows, &bad), YK_EDATA);
+    assert_message("refused: column 'price': DECIMAL cannot be read; leave it out with ignore=");
+    assert_int_equal(read_rows("parquet", CORPUS "refused",
+                               "label=x&ignore=price,list,pair,uuid,old,brotli,split", 0, &rows, &bad),
+                     YK_EDATA);
+    assert_message("no column is left");
+    assert_int_equal(read_rows("parquet", CORPUS "v1-plain", "label=flag&delimiter=tab", 0, &rows, &bad),
+                     YK_EUSAGE);
+    assert_message("delimiter");
+}
+
 /* ---- for tests/interop/parquet_test.py */
 
 static void print_one(void *context, uint64_t row, size_t column, const char *value)
@@ -302,10 +469,18 @@ int main(int argc, char **argv)
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),     cmocka_unit_test(test_schema),
-        cmocka_unit_test(test_dictionary), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_damage),     cmocka_unit_test(test_damage_is_located),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_schema),
+        cmocka_unit_test(test_dictionary),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_damage_is_located),
         cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_rows_are_those_of_csv),
+        cmocka_unit_test(test_roles_follow_from_types),
+        cmocka_unit_test(test_several_files),
+        cmocka_unit_test(test_bad_rows),
+        cmocka_unit_test(test_source_refuses),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

@@ -328,8 +328,7 @@ static void formats_are_recognized(void **state)
     assert_true(s->has_test);
     yk_source_free(s);
 
-    refuse_open("parquet:x", YK_EUSAGE,
-                "unknown data format parquet; use one of: idx:DIRECTORY, tfrecord:FILES");
+    refuse_open("orc:x", YK_EUSAGE, "unknown data format orc; use one of: idx:DIRECTORY, tfrecord:FILES");
     refuse_open(in_directory("nowhere"), YK_EDATA, "nowhere: no such file");
     refuse_open("tfrecord:", YK_EUSAGE, "has no file");
     path = new_path(".bin");

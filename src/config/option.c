@@ -58,6 +58,7 @@ const yk_option yk_options[] = {
      "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, vw:GLOB, criteo:GLOB, csv:GLOB, "
+     "parquet:GLOB, "
      "cifar10:DIR, "
      "images:DIR, cache:FILE, synth:digits, synth:ctr, synth:images, or a path; options follow a '?', as in "
      "'synth:ctr?features=1000&seed=2'; ?split=0.9 reads 90 % of the rows, and ?split=0.9..1 the others"},
@@ -71,9 +72,9 @@ const yk_option yk_options[] = {
     {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
      "the largest index in the data + 1", "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
-     "24 for Criteo text and CSV, else not hashed",
+     "24 for Criteo text, CSV and Parquet, else not hashed",
      "hash the keys of sparse data into 2^B features: any 64-bit index in LIBSVM, LIBFFM and TFRecord files "
-     "and in CSR arrays (C library, Python); Criteo text; CSV"},
+     "and in CSR arrays (C library, Python); Criteo text; CSV; Parquet"},
     {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",

@@ -12,8 +12,8 @@
 #include "format/input.h"
 
 extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_source, yk__libffm_source,
-    yk__vw_source, yk__criteo_source, yk__csv_source, yk__cifar10_source, yk__images_source, yk__cache_source,
-    yk__synth_source;
+    yk__vw_source, yk__criteo_source, yk__csv_source, yk__parquet_source, yk__cifar10_source,
+    yk__images_source, yk__cache_source, yk__synth_source;
 
 /* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
  * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */

@@ -22,8 +22,8 @@
 
 static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
                                                &yk__libffm_source, &yk__vw_source,       &yk__criteo_source,
-                                               &yk__csv_source,    &yk__cifar10_source,  &yk__images_source,
-                                               &yk__cache_source,  &yk__synth_source};
+                                               &yk__csv_source,    &yk__parquet_source,  &yk__cifar10_source,
+                                               &yk__images_source, &yk__cache_source,    &yk__synth_source};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
@@ -83,6 +83,8 @@ static const char *detect_bytes(const uint8_t *p, size_t n)
     uint64_t length;
     if (n >= 8 && !memcmp(p, "YKCACHE1", 8))
         return "cache";
+    if (n >= 4 && !memcmp(p, "PAR1", 4))
+        return "parquet";
     if (n >= YK_TFR_HEADER && yk_tfr_header(p, &length))
         return "tfrecord";
     if (yk_idx_magic(p, n))
@@ -400,7 +402,7 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
                  record);
     uint64_t before;
     bool known;
-    yk_status st = count_bad(s, file, offset, &before, &known);
+    yk_status st = count_bad(s, file, s->ops->by_number ? record : offset, &before, &known);
     if (st || known)
         return st;
     if (before < s->skip_bad) {

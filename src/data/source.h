@@ -66,6 +66,7 @@ typedef struct {
     const char *record;              /* * word for a record in messages; NULL: "record" */
     bool is_text;                    /* can be read from standard input */
     bool two_sets;                   /* may have a test set of its own */
+    bool by_number;                  /* records are identified by their numbers: offsets are those of pages */
     size_t source_size, reader_size; /* bytes */
     yk_status (*open)(yk_source *s, yk_spec *spec, yk_split split, const yk_source_options *o);
     void (*free)(yk_source *s);             /* * frees the members, not the source itself */

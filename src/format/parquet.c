@@ -429,10 +429,9 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
     c->out.code = kind == YK_PARQUET_TEXT ? c->code : NULL;
     c->out.real = kind == YK_PARQUET_REAL ? (const double *)c->value : NULL;
     c->out.integer = kind == YK_PARQUET_INTEGER ? (const int64_t *)c->value : NULL;
-    if (c->column->refused)
-        return yk_fail(YK_EDATA,
-                       "%s: column '%.80s': %s cannot be read; leave it out with ignore=, or convert it",
-                       r->file->path, c->column->name, c->column->refused);
+    const yk_status st = yk_parquet_readable(r->file, number);
+    if (st)
+        return st;
     if (c->chunk->refused)
         return bad(r, c, "%s is not supported; write the file with Snappy, gzip, Zstandard or no compression",
                    c->chunk->refused);
@@ -444,7 +443,6 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
 yk_status yk_parquet_read(const yk_parquet *f, size_t group, const size_t *columns, size_t ncolumns,
                           uint64_t first, uint64_t rows, yk_parquet_reader **out)
 {
-    struct stat now;
     yk_parquet_reader *r = yk_alloc(1, sizeof *r + ncolumns * sizeof *r->column, "a Parquet reader");
     if (!r)
         return YK_ESYSTEM;
@@ -453,14 +451,7 @@ yk_status yk_parquet_read(const yk_parquet *f, size_t group, const size_t *colum
     r->ncolumns = ncolumns;
     r->left = rows;
     r->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    yk_status st = YK_OK;
-    if (r->fd < 0 || fstat(r->fd, &now))
-        st = yk_fail(errno == EMFILE || errno == ENFILE ? YK_ESYSTEM : YK_EDATA, "%s: cannot read: %s",
-                     f->path, strerror(errno));
-    else if (now.st_dev != f->state.st_dev || now.st_ino != f->state.st_ino ||
-             now.st_size != f->state.st_size || now.st_mtim.tv_sec != f->state.st_mtim.tv_sec ||
-             now.st_mtim.tv_nsec != f->state.st_mtim.tv_nsec)
-        st = yk_fail(YK_EDATA, "%s: the file has changed while it was read", f->path);
+    yk_status st = yk__pq_unchanged(f, r->fd);
     for (size_t i = 0; i < ncolumns && !st; i++)
         st = open_column(r, &r->column[i], columns[i], first);
     if (st)
@@ -486,6 +477,11 @@ void yk_parquet_reader_free(yk_parquet_reader *r)
         close(r->fd);
     yk__pq_codecs_fini(&r->codecs);
     yk_free(r);
+}
+
+yk_status yk_parquet_unchanged(const yk_parquet_reader *r)
+{
+    return yk__pq_unchanged(r->file, r->fd);
 }
 
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i)

@@ -100,7 +100,8 @@ typedef struct {
 typedef struct yk_parquet_reader yk_parquet_reader;
 
 yk_status yk_parquet_open(const char *path, yk_parquet **out);
-void yk_parquet_free(yk_parquet *f); /* NULL is fine */
+void yk_parquet_free(yk_parquet *f);                               /* NULL is fine */
+yk_status yk_parquet_readable(const yk_parquet *f, size_t column); /* YK_EDATA: the column is refused */
 
 /* Reads `rows` rows of a row group, from its row `first` on, of columns column[0..ncolumns). f is borrowed. YK_EDATA: the file
  * has changed since it was opened, or a column cannot be read. */
@@ -110,6 +111,8 @@ void yk_parquet_reader_free(yk_parquet_reader *r); /* NULL is fine */
 
 /* The next rows, at most YK_PARQUET_BATCH; *got_out is 0 at the end. */
 yk_status yk_parquet_next(yk_parquet_reader *r, size_t *got_out);
+yk_status
+yk_parquet_unchanged(const yk_parquet_reader *r); /* YK_EDATA: the file has changed since it was opened */
 const yk_parquet_values *yk_parquet_values_of(const yk_parquet_reader *r, size_t i); /* of column[i] */
 uint64_t yk_parquet_page(const yk_parquet_reader *r,
                          size_t i); /* where their page begins in the file, for messages */

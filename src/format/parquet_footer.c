@@ -359,6 +359,29 @@ void yk_parquet_free(yk_parquet *f)
     free(f);
 }
 
+yk_status yk_parquet_readable(const yk_parquet *f, size_t column)
+{
+    const yk_parquet_column *c = &f->column[column];
+    return c->refused
+               ? yk_fail(YK_EDATA,
+                         "%s: column '%.80s': %s cannot be read; leave it out with ignore=, or convert it",
+                         f->path, c->name, c->refused)
+               : YK_OK;
+}
+
+yk_status yk__pq_unchanged(const yk_parquet *f, int fd)
+{
+    const struct stat *was = &f->state;
+    struct stat now;
+    if (fd < 0 || fstat(fd, &now))
+        return yk_fail(errno == EMFILE || errno == ENFILE ? YK_ESYSTEM : YK_EDATA, "%s: cannot read: %s",
+                       f->path, strerror(errno));
+    if (now.st_dev != was->st_dev || now.st_ino != was->st_ino || now.st_size != was->st_size ||
+        now.st_mtim.tv_sec != was->st_mtim.tv_sec || now.st_mtim.tv_nsec != was->st_mtim.tv_nsec)
+        return yk_fail(YK_EDATA, "%s: the file has changed since it was opened", f->path);
+    return YK_OK;
+}
+
 /* ---- pages */
 
 const uint8_t *yk__pq_page_header(const uint8_t *p, size_t n, yk__pq_page *h, bool *truncated_out)
