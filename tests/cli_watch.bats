@@ -306,23 +306,3 @@ END
         grep -aq "$tag" run/events.out.tfevents.*
     done
 }
-
-@test "YK_WATCH_TURNS counts the examples with and without observation, and does not change results" {
-    turns() { digits --epochs 400 --batch 10 --seed 1 --test none --json "$@"; }
-    turns --out plain
-    expect 0
-    loss=$(field train_loss)
-    YK_WATCH_TURNS=0.01:turns.txt turns --out run
-    expect 0
-    [ "$(field train_loss)" = "$loss" ]
-    # both kinds of turns occur and are long enough; turns 2 and 3, 4 and 5, ... differ in kind; the first and last turn are not counted
-    awk '{ n[$1]++; seen += $3; short += $2 < 0.01 }
-         NR % 2 == 0 { first = $1 }
-         NR > 1 && NR % 2 && $1 == first { alike++ }
-         END { exit !(n[0] > 0 && n[1] > 0 && !short && !alike && seen > 0 && seen < 200000) }' turns.txt
-
-    YK_WATCH_TURNS=turns.txt turns --out none
-    expect 2 'SECONDS:FILE'
-    YK_WATCH_TURNS=0.5:turns.txt turns --workers 2 --out none
-    expect 2 'one worker'
-}
