@@ -152,12 +152,12 @@ END
     same_bits whole run
 }
 
-@test "sync: a link that stays down ends the job, and the error names a rank" {
+@test "sync: a link that stays down ends the job, and the error names a rank and its host" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --out run
     wait_for_step 400
     link down 2
     finish 15
-    expect 1 "rank"
+    expect 1 "rank" "on host $HOST"
 }
 
 @test "async: after a host becomes unreachable, the others continue" {
@@ -168,4 +168,20 @@ END
     finish 40
     expect 0 "rank 2"
     equal examples "$(result_of examples)" 8024
+}
+
+@test "sync: when all processes of a host are killed, the error names their ranks and the host" {
+    for line in "2 2, 3 --servers 0" "1 0, 1 --servers all"; do
+        read -r host first second servers <<<"$line"
+        # shellcheck disable=SC2086  # several words
+        begin_there $sync --hostfile hosts --steps 1000000 $servers --out run
+        wait_for_step 400
+        FORGIVEN=yes
+        ip netns pids "$HOST$host" | xargs kill -KILL 2>/dev/null || true
+        finish 20
+        # if mpirun has not said which host it lost, the others may be gone, too, before the launcher looks
+        expect 1 "yoke: error: the job was lost: ranks " "ranks $first $second on host $HOST$host" "has died, or cannot be reached"
+        grep -q "\"error\".*$HOST$host" run/summary.json
+        rm -r run
+    done
 }

@@ -102,6 +102,7 @@ static void ranked(int rank)
     if (rank == 0 && prints_json)
         yk_failure_expect();
     yk_terminal_rank(rank);
+    yk_job_report_host(rank);
 }
 
 static int train(yk_config *config)

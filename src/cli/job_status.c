@@ -14,14 +14,14 @@
 
 static void send_line(const char *format, ...)
 {
-    char text[64];
+    char text[128];
     va_list args;
     if (!getenv("YK_ENDED"))
         return;
     va_start(args, format);
-    const int n = vsnprintf(text, sizeof text, format, args);
+    const size_t n = (size_t)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (write(STDERR_FILENO, text, (size_t)n) < 0)
+    if (write(STDERR_FILENO, text, n < sizeof text ? n : sizeof text - 1) < 0)
         return; /* the launcher has ended: there is no one to report to */
 }
 
@@ -33,6 +33,17 @@ void yk_job_report_stage(yk_train_stage stage, int workers)
                                        [YK_STAGE_SAVING] = "saving",
                                        [YK_STAGE_SAVED] = "saved"};
     send_line("\001%s %d\n", name[stage], workers);
+}
+
+/* The address of the daemon that started this process is NAMESPACE.NUMBER;tcp://... */
+void yk_job_report_host(int rank)
+{
+    const char *uri = getenv("PMIX_SERVER_URI41"), *dot = uri ? memrchr(uri, '.', strcspn(uri, ";")) : NULL;
+    char name[HOST_NAME_MAX + 1] = "";
+    uint64_t daemon;
+    gethostname(name, sizeof name - 1);
+    if (dot && yk_digits(dot + 1, INT_MAX, &daemon))
+        send_line("\001%d %d %s\n", rank, (int)daemon, name);
 }
 
 void yk_job_end_with_launcher(void)

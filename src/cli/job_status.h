@@ -6,6 +6,7 @@
  *                                \001connected 3\n              .connected, .workers
  *                                \001training 3\n               .training
  *                                \001saving 3\n, \001saved 3\n  .saving
+ *     yk_job_report_host(3)      \0013 1 name\n   on stderr     .place[3]: daemon 1 of mpirun, host `name`
  *     yk_job_report_lost()       \001lost\n       on stderr     .lost
  *     yk_job_report_outcome(st)  \001ended 2\n    on stderr     .ended
  *                                "2 rank 3 has died\n", a file  yk_job_outcome_read()
@@ -31,6 +32,8 @@ void yk_job_report_begin(void);
 
 /* Reports the stage of the run (train/train.h). */
 void yk_job_report_stage(yk_train_stage stage, int workers);
+
+void yk_job_report_host(int rank); /* where this process runs */
 
 /* In a process of a job: ends it when its launcher dies (job_dir.h). */
 void yk_job_end_with_launcher(void);

@@ -169,7 +169,11 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
                       v->limit);
     if (code == 127) /* exec_mpirun() has reported it */
         return (outcome){.exit = 4, .error = "cannot run mpirun; install openmpi-bin, or set YK_MPIRUN"};
-    if (o->unreachable)
+    const int exit = code > 4 || !code ? 1 : code;
+    static const char why[] = "a process died";
+    if (o->unreachable && o->connected && !*o->died)
+        return failed(1, why, "the job was lost: a host has died, or cannot be reached");
+    if (o->unreachable && !o->connected)
         return failed(4, connected ? "a host could not be reached" : NULL,
                       "cannot start the job on every host; check that this command works for each of them, "
                       "without a password: ssh HOST true (--hosts, --hostfile, --agent), and that each has "
@@ -184,8 +188,6 @@ static outcome classify_unreported(int wait_status, const yk_output_filter *o, c
             "be reached (--hosts, --hostfile, --agent) and has this program at the same path, and check "
             "--mpi-options and PATH; YK_MPI_MESSAGES=1 in the environment shows all messages of MPI",
             code);
-    const int exit = code > 4 || !code ? 1 : code;
-    static const char why[] = "a process died";
     if (*o->died || o->lost)
         return (outcome){.exit = exit, .why = why};
     if (by_signal)

@@ -1,6 +1,7 @@
 #include "cli/output_filter.h"
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include "cli/job_status.h"
 #include <errno.h>
@@ -33,6 +34,65 @@ static void save_death_message(yk_output_filter *o)
     char *none = strstr(o->died, " with PID 0"); /* mpirun does not know the process id */
     if (none)
         memmove(none, none + 11, strlen(none + 11) + 1);
+}
+
+static void add_place(yk_output_filter *o, const char *line)
+{
+    enum { MAX_RANKS = 1 << 16 };
+    uint64_t rank, daemon;
+    const char *name = yk_word(line, 2);
+    if (!name || !yk_word_digits(line, 0, &rank) || !yk_word_digits(line, 1, &daemon) || rank >= MAX_RANKS ||
+        YK_RESERVE(o->place, o->place_cap, rank + 1, "the hosts of a job"))
+        return;
+    for (; o->places <= rank; o->places++)
+        o->place[o->places] = (yk_rank_place){.host = ""};
+    yk_rank_place *p = &o->place[rank];
+    p->daemon = (int)daemon;
+    snprintf(p->host, sizeof p->host, "%.*s", (int)strcspn(name, "\n"), name);
+}
+
+/* "ranks 2, 3 on host b, rank 4 on host c were lost: ..." If it is too long, nothing is named. */
+void yk_output_filter_name_lost(yk_output_filter *o)
+{
+    yk_text t = {0};
+    int hosts = 0;
+    for (size_t i = 0; i < o->places; i++) {
+        const yk_rank_place *first = &o->place[i];
+        if (!first->lost)
+            continue;
+        int ranks = 0;
+        for (size_t r = i; r < o->places; r++)
+            ranks += o->place[r].lost && o->place[r].daemon == first->daemon;
+        const char *before = " ";
+        yk_text_print(&t, "%srank%s", hosts++ ? ", " : "", ranks > 1 ? "s" : "");
+        for (size_t r = i; r < o->places; r++) {
+            yk_rank_place *p = &o->place[r];
+            if (!p->lost || p->daemon != first->daemon)
+                continue;
+            yk_text_print(&t, "%s%zu", before, r);
+            before = ", ";
+            p->lost = false; /* named */
+        }
+        yk_text_print(&t, " on host %s", first->host);
+    }
+    yk_text_print(&t, " were lost: %s has died, or cannot be reached",
+                  hosts > 1 ? "at least one of these hosts" : "the host");
+    if (hosts && !*o->died && !t.status && t.n < sizeof o->died)
+        memcpy(o->died, t.s, t.n + 1);
+    yk_text_fini(&t);
+}
+
+/* "Remote daemon: [[25139,0],2] on node b" */
+static void mark_lost_daemon(yk_output_filter *o)
+{
+    uint64_t daemon;
+    const char *at = memmem(o->block, o->nblock, "Remote daemon", 13);
+    at = at ? memmem(at, o->nblock - (size_t)(at - o->block), "],", 2) : NULL;
+    if (!at || !yk_digits(at + 2, INT_MAX, &daemon))
+        return;
+    for (size_t r = 0; r < o->places; r++)
+        o->place[r].lost = *o->place[r].host && o->place[r].daemon == (int)daemon;
+    yk_output_filter_name_lost(o);
 }
 
 static bool shows_all(void)
@@ -81,6 +141,8 @@ static void end_block(yk_output_filter *o)
         (!o->connected && memmem(o->block, o->nblock, "lost communication with a remote daemon", 39));
     if (memmem(o->block, o->nblock, "noticed that process rank", 25))
         save_death_message(o);
+    if (memmem(o->block, o->nblock, "lost communication with a remote daemon", 39))
+        mark_lost_daemon(o);
     if (!has(o->block, o->nblock, known) || shows_all())
         pass(o, o->block, o->nblock);
     o->nblock = 0;
@@ -118,6 +180,7 @@ static void handle_line(yk_output_filter *o, const char *line, size_t n)
             o->nheld = 0;
             *o->held = '\0';
         }
+        add_place(o, line + 1);
         o->training |= strncmp(line + 1, "training", 8) == 0;
         o->saving |= strncmp(line + 1, "saving", 6) == 0;
         o->saving &= strncmp(line + 1, "saved", 5) != 0;
@@ -243,6 +306,9 @@ yk_status yk_output_filter_end(yk_output_filter *o)
     fflush(stderr);
     const int error = errno;
     yk_text_fini(&o->results);
+    free(o->place);
+    o->place = NULL;
+    o->places = 0;
     close(o->err.fd);
     close(o->out.fd);
     return ok ? YK_OK : yk_fail(YK_ESYSTEM, "cannot write the results to stdout: %s", strerror(error));

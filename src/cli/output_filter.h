@@ -18,12 +18,20 @@
 #define YK_CLI_OUTPUT_FILTER_H
 
 #include "base/text.h"
+#include <limits.h>
 
 typedef struct {
     int fd;
     char text[16384]; /* an incomplete line */
     size_t n;
 } yk_output_pipe;
+
+/* Where a rank runs. */
+typedef struct {
+    int daemon; /* the number of mpirun's daemon on that host; 0: mpirun itself */
+    char host[HOST_NAME_MAX + 1];
+    bool lost;
+} yk_rank_place;
 
 typedef struct {
     yk_output_pipe err, out; /* of the job */
@@ -33,8 +41,10 @@ typedef struct {
     size_t nblock;
     char held[16384]; /* messages that are held; NUL-terminated */
     size_t nheld;
-    bool init_failed; /* MPI_Init failed */
-    char died[256];
+    bool init_failed;     /* MPI_Init failed */
+    char died[256];       /* the processes that were lost, and how; "": not known */
+    yk_rank_place *place; /* [places] by rank; host "": not known */
+    size_t places, place_cap;
     int workers, lost;  /* workers of the job; how many are lost */
     bool unreachable;   /* mpirun could not start its daemon on a host */
     bool connected;     /* rank 0 reported that all processes are connected */
@@ -47,6 +57,9 @@ typedef struct {
 void yk_output_filter_read(yk_output_filter *o);
 void yk_output_filter_wait(yk_output_filter *o, double seconds); /* at most; a signal ends the wait */
 yk_status yk_output_filter_end(yk_output_filter *o);
+
+/* mpirun has lost the daemons of the places that are marked: names their ranks in `died`, unless it has a text. */
+void yk_output_filter_name_lost(yk_output_filter *o);
 
 /* Why MPI could not start, from its messages (`held`): they have dozens of lines, and the reason is in one or two. "": no known
  * reason was found. */

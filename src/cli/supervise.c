@@ -94,6 +94,42 @@ static bool rank_is_missing(yk_watchdog *v)
     return ranks > 0 && children < v->ranks;
 }
 
+/* ---- hosts that are lost ----
+ *
+ * If mpirun loses a daemon, it says which one, or only that an agent (ssh) has ended. Then the agents that are still its children
+ * tell. */
+
+/* The number of the daemon that this agent runs; 0: none. The command line has "ess_base_vpid 2". */
+static int daemon_of(pid_t pid)
+{
+    static const char option[] = "ess_base_vpid";
+    char text[16384] = ""; /* words end with zeros */
+    uint64_t daemon;
+    if (!yk_file_text(text, sizeof text, "/proc/%ld/cmdline", (long)pid))
+        return 0;
+    const char *at = memmem(text, sizeof text, option, sizeof option - 1);
+    return at && yk_digits(at + sizeof option, INT_MAX, &daemon) ? (int)daemon : 0;
+}
+
+static void name_lost_hosts(const yk_watchdog *v, yk_output_filter *o)
+{
+    char text[16384];
+    int agents = 0;
+    if (!yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)v->pid, (long)v->pid))
+        return;
+    for (size_t r = 0; r < o->places; r++)
+        o->place[r].lost = o->place[r].daemon > 0;
+    const char *at = text;
+    for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
+        const int daemon = daemon_of((pid_t)pid);
+        agents += daemon > 0;
+        for (size_t r = 0; daemon > 0 && r < o->places; r++)
+            o->place[r].lost &= o->place[r].daemon != daemon;
+    }
+    if (agents) /* mpirun has not ended the others yet */
+        yk_output_filter_name_lost(o);
+}
+
 /* ---- supervision ---- */
 
 /* After a signal all ranks save and end. If they do not, mpirun is ended. */
@@ -171,6 +207,8 @@ int yk_supervise(yk_watchdog *v, yk_output_filter *o)
         yk_job_outcome how = {0};
         yk_output_filter_read(o);
         const double now = yk_now();
+        if (o->unreachable && o->connected && !*o->died)
+            name_lost_hosts(v, o);
         if (o->training && v->training) {
             v->training(v->context);
             v->training = NULL;

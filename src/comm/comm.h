@@ -134,7 +134,7 @@ char yk_comm_state(const yk_comm *c, int peer);
 bool yk_comm_is_dead(const yk_comm *c, int peer);
 
 /* Appends the ranks that are dead or stopped to the text of a YK_ELOST: "no worker is left (rank 1 is dead)". The rank
- * named in the error may only have waited for one of these. */
+ * named in the error may only have waited for one of these. Also appends the hosts of ranks that are named, if they are others. */
 yk_status yk_comm_explain(const yk_comm *c, yk_status st);
 
 /* Waits for all `n` operations. `what` is for the error: "waited 8 s for WHAT". */

@@ -15,6 +15,7 @@ typedef struct {
     uint64_t host; /* equal for processes that see each other's pids */
     /* equal for processes in the same network namespace; 0: the user configured MPI to use the network */
     uint64_t network;
+    char name[64]; /* of the host; "": not known */
 } yk__address;
 
 struct yk_comm {

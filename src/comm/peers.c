@@ -3,6 +3,8 @@
 #include "comm/comm_internal.h"
 
 #include "base/file.h"
+#include "base/number.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +36,11 @@ static bool wants_messages(void)
 yk_status yk__exchange_addresses(yk_comm *c, double timeout)
 {
     yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
-    if (c->processes)
+    if (c->processes) {
         mine = (yk__address){getpid(), host_id("/proc/self/ns/pid"),
                              wants_messages() ? 0 : host_id("/proc/self/ns/net")};
+        gethostname(mine.name, sizeof mine.name - 1);
+    }
     c->address = calloc((size_t)c->size, sizeof *c->address);
     if (!c->address)
         return yk_fail_memory((size_t)c->size * sizeof *c->address, "the processes");
@@ -89,25 +93,33 @@ bool yk_comm_is_dead(const yk_comm *c, int peer)
     return yk_comm_state(c, peer) == 'X';
 }
 
-/* "rank 2" in "rank 2 has died", but not in "rank 21". */
+/* "rank 2" in "rank 2 has died" and in "ranks 1, 2 did not send", but not in "rank 21". */
 static bool mentions(const char *text, int rank)
 {
-    char word[16];
-    const int n = snprintf(word, sizeof word, "rank %d", rank);
-    for (const char *at = text; (at = strstr(at, word)); at += n)
-        if (at[n] < '0' || at[n] > '9')
-            return true;
+    uint64_t named;
+    for (const char *at = text; (at = strstr(at, "rank"));) {
+        at += at[4] == 's' ? 5 : 4;
+        for (const char *next = at; *at == ' ' && (next = yk_digits(at + 1, INT_MAX, &named));) {
+            if (named == (uint64_t)rank)
+                return true;
+            at = next + (*next == ',');
+        }
+    }
     return false;
 }
 
 yk_status yk_comm_explain(const yk_comm *c, yk_status st)
 {
-    char ranks[256] = "";
-    for (int i = 0; st == YK_ELOST && i < c->size && strlen(ranks) < sizeof ranks - 32; i++) {
-        const char state = yk_comm_state(c, i);
-        if ((state == 'X' || state == 'T') && !mentions(yk_error(), i))
-            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%srank %d is %s",
-                     *ranks ? ", " : "", i, state == 'X' ? "dead" : "stopped");
+    char ranks[512] = "";
+    for (int i = 0; st == YK_ELOST && i < c->size && strlen(ranks) < sizeof ranks - 80; i++) {
+        const char state = yk_comm_state(c, i), *host = c->address ? c->address[i].name : "";
+        const bool lost = state == 'X' || state == 'T', named = mentions(yk_error(), i);
+        char *to = ranks + strlen(ranks);
+        const size_t size = sizeof ranks - strlen(ranks);
+        if (lost && !named)
+            snprintf(to, size, "%srank %d is %s", *ranks ? ", " : "", i, state == 'X' ? "dead" : "stopped");
+        else if (named && *host && strcmp(host, c->address[c->rank].name) && !strstr(yk_error(), host))
+            snprintf(to, size, "%srank %d runs on host %s", *ranks ? ", " : "", i, host);
     }
     return *ranks ? yk_fail(st, "%s (%s)", yk_error(), ranks) : st;
 }
