@@ -20,7 +20,6 @@ enum { BLOCK_ROWS = 1 << 18, MAX_BLOCKS = 4096 };
 typedef struct {
     yk_parquet *file;
     size_t *column; /* [own->ncolumns] where the columns of the first file are in this one */
-    uint64_t row;   /* number of its first row in all files */
 } table;
 
 typedef struct {
@@ -42,12 +41,8 @@ typedef struct {
     size_t nmissing;
 } parquet;
 
-/* How the values of a column become features. */
-typedef enum {
-    OTHER,  /* any value */
-    NUMBER, /* numbers of a numeric column */
-    HASH    /* categories that are texts */
-} treatment;
+/* How values become features: numbers of a numeric column, categories that are texts, anything else. */
+typedef enum { OTHER, NUMBER, HASH } treatment;
 
 typedef struct {
     const yk_schema_column *column; /* NULL: only split-by reads it */
@@ -56,6 +51,7 @@ typedef struct {
     treatment treatment;
     uint64_t *hash; /* [values->texts] HASH; 0: missing */
     size_t hash_cap, hashed;
+    uint64_t now[YK_PARQUET_BATCH]; /* HASH: of the rows of the batch */
 } cell;
 
 typedef struct {
@@ -115,16 +111,12 @@ static yk_status open_tables(yk_schema *own, const yk_files *files, table **out)
 {
     table *t = calloc(files->n, sizeof *t);
     yk_status st = t ? YK_OK : yk_fail_memory(files->n * sizeof *t, "files");
-    uint64_t row = 0;
     for (size_t i = 0; i < files->n && !st; i++) {
-        if ((st = yk_parquet_open(files->path[i], &t[i].file)))
-            break;
-        if (!own->ncolumns)
+        st = yk_parquet_open(files->path[i], &t[i].file);
+        if (!st && !own->ncolumns)
             st = add_columns(own, t[i].file);
         if (!st)
             st = match_columns(own, &t[i]);
-        t[i].row = row;
-        row += t[i].file->rows;
     }
     *out = t;
     return st;
@@ -172,8 +164,9 @@ static const char *cell_text(const cell *c, size_t i, char buffer[40], size_t *n
     return buffer;
 }
 
-/* Hashes the texts of a batch that are new: those that are not in the dictionary, and at first also those that are. */
-static yk_status hash_texts(const yk_schema *schema, cell *c)
+/* Hashes the texts of a batch that are new: those that are not in the dictionary, and at first also those that are. Then looks
+ * up the hashes of all rows: one after the other, so that cache misses overlap. */
+static yk_status hash_texts(const yk_schema *schema, cell *c, size_t rows)
 {
     const yk_parquet_values *v = c->values;
     if (YK_RESERVE(c->hash, c->hash_cap, v->texts + 1, "hashes of texts"))
@@ -184,6 +177,10 @@ static yk_status hash_texts(const yk_schema *schema, cell *c)
         c->hash[i] = yk_cell_missing(schema, text, n, false) ? 0 : yk_cell_hash(c->column->salt, text, n);
     }
     c->hashed = v->dictionary;
+    for (size_t i = 0; i < rows; i++)
+        c->now[i] = c->hash[v->code[i]];
+    for (size_t i = 0; v->valid && i < rows; i++)
+        c->now[i] = v->valid[i] ? c->now[i] : 0;
     return YK_OK;
 }
 
@@ -222,9 +219,8 @@ static size_t add_cells(reader *r, parquet *s, yk_row *w, size_t i)
     for (; k < s->nused; k++) {
         const cell *c = &r->cell[k];
         if (c->treatment == HASH) {
-            const uint64_t hash = is_there(c, i) ? c->hash[c->values->code[i]] : 0;
-            if (hash)
-                yk_row_hash(w, schema, c->column, hash);
+            if (c->now[i])
+                yk_row_hash(w, schema, c->column, c->now[i]);
         } else if (c->treatment == NUMBER) {
             if (is_there(c, i) && !add_number(w, s, c, i))
                 break;
@@ -265,7 +261,7 @@ static yk_status next_batch(reader *r, const parquet *s)
     yk_status st = yk_parquet_next(r->in, &r->n);
     for (size_t k = 0; k < s->nused && r->n && !st; k++)
         if (r->cell[k].treatment == HASH)
-            st = hash_texts(s->tabular.schema, &r->cell[k]);
+            st = hash_texts(s->tabular.schema, &r->cell[k], r->n);
     return st;
 }
 
@@ -320,7 +316,10 @@ static yk_status open_cells(const parquet *s, const table *t, const block *b, ce
         const yk_parquet_values *v = yk_parquet_values_of(*in_out, k);
         const bool hash = c && c->role == YK_COLUMN_CATEGORICAL && v->code;
         const bool number = c && c->role == YK_COLUMN_NUMERIC && !v->code;
-        cells[k] = (cell){c, s->used[k], v, hash ? HASH : number ? NUMBER : OTHER, NULL, 0, 0};
+        cells[k].column = c;
+        cells[k].number = s->used[k];
+        cells[k].values = v;
+        cells[k].treatment = hash ? HASH : number ? NUMBER : OTHER;
     }
     free(column);
     return st;
@@ -368,18 +367,18 @@ static yk_status fit_row(const parquet *s, const cell *cells, yk_fit *fit, char 
     return yk_fit_row(fit);
 }
 
-/* own: only the rows of the source's part count. */
-static yk_status fit_table(const parquet *s, const table *t, bool own, yk_fit *fit, char (*buffer)[40])
+/* row: the number of the first row; NULL: all rows count, not only those of the source's part. */
+static yk_status fit_table(const parquet *s, const table *t, uint64_t *row, yk_fit *fit, char (*buffer)[40])
 {
-    uint64_t row = t->row;
     yk_status st = YK_OK;
     for (size_t g = 0; g < t->file->ngroups && !st; g++) {
         reader r = {0};
         const block all = {.group = g, .rows = t->file->group[g].rows};
         st = open_cells(s, t, &all, &r.cell, &r.in);
         while (!st && !(st = yk_parquet_next(r.in, &r.n)) && r.n)
-            for (size_t i = 0; i < r.n && !st; i++, row++)
-                if (!own || (yk_split_has(&s->base.base.part, yk_split_of_row(row)) && in_part(s, &r, i)))
+            for (size_t i = 0; i < r.n && !st; i++)
+                if (!row ||
+                    (yk_split_has(&s->base.base.part, yk_split_of_row((*row)++)) && in_part(s, &r, i)))
                     st = fit_row(s, r.cell, fit, buffer, i);
         yk_parquet_reader_free(r.in);
         free(r.cell);
@@ -398,9 +397,9 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
                            : YK_OK;
     if (!st && where)
         st = open_tables(s->tabular.own, &others, &tables);
-    const size_t n = where ? others.n : s->base.files.n;
-    for (size_t i = 0; i < n && !st; i++)
-        st = fit_table(s, &tables[i], !where, fit, buffer);
+    uint64_t row = 0;
+    for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
+        st = fit_table(s, &tables[i], where ? NULL : &row, fit, buffer);
     if (!st && !yk_fit_rows(fit))
         st = yk_fail(YK_EDATA, "%s: no row from which to compute values and means", s->base.base.spec);
     if (where)
