@@ -164,8 +164,8 @@ EOF
     fit fm:8 --mode async --workers 16 --batch 64 --lr 0.02 --epochs 2 --out none # 0.39 with one worker; 0.48 if averaged
     expect 0
     holds "$(field test_loss) < 0.45"
-    fit fm:8 --mode async --workers 16 --steps 3 --out none # fewer steps than workers
-    expect 0
+    try train --model fm:8 --data "$clicks" --mode async --workers 16 --steps 3 --out none --json # fewer steps than workers
+    expect 0 '16 asynchronous workers: they begin one after the other, every 25 steps'
     holds "$(field steps) == 3"
 }
 

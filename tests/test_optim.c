@@ -107,7 +107,7 @@ static void pairs_match_the_reference(void **state)
                 int64_t at = key[i] < HOT ? (int64_t)key[i] - HOT : key[i];
                 reference_update(kind, &expected[at + HOT], (double)g[i] * 0.5, &o);
             }
-            rule->pairs(&t.view, key, g, n, 0.5f, &o);
+            rule->pairs(&t.view, key, g, NULL, n, 0.5f, &o);
             for (int64_t at = -HOT; at < N; at++) {
                 weight got = weight_at(&t, rule->slots, at);
                 bool touched = false;
@@ -120,7 +120,6 @@ static void pairs_match_the_reference(void **state)
         }
 }
 
-/* Sixty steps with a decaying rate from the initial state: weights and state are 0. Pairs and dense steps together. */
 /* Vectors of several floats per key: the same as dense() on each of them. */
 static void wide_equals_dense(void **state)
 {
@@ -150,7 +149,7 @@ static void wide_equals_dense(void **state)
                                      .s = {block[t][1] + copies, block[t][2] + copies},
                                      .hot = COPIES,
                                      .shift = -(int32_t)copies};
-                rule->wide(&v[0], key, g, SOME, width, 0.25f, &o);
+                rule->wide(&v[0], key, g, NULL, SOME, width, 0.25f, &o);
                 for (size_t k = 0; k < SOME; k++) { /* hot keys are in the copy */
                     const size_t at = key[k] < COPIES ? key[k] * width : copies + key[k] * width;
                     const yk_view all = {.w = block[1][0], .s = {block[1][1], block[1][2]}};
@@ -189,7 +188,7 @@ static void a_row_has_one_step_size(void **state)
             }
             const yk_view v = {.w = w, .s = {s}};
             const uint32_t key = 1;
-            rule_of(isa, YK_ROWWISE)->wide(&v, &key, g, 1, width, 0.25f, &o);
+            rule_of(isa, YK_ROWWISE)->wide(&v, &key, g, NULL, 1, width, 0.25f, &o);
             for (size_t k = 0; k < width; k++) {
                 const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k],
                              right = (double)before[k] -
@@ -202,6 +201,97 @@ static void a_row_has_one_step_size(void **state)
         }
 }
 
+/* G^2 + 2 G B */
+static double more_of(float g, float behind, float s, const yk_optim_step *o)
+{
+    return (double)g * ((double)g + 2.0 * (double)behind * sqrt((double)s) / (double)o->lr);
+}
+
+/* A gradient that was computed with other weights: the formula of optim.h. Rules that do not revise ignore them. */
+static void stale_steps_are_revised(void **state)
+{
+    enum { KEYS = 5, MAX = 16 };
+    static const size_t widths[] = {1, 3, 8, MAX};
+    static const uint32_t key[KEYS] = {4, 0, 2, 1, 3};
+    (void)state;
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const size_t width = widths[i], n = KEYS * width;
+        const yk_optim_rule *rule = rule_of(isa, kind);
+        yk_optim_config c = config_of(kind, 0);
+        const yk_optim_step o = yk_optim_at(&c, 3);
+        float w[2][KEYS * MAX], s[2][YK_MAX_SLOTS][KEYS * MAX], g[KEYS * MAX], read[KEYS * MAX],
+            old[KEYS * MAX], old_s[KEYS * MAX];
+        for (size_t k = 0; k < n; k++) {
+            old[k] = w[0][k] = w[1][k] = uniform(-1, 1);
+            old_s[k] = s[0][0][k] = s[1][0][k] = kind == YK_ROWWISE ? 0.5f : uniform(0.1f, 2);
+            s[0][1][k] = s[1][1][k] = uniform(0.1f, 2);
+            g[k] = uniform(-1, 1);
+            read[k] = uniform(-1, 1);
+        }
+        for (int t = 0; t < 2; t++) {
+            const yk_view v = {.w = w[t], .s = {s[t][0], s[t][1]}};
+            if (width == 1)
+                rule->pairs(&v, key, g, t ? read : NULL, KEYS, 1.0f, &o);
+            else
+                rule->wide(&v, key, g, t ? read : NULL, KEYS, width, 1.0f, &o);
+        }
+        for (size_t k = 0; k < KEYS; k++) {
+            const size_t at = key[k] * width;
+            double more = 0.0;
+            if (!rule->accumulates) {
+                assert_memory_equal(w[0] + at, w[1] + at, width * sizeof(float));
+                continue;
+            }
+            for (size_t j = 0; kind == YK_ROWWISE && j < width; j++)
+                more += more_of(g[k * width + j], read[k * width + j] - old[at + j], old_s[at + j], &o) /
+                        (double)width;
+            for (size_t j = 0; j < width; j++) {
+                const double behind = (double)read[k * width + j] - (double)old[at + j],
+                             before = sqrt((double)old_s[at + j]);
+                if (kind == YK_ADAGRAD)
+                    more = more_of(g[k * width + j], (float)behind, old_s[at + j], &o);
+                const double sum = (double)old_s[at + j] + fmax(more, 0.0),
+                             right = (double)old[at + j] + (1.0 - before / sqrt(sum)) * behind -
+                                     (double)o.lr * (double)g[k * width + j] / sqrt(sum);
+                assert_close((double)s[1][0][at + j], sum, 1e-4 * sum, "sum", rule->name, isa, k);
+                assert_close((double)w[1][at + j], right, 1e-4, "weight", rule->name, isa, k);
+            }
+        }
+    }
+}
+
+/* Gradients that are computed with the same weights move them as far as their sum does, at first: by lr. */
+static void equal_gradients_count_as_one(void **state)
+{
+    (void)state;
+    EACH_ISA(isa)
+    EACH_KIND(kind)
+    for (size_t width = 1; width <= 8; width += 7) {
+        const yk_optim_rule *rule = rule_of(isa, kind);
+        yk_optim_config c = yk_optim_defaults(kind);
+        const yk_optim_step o = yk_optim_at(&c, 0);
+        float w[8] = {0}, s[8] = {0}, g[8], read[8] = {0};
+        const yk_view v = {.w = w, .s = {s}};
+        const uint32_t key = 0;
+        if (!rule->accumulates)
+            continue;
+        for (size_t k = 0; k < 8; k++)
+            g[k] = k % 2 ? 0.3f : -0.3f;
+        for (int t = 0; t < 16; t++)
+            if (width == 1)
+                rule->pairs(&v, &key, g, read, 1, 1.0f, &o);
+            else
+                rule->wide(&v, &key, g, read, 1, width, 1.0f, &o);
+        for (size_t k = 0; k < width; k++) {
+            assert_close((double)w[k], k % 2 ? -c.lr : c.lr, 1e-5, "weight", rule->name, isa, k);
+            assert_close((double)s[k], 16 * 16 * 0.09, 1e-3, "sum", rule->name, isa, k);
+        }
+    }
+}
+
+/* Sixty steps with a decaying rate from the initial state: weights and state are 0. Pairs and dense steps together. */
 static void many_steps_match_the_reference(void **state)
 {
     (void)state;
@@ -230,7 +320,7 @@ static void many_steps_match_the_reference(void **state)
                 reference_update(kind, &expected[i], (double)g[i], &o);
             }
             rule->dense(&dense.view, 0, N, g, 1.0f, &o);
-            rule->pairs(&pairs.view, key, g, N, 1.0f, &o);
+            rule->pairs(&pairs.view, key, g, NULL, N, 1.0f, &o);
         }
         for (uint32_t i = 0; i < N; i++) {
             weight got = weight_at(&dense, rule->slots, i),
@@ -384,6 +474,8 @@ int main(void)
         cmocka_unit_test(pairs_match_the_reference),
         cmocka_unit_test(wide_equals_dense),
         cmocka_unit_test(a_row_has_one_step_size),
+        cmocka_unit_test(stale_steps_are_revised),
+        cmocka_unit_test(equal_gradients_count_as_one),
         cmocka_unit_test(many_steps_match_the_reference),
         cmocka_unit_test(rates_follow_their_schedule),
         cmocka_unit_test(sums_of_rates_are_exact),

@@ -56,6 +56,32 @@ static void learning_rates_warm_up(void **state)
     assert_int_equal(yk_warm_up_steps(IN_FLIGHT, 30), 30); /* a short run */
 }
 
+/* Keys, as those of embedding vectors: four workers read the same weights, and send the same gradient. */
+static void adagrad_revises_what_others_did(void **state)
+{
+    (void)state;
+    yk_local_config c = {.ngroups = 1, .workers = 1, .batch = 1, .stale_rules = true, .staggered = true};
+    yk_local *s;
+    c.group[0] = (yk_local_group){.shape = {.name = "vectors", .keyed = true, .width = 2, .keys = 3},
+                                  .optim = yk_optim_defaults(YK_ADAGRAD)};
+    assert_int_equal(yk_local_create(&c, &s), YK_OK);
+    yk_local_set_in_flight(s, IN_FLIGHT);
+    uint32_t key[] = {2};
+    float value[] = {1.0f, -2.0f};
+    const float read[] = {0.0f, 0.0f};
+    const yk_merger pairs = {.n = 1, .width = 2, .key = key, .value = value};
+    yk_step_result result;
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        const yk_grad g = {.examples = 1, .group = {{.pairs = &pairs, .read = read}}};
+        assert_int_equal(yk_local_push(s, 0, &g), YK_OK);
+        assert_int_equal(yk_local_clock(s, 0, &result), YK_OK);
+    }
+    const float *w = yk_local_table(s, 0).w + 4;
+    assert_near((double)w[0], -0.05); /* one step of adagrad at the default rate */
+    assert_near((double)w[1], 0.05);
+    yk_local_free(s);
+}
+
 /* The total effect of a gradient stays lr / (1 - mu). */
 static void momentum_is_reduced(void **state)
 {
@@ -128,11 +154,9 @@ static void every_optimizer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(learning_rates_warm_up),
-        cmocka_unit_test(momentum_is_reduced),
-        cmocka_unit_test(distant_gradients_are_damped),
-        cmocka_unit_test(sums_count_as_steps),
-        cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(learning_rates_warm_up), cmocka_unit_test(adagrad_revises_what_others_did),
+        cmocka_unit_test(momentum_is_reduced),    cmocka_unit_test(distant_gradients_are_damped),
+        cmocka_unit_test(sums_count_as_steps),    cmocka_unit_test(every_optimizer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

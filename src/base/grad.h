@@ -23,6 +23,7 @@ typedef struct {
     bool bias;        /* key bias_key gets the sum of err */
     uint32_t bias_key;
     const yk_merger *pairs; /* keyed: keys and their values, each key once, instead of rows; NULL: rows */
+    const float *read;      /* [pairs->n][width] the parameters that it was computed with; NULL: not known */
 } yk_group_grad;
 
 typedef struct {

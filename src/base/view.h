@@ -10,6 +10,7 @@
 #ifndef YK_BASE_VIEW_H
 #define YK_BASE_VIEW_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define YK_MAX_SLOTS 2 /* optimizer state floats per parameter, at most */
@@ -19,6 +20,7 @@ typedef struct {
     float *s[YK_MAX_SLOTS];
     uint32_t hot;  /* this worker has its own copy of keys 0 .. hot-1; 0: none */
     int32_t shift; /* distance from the shared value to the copy, in floats */
+    bool shared;   /* others may change the parameters while a batch is computed */
 } yk_view;
 
 static inline int64_t yk_view_at(const yk_view *v, uint32_t key)

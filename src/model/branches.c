@@ -36,6 +36,12 @@ struct yk_workspace {
     bool training;
     const yk_view *view;
     const yk_batch *batch;
+    const yk_batch *entries;         /* the same rows, with the keys of `view` */
+    bool copies;                     /* training, and others may change the parameters: they are copied */
+    float *read[YK__MAX_TABLES + 1]; /* the copies, like `value` */
+    size_t read_cap[YK__MAX_TABLES + 1];
+    yk_view copy[YK_MAX_GROUPS];
+    float bias;
 };
 
 static void workspace_free(yk_workspace *w)
@@ -53,6 +59,8 @@ static void workspace_free(yk_workspace *w)
         yk_free(w->sum[i]);
     for (int i = 0; i <= YK__MAX_TABLES; i++)
         free(w->value[i]);
+    for (int i = 0; i <= YK__MAX_TABLES; i++)
+        free(w->read[i]);
     yk_free(w);
 }
 
@@ -73,11 +81,40 @@ static yk_status reserve_gradients(yk_workspace *w)
         const bool borrowed = own && i == m->ntables;
         if (!borrowed)
             st = YK_RESERVE(w->value[i], w->value_cap[i], n * width + 1, "the gradient of a batch");
+        if (!st && w->copies)
+            st = YK_RESERVE(w->read[i], w->read_cap[i], (n + 1) * width, "the parameters of a batch");
         w->pairs[i] = (yk_merger){.n = n,
                                   .width = width,
                                   .key = own ? own->key : w->key,
                                   .value = borrowed ? own->value : w->value[i]};
     }
+    return st;
+}
+
+/* ---- copies of shared parameters ---- */
+
+/* Of a thread's keys. */
+static void copy_parameters(yk_workspace *w, int me)
+{
+    const yk__branches *m = w->m;
+    for (int i = 0; i < m->ntables + m->linear; i++)
+        yk__key_parts_copy(&w->parts, me, &w->view[i < m->ntables ? m->table[i].group : 0], w->pairs[i].width,
+                           w->read[i]);
+}
+
+/* From now on, the pass reads the copies. So the parameters of a key are read once, not for each entry: others write to the cache
+ * lines of frequent keys all the time. */
+static yk_status use_copies(yk_workspace *w)
+{
+    const yk__branches *m = w->m;
+    yk_status st = yk__key_parts_renumber(&w->parts);
+    copy_parameters(w, 0);
+    for (int g = 0; g < m->model.ngroups; g++)
+        w->copy[g] = w->view[g];
+    for (int i = 0; i < m->ntables + m->linear; i++)
+        w->copy[i < m->ntables ? m->table[i].group : 0] = (yk_view){.w = w->read[i]};
+    w->view = w->copy;
+    w->entries = w->parts.batch;
     return st;
 }
 
@@ -130,6 +167,8 @@ static void clear_gradients(yk_workspace *w, int me)
     size_t first;
     const yk_merger *own = yk__key_parts_own(&w->parts, me, &first);
     const bool several = w->parts.used > 1;
+    if (several && w->copies)
+        copy_parameters(w, me);
     if (several)
         memcpy(w->key + first, own->key, own->n * sizeof *w->key);
     for (int i = 0; i < w->m->ntables + (w->m->linear && several); i++)
@@ -171,7 +210,7 @@ static void load(void *context, const yk__pass *ctx, size_t first)
     for (size_t i = begin; i < end; i++) {
         const size_t at = first + i * YK_LANES, left = w->batch->n - at,
                      n = left < YK_LANES ? left : YK_LANES;
-        yk_batch b = *w->batch;
+        yk_batch b = *w->entries;
         b.pick += at;
         b.n = n;
         b.ahead += left - n;
@@ -295,16 +334,14 @@ static YK_RACY void add_margins(yk_workspace *w, size_t begin, size_t end)
 {
     const yk__branches *m = w->m;
     const yk_view *v = w->view;
-    yk_batch b = *w->batch;
-    const uint32_t bias = yk_model_bias(&m->model, &b);
-    const float from = bias == UINT32_MAX ? 0.0f : v->w[yk_view_at(v, bias)];
+    yk_batch b = *w->entries;
     b.pick += begin;
     b.ahead += b.n - end;
     b.n = end - begin;
     if (m->linear)
         w->linear->margins(v, &b, w->z + begin);
     for (size_t i = begin; i < end; i++)
-        w->z[i] = (m->linear ? w->z[i] : 0.0f) + from;
+        w->z[i] = (m->linear ? w->z[i] : 0.0f) + w->bias;
     for (int i = 0; i < m->nfm; i++) {
         const yk__vectors *t = &m->table[m->fm[i]];
         w->factors->interact(&v[t->group], t->width, &b, w->sum[i] + begin * t->width, w->z + begin);
@@ -320,7 +357,8 @@ static void begin_pass(void *workspace, int me, int all)
     yk__key_parts_rows(&w->parts, me, &begin, &end);
     if (keys)
         yk__key_parts_sort(&w->parts, me);
-    add_margins(w, begin, end);
+    if (!w->copies || all > 1)
+        add_margins(w, begin, end);
     if (keys && all > 1)
         yk_team_barrier(yk_thread_pool_team(w->pool), me);
     if (keys)
@@ -333,16 +371,22 @@ static yk_thread_pool *pool_of(const yk_workspace *w)
 }
 
 /* z and err of the batch; with `training`, also the keys, and the gradient of the network and its input. */
-static yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training, double *loss)
+static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_batch *b, bool training,
+                                 double *loss)
 {
     const yk__branches *m = w->m;
+    const uint32_t bias = yk_model_bias(&m->model, b);
     w->view = v;
-    w->batch = b;
+    w->batch = w->entries = b;
     w->training = training;
+    w->copies = training && m->ntables && v->shared;
+    w->bias = bias == UINT32_MAX ? 0.0f : v->w[yk_view_at(v, bias)];
     const bool all = m->net || 4 * b->n >= (size_t)w->parts.threads * MIN_ROWS;
     yk__key_parts_begin(&w->parts, b, all ? w->parts.threads : 1);
     yk_thread_pool_run(pool_of(w), begin_pass, w);
     yk_status st = training && m->ntables ? reserve_gradients(w) : YK_OK;
+    if (!st && w->copies && w->parts.used == 1 && !(st = use_copies(w)))
+        add_margins(w, 0, b->n);
     if (st)
         return st;
     if (m->net)
@@ -365,6 +409,8 @@ static void add_bias(yk_workspace *w, uint32_t bias)
     float all = 0.0f;
     for (size_t i = 0; i < w->batch->n; i++)
         all += w->err[i];
+    if (w->copies)
+        w->read[w->m->ntables][p->n] = w->bias;
     p->key[p->n] = bias;
     p->value[p->n++] = all;
 }
@@ -380,11 +426,13 @@ static void grad(const yk_model *model, yk_workspace *w, const yk_view *v, const
     if (m->ntables)
         yk_thread_pool_run(out->pool, add_gradients, w);
     for (int i = 0; i < m->ntables; i++)
-        out->group[m->table[i].group].pairs = &w->pairs[i];
+        out->group[m->table[i].group] =
+            (yk_group_grad){.pairs = &w->pairs[i], .read = w->copies ? w->read[i] : NULL};
     if (m->linear && m->ntables) {
         if (bias != UINT32_MAX)
             add_bias(w, bias);
-        out->group[0].pairs = &w->pairs[m->ntables];
+        out->group[0] =
+            (yk_group_grad){.pairs = &w->pairs[m->ntables], .read = w->copies ? w->read[m->ntables] : NULL};
     } else if (m->linear) {
         out->group[0] =
             (yk_group_grad){.rows = *b, .err = w->err, .bias = bias != UINT32_MAX, .bias_key = bias};

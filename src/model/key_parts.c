@@ -2,7 +2,9 @@
 
 #include "base/mem.h"
 #include "base/thread_pool.h"
+#include "kern/isa.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct yk__key_part {
     _Alignas(YK_ALIGN) size_t begin, end; /* its rows */
@@ -213,5 +215,51 @@ void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end
             add(context, &s);
         }
         slot += entries_of(part, me);
+    }
+}
+
+yk_status yk__key_parts_renumber(yk__key_parts *p)
+{
+    yk__key_part *own = &p->part[0];
+    const yk_rows *rows = p->batch->rows;
+    const size_t n = p->batch->n, entries = own->start[n];
+    if ((rows->value && YK_RESERVE(own->value, own->value_cap, entries + 1, what)) ||
+        (rows->field && YK_RESERVE(own->field, own->field_cap, entries + 1, what)))
+        return YK_ESYSTEM;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t from = rows->start[p->batch->pick[i]], to = own->start[i],
+                       count = own->start[i + 1] - to;
+        if (rows->value)
+            memcpy(own->value + to, rows->value + from, count * sizeof *own->value);
+        if (rows->field)
+            memcpy(own->field + to, rows->field + from, count * sizeof *own->field);
+    }
+    p->rows = (yk_rows){.kind = YK_ROWS_SPARSE,
+                        .n = n,
+                        .dim = p->n,
+                        .start = own->start,
+                        .index = own->slot,
+                        .value = rows->value ? own->value : NULL,
+                        .field = rows->field ? own->field : NULL};
+    p->renumbered = (yk_batch){.rows = &p->rows, .pick = p->count, .n = n};
+    p->batch = &p->renumbered;
+    return YK_OK;
+}
+
+YK_RACY void yk__key_parts_copy(const yk__key_parts *p, int me, const yk_view *v, uint32_t width, float *out)
+{
+    enum { AHEAD = 16, LINE = 16 }; /* keys; floats */
+    const yk_merger *own = &p->part[me].keys;
+    float *to = out + p->part[me].first * width;
+    for (size_t k = 0; k < own->n; k++, to += width) {
+        const float *from = yk_view_wide(v, own->key[k], width),
+                    *far = yk_view_wide(v, own->key[k + AHEAD < own->n ? k + AHEAD : own->n - 1], width);
+        for (uint32_t j = 0; j < width; j += LINE)
+            __builtin_prefetch(far + j);
+        if (width == 8)
+            memcpy(to, from, 8 * sizeof *to);
+        else
+            for (uint32_t j = 0; j < width; j++)
+                to[j] = from[j];
     }
 }

@@ -30,6 +30,7 @@
 #include "base/keys.h"
 #include "base/rows.h"
 #include "base/status.h"
+#include "base/view.h"
 
 typedef struct yk__key_part yk__key_part;
 
@@ -38,7 +39,9 @@ typedef struct {
     yk__key_part *part; /* [threads] */
     uint32_t *count;    /* [max_batch] 0, 1, 2 ... */
     const yk_batch *batch;
-    size_t n; /* keys of the batch */
+    size_t n;     /* keys of the batch */
+    yk_rows rows; /* renumber() */
+    yk_batch renumbered;
 } yk__key_parts;
 
 /* Some rows of the batch, with the entries of one owner. */
@@ -59,6 +62,13 @@ yk_status yk__key_parts_number(yk__key_parts *p); /* reports errors of all threa
 
 /* The keys of `me`, with one zero each as value; space for one more. first_out: the number of keys of the owners before it. */
 const yk_merger *yk__key_parts_own(const yk__key_parts *p, int me, size_t *first_out);
+
+/* If one thread is used, after number(): replaces the keys of the batch by their numbers. Then the batch can be computed with a
+ * copy of the parameters of its keys. */
+yk_status yk__key_parts_renumber(yk__key_parts *p);
+
+/* Copies the parameters of the keys of `me` to their place in out, [keys][width]. Others may change them at any time. */
+void yk__key_parts_copy(const yk__key_parts *p, int me, const yk_view *v, uint32_t width, float *out);
 
 /* Calls add() for rows begin .. end - 1 of the batch, in order, with the entries that `me` owns. */
 void yk__key_parts_each(const yk__key_parts *p, int me, size_t begin, size_t end,

@@ -4,8 +4,8 @@
  *     const yk_optim_step o = yk_optim_at(&config, step); // learning rate and bias corrections of this step
  *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
- *     rule->pairs(&view, key, g, n, 1.0f / examples, &o); // only these keys
- *     rule->wide(&view, key, g, n, 8, 1.0f / examples, &o); // the same for vectors of 8 floats per key
+ *     rule->pairs(&view, key, g, NULL, n, 1.0f / examples, &o); // only these keys
+ *     rule->wide(&view, key, g, NULL, n, 8, 1.0f / examples, &o); // the same for vectors of 8 floats per key
  *
  * With G the mean gradient (plus l2 w), per weight:
  *
@@ -21,6 +21,12 @@
  * For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
  * including their momentum, decay and thresholds. For sgd, the store later applies the decay that other weights have missed
  * (store/decay.c), so that they converge to the optimum of the regularized loss.
+ *
+ * Stale gradients (adagrad, rowwise-adagrad): others have changed w since it was read. B, the sum of their gradients, follows from
+ * how far w has moved. If B and G point in the same direction, s grows as if they were one gradient, and the steps of the others are
+ * shortened accordingly (AdaptiveRevision: McMahan, Streeter 2014):
+ *
+ *     B = (read - w) sqrt(s) / lr;  s' = s + max(0, G^2 + 2 G B);  w += (lr / sqrt(s) - lr / sqrt(s')) B - lr G / sqrt(s')
  *
  * The functions are pure. The caller decides which threads may work on the same memory.
  */
@@ -115,10 +121,11 @@ typedef struct {
     bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
-    void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, size_t n, float scale,
-                  const yk_optim_step *o);
-    void (*wide)(const yk_view *v, const uint32_t *key, const float *g, size_t n, size_t width, float scale,
-                 const yk_optim_step *o); /* pairs() for `width` floats per key */
+    /* read: NULL, or the weights that a stale gradient was computed with, in the order of the keys. */
+    void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, const float *read, size_t n,
+                  float scale, const yk_optim_step *o);
+    void (*wide)(const yk_view *v, const uint32_t *key, const float *g, const float *read, size_t n,
+                 size_t width, float scale, const yk_optim_step *o); /* pairs() for `width` floats per key */
     /* Scales the deltas of weights first .. first + n - 1, and of their state, to the share that is added. delta:
      * [1 + slots][stride] */
     void (*scale)(const yk_optim_share *s, size_t first, size_t n, float *delta, size_t stride,

@@ -100,6 +100,24 @@ INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, 
         *w = shrink(*w, o->lr * o->l1);
 }
 
+/* The same for a stale gradient of adagrad: `behind` is how far others have moved the weight since it was read, read - w. */
+INLINE void revise(float *w, float *s, float g, float behind, float inverse_lr, const yk_optim_step *o)
+{
+    const float before = sqrtf(*s) + o->epsilon, others = behind * before * inverse_lr;
+    g += o->l2 * *w;
+    const float more = g * (g + 2.0f * others);
+    *s = *s + (more > 0.0f ? more : 0.0f);
+    const float by = 1.0f / (sqrtf(*s) + o->epsilon);
+    *w = *w + (1.0f - before * by) * behind - o->lr * g * by;
+    if (o->l1 > 0.0f)
+        *w = shrink(*w, o->lr * o->l1);
+}
+
+INLINE float inverse_lr(const yk_optim_step *o)
+{
+    return o->lr > 0.0f ? 1.0f / o->lr : 0.0f;
+}
+
 INLINE int slots(yk_optim_kind kind)
 {
     return traits[kind].slots;
@@ -123,11 +141,25 @@ INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, 
             update(kind, w + i, s0 + i, s1 + i, g[i] * scale, &o);
 }
 
+/* Like dense(), for n floats that were read as read[]. Only rules that accumulate squares use it. */
+INLINE void stale(yk_optim_kind kind, const yk_view *v, size_t n, const float *g, const float *read,
+                  float scale, const yk_optim_step *step)
+{
+    const yk_optim_step o = *step;
+    if (!read || !traits[kind].accumulates) {
+        dense(kind, v, 0, n, g, scale, step);
+        return;
+    }
+    const float inverse = inverse_lr(&o);
+    for (size_t i = 0; i < n; i++)
+        revise(v->w + i, v->s[0] + i, g[i] * scale, read[i] - v->w[i], inverse, &o);
+}
+
 enum { GATHERED = 16, AHEAD = 32 }; /* keys */
 
 /* Gathers some weights, so that update() works on vectors: scalar square roots and divisions take longer than the memory. */
-INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
-                  float scale, const yk_optim_step *step)
+INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g,
+                  const float *read, size_t n, float scale, const yk_optim_step *step)
 {
     float w[GATHERED], s[YK_MAX_SLOTS][GATHERED];
     int32_t at[GATHERED];
@@ -144,7 +176,7 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
                 __builtin_prefetch(v->s[k] + far, 1);
             }
         }
-        dense(kind, &gathered, 0, m, g + i, scale, step);
+        stale(kind, &gathered, m, g + i, read ? read + i : NULL, scale, step);
         for (size_t j = 0; j < m; j++) {
             v->w[at[j]] = w[j];
             for (int k = 0; k < slots(kind); k++)
@@ -153,17 +185,21 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
     }
 }
 
-/* rowwise-adagrad: the vector of one key. */
-INLINE void row_update(float *w, float *s, const float *g, size_t width, float scale, const yk_optim_step *o)
+/* rowwise-adagrad: the vector of one key. read: NULL, or the vector that the gradient was computed with. */
+INLINE void row_update(float *w, float *s, const float *g, const float *read, size_t width, float scale,
+                       const yk_optim_step *o)
 {
+    const float before = sqrtf(s[0]) + o->epsilon, inverse = read ? inverse_lr(o) : 0.0f;
     float squares = 0.0f;
     for (size_t j = 0; j < width; j++) {
         const float x = g[j] * scale + o->l2 * w[j];
-        squares += x * x;
+        squares += read ? x * (x + 2.0f * (read[j] - w[j]) * before * inverse) : x * x;
     }
-    const float sum = s[0] + squares / (float)width, by = o->lr / (sqrtf(sum) + o->epsilon);
+    const float sum = s[0] + fmaxf(squares, 0.0f) / (float)width, now = sqrtf(sum) + o->epsilon,
+                by = o->lr / now;
     for (size_t j = 0; j < width; j++) {
-        w[j] -= by * (g[j] * scale + o->l2 * w[j]);
+        const float behind = read ? (1.0f - before / now) * (read[j] - w[j]) : 0.0f;
+        w[j] -= by * (g[j] * scale + o->l2 * w[j]) - behind;
         if (o->l1 > 0.0f)
             w[j] = shrink(w[j], o->lr * o->l1);
         s[j] = sum;
@@ -172,8 +208,8 @@ INLINE void row_update(float *w, float *s, const float *g, size_t width, float s
 
 /* Vectors of `width` floats. Gathers the vectors of some keys, as pairs() does: the compiler cannot know that weights and
  * gradients do not overlap. Prefetches those of later keys. */
-INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, size_t n,
-                 size_t width, float scale, const yk_optim_step *step)
+INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, const float *read,
+                 size_t n, size_t width, float scale, const yk_optim_step *step)
 {
     /* floats of a cache line; floats to gather at a time, but at least one vector */
     enum { LINE = 16, CHUNK = 64 };
@@ -198,9 +234,10 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
             }
         }
         for (size_t j = 0; traits[kind].per_key && j < m; j++)
-            row_update(w + j * width, s[0] + j * width, g + (i + j) * width, width, scale, step);
+            row_update(w + j * width, s[0] + j * width, g + (i + j) * width,
+                       read ? read + (i + j) * width : NULL, width, scale, step);
         if (!traits[kind].per_key)
-            dense(kind, &gathered, 0, m * width, g + i * width, scale, step);
+            stale(kind, &gathered, m * width, g + i * width, read ? read + i * width : NULL, scale, step);
         for (size_t j = 0; j < m; j++) {
             memcpy(v->w + at[j], w + j * width, bytes);
             for (int k = 0; k < slots(kind); k++)
@@ -269,20 +306,21 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
     {                                                                                                        \
         dense(kind, v, first, n, g, by, o);                                                                  \
     }                                                                                                        \
-    static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g, size_t n,        \
-                                     float by, const yk_optim_step *o)                                       \
+    static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g,                  \
+                                     const float *read, size_t n, float by, const yk_optim_step *o)          \
     {                                                                                                        \
-        pairs(kind, v, key, g, n, by, o);                                                                    \
+        pairs(kind, v, key, g, read, n, by, o);                                                              \
     }                                                                                                        \
-    static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g, size_t n,         \
-                                    size_t width, float by, const yk_optim_step *o)                          \
+    static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g,                   \
+                                    const float *read, size_t n, size_t width, float by,                     \
+                                    const yk_optim_step *o)                                                  \
     {                                                                                                        \
         if (width == 8)                                                                                      \
-            wide(kind, v, key, g, n, 8, by, o);                                                              \
+            wide(kind, v, key, g, read, n, 8, by, o);                                                        \
         else if (width == 16)                                                                                \
-            wide(kind, v, key, g, n, 16, by, o);                                                             \
+            wide(kind, v, key, g, read, n, 16, by, o);                                                       \
         else                                                                                                 \
-            wide(kind, v, key, g, n, width, by, o);                                                          \
+            wide(kind, v, key, g, read, n, width, by, o);                                                    \
     }                                                                                                        \
     static YK_RACY void name##_scale(const yk_optim_share *s, size_t first, size_t n, float *delta,          \
                                      size_t stride, const yk_optim_step *o)                                  \

@@ -55,6 +55,7 @@ typedef struct {
     float norm;              /* expected sum of the squares of all inputs of an example */
     bool stale_rules; /* asynchronous gradients are applied with the rules of stale.c; false: as they are */
     bool linear;      /* the model is linear (stale.c) */
+    bool staggered;   /* workers begin one after the other (stale.c) */
     uint64_t max_warm_up; /* stale.c: steps, of dense groups */
     yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
@@ -62,6 +63,9 @@ typedef struct {
 } yk_local_config;
 
 typedef struct yk_local yk_local;
+
+/* stale.c: if workers begin one after the other, the number of steps of the job before this worker begins. */
+uint64_t yk_steps_before(int worker);
 
 /* stale.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max);

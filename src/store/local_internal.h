@@ -126,7 +126,8 @@ void yk__hot_refresh(yk__table *t, int me);
 void yk__stale_create(yk__table *t);
 bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
 float yk__stale_adjust(const yk__table *t, uint64_t step,
-                       yk_optim_step *o); /* momentum; returns the warm-up */
+                       yk_optim_step *o);   /* momentum; returns the warm-up */
+bool yk__stale_revises(const yk__table *t); /* whether gradients need the parameters that were read */
 void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
 /* Before and after a dense gradient is applied, with the learning rate times `factor`. begin() returns the factor for a gradient
  * whose parameters were read when *read_at was marked. */

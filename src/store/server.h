@@ -63,6 +63,7 @@ typedef struct {
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */
     bool immediate[YK_MAX_GROUPS]; /* synchronous: groups that are updated when a gradient arrives */
+    bool staggered;                /* workers begin one after the other (stale.c) */
     uint64_t staleness;            /* as in local.h */
     int quorum;                    /* 0: all */
     bool synchronous;              /* one update per round; else one per gradient */

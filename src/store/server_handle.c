@@ -6,12 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether a worker must wait, because others take the first steps. Not if all of them have run out of examples. */
+static bool begins_later(const yk_server *s, int worker)
+{
+    return s->config.staggered && s->updates < yk_steps_before(worker) && s->config.assignment->nheld > 0;
+}
+
 /* Leases a range of examples; *none_out: there is none for now. */
 static yk_status lease_range(yk_server *s, yk__client *c, const yk__up *up, yk__down *out, bool *none_out)
 {
     const int worker = yk__leaseholder(s, c, up->thread);
     yk_lease range = {0};
-    yk_status st = s->stopping ? YK_OK : yk_assignment_lease(s->config.assignment, worker, &range);
+    yk_status st = s->stopping || begins_later(s, worker)
+                       ? YK_OK
+                       : yk_assignment_lease(s->config.assignment, worker, &range);
     out->n = (uint32_t)s->config.assignment->unit;
     out->examples = range.epoch;
     out->begin = range.begin;

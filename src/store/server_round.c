@@ -13,7 +13,8 @@ typedef struct {
     uint64_t now;                 /* deltas: the step after them */
     uint32_t *key;
     size_t n, stride;
-    float *block[YK_MAX_GROUPS]; /* the values of each group */
+    float *block[YK_MAX_GROUPS];      /* the values of each group */
+    const float *read[YK_MAX_GROUPS]; /* asynchronous gradients: the parameters they were computed with */
     int workers;
 } update;
 
@@ -28,9 +29,12 @@ static update update_of(yk_server *s, const yk__client *c)
                 .stride = p->n,
                 .workers = s->config.scaled ? 0 : s->active};
     float *at = yk__values_of(c);
+    const float *sent = (const float *)(const void *)((const yk__down *)(const void *)p->out + 1);
     for (int g = 0; g < s->layout.ngroups; g++) {
         u.block[g] = at;
+        u.read[g] = p->wants && !s->config.synchronous && !s->config.local_steps ? sent : NULL;
         at += yk__layout_floats(&s->layout, g, p->n);
+        sent += yk__layout_floats(&s->layout, g, p->n);
     }
     return u;
 }
@@ -54,6 +58,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
         } else if (u->key && s->layout.group[g].each) {
             pairs[g] = (yk_merger){.n = u->n, .key = u->key, .value = u->block[g]};
             grad.group[g].pairs = &pairs[g];
+            grad.group[g].read = u->read[g];
         }
     }
     yk_status st = yk_local_push(s->config.table, 0, &grad);

@@ -3,13 +3,18 @@
  * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
  * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
  *
- *     warm-up    lr * min(1, t / (100 n)) in step t, for networks over at most half of the run: at first, all gradients point in
- *                the same direction. Not for adam
+ *     start      workers begin one after the other, each 25 steps after the one before: at first, all gradients point in the same
+ *                direction. Where they cannot, because others wait for the slowest (a staleness bound) or data is streamed to
+ *                several processes, the learning rate rises instead: lr * min(1, t / (100 n)) in step t, for networks over
+ *                at most half of the run. Not for adam
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
+ *
+ *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
+ *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
  * Asynchronous threads of one process read a dense group while others update it, so that their gradients are less stale: there,
  * `distance` applies only with a staleness bound, where threads wait and then read at the same time.
@@ -28,6 +33,17 @@ void yk__stale_create(yk__table *t)
     t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
+}
+
+uint64_t yk_steps_before(int worker)
+{
+    enum { APART = 25 };
+    return APART * (uint64_t)worker;
+}
+
+bool yk__stale_revises(const yk__table *t)
+{
+    return t->stale_rules && t->rule->accumulates && t->store->in_flight > 1;
 }
 
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max)
@@ -50,7 +66,9 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
         return 1.0f;
     const uint64_t until =
         yk_warm_up_steps(n, t->config.shape.keyed ? UINT64_MAX : t->store->config.max_warm_up);
-    const float warm_up = t->rule->warms_up && step < until ? (float)(step + 1) / (float)until : 1.0f;
+    const float warm_up = t->rule->warms_up && !t->store->config.staggered && step < until
+                              ? (float)(step + 1) / (float)until
+                              : 1.0f;
     o->lr *= warm_up;
     if (t->rule->velocity == YK_VELOCITY_SUM) {
         o->momentum = yk_reduced_momentum(mu, n);

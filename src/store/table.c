@@ -42,6 +42,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
         if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + GROUP, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
+        w->view.shared = workers > 1 && !t->lockstep && !t->hot;
         yk__table_prepare(t, i, 0);
         if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
@@ -168,15 +169,15 @@ static void apply_sum_part(void *update, int me, int all)
 
 /* ---- keyed ---- */
 
-/* Applies the rule to some keys. */
-static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_merger *pairs, float scale,
-                                const yk_optim_step *o)
+/* Applies the rule to some keys. read: NULL, or the parameters that a stale gradient was computed with. */
+static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_merger *pairs,
+                                const float *read, float scale, const yk_optim_step *o)
 {
     if (t->width == 1) {
-        t->rule->pairs(v, pairs->key, pairs->value, pairs->n, scale, o);
+        t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, scale, o);
         return;
     }
-    t->rule->wide(v, pairs->key, pairs->value, pairs->n, t->width, scale, o);
+    t->rule->wide(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, o);
 }
 
 /* Prefetches the optimizer's state of keys. The model has just read their weights. */
@@ -331,7 +332,8 @@ static void apply_pairs_part(void *update, int me, int all)
         .n = end - begin, .key = u->pairs->key + begin, .value = u->pairs->value + begin * u->t->width};
     if (u->t->touched)
         yk__decay_read(u->t, part.key, part.n);
-    apply_pairs(u->t, &w->view, &part, u->scale, &w->optim);
+    const float *read = yk__stale_revises(u->t) ? grad_of(u->t, u->me)->read : NULL;
+    apply_pairs(u->t, &w->view, &part, read ? read + begin * u->t->width : NULL, u->scale, &w->optim);
     mark_touched(u->t, u->me, &part);
 }
 
@@ -359,7 +361,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
     yk_status st = merge_rows(t, me, g, &w->view);
     if (st)
         return st;
-    apply_pairs(t, &w->view, &w->pairs, scale, &w->optim);
+    apply_pairs(t, &w->view, &w->pairs, NULL, scale, &w->optim);
     mark_touched(t, me, &w->pairs);
     return YK_OK;
 }
@@ -447,7 +449,7 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
         yk__decay_read(t, w->sum.key, w->sum.n);
-    apply_pairs(t, &t->shared, &w->sum, scale, &w->optim);
+    apply_pairs(t, &t->shared, &w->sum, NULL, scale, &w->optim);
     mark_touched(t, me, &w->sum);
     return YK_OK;
 }

@@ -305,6 +305,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .leave_timeout = t->plan->leave_timeout,
         .dead_timeout = t->plan->dead_timeout,
         .heartbeat_every = t->plan->heartbeat_every,
+        .staggered = whole->staggered,
         .assignment = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_LEASE ? &k->assignment : NULL,
         .wait = t->plan->wait,
         .phases = yk__serving_phases(t),

@@ -36,6 +36,7 @@ typedef struct {
     uint64_t next_check; /* asynchronous: this worker checks what is due after this many of its steps */
     uint64_t quota;      /* the same: steps that this worker may still take before a barrier is due */
     double loss;         /* of its examples that the phases do not have yet */
+    bool begun;          /* see wait_to_begin() */
     yk_status ready;     /* of the store's ready() during a gradient */
     double slow_seconds; /* per step; 0: not slowed down */
 } loop;
@@ -323,6 +324,27 @@ static size_t burst_steps(const loop *w)
     return yk__min(w->quota, yk__min(max, w->next_check + 1 - w->done));
 }
 
+/* Threads begin one after the other (store/stale.c). Returns early, without *begun_out, if a barrier is due. */
+static yk_status wait_to_begin(loop *w)
+{
+    yk__trainer *t = w->t;
+    yk_wait turns = yk_wait_every(20e-6, t->plan->team_timeout);
+    for (uint64_t last = 0;;) {
+        const uint64_t steps = yk_store_steps(w->store, w->me) - t->resumed.step;
+        w->begun = steps >= yk_steps_before(w->me) || atomic_load(&t->finished) || yk__is_stopped(t) ||
+                   yk_team_stopped(t->team);
+        if (w->begun || atomic_load(&t->barrier_due))
+            return YK_OK;
+        yk_phase_to(w->state->phases, YK_PHASE_WORKERS);
+        if (steps != last)
+            yk_wait_restart(&turns);
+        last = steps;
+        if (!yk_wait_poll(&turns))
+            return yk_fail(YK_ELOST, "worker %d waited to begin, but no worker took a step for %g s", w->me,
+                           turns.seconds);
+    }
+}
+
 static yk_status train(loop *w)
 {
     yk__trainer *t = w->t;
@@ -330,7 +352,9 @@ static yk_status train(loop *w)
     for (;; w->round++) {
         yk_step_result r;
         bool entered = false, end = false;
-        yk_status st = local_async ? enter_barrier(w, &entered) : YK_OK;
+        yk_status st = w->begun ? YK_OK : wait_to_begin(w);
+        if (!st && local_async)
+            st = enter_barrier(w, &entered);
         if (st || (entered && t->due.end))
             return st;
         if (entered)
@@ -372,6 +396,7 @@ static yk_status train_worker(void *trainer, int me)
               .store = t->store,
               .bursts = t->store->burst && yk_model_can_burst(t->model),
               .remote = t->cluster.remote != NULL,
+              .begun = t->cluster.remote || !yk__staggered(t), /* with servers, they decide */
               .done = start->step,
               .next_check = start->step,
               .epoch = start->epoch,

@@ -186,6 +186,17 @@ uint64_t yk__max_warm_up(const yk__trainer *t)
     return (all < p->steps ? all : p->steps) / 2;
 }
 
+bool yk__staggered(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    const bool single = p->role == YK_ROLE_SINGLE;
+    bool async = p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime;
+    for (int g = 0; g < t->model->ngroups; g++) /* with a bound, the others would wait */
+        async &= t->group[g].staleness == YK_ASYNC;
+    return async && (single ? t->model->ops->init != NULL : p->cursor_kind == YK_CURSOR_LEASE) &&
+           yk_env_number("YK_STALE_RULES", 1) != 0.0;
+}
+
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
 static yk_local_config store_config(const yk__trainer *t)
 {
@@ -202,6 +213,7 @@ static yk_local_config store_config(const yk__trainer *t)
         /* not for the threads of a linear model; YK_STALE_RULES is set by tests that count updates */
         .stale_rules = (t->model->ops->init || !single) && yk_env_number("YK_STALE_RULES", 1) != 0.0,
         .linear = !t->model->ops->init,
+        .staggered = yk__staggered(t),
         .max_warm_up = yk__max_warm_up(t),
         .phases = t->phases,
         .interrupted = &t->barrier_due};

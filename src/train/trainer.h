@@ -109,6 +109,8 @@ typedef struct yk__trainer {
     atomic_flag checking;    /* a worker checks what is due */
 } yk__trainer;
 
+bool yk__staggered(const yk__trainer *t); /* asynchronous workers begin one after the other (store/stale.c) */
+
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
 {
