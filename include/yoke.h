@@ -254,6 +254,10 @@ YOKE_API int yoke_model_hashed(const yoke_model *m); /* 1: its columns are hashe
 YOKE_API size_t yoke_model_outputs(const yoke_model *m);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
  * frees it with free(); NULL: out of memory. */
+/* What the model knows about its data, as JSON: columns by name, their roles and encodings (docs/file-formats.md). NULL: nothing,
+ * because an earlier version wrote it, or out of memory. The caller frees it. */
+YOKE_API char *yoke_model_schema(const yoke_model *m);
+YOKE_API const char *yoke_model_class(const yoke_model *m, size_t i); /* name of class i; NULL: only numbers */
 YOKE_API char *yoke_model_torch(const yoke_model *m);
 YOKE_API void yoke_model_free(yoke_model *m);
 
@@ -284,12 +288,25 @@ typedef struct {
     size_t n, outputs;
     const float *probability; /* [n][outputs] */
     const char *const *file;  /* [n] file of each example (images: data); else NULL */
+    const char *const *column; /* [n][columns] texts of yoke_prediction.columns; NULL: none */
+    size_t columns;
 } yoke_predictions;
+
+/* How yoke_predict_with() predicts. */
+typedef struct {
+    size_t struct_size;  /* sizeof(yoke_prediction) */
+    const char *columns; /* columns of a table whose texts are returned with the predictions: "id,city"; NULL: none */
+    int raw; /* log-odds of class 1 if the model has one output, otherwise logarithms, instead of probabilities */
+} yoke_prediction;
 
 /* Calls each() for successive blocks of examples until it returns a non-zero value, which yoke_predict() then returns. */
 YOKE_API yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
                                   int (*each)(void *context, const yoke_predictions *block), void *context,
                                   yoke_error *error);
+
+YOKE_API yoke_status yoke_predict_with(const yoke_model *m, const yoke_data *data, const yoke_prediction *how,
+                                       int (*each)(void *context, const yoke_predictions *block), void *context,
+                                       yoke_error *error);
 
 /* Writes the probabilities of all examples to `out`, an array of [rows][outputs]. The data must have `rows` examples. */
 YOKE_API yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,

@@ -197,6 +197,46 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 3 "the label '1' is not in classes="
 }
 
+@test "predict: --id, --with, --threshold, --raw; CSV and JSON" {
+    sed '2,$s/1$/yes/; 2,$s/0$/no/; 3s/^u1,/"u,""1""",/' day1.csv >named.csv
+    learn named "csv:named.csv$model&classes=no,yes"
+    table id,city,os,hour,price >new.csv
+    sed -i '3s/^u1,/"u,""1""",/' new.csv
+    try predict --checkpoint named --data csv:new.csv --id id --with os,city
+    expect 0
+    [ "$(head -n 1 out)" = id,os,city,probability,class ]
+    tail -n +2 out | sed 's/"u,""1"""/u1/' | awk -F, '{ print $4; if ($5 != ($4 >= 0.5 ? "yes" : "no")) exit 1 }' >p
+    cmp p expected
+    tail -n +2 out | cut -d, -f1-3 >cells
+    table id,os,city | tail -n +2 | sed '2s/^u1,/"u,""1""",/' | cut -d, -f1-3 | cmp - cells
+    try predict --checkpoint named --data csv:new.csv --id 1 --json --threshold 0.2 --raw
+    expect 0
+    python3 - <<'END'
+import json, math
+for line, p in zip(open("out"), map(float, open("expected"))):
+    j = json.loads(line)
+    assert j["1"].startswith("u"), j
+    assert abs(j["scores"][0] - math.log(p / (1 - p))) < 1e-3 and j["class"] == ("yes" if p >= 0.2 else "no"), (j, p)
+END
+    try predict --checkpoint run --data csv:day1.csv --csv --out file.csv
+    expect 0
+    silent out
+    [ "$(head -n 1 file.csv)" = probability,class ]
+    grep -q ',1$' file.csv
+    try predict --checkpoint run --data csv:day1.csv --id user
+    expect 2 "no column 'user'; the columns are: id, price"
+    try predict --checkpoint run --data csv:day1.csv --threshold 2
+    expect 2 "--threshold 2: must be between 0 and 1"
+    "$YOKE" train --model softmax --data 'csv:day1.csv?label=hour&ignore=id,city,os' --out many --quiet --test none >/dev/null
+    try predict --checkpoint many --data csv:day1.csv --csv
+    expect 0
+    [[ "$(head -n 1 out)" = probability_0,probability_1,*,probability_23,class ]]
+    try predict --checkpoint many --data csv:day1.csv --threshold 0.5
+    expect 2 "--threshold is for models with two classes and one output"
+    try predict --checkpoint many --data synth:digits --id a
+    expect 2 "synth data has no columns that could be added to predictions: a"
+}
+
 @test "data of another format" {
     printf '1 1:1 2:1\n0 70:1\n' >a.libsvm
     refused 2 "the model was trained on csv data, whose features are not those of libsvm" a.libsvm
@@ -284,4 +324,57 @@ END
     "$YOKE" predict --checkpoint one --data csv:day1.csv >a
     "$YOKE" predict --checkpoint two --data csv:day1.csv >b
     paste a b | awk '{ d = $1 - $2; if (d > 1e-5 || d < -1e-5) exit 1 }'
+}
+
+@test "a pipeline: train on day 1, warm-start on day 2, score day 3 without labels; equal to a reference to 1e-5" {
+    (head -n 1 day1.csv; tail -n 120 day1.csv | sed 's/^u/v/; s/,Rome,/,Bonn,/') >day2.csv
+    table id,os,city,hour,price | tail -n 80 | (echo id,os,city,hour,price; cat) >day3.csv
+    for encode in onehot dense hash; do
+        "$YOKE" train --model logreg --data "csv:day1.csv$model&encode=$encode" --batch 200 --epochs 30 --lr 0.5 --test none \
+            --out $encode-1 --quiet >/dev/null
+        "$YOKE" train --model logreg --data csv:day2.csv --warm-start $encode-1 --batch 120 --epochs 10 --lr 0.5 --test none \
+            --out $encode-2 --quiet >/dev/null
+        "$YOKE" predict --checkpoint $encode-2 --data csv:day3.csv --id id >$encode.csv
+        # with scikit-learn's encoders if they are installed
+        command python3 - $encode.csv <<'END'
+import csv, math, sys
+days = [list(csv.DictReader(open(f"day{d}.csv"))) for d in (1, 2, 3)]
+numeric, categorical = ["price", "hour"], ["city", "os"]
+def table(rows, names, convert):
+    return [[convert(r[c]) for c in names] for r in rows]
+try:
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    scaler = StandardScaler().fit(table(days[0], numeric, float))
+    values = OneHotEncoder(handle_unknown="ignore").fit(table(days[0], categorical, str))
+    def encode(rows):
+        return [list(a) + list(b) for a, b in zip(scaler.transform(table(rows, numeric, float)),
+                                                  values.transform(table(rows, categorical, str)).toarray())]
+except ImportError:
+    stat = {}
+    for c in numeric:
+        x = [float(r[c]) for r in days[0]]
+        mean = sum(x) / len(x)
+        stat[c] = mean, math.sqrt(sum((v - mean) ** 2 for v in x) / len(x))
+    known = [(c, v) for c in categorical for v in sorted({r[c] for r in days[0]})]
+    def encode(rows):
+        return [[(float(r[c]) - stat[c][0]) / stat[c][1] for c in numeric] + [float(r[c] == v) for c, v in known] for r in rows]
+hashed = sys.argv[1] == "hash.csv"
+if hashed: # a new category has a feature of its own
+    old = encode
+    def encode(rows):
+        return [x + [float(r["city"] == "Bonn")] for x, r in zip(old(rows), rows)]
+w, b = [0.0] * len(encode(days[0][:1])[0]), 0.0
+z = lambda x: b + sum(i * j for i, j in zip(w, x))
+for rows, epochs in (days[0], 30), (days[1], 10):
+    X, y = encode(rows), [float(r["clicked"]) for r in rows]
+    for _ in range(epochs): # a step uses all rows
+        e = [1 / (1 + math.exp(-z(x))) - t for x, t in zip(X, y)]
+        w = [v - 0.5 * sum(k * x[i] for k, x in zip(e, X)) / len(X) for i, v in enumerate(w)]
+        b -= 0.5 * sum(e) / len(X)
+got = list(csv.DictReader(open(sys.argv[1])))
+assert [r["id"] for r in got] == [r["id"] for r in days[2]] and len(got) == 80
+worst = max(abs(float(r["probability"]) - 1 / (1 + math.exp(-z(x)))) for r, x in zip(got, encode(days[2])))
+assert worst < 1e-5, worst
+END
+    done
 }

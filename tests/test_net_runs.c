@@ -283,7 +283,7 @@ static void saved_models_know_their_input(void **state)
         yk_source *s;
         assert_int_equal(yk_trained_load(r.checkpoint, &m), YK_OK);
         assert_int_equal(yk_source_open("synth:digits?examples=300", YK_SPLIT_TEST, NULL, &s), YK_OK);
-        assert_int_equal(yk_infer(m, s, NULL, NULL, &score), YK_OK);
+        assert_int_equal(yk_infer(m, s, false, NULL, NULL, &score), YK_OK);
         yk_source_free(s);
         yk_trained_release(m);
         assert_true(fabs(score.loss - r.test.loss) < 1e-6 && score.accuracy == r.test.accuracy);

@@ -150,6 +150,7 @@ typedef struct {
     uint64_t noise;
     bool remapped; /* by a store: its rows are copies, and its keys are indices into a table of this batch */
     uint32_t bias; /* remapped: the index of the bias */
+    bool raw;      /* predictions of models with one output: log-odds instead of probabilities */
 } yk_batch;
 
 /* The random seed of dropout. It depends only on the original batch, so that it is the same after a resume and with every

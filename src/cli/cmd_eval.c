@@ -1,12 +1,12 @@
 /* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example. */
-#include "base/file.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
+#include "cli/show_predictions.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <yoke.h>
 
 typedef struct {
@@ -14,6 +14,8 @@ typedef struct {
     yoke_split split;
     yoke_options *options;
     bool json, print_torch;
+    const char *id, *with, *threshold; /* predict */
+    bool csv, raw;
 } arguments;
 
 /* ---- eval ---- */
@@ -56,76 +58,27 @@ static int print_torch(const char *checkpoint)
 
 /* ---- predict ---- */
 
-typedef struct {
-    yk_file *file; /* NULL: stdout */
-    bool json;
-    yk_text text;       /* the lines of a block */
-    char failure[1024]; /* why writing failed */
-} printer;
-
-static void add_line(yk_text *t, const float *p, size_t n, const char *file)
-{
-    for (size_t c = 0; c < n; c++)
-        yk_text_print(t, "%s%.7g", c ? " " : "", (double)p[c]);
-    if (file) /* the rest of the line, whatever it contains */
-        yk_text_add(t, " ");
-    for (const char *at = file; at && *at; at++)
-        yk_text_put(t, *at == '\n' || *at == '\r' ? "?" : at, 1);
-    yk_text_add(t, "\n");
-}
-
-static void add_object(yk_text *t, const float *p, size_t n, const char *file)
-{
-    yk_json j = {.digits = 7};
-    yk_json_object(&j, NULL);
-    yk_json_array(&j, "probabilities");
-    for (size_t c = 0; c < n; c++)
-        yk_json_real(&j, NULL, (double)p[c]);
-    yk_json_end(&j);
-    if (file)
-        yk_json_text(&j, "file", file);
-    yk_json_end(&j);
-    char *line = yk_json_take(&j);
-    if (line)
-        yk_text_print(t, "%s\n", line);
-    else
-        t->status = yk_fail_memory(n, "a line");
-    free(line);
-}
-
-static int print_predictions(void *context, const yoke_predictions *block)
-{
-    printer *to = context;
-    yk_text *t = &to->text;
-    t->n = 0;
-    for (size_t i = 0; i < block->n; i++)
-        (to->json ? add_object : add_line)(t, block->probability + i * block->outputs, block->outputs,
-                                           block->file ? block->file[i] : NULL);
-    yk_status st = t->status;
-    if (!st && to->file)
-        st = yk_file_write(to->file, t->s, t->n);
-    else if (!st && fwrite(t->s, 1, t->n, stdout) < t->n)
-        st = yk_cli_flush();
-    if (st)
-        snprintf(to->failure, sizeof to->failure, "%s", yk_error());
-    return st;
-}
-
 static int predict(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    printer to = {.json = a->json};
+    char columns[4096] = "";
+    snprintf(columns, sizeof columns, "%s%s%s", a->id ? a->id : "", a->id && a->with ? "," : "",
+             a->with ? a->with : "");
+    const bool table = a->csv || *columns || a->threshold;
+    yk_show_predictions to = {.model = model,
+                              .form = a->json ? YK_SHOW_JSON
+                                      : table ? YK_SHOW_CSV
+                                              : YK_SHOW_TEXT,
+                              .columns = columns,
+                              .threshold = 0.5,
+                              .raw = a->raw};
+    const yoke_prediction how = {sizeof how, *columns ? columns : NULL, a->raw};
     yoke_error error;
-    yk_status st = a->out ? yk_file_create(a->out, &to.file) : YK_OK;
-    if (st)
+    yk_status st = a->threshold ? yk_show_threshold(&to, a->threshold) : YK_OK;
+    if (st || (a->out && (st = yk_file_create(a->out, &to.file))))
         return yk_cli_exit(st);
-    const bool failed = yoke_predict(model, data, print_predictions, &to, &error);
-    if (*to.failure)
-        yk_fail(YK_ESYSTEM, "%s", to.failure); /* yoke_predict() has replaced it: stopped by the caller */
-    st = yk_file_close(to.file, failed ? YK_ESYSTEM : YK_OK);
-    yk_text_fini(&to.text);
-    if (failed && !*to.failure)
-        return yk_cli_fail(&error);
-    return yk_cli_exit(st || a->out ? st : yk_cli_flush());
+    const bool failed = yoke_predict_with(model, data, &how, yk_show_block, &to, &error);
+    st = yk_show_end(&to, failed);
+    return failed && !*to.failure ? yk_cli_fail(&error) : yk_cli_exit(st);
 }
 
 /* ---- the commands ---- */
@@ -134,7 +87,7 @@ static int predict(const arguments *a, const yoke_model *model, const yoke_data 
 static void parse(yk_command_line line, const char *json_help, bool has_out, int argc, char **argv,
                   arguments *a)
 {
-    const yk_argument table[] = {
+    yk_argument table[20] = {
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
         {"data", 'd', "SPEC", yk_argument_text, &a->data, "data, as for yoke train"},
@@ -144,10 +97,32 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
-        has_out ? (yk_argument){"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}
-                : (yk_argument){"print-torch", 0, NULL, yk_argument_flag, &a->print_torch,
-                                "print the model as Python source for PyTorch; --data is not needed"},
-        {NULL}};
+    };
+    const yk_argument of_eval = {"print-torch",
+                                 0,
+                                 NULL,
+                                 yk_argument_flag,
+                                 &a->print_torch,
+                                 "print the model as Python source for PyTorch; --data is not needed"},
+                      of_predict[] = {
+                          {"csv", 0, NULL, yk_argument_flag, &a->csv,
+                           "print CSV with a header: columns of the data, probabilities, class"},
+                          {"id", 0, "COLUMN", yk_argument_text, &a->id,
+                           "add this column of a table to the output (CSV, or --json)"},
+                          {"with", 0, "COLUMNS", yk_argument_text, &a->with,
+                           "add these columns, separated by commas"},
+                          {"threshold", 0, "P", yk_argument_text, &a->threshold,
+                           "class 1 if its probability is at least P (CSV, or --json)", "0.5"},
+                          {"raw", 0, NULL, yk_argument_flag, &a->raw,
+                           "print log-odds of class 1, or logarithms of all probabilities"},
+                          {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}};
+    size_t n = 0;
+    while (table[n].name)
+        n++;
+    if (has_out)
+        memcpy(table + n, of_predict, sizeof of_predict);
+    else
+        table[n] = of_eval;
     line.usage = "--checkpoint DIR --data SPEC [OPTION...]";
     line.table = table;
     line.unexpected = "use --data to specify the data";
@@ -202,7 +177,8 @@ int yk_cmd_predict(int argc, char **argv)
         .notes = "Examples:\n"
                  "  yoke predict --checkpoint runs/ctr --data libsvm:new.libsvm > p.txt\n"
                  "  yoke predict --checkpoint runs/mnist --data idx:mnist --out p.txt\n"
-                 "  yoke predict --checkpoint runs/cats --data images:new --json"};
+                 "  yoke predict --checkpoint runs/cats --data images:new --json\n"
+                 "  yoke predict --checkpoint runs/ctr --data csv:new.csv --id user --with city"};
     parse(line, "print one JSON object per line", true, argc, argv, &a);
     return run(&a, predict);
 }

@@ -209,6 +209,20 @@ static yk_status check_header(yk_text_reader *r, const char *line, const char *e
     return p == end ? YK_OK : bad_count(r, count_columns(r, line, end));
 }
 
+/* Keeps the texts of the columns that are carried. The line is not bad. */
+static yk_status carry_cells(yk__csv_reader *r, const char *line, const char *end)
+{
+    const yk__csv *s = (const yk__csv *)r->text.base.base.source;
+    const char *p = line - 1;
+    yk_status st = yk_carried_row(&r->carried, &s->table);
+    for (size_t i = 0; i < s->table.own->ncolumns && !st; i++) {
+        if (p++, yk__csv_read(&r->field, &p, end, s->delimiter))
+            return YK_ESYSTEM;
+        yk_carried_put(&r->carried, &s->table, i, r->field.text, r->field.n);
+    }
+    return st;
+}
+
 yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_rows *rows, bool *added_out)
 {
     const yk__csv *s = (const yk__csv *)r->base.base.source;
@@ -220,6 +234,8 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
     bool ok;
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
+        return st;
+    if (s->table.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
     st = yk_row_end(&w, s->table.schema, rows);
     *added_out = !st;
@@ -248,7 +264,20 @@ static void csv_reader_close(yk_reader *reader)
     yk__csv_reader *r = (yk__csv_reader *)reader;
     free(r->field.buffer);
     free(r->hash);
+    yk_carried_fini(&r->carried);
     yk__file_reader_close(reader);
+}
+
+static yk_status csv_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+{
+    yk_carried_clear(&((yk__csv_reader *)reader)->carried);
+    return yk__text_next(reader, rows, max, got_out);
+}
+
+static const char *csv_cell(const yk_reader *reader, size_t i, size_t k)
+{
+    return yk_carried_cell(&((const yk__csv_reader *)reader)->carried,
+                           &((const yk__csv *)reader->source)->table, i, k);
 }
 
 const yk_source_ops yk__csv_source = {
@@ -264,6 +293,7 @@ const yk_source_ops yk__csv_source = {
     .reader_open = csv_reader_open,
     .reader_close = csv_reader_close,
     .reader_check = yk__file_reader_check,
-    .next = yk__text_next,
+    .next = csv_next,
+    .cell = csv_cell,
     .count = yk__text_count,
 };

@@ -62,6 +62,7 @@ typedef struct {
     uint64_t *hash; /* [categories + 1] */
     uint64_t row;   /* of the block: the first one of the batch */
     size_t n, at;   /* of the batch */
+    yk_carried carried;
 } reader;
 
 /* ---- files */
@@ -265,6 +266,23 @@ static yk_status next_batch(reader *r, const parquet *s)
     return st;
 }
 
+static yk_status carry_cells(reader *r, const parquet *s, size_t i)
+{
+    yk_status st = yk_carried_row(&r->carried, &s->tabular);
+    for (size_t k = 0; k < s->nused && !st; k++) {
+        char buffer[40];
+        size_t n;
+        const char *text = cell_text(&r->cell[k], i, buffer, &n);
+        yk_carried_put(&r->carried, &s->tabular, s->used[k], text, n);
+    }
+    return st;
+}
+
+static const char *parquet_cell(const yk_reader *base, size_t i, size_t k)
+{
+    return yk_carried_cell(&((const reader *)base)->carried, &((const parquet *)base->source)->tabular, i, k);
+}
+
 static yk_status parquet_next(yk_reader *base, yk_rows *rows, size_t max, size_t *got_out)
 {
     reader *r = (reader *)base;
@@ -272,6 +290,7 @@ static yk_status parquet_next(yk_reader *base, yk_rows *rows, size_t max, size_t
     yk_row w = {.hash = r->hash};
     yk_status st = YK_OK;
     size_t got = 0;
+    yk_carried_clear(&r->carried);
     while (got < max && !st) {
         if (r->at == r->n && ((st = next_batch(r, s)) || !r->n))
             break;
@@ -285,6 +304,8 @@ static yk_status parquet_next(yk_reader *base, yk_rows *rows, size_t max, size_t
             st = bad_row(r, i, bad);
             continue;
         }
+        if (s->tabular.ncarry && (st = carry_cells(r, s, i)))
+            break;
         st = yk_row_end(&w, s->tabular.schema, rows);
         got += !st;
     }
@@ -342,6 +363,7 @@ static void parquet_reader_close(yk_reader *base)
         free(r->cell[k].hash);
     free(r->cell);
     free(r->hash);
+    yk_carried_fini(&r->carried);
     yk_parquet_reader_free(r->in);
 }
 
@@ -429,7 +451,10 @@ static yk_status choose_used(parquet *s, yk_spec *spec)
     if (!(s->used = calloc(t->own->ncolumns + 1, sizeof *s->used)))
         return yk_fail_memory(t->own->ncolumns * sizeof *s->used, "columns");
     for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
-        if (!t->column[i] && i != split_by)
+        bool used = t->column[i] || i == split_by;
+        for (size_t k = 0; k < t->ncarry && !used; k++)
+            used = t->carry[k] == i;
+        if (!used)
             continue;
         if (i == split_by)
             s->split_by = s->nused;
@@ -495,5 +520,6 @@ const yk_source_ops yk__parquet_source = {
     .reader_close = parquet_reader_close,
     .reader_check = parquet_reader_check,
     .next = parquet_next,
+    .cell = parquet_cell,
     .count = parquet_count,
 };

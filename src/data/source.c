@@ -177,6 +177,9 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
             YK_EUSAGE,
             "%s: standard input (-) is for csv, libsvm, libffm, vw and criteo; a file named - is ./-",
             spec->text);
+    if (o->carry && !formats[i]->cell)
+        return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
+                       spec->text, name, o->carry);
     yk_source *s = calloc(1, formats[i]->source_size);
     if (!s)
         return yk_fail_memory(formats[i]->source_size, "a data source");
@@ -319,6 +322,11 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
         return false;
     r->source->ops->file(r, r->source->part.on ? yk__split_place(r, i) : i, path, size);
     return true;
+}
+
+const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k)
+{
+    return r->source->ops->cell(r, r->source->part.on ? yk__split_place(r, i) : i, k);
 }
 
 const char *yk_source_format(const yk_source *s)

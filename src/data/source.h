@@ -53,6 +53,8 @@ typedef struct {
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
     const struct yk_schema *schema;
+    /* "id,city": columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
+    const char *carry;
     bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
@@ -79,7 +81,9 @@ typedef struct {
      * unless it must be. */
     yk_status (*count)(yk_reader *r, uint64_t *out);
     void (*file)(const yk_reader *r, size_t i, char *path, size_t size); /* * one file per example */
-    yk_status (*verify)(const yk_source *s);                             /* * checks more than open() does */
+    /* * The text of the k-th column of yk_source_options.carry, in row i of the last next(). */
+    const char *(*cell)(const yk_reader *r, size_t i, size_t k);
+    yk_status (*verify)(const yk_source *s); /* * checks more than open() does */
 } yk_source_ops;
 
 struct yk_source {
@@ -145,6 +149,10 @@ yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 /* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have
  * one file per example. */
 bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
+
+/* The text of the k-th column of yk_source_options.carry for example `i` of the last yk_reader_next(). Borrowed until the
+ * next one. */
+const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k);
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
  * records before it. */

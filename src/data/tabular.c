@@ -1,6 +1,7 @@
 #include "data/tabular.h"
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/number.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ void yk_tabular_fini(yk_tabular *t)
 {
     yk_schema_free(t->own);
     free(t->column);
+    free(t->carry);
 }
 
 const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80])
@@ -214,13 +216,26 @@ static yk_status choose_label(yk_tabular *t)
 
 /* ---- roles */
 
+static yk_status choose_carried(yk_tabular *t)
+{
+    yk__names words = {0};
+    yk_status st = yk__words_split(t->options.carry, true, &words);
+    if (!st && !(t->carry = malloc((words.n + 1) * sizeof *t->carry)))
+        st = yk_fail_memory(words.n * sizeof *t->carry, "columns");
+    for (; t->ncarry < words.n && !st; t->ncarry++)
+        st = yk_tabular_find(t, "--id or --with", words.name[t->ncarry], &t->carry[t->ncarry]);
+    yk__names_fini(&words);
+    return st;
+}
+
 yk_status yk_tabular_columns(yk_tabular *t)
 {
     yk_schema *s = t->own;
     yk_status st;
     if (!(t->column = calloc(s->ncolumns + 1, sizeof *t->column)))
         return yk_fail_memory(s->ncolumns * sizeof *t->column, "columns");
-    if ((st = choose_label(t)) || (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
+    if ((st = choose_carried(t)) || (st = choose_label(t)) ||
+        (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
         (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
         (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
         return st;
@@ -239,6 +254,42 @@ yk_status yk_tabular_columns(yk_tabular *t)
         t->column[i] = label || yk_is_feature(c) ? c : NULL;
     }
     return YK_OK;
+}
+
+/* ---- texts that are carried */
+
+void yk_carried_clear(yk_carried *c)
+{
+    c->n = c->text.n = 0;
+}
+
+yk_status yk_carried_row(yk_carried *c, const yk_tabular *t)
+{
+    const yk_status st =
+        c->text.status ? c->text.status : YK_RESERVE(c->at, c->cap, c->n + t->ncarry, "cells");
+    c->n += st ? 0 : t->ncarry;
+    return st;
+}
+
+void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n)
+{
+    for (size_t k = 0; k < t->ncarry; k++)
+        if (t->carry[k] == i) {
+            c->at[c->n - t->ncarry + k] = c->text.n;
+            yk_text_put(&c->text, text, n);
+            yk_text_put(&c->text, "", 1);
+        }
+}
+
+const char *yk_carried_cell(const yk_carried *c, const yk_tabular *t, size_t row, size_t k)
+{
+    return c->text.s + c->at[row * t->ncarry + k];
+}
+
+void yk_carried_fini(yk_carried *c)
+{
+    free(c->at);
+    yk_text_fini(&c->text);
 }
 
 /* ---- the end of opening */

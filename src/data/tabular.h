@@ -21,6 +21,7 @@
 #ifndef YK_DATA_TABULAR_H
 #define YK_DATA_TABULAR_H
 
+#include "base/text.h"
 #include "data/columns.h"
 #include "data/formats.h"
 
@@ -31,6 +32,7 @@ typedef struct yk_tabular {
     yk_schema *own;          /* the columns of the file; without a model also their roles and encoding */
     const yk_schema *schema; /* by which rows are encoded: `own`, or that of the model; borrowed */
     const yk_schema_column **column; /* [own->ncolumns] the column of `schema`; NULL: not used */
+    size_t ncarry, *carry;           /* columns of the file: yk_source_options.carry, in that order */
     bool fields;                     /* rows have field numbers */
     bool labeled;                    /* the file has a label that is read */
     atomic_uint labels_seen;
@@ -65,6 +67,21 @@ const char *yk_tabular_name(const yk_tabular *t, size_t i, char text_out[80]);
 
 /* The column of the file with this name; YK_EUSAGE: there is none, or several. `option`: for messages. */
 yk_status yk_tabular_find(const yk_tabular *t, const char *option, const char *name, size_t *out);
+
+/* ---- the texts of columns that are carried (yk_source_options.carry), for readers: of the rows of the last next() */
+
+typedef struct {
+    yk_text text; /* each cell ends with a zero byte */
+    size_t *at;   /* [n] where they begin: those of a row in the order of t->carry */
+    size_t n, cap;
+} yk_carried;
+
+void yk_carried_clear(yk_carried *c);
+yk_status yk_carried_row(yk_carried *c, const yk_tabular *t); /* begins a row */
+/* Column i of the file: keeps the text if it is carried. */
+void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n);
+const char *yk_carried_cell(const yk_carried *c, const yk_tabular *t, size_t row, size_t k);
+void yk_carried_fini(yk_carried *c);
 
 /* ---- internal */
 yk_status yk__tabular_match(yk_tabular *t);

@@ -138,12 +138,14 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
-yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, yk_source **out)
+yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
+                       yk_source **out)
 {
     const yk_model_shape *shape = &model->model->shape;
     const yk_schema *schema = model->schema;
     yk_source_options o = data->options;
     o.unlabeled = unlabeled;
+    o.carry = carry;
     o.schema = schema && schema->ncolumns ? schema : NULL;
     o.fields = shape->fields > 1 && !shape->positional ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits && !o.schema) {
@@ -151,6 +153,8 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
         o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
     }
+    if (carry && !data->spec)
+        return yk_fail(YK_EUSAGE, "yoke_prediction: data from memory has no columns with texts");
     yk_status st = data->spec ? yk_source_open(data->spec, data->split, &o, out)
                               : yk_source_from_memory(&data->memory, &o, out);
     return st ? st : yk_source_fits(*out, schema ? schema->format : NULL);

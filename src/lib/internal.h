@@ -39,9 +39,10 @@ struct yoke_data {
 /* Copies a matrix of the caller, and checks which arrays it has. */
 yk_status yk_api_csr(const yoke_csr *given, yoke_csr *out);
 
-/* Opens `data` for a trained model, with its schema. unlabeled: labels may be missing. The caller frees *out, even after a
- * failure. */
-yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, yk_source **out);
+/* Opens `data` for a trained model, with its schema. unlabeled: labels may be missing. carry: as in yk_source_options.
+ * The caller frees *out, even after a failure. */
+yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
+                       yk_source **out);
 
 /* Divides rows in memory among threads: each predicts rows begin to end - 1. */
 yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),

@@ -1,6 +1,7 @@
 /* yoke_model: trained models, their tensors, evaluation and predictions. */
 #include "lib/internal.h"
 
+#include "base/mem.h"
 #include "base/team.h"
 #include "train/infer.h"
 #include <libgen.h>
@@ -74,6 +75,17 @@ void yoke_model_tensor_copy(const yoke_model *m, size_t i, float *out)
                     out);
 }
 
+char *yoke_model_schema(const yoke_model *m)
+{
+    return trained(m)->schema ? yk_schema_write(trained(m)->schema) : NULL;
+}
+
+const char *yoke_model_class(const yoke_model *m, size_t i)
+{
+    const yk_schema *s = trained(m)->schema;
+    return s && i < s->classes.n ? s->classes.name[i] : NULL;
+}
+
 char *yoke_model_torch(const yoke_model *m)
 {
     char *text = NULL;
@@ -95,13 +107,13 @@ void yoke_model_free(yoke_model *m)
 }
 
 /* yk_infer() on data of the library. */
-static yk_status infer(const yoke_model *m, const yoke_data *data, yk_infer_each *each, void *context,
-                       yk_score *out)
+static yk_status infer(const yoke_model *m, const yoke_data *data, const yoke_prediction *how,
+                       yk_infer_each *each, void *context, yk_score *out)
 {
     yk_source *source = NULL;
-    yk_status st = yk_data_open(data, trained(m), !out, &source);
+    yk_status st = yk_data_open(data, trained(m), !out, how ? how->columns : NULL, &source);
     if (!st)
-        st = yk_infer(trained(m), source, each, context, out);
+        st = yk_infer(trained(m), source, how && how->raw, each, context, out);
     yk_source_free(source);
     return st;
 }
@@ -109,7 +121,7 @@ static yk_status infer(const yoke_model *m, const yoke_data *data, yk_infer_each
 yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out, yoke_error *error)
 {
     yk_score s;
-    const yk_status st = infer(m, data, NULL, NULL, &s);
+    const yk_status st = infer(m, data, NULL, NULL, NULL, &s);
     if (!st)
         *out = (yoke_score){.examples = s.examples,
                             .loss = s.loss,
@@ -124,8 +136,8 @@ typedef struct {
     void *context;
     int stopped; /* what each() returned */
     char (*path)[PATH_MAX];
-    const char **file;
-    size_t cap;
+    const char **file, **cell;
+    size_t cap, cell_cap, columns; /* columns: carried */
 } prediction;
 
 /* Sets p->file to the files of these examples. */
@@ -147,35 +159,59 @@ static yk_status files_of(prediction *p, const yk_inferred *block)
     return YK_OK;
 }
 
+static yk_status cells_of(prediction *p, const yk_inferred *block)
+{
+    yk_status st = YK_RESERVE(p->cell, p->cell_cap, block->n * p->columns, "cells");
+    for (size_t i = 0; i < block->n && !st; i++)
+        for (size_t k = 0; k < p->columns; k++)
+            p->cell[i * p->columns + k] = yk_reader_cell(block->reader, block->first + i, k);
+    return st;
+}
+
 static yk_status pass_on(void *context, const yk_inferred *block)
 {
     prediction *p = context;
     char path[2];
     const bool files = block->reader && yk_reader_file(block->reader, block->first, path, sizeof path);
-    const yk_status st = files ? files_of(p, block) : YK_OK;
+    const yk_status st = files ? files_of(p, block) : p->columns ? cells_of(p, block) : YK_OK;
     if (st)
         return st;
     p->stopped = p->each(p->context, &(yoke_predictions){.n = block->n,
                                                          .outputs = block->outputs,
                                                          .probability = block->p,
-                                                         .file = files ? p->file : NULL});
+                                                         .file = files ? p->file : NULL,
+                                                         .column = p->columns ? p->cell : NULL,
+                                                         .columns = p->columns});
     return p->stopped ? yk_fail(YK_ESTOP, "stopped by the caller") : YK_OK;
 }
 
-yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
-                         int (*each)(void *context, const yoke_predictions *block), void *context,
-                         yoke_error *error)
+yoke_status yoke_predict_with(const yoke_model *m, const yoke_data *data, const yoke_prediction *given,
+                              int (*each)(void *context, const yoke_predictions *block), void *context,
+                              yoke_error *error)
 {
     prediction p = {.each = each, .context = context};
-    const yk_status st = infer(m, data, pass_on, &p, NULL);
+    yoke_prediction how = {0};
+    yk_status st = given ? YK_API_STRUCT(&how, given, raw) : YK_OK;
+    for (const char *at = how.columns; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        p.columns++;
+    if (!st)
+        st = infer(m, data, &how, pass_on, &p, NULL);
     free(p.path);
     free(p.file);
+    free(p.cell);
     const yoke_status status = yk_api_status(st, error);
     if (!p.stopped)
         return status;
     if (error)
         error->status = (yoke_status)p.stopped;
     return (yoke_status)p.stopped;
+}
+
+yoke_status yoke_predict(const yoke_model *m, const yoke_data *data,
+                         int (*each)(void *context, const yoke_predictions *block), void *context,
+                         yoke_error *error)
+{
+    return yoke_predict_with(m, data, NULL, each, context, error);
 }
 
 /* ---- predictions as an array ---- */
@@ -235,7 +271,7 @@ static yk_status predict_memory(void *context, size_t begin, size_t end)
     const array *a = context;
     const yoke_data data = {.memory = yk_memory_part(&a->data->memory, begin, end)};
     part p = {a->out + begin * yoke_model_outputs(a->model), end - begin};
-    return infer(a->model, &data, append, &p, NULL);
+    return infer(a->model, &data, NULL, append, &p, NULL);
 }
 
 yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float *out, size_t rows,
@@ -249,7 +285,7 @@ yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float
                  ? yk_divide_rows(rows, predict_memory, &a)
                  : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",
                            data->memory.rows.n, rows);
-    else if (!(st = infer(m, data, append, &all, NULL)) && all.left)
+    else if (!(st = infer(m, data, NULL, append, &all, NULL)) && all.left)
         st = yk_fail(YK_EUSAGE, "yoke_predict_array: the data has fewer examples than `rows`");
     return yk_api_status(st, error);
 }

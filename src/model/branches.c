@@ -450,7 +450,7 @@ static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, co
     if (loss)
         *loss += sum;
     for (size_t i = 0; i < b->n; i++)
-        p[i] = 1.0f / (1.0f + expf(-w->z[i]));
+        p[i] = b->raw ? w->z[i] : 1.0f / (1.0f + expf(-w->z[i]));
 }
 
 /* ---- functions of the network ---- */

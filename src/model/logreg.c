@@ -130,7 +130,7 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     if (loss)
         *loss += w->kern->logistic(w->z, &w->rows, w->err);
     for (size_t i = 0; i < b->n; i++)
-        p[i] = sigmoid(w->z[i]);
+        p[i] = b->raw ? w->z[i] : sigmoid(w->z[i]);
 }
 
 static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_rows *rows,

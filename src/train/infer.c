@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "model/model.h"
+#include <math.h>
 
 enum { BATCH = 256, READ = 4096 };
 
@@ -14,12 +15,15 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         const size_t n = end - at < o->batch ? end - at : o->batch;
         for (size_t i = 0; i < n; i++)
             pick[i] = (uint32_t)(o->order ? yk_perm_at(o->order, at + i) : at + i);
-        const yk_batch b = {.rows = rows, .pick = pick, .n = n};
+        const size_t outputs = o->model->outputs;
+        const yk_batch b = {.rows = rows, .pick = pick, .n = n, .raw = o->raw};
         o->model->ops->predict(o->model, o->work, o->view, &b, o->p, o->no_score ? NULL : &o->tally->loss);
         if (o->no_score)
             o->tally->examples += n;
         else
             st = yk_tally_add(o->tally, o->p, o->model->outputs, &b);
+        for (size_t i = 0; o->raw && outputs > 1 && i < n * outputs; i++)
+            o->p[i] = logf(o->p[i]);
         if (!st && o->each)
             st = o->each(o->each_context, &(yk_inferred){o->p, o->model->outputs, n, reader, at});
     }
@@ -126,7 +130,8 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
                    sparse ? "; use the same --hash-bits or --features as in training" : "");
 }
 
-yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *context, yk_score *out)
+yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
+                   yk_score *out)
 {
     checker c = {.shape = &m->model->shape, .source = source};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
@@ -140,6 +145,7 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, 
                        .prepare = check,
                        .context = &c,
                        .no_score = !out,
+                       .raw = raw,
                        .each = each,
                        .each_context = context};
     for (int g = 0; g < m->model->ngroups; g++)

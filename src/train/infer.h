@@ -1,8 +1,8 @@
 /* Using a trained model: evaluation and predictions.
  *
  * Example:
- *     yk_status st = yk_infer(model, source, NULL, NULL, &score);      // evaluation
- *     st = yk_infer(model, source, each, context, &score);             // also calls each(context, &block) with probabilities
+ *     yk_status st = yk_infer(model, source, false, NULL, NULL, &score);      // evaluation
+ *     st = yk_infer(model, source, false, each, context, &score);      // also calls each(context, &block) with probabilities
  *
  * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
  * (YK_EDATA). Several threads may use the same model, each with its own source.
@@ -25,8 +25,10 @@ typedef struct {
 
 typedef yk_status yk_infer_each(void *context, const yk_inferred *block);
 
-/* `each` and `out` may be NULL. Computing the score takes longer than the predictions. */
-yk_status yk_infer(const yk_trained *m, yk_source *source, yk_infer_each *each, void *context, yk_score *out);
+/* `each` and `out` may be NULL. Computing the score takes longer than the predictions. raw (without a score): log-odds of class 1
+ * if the model has one output, otherwise logarithms of the probabilities. */
+yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
+                   yk_score *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
 
@@ -39,6 +41,7 @@ typedef struct {
     float *p;                                           /* [batch][outputs] */
     yk_tally *tally;                                    /* gets all predictions */
     bool no_score;                                      /* only counts them */
+    bool raw;                                           /* as for yk_infer() */
     yk_status (*prepare)(void *context, yk_rows *rows); /* checks and remaps rows that were just read */
     void *context;
     const yk_perm *order; /* of the rows in memory; NULL: as stored */
