@@ -118,10 +118,8 @@ static inline void note_ahead(job *j, int me, uint64_t clock, const yk_view *vie
     for (int i = 0; i < j->workers; i++)
         for (int k = 0; k < SERVERS; k++) {
             const size_t at = counter_at[k] + (size_t)i;
-            /* 1/N of each delta is added; N: copies in flight, or workers */
-            const float share = j->copies        ? (float)(j->workers * j->depth)
-                                : j->local_steps ? (float)j->workers
-                                                 : 1.0f;
+            /* local SGD adds 1/N of each delta; a share is only computed for linear models */
+            const float share = j->local_steps && !j->copies ? (float)j->workers : 1.0f;
             const uint64_t seen = (uint64_t)lrintf(share * (view[NETWORK].w[at] - begin_with(NETWORK, at)));
             if (i != me && clock > seen && clock - seen > j->ahead)
                 j->ahead = clock - seen;

@@ -118,7 +118,7 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
     yk_server_config config = {.comm = comm,
                                .servers = SERVERS,
                                .first_client = SERVERS,
-                               .clients = CLIENTS,
+                               .clients = j->workers / j->threads,
                                .threads = j->threads,
                                .channels = 1,
                                .ngroups = GROUPS,
@@ -187,8 +187,12 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     yk_copies_config sgd = local_sgd_of(j, team);
     sgd.copy = store_config(j, j->threads);
     sgd.copy.team = team;
-    yk_copies_config copies = {
-        .workers = 1, .scaled = true, .steps = j->local_steps, .depth = j->depth, .copy = store_config(j, 1)};
+    yk_copies_config copies = {.workers = 1,
+                               .scaled = true,
+                               .bounded = j->staleness != YK_ASYNC,
+                               .steps = j->local_steps,
+                               .depth = j->depth,
+                               .copy = store_config(j, 1)};
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);
     sgd.remote = copies.remote = shards.remote;

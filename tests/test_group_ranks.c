@@ -163,6 +163,28 @@ static void copies_bound_staleness(void **state)
             }
 }
 
+/* One copy in flight, of one worker: its share is all of its delta, so the result is that of the same steps without copies. */
+static void copies_of_one_worker_change_nothing(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++) {
+        job j;
+        job_begin(&j, kind, 1);
+        j.group[EMBEDDING].optim = j.group[NETWORK].optim =
+            rule_config(YK_SGD); /* linear models have neither */
+        j.lockstep = false;
+        j.copies = true;
+        j.staleness = 8; /* with a bound, copies have velocities */
+        j.local_steps = 3;
+        j.depth = 1;
+        simulate(SERVERS + 1, (uint64_t)kind, server_or_client, &j);
+        reference_begin(&expected, j.group);
+        reference_train(&expected, &j.rows, BATCH, 1); /* asynchronous: one epoch */
+        assert_is_reference(j.result, &expected, NULL, "copies of one worker");
+        job_end(&j);
+    }
+}
+
 /* ---- local SGD: the mean of copies ---- */
 
 /* Each process trains a copy for H steps; then weights and state of all are averaged. */
@@ -224,10 +246,15 @@ static void local_sgd_averages_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_equal_serial),     cmocka_unit_test(servers_equal_serial),
-        cmocka_unit_test(servers_mix_staleness),     cmocka_unit_test(servers_train_asynchronously),
-        cmocka_unit_test(servers_bound_staleness),   cmocka_unit_test(copies_bound_staleness),
-        cmocka_unit_test(local_sgd_averages_copies), cmocka_unit_test(heartbeats_are_received),
+        cmocka_unit_test(replicas_equal_serial),
+        cmocka_unit_test(servers_equal_serial),
+        cmocka_unit_test(servers_mix_staleness),
+        cmocka_unit_test(servers_train_asynchronously),
+        cmocka_unit_test(servers_bound_staleness),
+        cmocka_unit_test(copies_bound_staleness),
+        cmocka_unit_test(local_sgd_averages_copies),
+        cmocka_unit_test(heartbeats_are_received),
+        cmocka_unit_test(copies_of_one_worker_change_nothing),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }

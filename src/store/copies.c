@@ -7,11 +7,6 @@ static yk__copies *of(yk_store *s)
     return (yk__copies *)(void *)s;
 }
 
-static yk__copy *copy_of(const yk__copies *s, int me)
-{
-    return &s->copy[s->config.joint ? 0 : me];
-}
-
 static yk_status barrier(yk__copies *s, int me)
 {
     return s->config.joint && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
@@ -20,7 +15,7 @@ static yk_status barrier(yk__copies *s, int me)
 /* Runs `what` in the first thread of a copy, while the others wait. */
 static yk_status once(yk__copies *s, int me, yk_status (*what)(yk__copies *s, yk__copy *c))
 {
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     yk_status st = barrier(s, me);
     if (!st && me == c->first)
         st = what(s, c);
@@ -58,7 +53,7 @@ static yk_status begin_round(yk__copies *s, yk__copy *c)
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
     yk__copies *s = of(store);
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     yk_status st = c->open ? YK_OK : once(s, me, begin_round);
     if (st)
         return st;
@@ -76,7 +71,7 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
 static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
     yk__copies *s = of(store);
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     s->worker[me].examples += g->examples;
     return c->local ? yk_local_push(c->local, me - c->first, g) : YK_OK;
 }
@@ -99,7 +94,7 @@ static yk_status count_step(yk__copies *s, yk__copy *c)
 static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     yk__copies *s = of(store);
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     yk__copy_worker *w = &s->worker[me];
     yk_step_result one = {0};
     yk_status st = c->local ? yk_local_clock(c->local, me - c->first, &one) : YK_OK;
@@ -128,7 +123,7 @@ static yk_status finish(yk_store *store, int me)
 static uint64_t steps_so_far(const yk_store *store, int me)
 {
     const yk__copies *s = (const yk__copies *)(const void *)store;
-    const yk__copy *c = copy_of(s, me);
+    const yk__copy *c = yk__copy_of(s, me);
     return c->local ? yk_local_steps(c->local) : s->config.first_step;
 }
 

@@ -69,6 +69,12 @@ struct yk__copies {
     struct yk__replicated *replicated; /* copies_replicas.c */
 };
 
+/* The copy that a thread trains on. */
+static inline yk__copy *yk__copy_of(const yk__copies *s, int me)
+{
+    return &s->copy[s->config.joint ? 0 : me];
+}
+
 /* The maximum number of steps of a round that begins with this step. With a quorum, the first step of a round is only an
  * estimate until it begins. */
 static inline uint64_t yk__max_steps(const yk__copies *s, uint64_t step)

@@ -43,11 +43,6 @@ static void free_all(yk__copies *s)
 
 /* ---- batches ---- */
 
-static yk__copy *copy_of(const yk__copies *s, int me)
-{
-    return &s->copy[s->config.joint ? 0 : me];
-}
-
 /* The job ends: no more training. In lockstep, the end of a round reports it. */
 static bool is_stopped(const yk__copies *s, const yk__copy *c)
 {
@@ -76,7 +71,7 @@ static size_t batches_of_next(const yk__copies *s, const yk__copy *c, const yk__
 /* Batches are requested during the last step of a round, or before the first round. */
 static size_t wants(const yk__copies *s, int me)
 {
-    const yk__copy *c = copy_of(s, me);
+    const yk__copy *c = yk__copy_of(s, me);
     const yk__copy_worker *w = &s->worker[me];
     const yk_remote *r = s->config.remote;
     const size_t added = yk_remote_added_by(r, c->first, me);
@@ -91,7 +86,7 @@ static size_t wants(const yk__copies *s, int me)
 static yk_status add(yk__copies *s, int me, const yk_chunk *chunk)
 {
     const yk__copy_worker *w = &s->worker[me];
-    return yk_remote_add(s->config.remote, copy_of(s, me)->first, me, &w->batch, chunk,
+    return yk_remote_add(s->config.remote, yk__copy_of(s, me)->first, me, &w->batch, chunk,
                          w->target == s->config.steps, w->cursor, &(size_t){0});
 }
 
@@ -99,7 +94,7 @@ static yk_status add(yk__copies *s, int me, const yk_chunk *chunk)
 static yk_status add_to_chunk(yk__copies *s, int me)
 {
     yk__copy_worker *w = &s->worker[me];
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     const yk_chunk *chunk;
     yk_status st = yk_chunks_get(s->config.chunks, w->batch.pick[0], &c->scratch, &chunk);
     if (st)
@@ -135,7 +130,7 @@ static yk_status add_rest(yk__copies *s, yk__copy *c)
 static yk_status announce(yk__copies *s, int me, const yk_batch *batch, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__copy_worker *w = &s->worker[me];
-    yk__copy *c = copy_of(s, me);
+    yk__copy *c = yk__copy_of(s, me);
     yk_remote *r = s->config.remote;
     yk_status st = w->held ? add_rest(s, c) : YK_OK;
     w->batch = *batch;
@@ -157,7 +152,7 @@ static yk_status announce(yk__copies *s, int me, const yk_batch *batch, const ui
 static yk_batch batch_of(yk__copies *s, int me)
 {
     yk__copy_worker *w = &s->worker[me];
-    const yk__copy *c = copy_of(s, me);
+    const yk__copy *c = yk__copy_of(s, me);
     if (is_stopped(s, c) || (s->keyed ? w->calls >= w->n : !w->announced || !w->batch.n))
         return (yk_batch){0};
     if (s->keyed) {

@@ -38,7 +38,6 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
         s->lockstep |= k == 0;
         if (!st && k && yk__hot_bound(t) < s->bound)
             s->bound = yk__hot_bound(t);
-        s->hot |= t->hot > 0;
         s->decays |= t->touched != NULL;
     }
     for (int i = 0; !st && i < config->workers; i++) {
@@ -239,23 +238,16 @@ yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
         if (yk__sampled(s, w))
             yk__record_staleness(s, me);
     }
-    for (int g = 0; s->hot && g < s->ngroups; g++)
-        yk__hot_step(&s->table[g], me, 1, w->grad.examples);
+    yk__hot_step(&s->table[0], me, 1, w->grad.examples);
     out->steps = w->grad.steps > 1 ? w->grad.steps : 1;
     w->own_steps += out->steps;
     atomic_store_explicit(&w->steps, w->own_steps, memory_order_release);
     return bounded(s) ? wait_for_slowest(s, me) : YK_OK;
 }
 
-static void merge_copies(yk_local *s, int me)
-{
-    for (int g = 0; g < s->ngroups; g++)
-        yk__hot_merge(&s->table[g], me);
-}
-
 void yk_local_finish(yk_local *s, int me)
 {
-    merge_copies(s, me);
+    yk__hot_merge(&s->table[0], me);
     atomic_store_explicit(&s->worker[me].finished, true, memory_order_release);
 }
 
@@ -277,7 +269,7 @@ static yk_status wait_for_all(yk_local *s, int me)
 
 yk_status yk_local_merge_copies(yk_local *s, int me)
 {
-    merge_copies(s, me);
+    yk__hot_merge(&s->table[0], me);
     return wait_for_all(s, me);
 }
 
@@ -322,8 +314,7 @@ void yk_local_tables(yk_local *s, yk_view *out)
 
 yk_status yk_local_resume(yk_local *s, int me)
 {
-    for (int g = 0; g < s->ngroups; g++)
-        yk__hot_refresh(&s->table[g], me);
+    yk__hot_refresh(&s->table[0], me);
     /* a worker that stopped waiting because of the barrier is still ahead */
     return bounded(s) && !atomic_load(&s->worker[me].finished) ? wait_for_slowest(s, me) : YK_OK;
 }
@@ -355,8 +346,7 @@ void yk_local_restore(yk_local *s, uint64_t steps)
         yk__worker *w = &s->worker[i];
         w->own_steps = w->counted = w->counted_at = w->next_sample = w->slowest_seen = 0;
         atomic_store(&w->steps, 0);
-        for (int g = 0; g < s->ngroups; g++)
-            yk__hot_refresh(&s->table[g], i);
+        yk__hot_refresh(&s->table[0], i);
     }
 }
 

@@ -97,10 +97,10 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    int in_flight;    /* stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
-    bool lockstep;    /* a group is synchronous */
-    uint64_t bound;   /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
-    bool hot, decays; /* a table has copies of hot keys; has lazy decay */
+    int in_flight;  /* stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
+    bool lockstep;  /* a group is synchronous */
+    uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
+    bool decays;    /* a table has lazy decay */
     /* Lockstep: the request of worker 0, by the parity of the round. */
     _Alignas(YK_ALIGN) atomic_int action_at[2];
 };

@@ -31,9 +31,7 @@ void yk__record_staleness(yk_local *s, int me)
 void yk_local_staleness(const yk_local *s, int worker, yk_staleness *out)
 {
     const int first = worker < 0 ? 0 : worker, end = worker < 0 ? s->config.workers : worker + 1;
-    const yk__table *copied = &s->table[0]; /* the table with the most copies */
-    for (int g = 1; g < s->ngroups; g++)
-        copied = s->table[g].hot > copied->hot ? &s->table[g] : copied;
+    const yk__table *copied = &s->table[0]; /* only models with one group have copies (hot.c) */
     *out = (yk_staleness){.hot = copied->hot};
     double merged = 0.0, steps = 0.0;
     for (int i = first; i < end; i++) {
