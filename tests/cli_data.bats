@@ -442,6 +442,12 @@ END
     [[ "$output" == *"####"* ]]
 }
 
+@test "inspect: one value per example is not \"1 values\"" {
+    printf 'label,x\n1,2\n0,3\n1,4\n' >a.csv
+    run ask inspect csv:a.csv
+    [[ "$output" == *"shape           1 value per example, floats"* ]]
+}
+
 @test "inspect: JSON has the same figures" {
     printf '1 1:1 5:0.5 9:-2\n0 5:1\n0\n0 5:3 1000:1\n' >a.libsvm
     run ask inspect a.libsvm --json

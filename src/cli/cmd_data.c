@@ -152,10 +152,10 @@ static yk_status print_written(const arguments *a, const yk_source *s, const yk_
         return yk_cli_print_json(&j);
     }
     char size[24];
-    printf("%s: %llu example%s, %llu entr%s, %llu column%s, %u classes, as %s\n", a->out,
+    printf("%s: %llu example%s, %llu entr%s, %llu column%s, %u class%s, as %s\n", a->out,
            (unsigned long long)e->examples, yk_plural(e->examples), (unsigned long long)e->entries,
            e->entries == 1 ? "y" : "ies", (unsigned long long)e->dim, yk_plural(e->dim), e->classes,
-           a->format);
+           e->classes == 1 ? "" : "es", a->format);
     printf("%s in %.2f s, %.1f MB/s\n", yk_bytes_text((double)e->bytes, size), seconds, rate * 1e-6);
     if (bad)
         printf("%llu bad record%s skipped\n", (unsigned long long)bad, yk_plural(bad));
@@ -177,7 +177,8 @@ static yk_status write_file(arguments *a, const char *doing)
     st = yk_export(s, a->format, a->out, &written);
     yk_progress_end();
     if (!st && stream)
-        yk_note("%s: %llu examples written", a->out, (unsigned long long)written.examples);
+        yk_note("%s: %llu example%s written", a->out, (unsigned long long)written.examples,
+                yk_plural(written.examples));
     else if (!st)
         st = print_written(a, s, &written, yk_now() - begun);
     yk_source_free(s);

@@ -192,9 +192,9 @@ static void check_updates(yk_warnings *w, const yk_compare *c, int which)
             yk_unit_text(YK_UNIT_INTEGER, m->steps, many);
             yk_unit_text(YK_UNIT_INTEGER, f->steps, few);
             add(w, YK_WARNING_FEWER_UPDATES, (int)fewest,
-                "%s updates of %.0f examples; %s made %s updates of %.0f examples%s", few,
+                "%s updates of %.0f examples; %s made %s updates of %.0f example%s%s", few,
                 f->examples / f->steps, c->label[max], many, m->examples / m->steps,
-                m->lr == f->lr ? " at the same learning rate" : "");
+                m->examples < 1.5 * m->steps ? "" : "s", m->lr == f->lr ? " at the same learning rate" : "");
         }
     }
 }
