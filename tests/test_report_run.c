@@ -160,7 +160,8 @@ static void incomplete_and_invalid_lines_are_skipped(void **state)
     fputs("{\"steps\":", f);
     fclose(f);
     f = made_file("rubbish", "worker-0/resources.jsonl");
-    fputs("{\"kind\":\"sample\",\"seconds\":1,\"rss\":5}\n{\"kind\":\"sample\",\"seconds\":2,\"rss\":", f);
+    fputs("{\"kind\": \"sample\", \"seconds\": 1, \"rss\": 5}\n{\"kind\":\"sample\",\"seconds\":2,\"rss\":",
+          f);
     fclose(f);
     yk_run r = load_made("rubbish");
     assert_int_equal(r.train.n, 1);

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The text after `"key":` in a line of n bytes; NULL: missing. */
+/* The text after `"key":` in a line of n bytes, which a newline or zero follows; NULL: missing. */
 static const char *value_of(const char *line, size_t n, const char *key)
 {
     char name[48];
     const int length = snprintf(name, sizeof name, "\"%s\":", key);
     const char *at = memmem(line, n, name, (size_t)length);
-    return at ? at + length : NULL;
+    return at ? at + length + strspn(at + length, " ") : NULL; /* other programs write blanks */
 }
 
 static double number_of(const char *line, size_t n, const char *key)
