@@ -272,6 +272,15 @@ static double real_of(const json_t *o, const char *name)
     return json_is_number(v) ? json_number_value(v) : (double)NAN;
 }
 
+static void a_peak_is_at_least_the_mean(void **state)
+{
+    (void)state;
+    yk_usage u = {0};
+    yk__usage_update(&u, &(yk_sample){.cpu = 0.5}, &(yk_sample){.cpu = 0.6});
+    yk__usage_update(&u, &(yk_sample){.cpu = 0.8}, NULL); /* the last interval was short, and busy */
+    assert_true(u.cpu.mean == 0.8 && u.cpu.peak == 0.8);
+}
+
 static void samples_agree_with_proc(void **state)
 {
     (void)state;
@@ -508,6 +517,7 @@ int main(void)
         cmocka_unit_test_setup(machines_are_described, clear),
         cmocka_unit_test_setup(every_file_is_parsed, clear),
         cmocka_unit_test_setup(missing_values_are_nan, clear),
+        cmocka_unit_test(a_peak_is_at_least_the_mean),
         cmocka_unit_test_setup(samples_agree_with_proc, clear),
         cmocka_unit_test_setup(alerts_have_begin_and_length, clear),
         cmocka_unit_test_setup(phases_and_bytes_are_in_the_samples, clear),

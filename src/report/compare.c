@@ -385,7 +385,8 @@ static void fill_modes(const yk_compare *c, const yk__table_kind *kind, yk_table
     }
 static const yk__table_kind tables[] = {
     {fill_runs, RUNS, "runs", "Results",
-     "Runs that differ only in the seed are one row: mean and standard deviation.", EXCEPT(NULL)},
+     "Runs that differ only in the seed are one row: the mean, and the standard deviation of three or more.",
+     EXCEPT(NULL)},
     {fill_partners, BATCH, "batch", "Batch size",
      "Runs that differ only in the batch size (and the learning rate).", EXCEPT("batch")},
     {fill_partners, WORKERS, "workers", "Workers",

@@ -104,11 +104,12 @@ static yk_nic_usage *nic_usage(yk_usage *u, const char *name)
 
 void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest)
 {
+    if (!latest)
+        latest = all; /* a peak is at least the mean */
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
         yk_mean_peak *m = (yk_mean_peak *)((char *)u + measured[i].usage);
         m->mean = *(const double *)((const char *)all + measured[i].sample);
-        if (latest)
-            m->peak = fmax(m->peak, *(const double *)((const char *)latest + measured[i].sample));
+        m->peak = fmax(m->peak, *(const double *)((const char *)latest + measured[i].sample));
     }
     for (int i = 0; i < all->nnics; i++) {
         yk_nic_usage *n = nic_usage(u, all->nic[i].name);
@@ -117,9 +118,7 @@ void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest
         n->rate = all->nic[i].rate;
         n->in.mean = all->nic[i].in;
         n->out.mean = all->nic[i].out;
-        if (latest) {
-            n->in.peak = fmax(n->in.peak, latest->nic[i].in);
-            n->out.peak = fmax(n->out.peak, latest->nic[i].out);
-        }
+        n->in.peak = fmax(n->in.peak, latest->nic[i].in);
+        n->out.peak = fmax(n->out.peak, latest->nic[i].out);
     }
 }

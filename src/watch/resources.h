@@ -144,7 +144,7 @@ double yk_log_gap(double seconds, double every);
 void yk__machine_read(const char *proc, yk_machine *out);
 
 /* rates.c: updates the means from `all`, the rates since the first sample, and the peaks from `latest`, those of the last
- * interval; NULL: not the peaks. */
+ * interval; NULL: too short for a peak, which is at least the mean. */
 void yk__usage_update(yk_usage *u, const yk_sample *all, const yk_sample *latest);
 
 /* The rates between two samples. `seconds` is not set. */
