@@ -42,10 +42,10 @@ def number(text):
 def parse(line, bits):
     """(label, {index: value}) of a line; None: it is bad; (): it is empty."""
     if "|" not in line:
-        return None if line.strip(" \t") else ()
+        return None if re.search("[^\0- ]", line) else ()
     before, rest = line.split("|", 1)
-    words = [w for w in re.split("[ \t]+", before) if w]
-    touches = bool(before) and before[-1] not in " \t"
+    words = re.findall("[^\0- ]+", before)
+    touches = before[-1:] > " "
     tag = None
     if words and (touches or words[-1][0] == "'"):
         tag = words.pop()
@@ -58,19 +58,17 @@ def parse(line, bits):
         return None
     row = {}
     for part in rest.split("|"):
-        name = re.match("[^ \t:]*", part).group()
+        name = re.match("[^\0- :]*", part).group()
         part = part[len(name) :]
         weight = 1.0
         if part.startswith(":"):
-            text = re.match("[^ \t]*", part[1:]).group()
+            text = re.match("[^\0- ]*", part[1:]).group()
             part = part[1 + len(text) :]
             weight = number(text)
             if weight is None or abs(single(weight)) == float("inf"):
                 return None
         salt = hashed(0, name)
-        for token in re.split("[ \t]+", part):
-            if not token:
-                continue
+        for token in re.findall("[^\0- ]+", part):
             feature, colon, text = token.partition(":")
             value = number(text) if colon else 1.0
             if not feature or ":" in text or (colon and not text):
@@ -103,7 +101,7 @@ def write(path):
                 if r.random() < 0.2:
                     line += r.choice([":2", ":0.5", ":-1"] if r.random() < 0.9 else [":", ":x", ":1e50"])
                 for _ in range(r.randrange(40 if r.random() < 0.1 else 5)):
-                    line += r.choice([" ", " ", "  ", "\t"]) + r.choice(names)
+                    line += r.choice([" ", " ", "  ", "\t", "\0", "\v \r"]) + r.choice(names)
                     if r.random() < 0.5:
                         line += r.choice(bad if r.random() < 0.02 else values)
                 line += r.choice(["", " "])

@@ -37,12 +37,20 @@ typedef struct {
     atomic_uint seen;     /* kinds of labels that any reader has seen */
 } vw;
 
-/* The features of a line: the upper half of a word is the upper half of a hash, the lower half is the value as a float. */
+/* A feature: the upper half of a word is that of its hash (little endian), so that words are in the order of indices. */
+typedef union {
+    uint64_t word;
+    struct {
+        float value;
+        uint32_t hash;
+    };
+} feature;
+
 typedef struct {
     yk_text_reader text;
-    uint64_t *word;  /* [2 max] in the order of the line, then sorted */
-    uint16_t *field; /* [max] */
-    size_t word_cap, field_cap;
+    feature *feature; /* [2 max] of a line: in its order, then sorted */
+    uint16_t *field;  /* [max] */
+    size_t feature_cap, field_cap;
 } vw_reader;
 
 /* The namespace that is being read. */
@@ -52,9 +60,10 @@ typedef struct {
     uint16_t field;
 } space;
 
+/* Also control characters, and so the bytes that end a line. */
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t';
+    return (unsigned char)c <= ' ';
 }
 
 static bool ends_token(const char *p, const char *end)
@@ -155,28 +164,48 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32
 
 /* ---- features */
 
-/* Finds a byte in a word: the lowest set bit marks its first occurrence. */
-static inline uint64_t find(uint64_t x, char c)
+/* Finds bytes below `limit` in a word: the lowest set bit marks the first one. */
+static inline uint64_t find_below(uint64_t x, char limit)
 {
-    x ^= YK__BYTES(c);
-    return (x - YK__BYTES(1)) & ~x & YK__BYTES(0x80);
+    return (x - YK__BYTES(limit)) & ~x & YK__BYTES(0x80);
 }
 
-/* Reads a name up to a blank, ':', '|' or the end, and hashes it in the same pass. */
-static inline const char *hash_name(const char *p, const char *end, uint64_t salt, uint64_t *hash_out)
+/* Finds a blank, ':' or '|'. */
+static inline uint64_t find_end(uint64_t x)
+{
+    return find_below(x, ' ' + 1) | find_below(x ^ YK__BYTES(':'), 1) | find_below(x ^ YK__BYTES('|'), 1);
+}
+
+/* Reads a name up to a blank, ':' or '|', and hashes it in the same pass. The line ends with a blank. */
+static inline const char *hash_name(const char *p, uint64_t salt, uint64_t *hash_out)
 {
     const char *const first = p;
     uint64_t x, hit, h = salt;
     memcpy(&x, p, sizeof x);
-    while (!(hit = find(x, ' ') | find(x, ':') | find(x, '|') | find(x, '\t')) && end - p >= 8) {
+    for (; !(hit = find_end(x)); p += 8, memcpy(&x, p, sizeof x))
         h = yk__cell_hash_word(h, x);
-        p += 8;
-        memcpy(&x, p, sizeof x);
-    }
-    const size_t left = (size_t)(end - p), k = hit ? (size_t)__builtin_ctzll(hit) >> 3 : 7;
-    p += k < left ? k : left;
+    p += __builtin_ctzll(hit) >> 3;
     *hash_out = yk__cell_hash_end(h, x, (size_t)(p - first));
     return p;
+}
+
+/* A number. The frequent case, 0.123456, needs no branch on the number of digits, which would be unpredictable. */
+static inline const char *parse_value(const char *p, const char *end, double *out)
+{
+    static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    if ((x & 0xffff) == ('0' | '.' << 8)) {
+        memcpy(&x, p + 2, sizeof x);
+        x ^= YK__BYTES('0');
+        const uint64_t ends = (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits */
+        const unsigned n = ends ? (unsigned)__builtin_ctzll(ends) >> 3 : 8;
+        if (n - 1 < 7 && ends_token(p + 2 + n, end)) {
+            *out = (double)yk__text_number(x << (64 - 8 * n)) / power[n];
+            return p + 2 + n;
+        }
+    }
+    return yk_decimal_before(p, end, out);
 }
 
 static const char *bad_value(yk_text_reader *r, const char *at, const char *token, const char *reason)
@@ -219,7 +248,7 @@ static const char *parse_namespace(yk_text_reader *r, const char *p, const char 
     const vw *s = (const vw *)r->base.base.source;
     const char *const first = p;
     char token[48];
-    p = hash_name(p, end, 0, &out->salt);
+    p = hash_name(p, 0, &out->salt);
     const size_t n = (size_t)(p - first);
     const size_t field = s->namespaces.n ? n ? yk__words_find(&s->namespaces, first, n)
                                              : yk__words_find(&s->namespaces, "default", 7)
@@ -262,10 +291,10 @@ static size_t parse_features(vw_reader *reader, const char *p, const char *end)
         const char *const name = p;
         uint64_t hash;
         float value = in.weight;
-        p = hash_name(p, end, in.salt, &hash);
+        p = hash_name(p, in.salt, &hash);
         if (p != end && *p == ':') {
             double v = 1.0;
-            const char *const after = p == name ? NULL : yk_decimal_before(++p, end, &v);
+            const char *const after = p == name ? NULL : parse_value(++p, end, &v);
             if (p == name)
                 return yk__text_bad(r, p, "a feature has no name before the ':'"), SIZE_MAX;
             p = after && ends_token(after, end) ? after : parse_text(r, name, p, end, in.salt, &hash);
@@ -275,9 +304,7 @@ static size_t parse_features(vw_reader *reader, const char *p, const char *end)
             if (!isfinite(value))
                 return bad_value(r, name, name, "is too large"), SIZE_MAX;
         }
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        reader->word[n] = hash >> 32 << 32 | bits;
+        reader->feature[n] = (feature){.value = value, .hash = (uint32_t)(hash >> 32)};
         if (fields)
             reader->field[n] = in.field;
         n += value != 0.0f;
@@ -286,14 +313,6 @@ static size_t parse_features(vw_reader *reader, const char *p, const char *end)
 }
 
 /* ---- rows */
-
-static inline float value_of(uint64_t word)
-{
-    const uint32_t bits = (uint32_t)word;
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
 
 /* Entries with fields are sorted by yk_rows_commit(). */
 static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
@@ -305,19 +324,19 @@ static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
     yk_status st = yk_rows_sparse(rows, n, &index, &value);
     if (st || (s->fields && (st = yk_rows_fields(rows, n, &field))))
         return st;
-    uint64_t *word = r->word;
+    feature *f = r->feature;
     size_t out = 0;
     if (s->fields)
         memcpy(field, r->field, n * sizeof *field);
     else
-        yk__sort_words(r->word, n, word += n);
+        yk__sort_words(&r->feature->word, n, &(f += n)->word);
     for (size_t i = 0; i < n; i++) {
-        const uint32_t id = yk_key_id(word[i], s->features);
+        const uint32_t id = yk_key_id(f[i].word, s->features);
         if (!s->fields && out && index[out - 1] == id) {
-            value[out - 1] += value_of(word[i]);
+            value[out - 1] += f[i].value;
         } else {
             index[out] = id;
-            value[out++] = value_of(word[i]);
+            value[out++] = f[i].value;
         }
     }
     return yk_rows_commit(rows, out, label);
@@ -335,7 +354,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         return YK_OK; /* Vowpal Wabbit ends examples of several lines with an empty line */
     if (!bar)
         return yk__text_bad(r, line, "no '|' before the features");
-    if ((st = YK_RESERVE(reader->word, reader->word_cap, 2 * max, "features of a line")) ||
+    if ((st = YK_RESERVE(reader->feature, reader->feature_cap, 2 * max, "features of a line")) ||
         (st = YK_RESERVE(reader->field, reader->field_cap, max, "features of a line")))
         return st;
     if (!parse_label(r, line, bar, &label))
@@ -394,7 +413,7 @@ static void vw_free(yk_source *source)
 static void vw_reader_close(yk_reader *reader)
 {
     vw_reader *r = (vw_reader *)reader;
-    free(r->word);
+    free(r->feature);
     free(r->field);
     yk__file_reader_close(reader);
 }
