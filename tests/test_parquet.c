@@ -353,6 +353,7 @@ static void test_rows_are_those_of_csv(void **state)
         "&split=0.5",
         "&split=0.2..0.6&split-by=name&encode=onehot",
         "&split=0.5&scale=standard&ignore=time,day",
+        "&scale=standard&fit=" CORPUS "v1-plain",
     };
     const char *const csv = in_directory("same.csv");
     write_csv(csv);
@@ -360,10 +361,12 @@ static void test_rows_are_those_of_csv(void **state)
         char how[256];
         yk_rows want;
         uint64_t bad;
-        snprintf(how, sizeof how, "label=flag&categorical=city,name,count&bits=10%s", options[k]);
+        snprintf(how, sizeof how, "label=flag&categorical=city,name,count&bits=10%s",
+                 strstr(options[k], "&fit=") ? "&scale=standard" : options[k]);
         if (read_rows("csv", csv, how, 0, &want, &bad))
             fail_msg("%s", yk_error());
         assert_true(want.n > 5);
+        snprintf(how, sizeof how, "label=flag&categorical=city,name,count&bits=10%s", options[k]);
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             char path[256];
             yk_rows rows;
@@ -441,6 +444,14 @@ static void test_source_refuses(void **state)
                                "label=x&ignore=price,list,pair,uuid,old,brotli,split", 0, &rows, &bad),
                      YK_EDATA);
     assert_message("no column is left");
+    assert_int_equal(
+        read_rows("parquet", CORPUS "v1-plain", "label=flag&scale=standard&fit=/none", 0, &rows, &bad),
+        YK_EDATA);
+    assert_message("/none: no such file");
+    assert_int_equal(read_rows("parquet", CORPUS "v1-plain",
+                               "label=flag&scale=standard&fit=" CORPUS "refused", 0, &rows, &bad),
+                     YK_EDATA);
+    assert_message("refused: the column 'flag' is missing");
     assert_int_equal(read_rows("parquet", CORPUS "v1-plain", "label=flag&delimiter=tab", 0, &rows, &bad),
                      YK_EUSAGE);
     assert_message("delimiter");
