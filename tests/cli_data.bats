@@ -177,18 +177,22 @@ END
 @test "parquet: a model trained on CSV scores Parquet as CSV, and the other way round" {
     parquet_as_csv
     corpus=$BATS_TEST_DIRNAME/../fuzz/corpus/parquet
-    options='?label=flag&scale=log&bits=10'
-    csv="csv:same.csv$options&categorical=city,name"
-    "$YOKE" train --model logreg --data "$csv" --out csv --quiet --workers 1 --batch 8
-    "$YOKE" train --model logreg --data "parquet:$corpus/v1-plain$options" --out parquet --quiet --workers 1 --batch 8
+    "$YOKE" train --model logreg --data "csv:same.csv?label=flag&scale=standard&categorical=city,name" --out csv --quiet --workers 1 \
+        --batch 8
+    "$YOKE" train --model logreg --data "parquet:$corpus/v1-plain?label=flag&scale=standard" --out parquet --quiet --workers 1 --batch 8
+    cut -d, -f 2- same.csv >unlabeled.csv
     for run in csv parquet; do
-        for data in "$csv" "parquet:$corpus/v1-plain$options" "$corpus/v2-zstd$options" "parquet:$corpus/v1-snappy$options"; do
-            "$YOKE" predict --checkpoint "$run" --data "$data" --out p.txt
+        for data in csv:same.csv csv:unlabeled.csv "parquet:$corpus/v1-plain" "$corpus/v2-zstd" "parquet:$corpus/v1-snappy"; do
+            "$YOKE" predict --checkpoint "$run" --data "$data" --out p.txt --quiet
             [ -e first.txt ] || cp p.txt first.txt
             cmp first.txt p.txt
         done
-        "$YOKE" eval --checkpoint "$run" --data "parquet:$corpus/v2-gzip$options" --json >out
+        "$YOKE" eval --checkpoint "$run" --data "parquet:$corpus/v2-gzip" --json >out
         [ "$(python3 -c 'import json; print(json.load(open("out"))["examples"])')" = 40 ]
+        "$YOKE" predict --checkpoint "$run" --data csv:same.csv --id name --with city,count,day --csv --out a.txt
+        "$YOKE" predict --checkpoint "$run" --data "$corpus/v1-snappy" --id name --with city,count,day --csv --out b.txt
+        cmp a.txt b.txt
+        grep -q '^nn2,"Oslo, Norway",3000000002,19002,' b.txt
     done
 }
 
