@@ -4,6 +4,8 @@
 enum { MAX_WORKERS = 5, KEYS = 64 };
 
 /* [worker 0's copy] ... [worker T-1's copy][shared], as in the store. */
+static const float ones[] = {[0 ... KEYS - 1] = 1.0f};
+
 typedef struct {
     const yk_optim_rule *rule;
     yk_isa isa;
@@ -37,7 +39,7 @@ static void set_up(team *t, yk_isa isa, yk_optim_kind kind, int workers, float m
             memcpy(t->base[i][a], t->block[a] + workers * KEYS, KEYS * sizeof(float));
         }
     }
-    t->share = (yk_optim_share){.flat = 1.0f,
+    t->share = (yk_optim_share){.squares = ones,
                                 .times = moves,
                                 .one = 1.0f,
                                 .moves = 1.0f,
@@ -210,7 +212,7 @@ static void a_weight_that_was_used_once_is_added(void **state)
     {
         team t;
         set_up(&t, isa, kind, 4, 1e6f);
-        t.share.less = t.share.flat * t.share.times;
+        t.share.less = t.share.times;
         all_keys(key, g);
         train_alone(&t, 1, key, KEYS, g, 1);
         weight own[KEYS];
@@ -235,7 +237,7 @@ static void small_deltas_are_nearly_added(void **state)
             const yk_optim_config c = yk_optim_defaults(kind);
             const yk_optim_step o = yk_optim_at(&c, 1000000);
             float one[] = {1.0f, 1.0f, 1.0f}, delta[] = {1.0f, 0.0f, 0.0f};
-            yk_optim_share s = {.flat = 1.0f,
+            yk_optim_share s = {.squares = ones,
                                 .times = 1.0f,
                                 .one = 1.0f,
                                 .moves = i == 10 ? 1e22f : ldexpf(0.1f, i),
@@ -292,7 +294,7 @@ static void changes_are_weighted_by_their_size(void **state)
     uint32_t key[KEYS];
     float g[KEYS], freq[KEYS];
     EACH_ISA(isa)
-    for (int flat = 0; flat < 2; flat++) {
+    {
         team t;
         double expected[KEYS];
         set_up(&t, isa, YK_SGD, 3, 20.0f);
@@ -300,12 +302,10 @@ static void changes_are_weighted_by_their_size(void **state)
         train_alone(&t, 0, key, KEYS, g, 1);
         for (int k = 0; k < KEYS; k++) {
             freq[k] = uniform(0, 2);
-            double x = 0.1 * 20.0 * (flat ? 0.7 : (double)freq[k]), rho = x / (1 + x),
-                   alpha = 1 / (1 + 2 * rho);
+            double x = 0.1 * 20.0 * (double)freq[k], rho = x / (1 + x), alpha = 1 / (1 + 2 * rho);
             expected[k] = at(&t, 3, k).w + alpha * (at(&t, 0, k).w - at(&t, 3, k).w);
         }
-        t.share.squares = flat ? NULL : freq;
-        t.share.flat = flat ? 0.7f : 99.0f;
+        t.share.squares = freq;
         merge_some(&t, 0, 0, KEYS);
         for (int k = 0; k < KEYS; k++)
             assert_close(at(&t, 3, k).w, expected[k], 1e-6, "weight", "sgd", isa, (size_t)k);

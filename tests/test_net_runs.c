@@ -61,7 +61,6 @@ static void run_store(const yk_optim_config *optim, int workers, uint64_t stalen
                          .team = l.team,
                          .workers = workers,
                          .batch = 2,
-                         .mean_square = 1.0f,
                          .norm = 1.0f};
     assert_int_equal(yk_local_create(&c, &l.store), YK_OK);
     for (int i = 0; i < PARAMS; i++) {

@@ -104,8 +104,7 @@ static float *train(const train_config *how, size_t *n_out)
         .team = k.team,
         .workers = how->workers,
         .batch = how->batch,
-        .keymap = how->keymap,
-        .mean_square = 0.1f};
+        .keymap = how->keymap};
     yk_feed_plan plan = {.workers = how->workers,
                          .batch = how->batch,
                          .seed = how->seed,
@@ -446,7 +445,6 @@ static void no_worker_exceeds_the_bound(void **state)
                              .team = r.team,
                              .workers = 4,
                              .batch = 4096, /* long steps: the staleness of each is recorded */
-                             .mean_square = 1.0f,
                              .interrupted = &r.barrier_due};
         assert_int_equal(yk_local_create(&c, &r.store), YK_OK);
         assert_int_equal(yk_team_run(r.team, run_ahead, &r), YK_OK);

@@ -71,9 +71,9 @@ typedef struct {
  * u = (T - 1) x, which grows from 1/2 to 1: together, small moves then go about as far as those of one worker that took all of
  * these steps, 1 - e^-u of the way (docs/convergence.md). Other rules gained nothing from h. */
 typedef struct {
-    /* By weight: the sum of its squared inputs in the copy's examples, divided by `times`; NULL: `flat` for all */
+    /* By weight: the sum of its squared inputs in the copy's examples, divided by `times` */
     const float *squares;
-    float flat, times;
+    float times;
     float less;  /* left out of the sum: a weight that was used once may be in no other copy */
     float one;   /* mean square of an input */
     float moves; /* c |x|^1.5 / batch */

@@ -282,8 +282,7 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
     const yk_optim_share c = *s;
     const float others = (float)(c.workers - 1);
     for (size_t i = first; i < first + n; i++) {
-        const float sum = (c.squares ? c.squares[i] : c.flat) * c.times - c.less,
-                    often = sum > 0.0f ? sum : 0.0f;
+        const float sum = c.squares[i] * c.times - c.less, often = sum > 0.0f ? sum : 0.0f;
         float state[YK_MAX_SLOTS] = {0.0f, 0.0f};
         for (int j = 0; j < slots(kind); j++)
             state[j] = c.state[j][i] + delta[(size_t)(j + 1) * stride + i];

@@ -12,8 +12,8 @@
  * the meantime are hot.
  * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
  *
- * A small dense model (softmax) is hot as a whole. Models with several groups, and networks, have no copies: their steps take so
- * long that sharing costs little, and their losses are not convex, so that sums of moves from the same point overshoot (stale.c).
+ * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little, and merged
+ * copies learn less from the same examples (docs/convergence.md).
  */
 #include "store/local_internal.h"
 
@@ -24,7 +24,6 @@
 
 static const double max_decay = 0.01; /* of a weight between merges */
 static const double max_tier = YK_COPY_EXAMPLES, max_all = 32 * YK_COPY_EXAMPLES;
-static const double max_steps = 64; /* of a dense group, all of whose parameters change in each step */
 /* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The
  * weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
 static const double tier_age = 64, all_age = 16, first_all = 1024;
@@ -36,17 +35,15 @@ static size_t level2_bytes(void)
     return size > 0 ? (size_t)size : (size_t)1 << 20;
 }
 
-/* The number of keys with copies (dense: floats); 0 if copies do not help. */
+/* The number of keys with copies; 0 if copies do not help. */
 static uint32_t choose_hot(const yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     const uint64_t bound = t->config.staleness;
-    if (c->workers == 1 || bound == 0 || c->ngroups > 1 || t->width > 1)
+    if (c->workers == 1 || bound == 0 || c->ngroups > 1 || t->width > 1 || !t->config.shape.keyed)
         return 0;
     size_t per_key = sizeof(float) * (size_t)(1 + t->rule->slots);
     size_t fits = level2_bytes() / 2 / per_key;
-    if (!t->config.shape.keyed) /* merging all parameters in nearly every step would not pay off */
-        return t->floats <= fits && c->mean_square > 0.0f && bound >= 64 ? (uint32_t)t->floats : 0;
     size_t known = c->keymap ? c->keymap->hot : 0, n = known < fits ? known : fits;
     while (t->hot_examples < max_all && n > 0 && (double)c->keymap->freq[n - 1] * t->hot_examples < min_uses)
         n--;
@@ -86,10 +83,8 @@ static void choose_intervals(yk__table *t, int me)
     const double each =
                      (double)s->restored_steps / (double)s->config.workers + (double)s->worker[me].own_steps,
                  so_far = each * batch;
-    const bool young = t->config.shape.keyed && t->config.staleness == YK_ASYNC;
-    w->all_every = t->config.shape.keyed ? max_all : fmax(batch, fmin(max_tier, max_steps * batch));
-    w->all_every =
-        fmin(t->hot_examples, young ? fmin(w->all_every, fmax(first_all, so_far / all_age)) : w->all_every);
+    const bool young = t->config.staleness == YK_ASYNC;
+    w->all_every = fmin(t->hot_examples, young ? fmin(max_all, fmax(first_all, so_far / all_age)) : max_all);
     w->tier_every = fmin(w->all_every, young ? fmin(max_tier, fmax(batch, so_far / tier_age)) : max_tier);
 }
 
@@ -98,14 +93,8 @@ static yk_status make_copies(yk__table *t, int me)
     const yk_local_config *c = &t->store->config;
     yk__table_worker *w = &t->worker[me];
     w->shift = ((int64_t)me - c->workers) * (int64_t)t->hot_pad;
-    if (t->config.shape.keyed) {
-        w->view.hot = t->hot;
-        w->view.shift = (int32_t)w->shift;
-    } else { /* everything is hot: a separate table */
-        w->view.w += w->shift;
-        for (int k = 0; k < t->rule->slots; k++)
-            w->view.s[k] += w->shift;
-    }
+    w->view.hot = t->hot;
+    w->view.shift = (int32_t)w->shift;
     choose_intervals(t, me);
     w->base = yk_alloc(t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float), "copies of hot weights");
     return w->base ? YK_OK : YK_ESYSTEM;
@@ -136,7 +125,7 @@ yk_status yk__hot_create(yk__table *t)
         if (t->hot)
             st = make_copies(t, i);
     }
-    if (t->hot && t->config.shape.keyed && t->config.staleness == YK_ASYNC)
+    if (t->hot && t->config.staleness == YK_ASYNC)
         t->config.optim = yk_optim_without_velocity(&t->config.optim);
     t->range = yk_alloc((size_t)t->hot / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
     return st ? st : t->range ? YK_OK : YK_ESYSTEM;
@@ -200,8 +189,7 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
 {
     const yk_local_config *c = &t->store->config;
     const yk__table_worker *w = &t->worker[me];
-    const yk_optim_share share = {.squares = t->config.shape.keyed ? c->keymap->freq : NULL,
-                                  .flat = c->mean_square,
+    const yk_optim_share share = {.squares = c->keymap->freq,
                                   .times = (float)examples,
                                   .one = 1.0f,
                                   .moves =
@@ -246,7 +234,7 @@ void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)
     w->steps_since_all += steps;
     if (w->since_all >= w->all_every || w->steps_since_all >= t->hot_lifetime) {
         merge_all(t, me);
-    } else if (t->config.shape.keyed && w->since_tier >= w->tier_every) {
+    } else if (w->since_tier >= w->tier_every) {
         merge(t, me, 0, t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER, w->since_tier);
         w->since_tier = 0.0;
     }

@@ -51,7 +51,6 @@ typedef struct {
     int workers;
     size_t batch;            /* examples per worker */
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
-    float mean_square;       /* dense: expected square of an input; 0: no copies, everything is shared */
     float norm;              /* expected sum of the squares of all inputs of an example */
     bool stale_rules; /* asynchronous gradients are applied with the rules of stale.c; false: as they are */
     bool linear;      /* the model is linear (stale.c) */

@@ -26,20 +26,6 @@ static double value_at(const yk_rows *rows, size_t i)
     return rows->kind == YK_ROWS_U8 ? (double)rows->u8[i] * (double)rows->scale : (double)rows->f32[i];
 }
 
-float yk__mean_square(yk_dataset *d)
-{
-    yk_rows sample;
-    double sum = 0.0;
-    if (d->kind == YK_ROWS_SPARSE)
-        return 1.0f;
-    if (yk_dataset_sample(d, 256, &sample) == YK_OK)
-        for (size_t i = 0; i < sample.n * sample.dim; i++)
-            sum += value_at(&sample, i) * value_at(&sample, i) / (double)(sample.n * sample.dim);
-    const bool known = sample.n > 0;
-    yk_rows_fini(&sample);
-    return known ? (float)sum : 1.0f;
-}
-
 /* Two passes over the sample: with one, the deviation of an almost constant channel would be lost to rounding. */
 static void measure(const yk_rows *sample, size_t channels, size_t plane, yk_net_options *out)
 {

@@ -47,7 +47,6 @@ yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
 /* For --standardize channel: measures the channels. */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
 uint64_t yk__max_warm_up(const yk__trainer *t); /* of asynchronous workers (store/local.h): half of the run */
-float yk__mean_square(yk_dataset *d);           /* of an input of dense data; 1 for sparse data */
 yk_status yk__set_bias_rates(yk__trainer *t);   /* --bias-lr, --bias-decay */
 
 /* resume.c */

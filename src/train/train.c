@@ -154,7 +154,6 @@ static yk_status make_model(yk__trainer *t)
         (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
-    t->mean_square = net.standardize || c->dry_run ? 1.0f : yk__mean_square(&t->train);
     if (net.standardize)
         t->data_check.large.size = 1.0;
     yk_model_shape shape = {.kind = t->train.kind,
@@ -207,9 +206,7 @@ static yk_local_config store_config(const yk__trainer *t)
         .workers = single ? t->plan->workers : 1,
         .batch = t->plan->batch,
         .keymap = t->remap,
-        /* the step of a network is long: it needs no copies */
-        .mean_square = t->model->ops->init || !single ? 0.0f : t->mean_square,
-        .norm = t->remap ? t->remap->norm : t->mean_square * (float)t->model->shape.dim,
+        .norm = t->remap ? t->remap->norm : 0.0f,
         /* not for the threads of a linear model; YK_STALE_RULES is set by tests that count updates */
         .stale_rules = (t->model->ops->init || !single) && yk_env_number("YK_STALE_RULES", 1) != 0.0,
         .linear = !t->model->ops->init,

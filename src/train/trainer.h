@@ -48,7 +48,6 @@ typedef struct yk__trainer {
     yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
-    float mean_square;      /* of an input of dense data, after --standardize */
 
     /* parameters */
     yk_model *model;
