@@ -282,8 +282,9 @@ static void test_changed(void **state)
 
 /* ---- the source */
 
-static yk_status add_rows(void *context, const yk_rows *rows)
+static yk_status add_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
+    (void)reader;
     return yk_rows_append(context, rows, 0, rows->n);
 }
 

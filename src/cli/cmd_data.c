@@ -71,13 +71,17 @@ static yk_split split_of(const arguments *a)
     return a->split == YOKE_TEST_SPLIT ? YK_SPLIT_TEST : YK_SPLIT_TRAIN;
 }
 
-static yk_status open_watched(const arguments *a, const char *doing, int passes, yk_source **out)
+static yk_status open_watched(const arguments *a, const char *doing, int passes, bool inspects,
+                              yk_source **out)
 {
     yk_source *s = NULL;
     const bool ffm = a->format && !strcmp(a->format, "libffm"); /* its entries have fields anyway */
     const yk_source_options options = {.features = (uint64_t)a->features,
                                        .hash_bits = (unsigned)a->hash_bits,
                                        .skip_bad = (uint64_t)a->skip_bad,
+                                       .inspects = inspects,
+                                       .bits_from_rows = inspects, /* converted files need equal numbers */
+                                       .carry = inspects ? "*" : NULL,
                                        .fields = ffm ? YK_FIELDS_ALL : YK_FIELDS_STORED};
     yk_status st = yk_source_open(a->spec, split_of(a), &options, &s);
     if (st)
@@ -170,7 +174,7 @@ static yk_status write_file(arguments *a, const char *doing)
     yk_export_stats written;
     yk_status st = choose_format(a);
     if (!st)
-        st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, &s);
+        st = open_watched(a, doing, strcmp(a->format, "cache") ? 1 : 2, false, &s);
     if (st)
         return st;
     yk_cli_catch_signals(); /* a signal removes the unfinished file */
@@ -211,7 +215,7 @@ static yk_status inspect(arguments *a)
 {
     yk_source *s = NULL;
     yk_inspection i;
-    yk_status st = open_watched(a, "reading", 1, &s);
+    yk_status st = open_watched(a, "reading", 1, true, &s);
     if (st)
         return st;
     st = yk_inspect(s, split_of(a), (size_t)a->first, &i);

@@ -1,9 +1,11 @@
 #include "cli/show_inspection.h"
 
 #include "cli/cli.h"
+#include "data/text.h"
 #include "lib/internal.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BARS          16
 #define BAR_WIDTH     40
@@ -65,6 +67,26 @@ static void print_classes(const yk_inspection *i)
         printf("  and %zu more class%s\n", i->classes - CLASSES_SHOWN,
                i->classes - CLASSES_SHOWN == 1 ? "" : "es");
     printf("always predicting class %zu: accuracy %.2f %%\n", i->majority, 100.0 * share(max, i->examples));
+}
+
+static void print_table(const yk_inspection *i)
+{
+    int width = 6;
+    char text[48];
+    for (size_t k = 0; k < i->ntable; k++)
+        width = (int)strlen(i->table[k].name) > width ? (int)strlen(i->table[k].name) : width;
+    width = width < 40 ? width : 40;
+    printf("%-*s  %-11s  %-7s  %10s  %10s  values\n", width, "column", "role", "type", "missing", "distinct");
+    if (i->examples > YK_INSPECT_ROWS)
+        printf("(missing and distinct values of the first %d rows)\n", YK_INSPECT_ROWS);
+    for (size_t k = 0; k < i->ntable; k++) {
+        const yk_inspected_column *c = &i->table[k];
+        printf("%-*s  %-11s  %-7s  %10llu  %10llu  ", width, yk__text_show(c->name, strlen(c->name), text),
+               c->role, c->type, (ull)c->missing, (ull)c->seen.n);
+        for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)
+            printf("%s%s", e ? ", " : "", yk__text_show(c->example[e], strlen(c->example[e]), text));
+        printf(c->seen.n > YK_INSPECT_EXAMPLES ? ", ...\n" : "\n");
+    }
 }
 
 static void print_dense(const yk_inspection *i)
@@ -209,6 +231,8 @@ static bool can_draw(const yk_inspection *i)
 yk_status yk_inspection_print(const char *spec, const yk_inspection *i)
 {
     print_origin(spec, i);
+    if (i->table)
+        print_table(i);
     print_classes(i);
     if (i->kind == YK_ROWS_SPARSE)
         print_sparse(i);
@@ -350,6 +374,19 @@ yk_status yk_inspection_print_json(const char *spec, const yk_inspection *i)
         yk_json_null(j, "features");
     spread(j, sparse ? "entries_per_example" : "mean_per_example", &i->histogram);
     yk_json_real(j, "seconds", i->seconds);
+    yk_json_array(j, "table");
+    for (size_t k = 0; k < i->ntable; k++) {
+        const yk_inspected_column *c = &i->table[k];
+        yk_json_object(j, NULL);
+        YK_JSON_TEXTS(j, {"name", c->name}, {"role", c->role}, {"type", c->type});
+        YK_JSON_INTS(j, {"missing", (int64_t)c->missing}, {"distinct", (int64_t)c->seen.n});
+        yk_json_array(j, "values");
+        for (size_t e = 0; e < YK_INSPECT_EXAMPLES && c->example[e]; e++)
+            yk_json_text(j, NULL, c->example[e]);
+        yk_json_end(j);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
     yk_json_array(j, "first");
     for (size_t r = 0; r < i->first.n; r++)
         record(j, &i->first, r);

@@ -235,7 +235,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
     yk_status st = yk_row_begin(&w, s->table.schema, s->table.fields, rows);
     if (st || (st = parse_fields(r, line, line + length, &w, &ok)) || !ok)
         return st;
-    if (s->table.ncarry && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
+    if (s->text.base.base.carries && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
     st = yk_row_end(&w, s->table.schema, rows);
     *added_out = !st;

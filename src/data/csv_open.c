@@ -2,6 +2,7 @@
  * over the data that finds means and values; see csv.h. */
 #include "data/csv.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,15 +144,22 @@ static void count_numbers(const yk__csv *s, sample *t, const char *line, const c
 }
 
 /* Most values in the first lines of these columns are not numbers: asks for a decision about all of them at once. */
-static yk_status fail_not_numeric(const yk__csv *s, const sample *t)
+static yk_status refuse_texts(yk__csv *s, const sample *t)
 {
-    const yk_schema *own = s->table.own;
+    yk_schema *own = s->table.own;
+    const bool inspects = s->table.options.inspects; /* then they are ignored */
     char list[400];
     size_t n = 0;
-    for (size_t i = 0; i < own->ncolumns && n < 300; i++) {
-        const yk_schema_column *c = &own->column[i];
+    for (size_t i = 0; i < own->ncolumns; i++) {
+        yk_schema_column *c = &own->column[i];
         const char *const comma = n ? "," : "";
         if (c->role != YK_COLUMN_NUMERIC || c->chosen || *c->type != 't')
+            continue;
+        if (inspects) {
+            c->role = YK_COLUMN_IGNORED;
+            s->table.column[i] = NULL;
+        }
+        if (n >= 300)
             continue;
         if (own->header && *c->name && !strpbrk(c->name, ",&"))
             n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", comma, c->name);
@@ -160,11 +168,14 @@ static yk_status fail_not_numeric(const yk__csv *s, const sample *t)
     }
     if (!n)
         return YK_OK;
-    return yk_fail(
-        YK_EUSAGE,
-        "%s: these columns are not numeric: %s%s%s; add categorical=%s to the spec to use their values "
-        "as categories, or ignore=%s",
-        s->text.base.base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
+    yk_fail(YK_EUSAGE,
+            "%s: these columns are not numeric: %s%s%s; add categorical=%s to the spec to use their values "
+            "as categories, or ignore=%s",
+            s->text.base.base.spec, list, n >= 300 ? ",..." : "", t->hint, list, list);
+    if (!inspects)
+        return YK_EUSAGE;
+    yk_warn("%s", yk_error());
+    return YK_OK;
 }
 
 /* Finds the types of the columns, and the number of lines that the files may have, from the first lines. */
@@ -189,7 +200,7 @@ static yk_status read_sample(yk__csv *s, sample *t, uint64_t *rows_out)
         return YK_ESYSTEM;
     *rows_out = (uint64_t)((double)s->text.base.base.bytes * (compressed ? 4.0 : 1.0) / (double)bytes *
                            (double)lines);
-    return s->table.schema == own ? fail_not_numeric(s, t) : YK_OK;
+    return s->table.schema == own ? refuse_texts(s, t) : YK_OK;
 }
 
 /* ---- open */

@@ -21,8 +21,9 @@ typedef struct {
     float scale;
 } totals;
 
-static yk_status count_rows(void *context, const yk_rows *rows)
+static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
+    (void)reader;
     totals *c = context;
     c->examples += rows->n;
     c->entries += rows->kind == YK_ROWS_SPARSE ? rows->start[rows->n] : (uint64_t)rows->n * rows->dim;
@@ -104,13 +105,14 @@ static char *print_u64(char *p, uint64_t v)
 }
 
 /* Nine digits distinguish any two floats. */
-static yk_status write_text(void *context, const yk_rows *rows)
+static yk_status write_text(void *context, const yk_rows *rows, const yk_reader *reader)
 {
+    (void)reader;
     writer *w = context;
     if (w->totals.examples == 0)
         for (int i = 0; i < 256; i++)
             snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
-    yk_status st = count_rows(&w->totals, rows);
+    yk_status st = count_rows(&w->totals, rows, reader);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         if (YK_RESERVE(w->line, w->line_cap, 16 + e.n * 40, "a line of text"))
@@ -137,10 +139,11 @@ static yk_status write_text(void *context, const yk_rows *rows)
     return st;
 }
 
-static yk_status write_tfrecord(void *context, const yk_rows *rows)
+static yk_status write_tfrecord(void *context, const yk_rows *rows, const yk_reader *reader)
 {
+    (void)reader;
     writer *w = context;
-    yk_status st = count_rows(&w->totals, rows);
+    yk_status st = count_rows(&w->totals, rows, reader);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         size_t size;
@@ -189,8 +192,9 @@ static yk_status export_rows(yk_source *s, const char *path, yk_visitor *visit, 
 
 /* ---- the cache: the first pass finds its shape, the second writes the rows */
 
-static yk_status add_rows(void *context, const yk_rows *rows)
+static yk_status add_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
+    (void)reader;
     return yk_cache_add(context, rows);
 }
 

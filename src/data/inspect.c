@@ -236,11 +236,15 @@ static yk_status count_sparse(pass *w, const yk_rows *rows)
     return YK_OK;
 }
 
-static yk_status count_rows(void *context, const yk_rows *rows)
+static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
     pass *w = context;
     yk_inspection *i = w->out;
     yk_status st = count_labels(w, rows);
+    if (i->examples >= YK_INSPECT_ROWS)
+        reader->source->carries = false;
+    else if (!st && i->table)
+        st = yk__inspect_cells(reader->source->schema, reader, rows->n, i);
     if (!st)
         st = rows->kind == YK_ROWS_SPARSE ? count_sparse(w, rows) : count_dense(w, rows);
     if (!st && i->first.n < w->first) {
@@ -306,6 +310,8 @@ yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *
     *out = (yk_inspection){.split = split};
     pass w = {.out = out, .first = first};
     yk_status st = begin(&w, s);
+    if (!st && s->schema && s->carries)
+        st = yk__inspect_table(s->schema, out);
     if (!st && s->ops->verify) {
         st = s->ops->verify(s);
         out->verified = !st;
@@ -326,5 +332,6 @@ void yk_inspection_fini(yk_inspection *i)
     free(i->class_count);
     yk_distribution_fini(&i->histogram);
     yk_rows_fini(&i->first);
+    yk__inspect_table_free(i);
     *i = (yk_inspection){0};
 }

@@ -16,6 +16,7 @@
 #define YK_DATA_INSPECT_H
 
 #include "data/keycount.h"
+#include "data/schema.h"
 #include "data/source.h"
 
 /* ---- the distribution of a quantity whose range is not known in advance */
@@ -56,6 +57,17 @@ size_t yk_distribution_bars(const yk_distribution *s, size_t max, yk_bar *out);
 /* ranking.sum[i] counts the entries of the yk_inspect_cut[i] most frequent features: 10, 100, 1000, 10000. */
 extern const uint64_t yk_inspect_cut[YK_INSPECT_CUTS];
 
+enum { YK_INSPECT_ROWS = 100000, YK_INSPECT_EXAMPLES = 3 };
+
+/* A column of a table, in its first YK_INSPECT_ROWS rows. */
+typedef struct {
+    char *name;              /* without a header, its number */
+    const char *role, *type; /* borrowed: constants */
+    uint64_t missing;
+    yk_schema_values seen;              /* seen.n distinct values */
+    char *example[YK_INSPECT_EXAMPLES]; /* the first values, at most 40 bytes each; NULL: fewer */
+} yk_inspected_column;
+
 typedef struct {
     const char *format; /* borrowed: a constant */
     yk_split split;     /* which one was read, if has_test */
@@ -89,10 +101,18 @@ typedef struct {
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */
     yk_rows first;
+    yk_inspected_column
+        *table; /* [ntable] the columns of a table that was opened with carry "*"; else NULL */
+    size_t ntable;
     double seconds;
 } yk_inspection;
 
 yk_status yk_inspect(yk_source *s, yk_split split, size_t first, yk_inspection *out);
 void yk_inspection_fini(yk_inspection *i);
+
+/* ---- internal: inspect_columns.c */
+yk_status yk__inspect_table(const yk_schema *s, yk_inspection *out);
+yk_status yk__inspect_cells(const yk_schema *s, const yk_reader *r, size_t rows, yk_inspection *out);
+void yk__inspect_table_free(yk_inspection *i);
 
 #endif

@@ -177,7 +177,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
             YK_EUSAGE,
             "%s: standard input (-) is for csv, libsvm, libffm, vw and criteo; a file named - is ./-",
             spec->text);
-    if (o->carry && !formats[i]->cell)
+    if (o->carry && !formats[i]->cell && !o->inspects)
         return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
                        spec->text, name, o->carry);
     yk_source *s = calloc(1, formats[i]->source_size);
@@ -187,6 +187,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->unlabeled = o->unlabeled;
+    s->carries = o->carry && s->ops->cell;
     yk_positions_init(&s->own_positions, 0);
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;
@@ -301,7 +302,7 @@ static yk_status visit_block(yk_source *s, size_t block, yk_visitor *visit, void
         yk_rows_clear(&rows);
         st = yk_reader_next(r, &rows, ROWS_CHUNK, &got);
         if (!st && got)
-            st = visit(context, &rows);
+            st = visit(context, &rows, r);
     }
     yk_rows_fini(&rows);
     yk_reader_free(r);

@@ -53,8 +53,9 @@ typedef struct {
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
     const struct yk_schema *schema;
-    /* "id,city": columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
+    /* "id,city", or "*" for all: columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
     const char *carry;
+    bool inspects;       /* yoke data inspect: a label, and roles of columns with texts, need not be given */
     bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
@@ -104,6 +105,7 @@ struct yk_source {
     uint64_t hashed_into;       /* columns that keys are hashed into; 0: not hashed */
     bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
+    bool carries;                   /* its readers have the texts of yk_source_options.carry */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_split_range part;            /* the rows that readers return, by their number */
     uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
@@ -143,7 +145,7 @@ yk_status yk_reader_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
 void yk_reader_free(yk_reader *r); /* NULL is fine */
 
 /* Visits all examples in order, a few thousand at a time. */
-typedef yk_status yk_visitor(void *context, const yk_rows *rows);
+typedef yk_status yk_visitor(void *context, const yk_rows *rows, const yk_reader *reader);
 yk_status yk_source_each(yk_source *s, yk_visitor *visit, void *context);
 
 /* The file of example `i` of the last yk_reader_next(), truncated if `size` is too small; false: the format does not have

@@ -169,30 +169,36 @@ static bool is_label_name(const char *name)
 static yk_status guess_label(const yk_tabular *t, size_t *out)
 {
     const yk_schema *s = t->own;
-    *out = s->ncolumns;
-    for (size_t i = 0; s->header && i < s->ncolumns; i++) {
-        if (!is_label_name(s->column[i].name))
-            continue;
-        if (*out != s->ncolumns)
-            return yk_fail(
-                YK_EUSAGE,
-                "%s: columns %zu (%s) and %zu (%s) may both be the label: add ?label=%zu or ?label=%zu",
-                t->spec->text, *out + 1, s->column[*out].name, i + 1, s->column[i].name, *out + 1, i + 1);
-        *out = i;
+    const size_t n = s->ncolumns;
+    char list[400], why[600] = "";
+    *out = n;
+    for (size_t i = 0; s->header && i < n; i++) {
+        if (is_label_name(s->column[i].name) && *out != n && !*why)
+            snprintf(
+                why, sizeof why,
+                "columns %zu (%.40s) and %zu (%.40s) may both be the label: add ?label=%zu or ?label=%zu",
+                *out + 1, s->column[*out].name, i + 1, s->column[i].name, *out + 1, i + 1);
+        else if (is_label_name(s->column[i].name))
+            *out = i;
     }
-    char list[400];
-    if (s->ncolumns == 1 && !t->options.unlabeled)
+    if (n == 1 && !t->options.unlabeled)
         *out = 0; /* the delimiter may be wrong */
-    else if (s->header && *out == s->ncolumns && !t->options.unlabeled)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: no column is named label, target, y, click, clicked or class: choose the label with "
-            "?label=NAME; the columns are: %s",
-            t->spec->text, list_names(s, list));
-    else if (!s->header) {
+    else if (s->header && *out == n && !t->options.unlabeled)
+        snprintf(why, sizeof why,
+                 "no column is named label, target, y, click, clicked or class: choose the label with "
+                 "?label=NAME; the "
+                 "columns are: %s",
+                 list_names(s, list));
+    if (!s->header && n > 1) {
         *out = 0;
         yk_warn("%s: the columns have no names: the first one is the label; ?label=NUMBER chooses another",
                 t->spec->text);
+    }
+    if (*why && !t->options.inspects)
+        return yk_fail(YK_EUSAGE, "%s: %s", t->spec->text, why);
+    if (*why) {
+        yk_warn("%s: %s", t->spec->text, why);
+        *out = n;
     }
     return YK_OK;
 }
@@ -218,12 +224,17 @@ static yk_status choose_label(yk_tabular *t)
 
 static yk_status choose_carried(yk_tabular *t)
 {
+    const bool all = t->options.carry && !strcmp(t->options.carry, "*");
     yk__names words = {0};
     yk_status st = yk__words_split(t->options.carry, true, &words);
-    if (!st && !(t->carry = malloc((words.n + 1) * sizeof *t->carry)))
-        st = yk_fail_memory(words.n * sizeof *t->carry, "columns");
-    for (; t->ncarry < words.n && !st; t->ncarry++)
-        st = yk_tabular_find(t, "--id or --with", words.name[t->ncarry], &t->carry[t->ncarry]);
+    const size_t n = all ? t->own->ncolumns : words.n;
+    if (!st && !(t->carry = malloc((n + 1) * sizeof *t->carry)))
+        st = yk_fail_memory(n * sizeof *t->carry, "columns");
+    for (; t->ncarry < n && !st; t->ncarry++)
+        if (all)
+            t->carry[t->ncarry] = t->ncarry;
+        else
+            st = yk_tabular_find(t, "--id or --with", words.name[t->ncarry], &t->carry[t->ncarry]);
     yk__names_fini(&words);
     return st;
 }
@@ -273,7 +284,8 @@ yk_status yk_carried_row(yk_carried *c, const yk_tabular *t)
 
 void yk_carried_put(yk_carried *c, const yk_tabular *t, size_t i, const char *text, size_t n)
 {
-    for (size_t k = 0; k < t->ncarry; k++)
+    const bool all = t->ncarry == t->own->ncolumns && t->carry[i] == i; /* few searches */
+    for (size_t k = all ? i : 0; k < (all ? i + 1 : t->ncarry); k++)
         if (t->carry[k] == i) {
             c->at[c->n - t->ncarry + k] = c->text.n;
             yk_text_put(&c->text, text, n);
