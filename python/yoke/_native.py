@@ -1,5 +1,6 @@
 """libyoke through ctypes: include/yoke.h documents the functions and structures. ctypes releases the GIL during each call."""
 import ctypes
+import json
 import os
 import sys
 import warnings
@@ -140,6 +141,7 @@ FUNCTIONS = {
     "model_columns": ([c_void_p], c_size_t),
     "model_hashed": ([c_void_p], c_int),
     "model_torch": ([c_void_p], c_void_p),
+    "model_schema": ([c_void_p], c_void_p),
     "model_outputs": ([c_void_p], c_size_t),
     "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
     "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
@@ -429,6 +431,14 @@ class Model:
                 lib.yoke_model_tensor_copy(self._handle, len(found), array.ctypes.data)
             array.flags.writeable = False
             found[tensor.name.decode()] = array
+        return found
+
+    @property
+    def schema(self):
+        """What the model knows about its data: a dict with the columns of a table, their roles and encodings. None: nothing."""
+        text = lib.yoke_model_schema(self._handle)
+        found = json.loads(ctypes.string_at(text)) if text else None
+        _free(text)
         return found
 
     @property
