@@ -6,11 +6,9 @@
  *     JSON   {"id":"u1","city":"Paris","probabilities":[0.4229601],"class":"no"}
  *
  * Example:
- *     const yoke_prediction how = {sizeof how, "id,city", 0};
- *     yk_show_predictions to = {.model = model, .form = YK_SHOW_CSV, .columns = how.columns, .threshold = 0.5};
- *     yoke_error error;
- *     bool failed = yoke_predict_with(model, data, &how, yk_show_block, &to, &error);
- *     yk_status st = yk_show_end(&to, failed); // to.failure: why writing failed
+ *     yk_show_predictions to = {.model = model, .form = YK_SHOW_CSV, .columns = "id,city", .threshold = 0.5};
+ *     failed = yoke_predict_with(model, data, &how, yk_show_block, &to, &error);
+ *     st = yk_show_end(&to, failed); // to.failure: why writing failed
  *
  * Main thread only.
  */
