@@ -167,7 +167,9 @@ static yk_status handle(yk_server *s, yk__client *c)
         st = yk__close_round_if_all(s);
     if (!st)
         st = yk__snapshot_send(s);
-    return st ? st : yk__answer_all(s, 0.0);
+    if (!st)
+        st = yk__answer_all(s, 0.0);
+    return st ? st : yk__prepare_round(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

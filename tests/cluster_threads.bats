@@ -29,6 +29,18 @@ clicks='synth:ctr?features=5000&examples=503'
     done
 }
 
+@test "sync: the threads of a process that trains with a server give the same bits as threads without one" {
+    for model in "logreg --data $clicks --l2 1e-3" "logreg --data synth:ctr?features=20000&examples=3000 --batch 400 --optimizer adagrad" \
+        "fm:4 --data $clicks --lr 0.05"; do
+        in_time 60 train --batch 5 --epochs 2 --workers 3 --quiet --out threads --model $model
+        expect 0
+        in_time 60 train --batch 5 --epochs 2 --workers 3 --launch 2 --servers 1 --quiet --out server --model $model
+        expect 0
+        cmp threads/checkpoints/*/model.safetensors server/checkpoints/*/model.safetensors
+        rm -r threads server
+    done
+}
+
 @test "sync: results are reproducible" {
     for way in "--servers 0" "--servers all" "--servers 1"; do
         for run in a b; do

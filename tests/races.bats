@@ -15,3 +15,10 @@ run='--model fm:4 --data synth:ctr?examples=4000&features=100000 --steps 300 --e
     in_time 120 train $run --workers 3 --staleness 3
     expect 0
 }
+
+@test "the threads of a synchronous process find keys and send gradients together without races" {
+    for data in "" "--stream always"; do
+        in_time 120 train $run --launch 2 --servers all --mode sync --workers 3 $data
+        expect 0
+    done
+}

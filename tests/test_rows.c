@@ -387,6 +387,26 @@ static void equal_keys_add_up(void **state)
     yk_merger_fini(&m);
 }
 
+/* A merger that grows between two calls of yk_merger_slots() has each key once. */
+static void slots_survive_growth(void **state)
+{
+    (void)state;
+    enum { KEYS = 5000 };
+    static uint32_t key[KEYS], slot[KEYS];
+    yk_merger m;
+    assert_int_equal(yk_merger_init(&m, 4), YK_OK);
+    for (uint32_t n = 1; n <= KEYS; n += n / 2 + 1) {
+        for (uint32_t i = 0; i < n; i++)
+            key[i] = i * 1431655u;
+        assert_int_equal(yk_merger_grow(&m, n), YK_OK);
+        yk_merger_slots(&m, key, n, slot);
+        assert_int_equal(m.n, n);
+        for (uint32_t i = 0; i < n; i++)
+            assert_int_equal(slot[i], i);
+    }
+    yk_merger_fini(&m);
+}
+
 static void sparse_gradients_become_pairs(void **state)
 {
     (void)state;
@@ -566,6 +586,7 @@ int main(void)
         cmocka_unit_test(fields_stay_with_their_entries),
         cmocka_unit_test(dense_rows_are_stored),
         cmocka_unit_test(equal_keys_add_up),
+        cmocka_unit_test(slots_survive_growth),
         cmocka_unit_test(sparse_gradients_become_pairs),
         cmocka_unit_test(hot_keys_come_first),
         cmocka_unit_test(without_a_sample_keys_are_not_remapped),

@@ -329,7 +329,7 @@ static void test_server_0_is_killed(void **state)
     for (uint64_t seed = 0; seed < 12 / SLOWER; seed++) {
         job j = {.options = SMALL "mode=async servers=1 workers=2 deadline=2",
                  .victim = 0,
-                 .after = 0.03 + 0.001 * (double)seed};
+                 .after = 0.02 + 0.001 * (double)seed};
         train_ranks(3, seed, &j);
         assert_lost(&j, 3, seed, true);
         free_results(&j);

@@ -50,9 +50,12 @@ yk_status yk_merger_grow(yk_merger *m, size_t keys)
         return YK_OK;
     yk_merger old = *m;
     yk_status st = yk_merger_init_wide(m, 2 * old.n + keys, old.width);
-    for (size_t i = 0; !st && i < old.n; i++)
-        memcpy(m->value + (size_t)yk_merger_slot_wide(m, old.key[i], m->width) * m->width,
-               old.value + i * m->width, m->width * sizeof *m->value);
+    if (!st && old.by_line) /* they are added in order, so their indices do not change */
+        yk_merger_slots(m, old.key, old.n, (uint32_t *)(void *)old.slot);
+    for (size_t i = 0; !st && !old.by_line && i < old.n; i++)
+        yk_merger_slot_wide(m, old.key[i], m->width);
+    if (!st)
+        memcpy(m->value, old.value, old.n * m->width * sizeof *m->value);
     yk_merger_fini(&old);
     return st;
 }
@@ -60,6 +63,7 @@ yk_status yk_merger_grow(yk_merger *m, size_t keys)
 void yk_merger_clear(yk_merger *m)
 {
     m->n = 0;
+    m->by_line = false;
     m->stamp += (uint32_t)m->cap;
     if (m->stamp == 0) { /* old stamps would look current */
         memset(m->slot, 0, m->slots * sizeof *m->slot);
@@ -150,4 +154,5 @@ void yk_merger_slots(yk_merger *m, const uint32_t *key, size_t n, uint32_t *slot
     for (size_t i = m->n; i < next; i++)
         m->value[i] = 0.0f;
     m->n = next;
+    m->by_line = true;
 }

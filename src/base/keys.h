@@ -25,6 +25,7 @@ typedef struct {
     size_t cap, slots; /* cap: a power of two */
     int shift;         /* hash >> shift: a slot */
     uint32_t stamp;    /* a multiple of cap, not 0 */
+    bool by_line;      /* its keys were added by yk_merger_slots() */
 } yk_merger;
 
 yk_status yk_merger_init(yk_merger *m, size_t keys); /* one float per key */

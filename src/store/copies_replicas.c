@@ -159,7 +159,8 @@ static yk_status merge_keyed(yk__copies *s, uint64_t steps)
             block[g] = at;
             at += n * (size_t)r->sums.group[g].arrays * r->sums.group[g].width;
         }
-        yk_copy_sums_add(&r->sums, key, n, block);
+        yk_copy_sums_place(&r->sums, key, n, r->sums.at);
+        yk_copy_sums_add(&r->sums, r->sums.at, n, block);
     }
     const yk_copy_keys keys = {r->sums.keys.key, 0, r->sums.keys.n, r->sums.capacity};
     for (int g = 0; g < yk_local_groups(local); g++)

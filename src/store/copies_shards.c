@@ -87,7 +87,7 @@ static yk_status add(yk__copies *s, int me, const yk_chunk *chunk)
 {
     const yk__copy_worker *w = &s->worker[me];
     return yk_remote_add(s->config.remote, yk__copy_of(s, me)->first, me, &w->batch, chunk,
-                         w->target == s->config.steps, w->cursor, &(size_t){0});
+                         w->target == s->config.steps, w->cursor);
 }
 
 /* Adds a batch of a chunk to the next request. A batch of another chunk is held back until that request was sent. */
@@ -155,11 +155,8 @@ static yk_batch batch_of(yk__copies *s, int me)
     const yk__copy *c = yk__copy_of(s, me);
     if (is_stopped(s, c) || (s->keyed ? w->calls >= w->n : !w->announced || !w->batch.n))
         return (yk_batch){0};
-    if (s->keyed) {
-        while (yk_remote_thread(&c->answer, w->at) != me)
-            w->at++;
-        return yk_remote_batch(&c->answer, w->at++);
-    }
+    if (s->keyed)
+        return yk_remote_batch(&c->answer, me - c->first, w->at++);
     w->announced = false;
     yk_remote_count_batch(s->config.remote, c->first, me, w->cursor);
     return w->batch;
@@ -191,11 +188,11 @@ static yk_status begin(yk__copies *s, yk__copy *c)
     yk_phase_to(phases, YK_PHASE_APPLY);
     const bool stop = is_stopped(s, c), values = c->answer.batches > 0 && !st && !stop;
     c->max = s->keyed ? 0 : yk__max_steps(s, c->answer.status.steps);
-    for (int i = c->first; i < c->end; i++)
-        s->worker[i].n = s->worker[i].at = 0;
-    /* the first step may differ from the estimate: all announced batches are used */
-    for (size_t i = 0; values && s->keyed && i < c->answer.batches; i++) {
-        const size_t n = ++s->worker[yk_remote_thread(&c->answer, i)].n;
+    for (int i = c->first; i < c->end; i++) {
+        /* the first step may differ from the estimate: all announced batches are used */
+        const size_t n = values && s->keyed ? yk_remote_batches(&c->answer, i - c->first) : 0;
+        s->worker[i].n = n;
+        s->worker[i].at = 0;
         c->max = n > c->max ? n : c->max;
     }
     if (!values || (st = yk_copy_make(&s->config.copy, c->answer.keys, &c->local, &c->capacity)))

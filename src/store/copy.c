@@ -197,6 +197,7 @@ yk_status yk_copy_sums_init(yk_copy_sums *d, const yk_local *s, bool all_arrays)
 void yk_copy_sums_fini(yk_copy_sums *d)
 {
     yk_merger_fini(&d->keys);
+    free(d->at);
     for (int g = 0; g < d->ngroups; g++)
         free(d->group[g].sum);
     *d = (yk_copy_sums){0};
@@ -210,22 +211,34 @@ yk_status yk_copy_sums_reserve(yk_copy_sums *d, size_t keys)
         if (YK_RESERVE(d->group[g].sum, d->group[g].cap, n + 1, "the deltas of all workers"))
             return YK_ESYSTEM;
     }
+    if (!st && YK_RESERVE(d->at, d->at_cap, keys, "the deltas of all workers"))
+        return YK_ESYSTEM;
     d->capacity = keys;
     return st;
 }
 
-void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *key, size_t n, const float *const *block)
+void yk_copy_sums_place(yk_copy_sums *d, const uint32_t *key, size_t n, uint32_t *at_out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const size_t known = d->keys.n, slot = yk_merger_slot(&d->keys, key[i]);
-        for (int g = 0; g < d->ngroups; g++) {
-            const size_t width = d->group[g].width;
-            for (size_t a = 0; a < (size_t)d->group[g].arrays; a++) {
-                float *sum = &d->group[g].sum[(a * d->capacity + slot) * width];
-                const float *from = &block[g][(a * n + i) * width];
+    const size_t before = d->keys.n;
+    yk_merger_slots(&d->keys, key, n, at_out);
+    for (int g = 0; g < d->ngroups; g++)
+        for (size_t a = 0, width = d->group[g].width; a < (size_t)d->group[g].arrays; a++)
+            memset(&d->group[g].sum[(a * d->capacity + before) * width], 0,
+                   (d->keys.n - before) * width * sizeof(float));
+}
+
+void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *at, size_t n, const float *const *block)
+{
+    for (int g = 0; g < d->ngroups; g++) {
+        const size_t width = d->group[g].width;
+        for (size_t a = 0; a < (size_t)d->group[g].arrays; a++) {
+            float *sum = &d->group[g].sum[a * d->capacity * width];
+            const float *from = &block[g][a * n * width];
+            for (size_t i = 0; width == 1 && i < n; i++)
+                sum[at[i]] += from[i];
+            for (size_t i = 0; width > 1 && i < n; i++)
                 for (size_t j = 0; j < width; j++)
-                    sum[j] = (slot == known ? 0.0f : sum[j]) + from[j];
-            }
+                    sum[at[i] * width + j] += from[i * width + j];
         }
     }
 }

@@ -78,6 +78,8 @@ typedef struct {
     } group[YK_MAX_GROUPS];
     yk_merger keys;
     size_t capacity;
+    uint32_t *at; /* [capacity] for callers that place and add at once */
+    size_t at_cap;
 } yk_copy_sums;
 
 /* For the keyed groups of `s`: all arrays of each, or the weights only. */
@@ -86,7 +88,9 @@ void yk_copy_sums_fini(yk_copy_sums *d);
 /* Empties it; reserves memory for `keys` keys. */
 yk_status yk_copy_sums_reserve(yk_copy_sums *d, size_t keys);
 
-/* block[g]: [arrays][n][width] of a keyed group; not used for others */
-void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *key, size_t n, const float *const *block);
+/* Adds keys: at_out[i] becomes the index of the sum of key i, which is 0. */
+void yk_copy_sums_place(yk_copy_sums *d, const uint32_t *key, size_t n, uint32_t *at_out);
+/* Adds values to the sums of keys that have been added. block[g]: [arrays][n][width] of a keyed group; not used for others */
+void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *at, size_t n, const float *const *block);
 
 #endif

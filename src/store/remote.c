@@ -7,16 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+static yk_status make_mergers(size_t n, yk_merger **out)
+{
+    yk_status st = (*out = yk_alloc(n, sizeof **out, "the connections to the servers")) ? YK_OK : YK_ESYSTEM;
+    for (size_t i = 0; !st && i < n; i++)
+        st = yk_merger_init(&(*out)[i], 1024);
+    return st;
+}
+
 static yk_status make_channel(yk_remote *r, yk__remote_channel *l)
 {
-    const size_t servers = (size_t)r->config.servers,
-                 shares = (size_t)(r->config.threads / r->config.channels);
+    const size_t servers = (size_t)r->config.servers, shares = (size_t)yk__remote_shares(r);
     yk_mutex_init(&l->lock);
     l->queue = yk_alloc(servers, sizeof *l->queue, "the connections to the servers");
-    yk_status st = l->queue ? yk_merger_init(&l->keys, 1024) : YK_ESYSTEM;
+    yk_status st = l->queue ? make_mergers(shares, &l->keys) : YK_ESYSTEM;
+    if (!st && shares > 1)
+        st = make_mergers(servers, &l->united);
     for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
         l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
-        st = l->slot[i].share ? YK_OK : YK_ESYSTEM;
+        l->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
+        st = l->slot[i].share && l->slot[i].part ? YK_OK : YK_ESYSTEM;
     }
     return st;
 }
@@ -52,11 +62,16 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
 static void free_channel(const yk_remote *r, yk__remote_channel *l)
 {
     for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
-        yk__request_fini(&l->slot[i]);
+        yk__request_fini(&l->slot[i], yk__remote_shares(r));
     for (int k = 0; l->queue && k < r->config.servers; k++)
         for (int i = 0; i < YK__QUEUE_SIZE; i++)
             free(l->queue[k].message[i].data);
-    yk_merger_fini(&l->keys);
+    for (int i = 0; l->keys && i < yk__remote_shares(r); i++)
+        yk_merger_fini(&l->keys[i]);
+    for (int k = 0; l->united && k < r->config.servers; k++)
+        yk_merger_fini(&l->united[k]);
+    yk_free(l->keys);
+    yk_free(l->united);
     free(l->squares);
     free(l->used_at);
     yk_free(l->queue);
@@ -78,66 +93,6 @@ void yk_remote_free(yk_remote *r)
 
 /* ---- messages from servers ---- */
 
-/* The keys of a request that a server has. */
-typedef struct {
-    size_t n;
-    const uint32_t *row; /* their rows there */
-    size_t first;        /* the index of the first one among all keys of the request */
-    const uint32_t *at;  /* the index of each of them; NULL: they are consecutive */
-} keys_there;
-
-static keys_there keys_on(const yk_remote *r, const yk__request *a, int k)
-{
-    for (int i = 0; a->keys && i < 2; i++) {
-        const yk_chunk *keys = i ? &a->others : a->keys;
-        const int owner = k - r->owners[i].first;
-        if (owner < 0 || owner >= r->owners[i].n)
-            continue;
-        const size_t begin = keys->begin[owner];
-        return (keys_there){keys->begin[owner + 1] - begin, keys->row + begin, begin,
-                            i ? a->others_at + begin : NULL};
-    }
-    return (keys_there){0};
-}
-
-/* Copies the values of the keys that server k has from a message, or into one. */
-static void move_keyed(const keys_there *keys, size_t width, float *value, float *message, bool in)
-{
-    if (!keys->at) {
-        value += keys->first * width;
-        memcpy(in ? value : message, in ? message : value, keys->n * width * sizeof *value);
-        return;
-    }
-    for (size_t i = 0; i < keys->n; i++) {
-        float *of_key = value + keys->at[i] * width, *there = message + i * width;
-        memcpy(in ? of_key : there, in ? there : of_key, width * sizeof *value);
-    }
-}
-
-/* Copies the values of all groups on server k from a message, or into one. */
-static void move(const yk_remote *r, int k, const yk__request *a, float *const *values, float *message,
-                 bool in)
-{
-    const keys_there keys = keys_on(r, a, k);
-    for (int g = 0; g < r->config.ngroups; g++) {
-        const yk_group *group = &r->config.group[g];
-        const size_t width = group->width;
-        uint64_t begin;
-        size_t n = (size_t)yk__piece(group, k, &begin), all = (size_t)group->keys;
-        if (group->keyed) {
-            all = a->keys->nkeys * width;
-            n = n ? keys.n * width : 0; /* 0: it has keys of other groups only */
-        }
-        for (int array = 0; n && array < r->config.arrays[g]; array++, message += n) {
-            float *value = values[g] + (size_t)array * all + begin;
-            if (group->keyed)
-                move_keyed(&keys, width, value, message, in);
-            else
-                memcpy(in ? value : message, in ? message : value, n * sizeof *value);
-        }
-    }
-}
-
 static void values_of(const yk_remote *r, const yk__request *a, float **out)
 {
     for (int g = 0; g < r->config.ngroups; g++)
@@ -149,14 +104,14 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     const uint32_t channels = (uint32_t)r->config.channels;
     yk__request *a = &r->channel[down->pull % channels].slot[down->pull / channels % YK__MAX_OUTSTANDING];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const size_t n = a->batches ? yk__layout_all(&layout, keys_on(r, a, k).n) : 0;
+    const size_t n = a->batches ? yk__layout_all(&layout, yk__remote_keys_on(r, a, k)) : 0;
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
     float *values[YK_MAX_GROUPS];
     values_of(r, a, values);
     if (n)
-        move(r, k, a, values, (float *)(void *)(down + 1), true);
+        yk__remote_move(r, k, a, values, (float *)(void *)(down + 1), true);
     a->bytes += bytes;
     a->remembered += (down->flags & YK__REMEMBERS) != 0;
     atomic_fetch_sub(&r->server[k].pending_answers, 1);
@@ -335,16 +290,18 @@ static void set_share(const yk_remote *r, yk__share *share, int thread, const ui
 }
 
 yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out)
+                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE])
 {
     yk__remote_channel *l = &r->channel[channel];
+    const int number = thread - channel;
     yk_mutex_lock(&l->lock);
-    yk_status st = yk__request_add(r, l, batch, chunk, whole, index_out);
-    if (!st && r->owners[0].n)
-        l->open->batch[*index_out].thread = thread;
-    if (!st)
-        set_share(r, &l->open->share[thread - channel], thread, cursor);
+    yk__request *a = yk__request_open(r, l);
+    a->found = false; /* if its keys were found, it had none */
     yk_mutex_unlock(&l->lock);
+    yk__part *p = &a->part[number];
+    yk_status st = yk__request_add(r, l, p, batch, chunk, whole);
+    if (!st)
+        set_share(r, &a->share[number], thread, cursor);
     return st;
 }
 
@@ -356,100 +313,15 @@ void yk_remote_count_batch(yk_remote *r, int channel, int thread, const uint64_t
 size_t yk_remote_added(const yk_remote *r, int channel)
 {
     const yk__request *open = r->channel[channel].open;
-    return open ? open->batches : 0;
+    size_t n = 0;
+    for (int i = 0; open && i < yk__remote_shares(r); i++)
+        n += open->part[i].batches;
+    return n;
 }
 
 int yk_remote_outstanding(const yk_remote *r, int channel)
 {
     return (int)(r->channel[channel].requested - r->channel[channel].awaited);
-}
-
-/* Sends the values of a push, the keys of a request, or both, to server k. known: the servers remember the keys. */
-static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pushed *p,
-                           const yk__request *request, bool known)
-{
-    const yk__remote_channel *l = &r->channel[channel];
-    const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const yk__request *of = p ? l->current : NULL;
-    const bool pushes = p && p->examples;
-    const size_t pushed = pushes ? keys_on(r, of, k).n : 0,
-                 npush = pushes ? yk__layout_all(&layout, pushed) : 0;
-    const keys_there pulled = request ? keys_on(r, request, k) : (keys_there){0};
-    const size_t npull = pulled.n, sent = known ? 0 : npull;
-    const size_t shares = p ? (size_t)(r->config.threads / r->config.channels) : 0;
-    const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
-    yk__up *up;
-    yk_status st = yk__remote_message(r, channel, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
-    if (st)
-        return st;
-    *up = (yk__up){.magic = YK__MAGIC,
-                   .kind = YK__UP_STEP,
-                   .flags = (uint16_t)((p ? YK__HAS_PUSH : 0) | (request ? YK__HAS_PULL : 0)),
-                   .pull = request ? request->number : 0,
-                   .push_of = of ? of->number : 0,
-                   .npush = (uint32_t)npush,
-                   .npull = (uint32_t)npull,
-                   .nshares = (uint32_t)shares,
-                   .thread = (uint32_t)channel,
-                   .round = p ? p->round : 0,
-                   .steps = p ? p->steps : 0,
-                   .examples = p ? p->examples : 0,
-                   .loss = p ? p->loss : 0.0};
-    if (request && request->batches)
-        up->flags |= YK__WANTS;
-    if (request && request->keys && request->keys->number) {
-        up->chunk = request->keys->number;
-        up->flags |= known ? YK__REMEMBERS : 0;
-    }
-    yk__share *share = (yk__share *)(void *)(up + 1);
-    for (size_t i = 0; i < shares; i++) {
-        share[i] = of ? of->share[i] : (yk__share){0};
-        share[i].examples = p->share ? p->share[i] : 0;
-    }
-    float *v = (float *)(void *)(share + shares);
-    if (npush)
-        move(r, k, of, (float *const *)(void *)p->value, v, false);
-    if (sent)
-        memcpy(v + npush, pulled.row, sent * sizeof *pulled.row);
-    if (p) {
-        struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
-        m->pull_bytes = 4 * sent;
-        m->pushed_keys = pushed;
-    }
-    if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
-        r->server[k].last_message = 0.0; /* the timeout starts with the next check */
-    return yk__remote_queue(r, channel, k);
-}
-
-static yk_status send_steps(yk_remote *r, int channel, const yk_remote_pushed *p, yk__request *request)
-{
-    yk_trace_track *track = r->config.phases ? r->config.phases[channel].track : NULL;
-    const uint64_t began = track ? yk_now_ns() : 0;
-    const bool known =
-        request && request->keys && request->keys->number && atomic_load(request->keys->remembered);
-    yk_status st = YK_OK;
-    if (request)
-        request->requested_at = began;
-    for (int k = 0; !st && k < r->config.servers; k++) {
-        st = send_step(r, channel, k, p, request, known);
-        if (!st && p && track)
-            yk_trace_message(track, "push", r->server[k].peer, 0, began, yk_now_ns() - began);
-    }
-    return st;
-}
-
-yk_status yk_remote_pull(yk_remote *r, int channel)
-{
-    yk__request *a;
-    yk_status st = yk__request_close(r, channel, &a);
-    return st ? st : send_steps(r, channel, NULL, a);
-}
-
-yk_status yk_remote_push(yk_remote *r, int channel, const yk_remote_pushed *p)
-{
-    yk__request *a = NULL;
-    yk_status st = r->channel[channel].open || r->config.lockstep ? yk__request_close(r, channel, &a) : YK_OK;
-    return st ? st : send_steps(r, channel, p, a);
 }
 
 yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
@@ -483,17 +355,23 @@ yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
     return YK_OK;
 }
 
-yk_batch yk_remote_batch(const yk_remote_answer *answer, size_t i)
+size_t yk_remote_batches(const yk_remote_answer *answer, int number)
+{
+    return ((const yk__request *)answer->request)->part[number].batches;
+}
+
+yk_batch yk_remote_batch(const yk_remote_answer *answer, int number, size_t i)
 {
     const yk__request *a = answer->request;
+    const yk__part *p = &a->part[number];
     if (!a->keys) /* no keyed groups: it was not copied */
-        return a->dense;
-    const size_t begin = i ? a->batch[i - 1].end : 0;
-    return (yk_batch){.rows = a->rows,
-                      .pick = a->pick + begin,
-                      .n = a->batch[i].end - begin,
-                      .ahead = a->batch[a->batches - 1].end - a->batch[i].end,
-                      .noise = a->batch[i].noise,
+        return p->dense;
+    const size_t begin = i ? p->batch[i - 1].end : 0;
+    return (yk_batch){.rows = p->rows,
+                      .pick = p->pick + begin,
+                      .n = p->batch[i].end - begin,
+                      .ahead = p->batch[p->batches - 1].end - p->batch[i].end,
+                      .noise = p->batch[i].noise,
                       .remapped = true,
-                      .bias = a->keys->bias};
+                      .bias = p->whole ? p->whole->bias : p->bias};
 }

@@ -4,12 +4,11 @@
  * Example:
  *     yk_remote *r;
  *     yk_remote_answer answer;
- *     size_t i;
  *     yk_status st = yk_remote_create(&config, &r);
- *     st = yk_remote_add(r, channel, thread, &batch, NULL, false, cursor, &i); // adds its keys to the next request
+ *     st = yk_remote_add(r, channel, thread, &batch, NULL, false, cursor); // adds its keys to the next request
  *     st = yk_remote_pull(r, channel);                         // sends the request, without a push
  *     st = yk_remote_await(r, channel, &answer);               // the answer to the oldest outstanding request
- *     batch = yk_remote_batch(&answer, i);                     // the batch that was added, with remapped keys
+ *     batch = yk_remote_batch(&answer, 0, 0);                  // the batch that was added, with remapped keys
  *     compute(&batch, &answer, &gradient);
  *     st = yk_remote_push(r, channel, &gradient);              // together with the next request
  *     yk_remote_free(r);
@@ -17,7 +16,16 @@
  * The keys of a batch are remapped to indices into the distinct keys of the request. The answer is a small table of just these
  * parameters, which fits into a cache.
  *
- * A channel belongs to one thread at a time. yk_remote_pump() sends and receives messages. With one thread, it is called while
+ * A channel belongs to one thread at a time, or the threads of a channel find the keys of a request and send it together:
+ *
+ *     st = yk_remote_add(r, channel, thread, ...);                  // each thread
+ *     for (stage = 0; stage < YK_REMOTE_STAGES; stage++) {          // a barrier of these threads between two stages
+ *         st = yk_remote_find_keys(r, channel, stage, me, threads); // now, or later, when it is sent
+ *     ...
+ *     st = yk_remote_begin_push(r, channel);                        // the first thread; then a barrier
+ *     st = yk_remote_push_part(r, channel, &gradient, me, threads); // each thread: the messages to some servers
+ *
+ * yk_remote_pump() sends and receives messages. With one thread, it is called while
  * that thread waits. With several, or if the process is also a server, `driven` is set: one thread calls yk_remote_pump()
  * continuously, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
@@ -89,7 +97,7 @@ yk_status yk_remote_join(yk_remote *r, uint64_t identity);
  * rows contain keys, not indices into a chunk. whole: the request is for all keys of the chunk. Otherwise it is only for the
  * keys of its batches, and sparse batches are copied. */
 yk_status yk_remote_add(yk_remote *r, int channel, int thread, const yk_batch *batch, const yk_chunk *chunk,
-                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE], size_t *index_out);
+                        bool whole, const uint64_t cursor[YK_CURSOR_SIZE]);
 /* Without keyed groups: counts one more batch of this thread in the current gradient of the channel. */
 void yk_remote_count_batch(yk_remote *r, int channel, int thread, const uint64_t cursor[YK_CURSOR_SIZE]);
 size_t yk_remote_added(const yk_remote *r, int channel);
@@ -97,9 +105,16 @@ size_t yk_remote_added_by(const yk_remote *r, int channel, int thread);
 yk_status yk_remote_pull(yk_remote *r, int channel);
 int yk_remote_outstanding(const yk_remote *r, int channel); /* requests that were not awaited yet */
 yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out);
-yk_batch yk_remote_batch(const yk_remote_answer *a, size_t i);
-int yk_remote_thread(const yk_remote_answer *a, size_t i); /* that added batch i; with keyed groups */
+/* The batches that a thread added, in order. number: of the thread in its channel. */
+size_t yk_remote_batches(const yk_remote_answer *a, int number);
+yk_batch yk_remote_batch(const yk_remote_answer *a, int number, size_t i);
 yk_status yk_remote_push(yk_remote *r, int channel, const yk_remote_pushed *p);
+
+/* The same, divided among the `all` threads of a channel: thread `me` does its part. */
+enum { YK_REMOTE_STAGES = 3 };
+yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int all);
+yk_status yk_remote_begin_push(yk_remote *r, int channel);
+yk_status yk_remote_push_part(yk_remote *r, int channel, const yk_remote_pushed *p, int me, int all);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
  * now. unit: assignment.h. */

@@ -1,41 +1,45 @@
 /* Requests: the keys of one or more batches, each once. Sparse batches are copied, with indices into these keys instead of the
- * keys. */
+ * keys. Each thread of a channel adds its batches to its own part of the request, and finds their keys. Then the keys of all
+ * parts are united, those of each server separately. */
 #include "store/remote_internal.h"
 
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-static yk__request *open_of(yk_remote *r, yk__remote_channel *l)
+yk__request *yk__request_open(yk_remote *r, yk__remote_channel *l)
 {
-    yk__request *a = l->open ? l->open : &l->slot[l->requested % YK__MAX_OUTSTANDING];
+    yk__request *a = &l->slot[l->requested % YK__MAX_OUTSTANDING];
+    const size_t shares = (size_t)yk__remote_shares(r);
     if (l->open)
         return a;
     l->open = a;
-    a->batches = a->bytes = 0;
+    a->bytes = 0;
     a->remembered = 0;
-    a->keys = NULL;
-    a->rows = &a->copied;
+    a->found = false;
     l->chunk = NULL;
-    yk_rows_clear(&a->copied);
     if (l->requested) /* the cursors of threads without a batch do not change */
-        memcpy(a->share, l->slot[(l->requested - 1) % YK__MAX_OUTSTANDING].share,
-               (size_t)(r->config.threads / r->config.channels) * sizeof *a->share);
-    for (int i = 0; i < r->config.threads / r->config.channels; i++)
+        memcpy(a->share, l->slot[(l->requested - 1) % YK__MAX_OUTSTANDING].share, shares * sizeof *a->share);
+    for (size_t i = 0; i < shares; i++) {
         a->share[i].batches = 0;
-    yk_merger_clear(&l->keys);
+        a->part[i].batches = 0;
+        a->part[i].whole = NULL;
+        a->part[i].rows = &a->part[i].copied;
+        yk_rows_clear(&a->part[i].copied);
+        yk_merger_clear(&l->keys[i]);
+    }
     return a;
 }
 
 /* Adds a batch; its picks follow. */
-static yk_status add_batch(yk__request *a, const yk_batch *b)
+static yk_status add_batch(yk__part *p, const yk_batch *b)
 {
-    const size_t before = a->batches ? a->batch[a->batches - 1].end : 0;
-    if (YK_RESERVE(a->pick, a->pick_cap, before + b->n + 1, "a batch") ||
-        YK_RESERVE(a->batch, a->batch_cap, a->batches + 1, "a batch"))
+    const size_t before = p->batches ? p->batch[p->batches - 1].end : 0;
+    if (YK_RESERVE(p->pick, p->pick_cap, before + b->n + 1, "a batch") ||
+        YK_RESERVE(p->batch, p->batch_cap, p->batches + 1, "a batch"))
         return YK_ESYSTEM;
-    a->batch[a->batches].end = before + b->n;
-    a->batch[a->batches++].noise = yk_batch_noise(b);
+    p->batch[p->batches].end = before + b->n;
+    p->batch[p->batches++].noise = yk_batch_noise(b);
     return YK_OK;
 }
 
@@ -96,37 +100,38 @@ static inline void prefetch_row(const yk_batch *b, size_t i)
         __builtin_prefetch(b->rows->index + at);
 }
 
-/* Copies the rows of a batch. Until the request is closed, index[] are the slots of the keys in l->keys, or the indices of the
- * chunk. */
-static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a, const yk_batch *b,
+/* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
+static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
                             const yk_chunk *chunk)
 {
-    yk_rows *w = &a->copied;
+    yk_rows *w = &p->copied;
     size_t entries = 0;
     for (size_t i = 0; i < b->n; i++)
         entries += yk_rows_entries(b->rows, b->pick[i]);
     yk_status st = reserve(w, b, entries);
-    if (st || (st = add_batch(a, b)) ||
-        (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(&l->keys, entries + 1)))
+    if (st || (st = add_batch(p, b)) || (st = chunk ? begin_part(l, chunk, b->n) : yk_merger_grow(m, 1)))
         return st;
     if (!chunk && r->config.bias_key != UINT32_MAX) {
         uint32_t bias;
-        yk_merger_slots(&l->keys, &r->config.bias_key, 1, &bias);
-        l->keys.value[bias] += (float)b->n;
+        yk_merger_slots(m, &r->config.bias_key, 1, &bias);
+        m->value[bias] += (float)b->n;
     }
-    float *squares = chunk ? l->squares : l->keys.value;
     uint64_t e = w->n ? w->start[w->n] : 0;
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
         const uint64_t begin = b->rows->start[row], end = b->rows->start[row + 1];
         prefetch_row(b, i);
+        /* most keys are in several rows: a table for all entries would not fit into a cache */
+        if (!chunk && (st = yk_merger_grow(m, end - begin)))
+            return st;
         w->start[to] = e;
         w->label[to] = b->rows->label[row];
-        a->pick[to] = (uint32_t)to;
+        p->pick[to] = (uint32_t)to;
         if (chunk)
             memcpy(w->index + e, b->rows->index + begin, (end - begin) * sizeof *w->index);
         else
-            yk_merger_slots(&l->keys, b->rows->index + begin, end - begin, w->index + e);
+            yk_merger_slots(m, b->rows->index + begin, end - begin, w->index + e);
+        float *squares = chunk ? l->squares : m->value;
         for (uint64_t at = begin; at < end; at++, e++) {
             const float x = b->rows->value ? b->rows->value[at] : 1.0f;
             squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
@@ -142,26 +147,25 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__request *a,
     return YK_OK;
 }
 
-static yk_status add_chunk(yk__request *a, const yk_chunk *chunk, const yk_batch *b)
+static yk_status add_chunk(yk__part *p, const yk_chunk *chunk, const yk_batch *b)
 {
-    yk_status st = add_batch(a, b);
+    yk_status st = add_batch(p, b);
     if (st)
         return st;
-    memcpy(a->pick + a->batch[a->batches - 1].end - b->n, b->pick, b->n * sizeof *a->pick);
-    a->keys = chunk;
-    a->rows = b->rows;
+    memcpy(p->pick + p->batch[p->batches - 1].end - b->n, b->pick, b->n * sizeof *p->pick);
+    p->whole = chunk;
+    p->rows = b->rows;
     return YK_OK;
 }
 
-yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b, const yk_chunk *chunk,
-                          bool whole, size_t *index_out)
+yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, yk__part *p, const yk_batch *b,
+                          const yk_chunk *chunk, bool whole)
 {
-    yk__request *a = open_of(r, l);
-    *index_out = a->batches;
+    yk_merger *m = &l->keys[p - l->open->part];
     if (r->owners[0].n)
-        return chunk && whole ? add_chunk(a, chunk, b) : add_sparse(r, l, a, b, chunk);
-    a->dense = *b;
-    a->batches = 1;
+        return chunk && whole ? add_chunk(p, chunk, b) : add_sparse(r, l, p, m, b, chunk);
+    p->dense = *b;
+    p->batches = 1;
     return YK_OK;
 }
 
@@ -192,48 +196,107 @@ static yk_status keys_of_part(yk_remote *r, yk__remote_channel *l, yk_chunk *fou
     return YK_OK;
 }
 
-/* Copies the keys for find_others(), because sorting overwrites them. Chunks do not occur here: they are used only in asynchronous
- * training, and groups with different placements need lockstep. */
-static yk_status copy_keys(const yk_remote *r, const yk__remote_channel *l, yk__request *a)
+/* Replaces the numbers in index[] of the copied rows. */
+static void renumber(yk__part *p, const uint32_t *number, uint32_t keys)
 {
-    const size_t n = l->keys.n;
-    if (!r->owners[1].n)
+    yk_rows *w = &p->copied;
+    w->dim = keys;
+    for (uint64_t e = 0; e < p->found.entries; e++)
+        w->index[e] = number[w->index[e]];
+}
+
+/* Stage 0: sorts the keys of a part by server. */
+static yk_status sort_part(yk_remote *r, yk__remote_channel *l, yk__part *p, yk_merger *m, bool only)
+{
+    if (!p->batches || p->whole)
         return YK_OK;
-    if (YK_RESERVE(a->others_at, a->others_cap, 2 * n + 1, "the keys of a batch"))
+    const uint32_t *number = l->chunk ? l->used_at : m->key;
+    yk_status st = l->chunk ? keys_of_part(r, l, &p->found)
+                            : yk__chunk_sort(&p->found, m, NULL, r->owners[0].n, r->config.bias_key);
+    if (st)
+        return st;
+    p->found.entries = p->copied.start[p->copied.n];
+    p->bias = p->found.bias;
+    if (only)
+        renumber(p, number, p->found.nkeys);
+    return YK_RESERVE(p->at, p->at_cap, only ? 1 : p->found.nkeys + 1, "the keys of a batch") ? YK_ESYSTEM
+                                                                                              : YK_OK;
+}
+
+/* Stage 1: the keys of all parts on server k. */
+static yk_status unite(const yk__request *a, int shares, int k, yk_merger *m)
+{
+    size_t max = 1;
+    for (const yk__part *p = a->part; p < a->part + shares; p++)
+        max += p->batches ? p->found.begin[k + 1] - p->found.begin[k] : 0;
+    yk_status st = yk_merger_reserve(m, max);
+    for (const yk__part *p = a->part; !st && p < a->part + shares; p++)
+        if (p->batches)
+            yk_merger_slots(m, p->found.row + p->found.begin[k], p->found.begin[k + 1] - p->found.begin[k],
+                            p->at + p->found.begin[k]);
+    return st;
+}
+
+/* Stage 2: the indices of the part's keys among those of all parts. */
+static void renumber_part(const yk_remote *r, const yk__remote_channel *l, yk__part *p, yk_merger *m)
+{
+    uint32_t before = 0;
+    if (!p->batches)
+        return;
+    for (int k = 0; k < r->owners[0].n; before += (uint32_t)l->united[k++].n)
+        for (uint32_t i = p->found.begin[k]; i < p->found.begin[k + 1]; i++)
+            p->at[i] += before;
+    for (size_t i = 0; i < m->n; i++)
+        m->key[i] = p->at[m->key[i]];
+    p->bias = p->found.bias == UINT32_MAX ? UINT32_MAX : p->at[p->found.bias];
+    renumber(p, m->key, before);
+}
+
+/* Lists the keys of all parts. */
+static yk_status list_keys(const yk_remote *r, const yk__remote_channel *l, yk_chunk *out)
+{
+    const size_t servers = (size_t)r->owners[0].n;
+    size_t n = 0;
+    for (size_t k = 0; k < servers; k++)
+        n += l->united[k].n;
+    if (YK_RESERVE(out->begin, out->cap, servers + 1 + n, "the keys of a batch"))
         return YK_ESYSTEM;
-    memcpy(a->others_at + n, l->keys.key, n * sizeof *a->others_at);
+    out->row = out->begin + servers + 1;
+    out->nkeys = (uint32_t)n;
+    out->begin[0] = 0;
+    for (size_t k = 0; k < servers; k++) {
+        memcpy(out->row + out->begin[k], l->united[k].key, l->united[k].n * sizeof *out->row);
+        out->begin[k + 1] = out->begin[k] + (uint32_t)l->united[k].n;
+    }
     return YK_OK;
 }
 
 /* Sorts the keys by their owners in the groups with another placement. */
-static yk_status find_others(const yk_remote *r, const yk__remote_channel *l, yk__request *a)
+static yk_status find_others(const yk_remote *r, yk__request *a)
 {
-    if (!r->owners[1].n)
+    const uint32_t servers = (uint32_t)r->owners[0].n, owners = (uint32_t)r->owners[1].n;
+    const yk_chunk *keys = a->keys;
+    yk_chunk *o = &a->others;
+    if (!owners)
         return YK_OK;
-    yk_merger m = l->keys;
-    m.key = a->others_at + m.n;
-    yk_status st = yk__chunk_sort(&a->others, &m, NULL, r->owners[1].n, UINT32_MAX);
-    for (size_t i = 0; !st && i < m.n; i++)
-        a->others_at[m.key[i]] = l->keys.key[i];
-    return st;
-}
-
-/* Sorts the keys of the copied rows by server. */
-static yk_status find_keys(yk_remote *r, yk__remote_channel *l, yk__request *a)
-{
-    yk_rows *w = &a->copied;
-    const uint32_t *index_of = l->chunk ? l->used_at : l->keys.key;
-    yk_status st = copy_keys(r, l, a);
-    if (!st)
-        st = l->chunk ? keys_of_part(r, l, &a->found)
-                      : yk__chunk_sort(&a->found, &l->keys, NULL, r->owners[0].n, r->config.bias_key);
-    if (st || (st = find_others(r, l, a)))
-        return st;
-    a->keys = &a->found;
-    a->found.entries = w->start[w->n];
-    w->dim = a->found.nkeys;
-    for (uint64_t e = 0; e < a->found.entries; e++)
-        w->index[e] = index_of[w->index[e]];
+    if (YK_RESERVE(o->begin, o->cap, owners + 2 + (size_t)keys->nkeys, "the keys of a batch") ||
+        YK_RESERVE(a->others_at, a->others_cap, keys->nkeys + 1, "the keys of a batch"))
+        return YK_ESYSTEM;
+    memset(o->begin, 0, (owners + 2) * sizeof *o->begin);
+    o->row = o->begin + owners + 2;
+    for (int pass = 0; pass < 2; pass++) { /* counts them, then begin[k + 1] advances to the end of owner k */
+        for (uint32_t k = 0; k < servers; k++)
+            for (uint32_t i = keys->begin[k], row; i < keys->begin[k + 1]; i++) {
+                const uint64_t key = yk__key_of(keys->row[i], k, servers);
+                const uint32_t to = o->begin[yk__server_of((uint32_t)key, owners, &row) + 2 - pass]++;
+                if (pass) {
+                    o->row[to] = row;
+                    a->others_at[to] = i;
+                }
+            }
+        for (uint32_t k = 0; !pass && k < owners; k++)
+            o->begin[k + 2] += o->begin[k + 1];
+    }
     return YK_OK;
 }
 
@@ -256,16 +319,53 @@ static yk_status reserve_values(yk_remote *r, yk__request *a)
     return a->w ? YK_OK : YK_ESYSTEM;
 }
 
+/* Stage 2, in one thread. */
+static yk_status find_all(yk_remote *r, const yk__remote_channel *l, yk__request *a)
+{
+    const bool only = yk__remote_shares(r) == 1;
+    yk_status st = YK_OK;
+    a->found = true;
+    a->batches = 0;
+    a->keys = NULL;
+    for (int i = 0; i < yk__remote_shares(r); i++)
+        a->batches += a->part[i].batches;
+    if (a->batches && r->owners[0].n) {
+        a->keys = !only ? &a->united : a->part->whole ? a->part->whole : &a->part->found;
+        if (!(st = only ? YK_OK : list_keys(r, l, &a->united)))
+            st = find_others(r, a);
+    }
+    return st || !a->batches ? st : reserve_values(r, a);
+}
+
+yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int all)
+{
+    yk__remote_channel *l = &r->channel[channel];
+    const int shares = yk__remote_shares(r), servers = shares > 1 ? r->owners[0].n : 0;
+    yk_mutex_lock(&l->lock); /* in stage 0, other threads may still add their batches */
+    yk__request *a = l->open;
+    yk_mutex_unlock(&l->lock);
+    yk_status st = YK_OK;
+    for (int i = me; a && stage == 0 && !st && r->owners[0].n && i < shares; i += all)
+        st = sort_part(r, l, &a->part[i], &l->keys[i], shares == 1);
+    for (int k = me; a && stage == 1 && !st && k < servers; k += all)
+        st = unite(a, shares, k, &l->united[k]);
+    for (int i = me; a && stage == 2 && servers && i < shares; i += all)
+        renumber_part(r, l, &a->part[i], &l->keys[i]);
+    return a && stage == 2 && me == 0 ? find_all(r, l, a) : st;
+}
+
 yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)
 {
     yk__remote_channel *l = &r->channel[channel];
-    yk__request *a = open_of(r, l);
+    yk__request *a = yk__request_open(r, l);
+    yk_status st = YK_OK;
+    for (int stage = 0; !a->found && !st && stage < YK_REMOTE_STAGES; stage++)
+        st = yk_remote_find_keys(r, channel, stage, 0, 1);
     l->open = NULL;
     a->number = l->requested++ * (uint32_t)r->config.channels + (uint32_t)channel;
     atomic_store(&a->missing, r->config.servers);
     *out = a;
-    yk_status st = a->batches && r->owners[0].n && !a->keys ? find_keys(r, l, a) : YK_OK;
-    return st || !a->batches ? st : reserve_values(r, a);
+    return st;
 }
 
 size_t yk_remote_added_by(const yk_remote *r, int channel, int thread)
@@ -274,19 +374,19 @@ size_t yk_remote_added_by(const yk_remote *r, int channel, int thread)
     return open ? (size_t)open->share[thread - channel].batches : 0;
 }
 
-int yk_remote_thread(const yk_remote_answer *answer, size_t i)
+void yk__request_fini(yk__request *a, int parts)
 {
-    return ((const yk__request *)answer->request)->batch[i].thread;
-}
-
-void yk__request_fini(yk__request *a)
-{
-    yk_rows_fini(&a->copied);
-    free(a->found.begin);
+    for (yk__part *p = a->part; p && p < a->part + parts; p++) {
+        yk_rows_fini(&p->copied);
+        free(p->found.begin);
+        free(p->at);
+        free(p->pick);
+        free(p->batch);
+    }
+    yk_free(a->part);
+    free(a->united.begin);
     free(a->others.begin);
     free(a->others_at);
-    free(a->pick);
-    free(a->batch);
     yk_free(a->w);
     yk_free(a->share);
 }

@@ -1,5 +1,5 @@
-/* The internals of a client: remote.c receives and waits, remote_send.c sends, remote_batch.c builds requests, remote_lease.c
- * leases examples, joins and leaves. */
+/* The internals of a client: remote.c receives and waits, remote_send.c sends pulls and pushes, remote_batch.c builds
+ * requests, remote_lease.c leases examples, joins and leaves. */
 #ifndef YK_STORE_REMOTE_INTERNAL_H
 #define YK_STORE_REMOTE_INTERNAL_H
 
@@ -12,28 +12,39 @@
 
 enum { YK__QUEUE_SIZE = 8 }; /* messages of a channel to a server in flight */
 
+/* The batches of one thread in a request. */
+typedef struct {
+    _Alignas(YK_ALIGN) size_t batches;
+    yk_batch dense;        /* without keyed groups: the batch itself */
+    const yk_chunk *whole; /* its keys are all keys of this chunk; NULL: `found` */
+    const yk_rows *rows;   /* of the batches; their index[] are indices into the keys of the request */
+    yk_rows copied;        /* these rows, unless they are those of a whole chunk */
+    uint32_t *pick;        /* the rows of all batches */
+    struct {
+        size_t end;     /* in `pick` */
+        uint64_t noise; /* of the batch, as it was added */
+    } * batch;          /* [batches] */
+    size_t pick_cap, batch_cap;
+    yk_chunk found; /* the keys of `copied` */
+    uint32_t *at;   /* [found.nkeys] the indices of these keys in the request; not used if it has one part */
+    size_t at_cap;
+    uint32_t bias; /* the index of the bias in the request */
+} yk__part;
+
 /* A request for the parameters of one or more batches. */
 typedef struct {
     atomic_int missing; /* servers that have not answered yet */
     uint32_t number;
     uint64_t requested_at, bytes; /* ns; bytes of the answers; for the timeline */
-    size_t batches;
-    yk_batch dense;       /* without keyed groups: the batch itself */
-    const yk_chunk *keys; /* to pull: a chunk of the data, or `found`; NULL: none */
-    const yk_rows *rows;  /* of the batches; their index[] are indices into `keys` */
-    int remembered;       /* servers that remember `keys` */
-    yk_chunk found;       /* the keys of `copied` */
+    yk__part *part;               /* [threads of the channel] */
+    bool found;                   /* the next three are set */
+    size_t batches;               /* of all parts */
+    const yk_chunk *keys; /* to pull: a chunk of the data, those of the only part, or `united`; NULL: none */
     yk_chunk others;      /* the same keys, sorted by their owners in groups with another placement */
-    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys`; then a copy of the keys */
+    yk_chunk united;      /* the keys of several parts; without squares */
+    uint32_t *others_at;  /* [nkeys] the index of each of these among `keys` */
     size_t others_cap;
-    yk_rows copied; /* the rows of the batches, unless `keys` is a whole chunk */
-    uint32_t *pick; /* the rows of all batches */
-    struct {
-        size_t end;     /* in `pick` */
-        int thread;     /* that added it */
-        uint64_t noise; /* of the batch, as it was added */
-    } * batch;          /* [batches] */
-    size_t pick_cap, batch_cap;
+    int remembered;                  /* servers that remember `keys` */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
     yk__share *share;                /* [threads of the channel] incarnations and cursor of its batches */
@@ -59,14 +70,16 @@ typedef struct {
     _Alignas(YK_ALIGN) yk__request slot[YK__MAX_OUTSTANDING];
     uint32_t requested, awaited; /* requests so far */
     yk__request *current;        /* the one that the channel computes with */
-    yk__request *open;           /* the one that batches are added to; NULL: none */
-    yk_merger keys;              /* of `open` */
+    yk__request *open;           /* the one that batches are added to, until it is sent; NULL: none */
+    yk__request *sending;        /* with the current push; NULL: none */
+    yk_merger *keys;             /* [threads of the channel] of the parts of `open` */
+    yk_merger *united;           /* [servers] with several threads: the keys of all parts, by their owner */
     /* instead of `keys`, if `open` has some batches of a chunk; by index in the chunk: */
     const yk_chunk *chunk;
     float *squares;    /* sums of squared values; 0: not in these batches */
     uint32_t *used_at; /* the index among the keys of these batches */
     size_t squares_cap, used_cap;
-    yk_mutex lock;    /* of `open`: the threads of a channel add to it */
+    yk_mutex lock;    /* of `open`, and of the messages to server 0, which several threads may send */
     yk__queue *queue; /* [servers] */
 } yk__remote_channel;
 
@@ -122,10 +135,23 @@ yk_status yk__remote_queue(yk_remote *r, int channel, int server); /* the messag
 yk_status yk__remote_drain(yk_remote *r, int channel, int server); /* waits until all were sent */
 yk_status yk__remote_send_queued(yk_remote *r);                    /* in the thread that pumps */
 
+size_t yk__remote_keys_on(const yk_remote *r, const yk__request *a,
+                          int k); /* number of its keys on server k */
+/* Copies the values of all groups on server k from a message, or into one. */
+void yk__remote_move(const yk_remote *r, int k, const yk__request *a, float *const *values, float *message,
+                     bool in);
+
 /* remote_batch.c */
-yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, const yk_batch *b, const yk_chunk *chunk,
-                          bool whole, size_t *index_out);
+yk__request *yk__request_open(yk_remote *r, yk__remote_channel *l); /* the open one, or a new one; locked */
+yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, yk__part *p, const yk_batch *b,
+                          const yk_chunk *chunk, bool whole);
 yk_status yk__request_close(yk_remote *r, int channel, yk__request **out); /* assigns its number */
-void yk__request_fini(yk__request *a);
+void yk__request_fini(yk__request *a, int parts);
+
+/* The number of threads of a channel. */
+static inline int yk__remote_shares(const yk_remote *r)
+{
+    return r->config.threads / r->config.channels;
+}
 
 #endif

@@ -79,6 +79,7 @@ void yk_server_free(yk_server *s)
         yk__client *c = &s->client[i];
         for (int p = 0; c->pull && p < s->npulls; p++) {
             free(c->pull[p].sent);
+            free(c->pull[p].at);
             free(c->pull[p].out);
         }
         for (size_t l = 0; l < c->nlists; l++)
@@ -334,6 +335,8 @@ yk_status yk_server_run(yk_server *s)
             now = yk_now();
         if (!st)
             st = yk__answer_all(s, now);
+        if (!st && !busy && w.polls) /* answers have had time to leave */
+            st = yk__prepare_round(s);
         if (!st && now - ticked > tick_seconds) {
             ticked = now;
             st = check_timeouts(s, now);

@@ -208,7 +208,8 @@ static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
     yk__pull *p = yk__pull_of(s, c, up->pull);
     if (p->unanswered)
         return yk_fail(YK_ELOST, "rank %d sent a pull before the previous one was answered", c->peer);
-    p->number = up->pull;
+    p->number = c->newest = up->pull;
+    p->placed = false;
     p->n = up->npull;
     p->unanswered = true;
     p->of_push = (up->flags & YK__HAS_PUSH) != 0;

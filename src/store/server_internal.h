@@ -26,6 +26,9 @@ typedef struct {
     uint32_t *sent; /* with this pull */
     size_t sent_cap;
     bool remembered;
+    uint32_t *at; /* [n] synchronous: the index of each key in the sums of the round */
+    size_t at_cap;
+    bool placed;                     /* `at` is set */
     uint64_t updates_then, own_then; /* when it was answered, for the staleness of the gradient */
     yk_stale_mark mark;              /* the same: a sample of the parameters */
     char *out;
@@ -63,6 +66,7 @@ typedef struct {
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
     yk__pull *pull;     /* [channels * YK__MAX_OUTSTANDING], by number */
+    uint32_t newest;    /* the number of the last one */
     yk__key_list *list; /* [nlists] by the number of the chunk */
     size_t nlists, list_cap;
     yk__down alive;
@@ -94,6 +98,7 @@ struct yk_server {
     uint64_t remembered; /* keys in the lists of all clients */
     float *sum;          /* synchronous, the dense group: [arrays][floats] */
     yk_copy_sums sums;   /* synchronous, keyed groups */
+    int placed;          /* pulls whose keys have sums */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
     uint32_t
@@ -217,6 +222,8 @@ yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up); /* asy
 /* In synchronous mode: updates the groups that do not wait for the end of the round. */
 yk_status yk__apply_immediately(yk_server *s, yk__client *c);
 yk_status yk__close_round_if_all(yk_server *s);
+/* In synchronous mode, while workers compute: prepares the sums of their gradients. */
+yk_status yk__prepare_round(yk_server *s);
 
 /* server_control.c */
 yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */

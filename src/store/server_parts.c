@@ -224,8 +224,8 @@ static yk_status allocate_read(yk_server *s, int server, size_t n)
     return s->read[server].key ? YK_OK : yk_fail_memory(4 * n, "the test keys");
 }
 
-/* Divides the keys that evaluations read among the servers. Not if decay is pending (touched), which takes more than the weights, or
- * if the same key has different owners in different groups. */
+/* Divides the keys that evaluations read among the servers. Not if decay may be pending (touched), which takes more than the
+ * weights, or if the same key has different owners in different groups. */
 static yk_status divide_keys(yk_server *s, yk_local *whole, const uint32_t *key, size_t n)
 {
     const yk_group *by = NULL;

@@ -163,16 +163,64 @@ static void record_straggler(yk_server *s)
         s->client[i].pushed_at = 0.0;
 }
 
-static yk_status begin_sum(yk_server *s)
+/* Assigns a sum to each key of these pulls, one of each client (NULL: none). */
+static yk_status place_keys(yk_server *s, yk__pull *const *pull)
 {
     size_t max = 1;
+    s->placed = 0;
+    for (int i = 0; i < s->nclients; i++)
+        max += pull[i] ? pull[i]->n : 0;
+    yk_status st = yk_copy_sums_reserve(&s->sums, max);
+    for (int i = 0; !st && i < s->nclients; i++) {
+        yk__pull *p = pull[i];
+        if (!p)
+            continue;
+        if (YK_RESERVE(p->at, p->at_cap, (size_t)p->n + 1, "the keys of a round"))
+            return YK_ESYSTEM;
+        yk_copy_sums_place(&s->sums, p->key, p->n, p->at);
+        p->placed = true;
+        s->placed++;
+    }
+    return st;
+}
+
+yk_status yk__prepare_round(yk_server *s)
+{
+    yk__pull *pull[YK__MAX_WORKERS];
+    bool any = false;
+    if (!s->config.synchronous || s->config.quorum || s->placed)
+        return YK_OK;
+    for (int i = 0; i < s->nclients; i++) {
+        const yk__client *c = &s->client[i];
+        pull[i] = c->active ? yk__pull_of(s, c, c->newest) : NULL;
+        if (c->pushed || (pull[i] && pull[i]->unanswered))
+            return YK_OK;
+        if (pull[i] && (!pull[i]->wants || !pull[i]->key))
+            pull[i] = NULL;
+        any |= pull[i] != NULL;
+    }
+    return any ? place_keys(s, pull) : YK_OK;
+}
+
+/* The sums of the gradients that have arrived: all of them 0. */
+static yk_status begin_sum(yk_server *s)
+{
+    yk__pull *pull[YK__MAX_WORKERS];
+    int n = 0, placed = 0;
+    for (int i = 0; i < s->nclients; i++) {
+        const yk__client *c = &s->client[i];
+        const yk__up *up = yk__header_of(c);
+        const bool adds = c->pushed && c->counts && up->round <= s->round && up->examples;
+        pull[i] = adds ? yk__pull_of(s, c, up->push_of) : NULL;
+        n += adds;
+        placed += adds && pull[i]->placed;
+    }
+    yk_status st = n == placed && n == s->placed ? YK_OK : place_keys(s, pull);
+    s->placed = 0;
     for (int g = 0; g < s->layout.ngroups; g++)
         if (!s->layout.group[g].keyed)
             memset(s->sum, 0, yk__layout_floats(&s->layout, g, 0) * sizeof *s->sum);
-    for (int i = 0; i < s->nclients; i++)
-        if (s->client[i].pushed)
-            max += yk__pull_of(s, &s->client[i], yk__header_of(&s->client[i])->push_of)->n;
-    return yk_copy_sums_reserve(&s->sums, max);
+    return st;
 }
 
 typedef struct {
@@ -198,7 +246,7 @@ static void add_to_sum(yk_server *s, const yk__client *c)
         if (!s->layout.group[g].keyed)
             yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, u.block[g], n});
     }
-    yk_copy_sums_add(&s->sums, u.key, u.n, (const float *const *)u.block);
+    yk_copy_sums_add(&s->sums, yk__pull_of(s, c, u.totals->push_of)->at, u.n, (const float *const *)u.block);
 }
 
 static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)

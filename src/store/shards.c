@@ -8,18 +8,24 @@
 /* The gradient of a channel, and the answer that it was computed with. */
 typedef struct {
     yk_remote_answer answer;
-    bool answered;             /* `answer` is for the next pull: clock() has waited for it */
-    float *sum[YK_MAX_GROUPS]; /* keyed: [keys][width]; dense, of several threads: [floats] */
+    float *sum[YK_MAX_GROUPS]; /* of several threads: [keys][width], or dense: [floats] */
     size_t cap[YK_MAX_GROUPS];
-    uint64_t *share;       /* [threads] examples */
+    uint64_t *share; /* [threads] examples */
+    yk_remote_pushed pushed;
     yk_step_result result; /* joint: for all threads */
 } channel;
 
 typedef struct {
-    _Alignas(YK_ALIGN) yk_batch batch; /* as it was announced; empty: there are no more, or none for now */
-    size_t index;                      /* of the announced batch in its answer */
-    bool announced;
+    /* Batches as they were announced: in the request that is not sent yet, in the last one that was sent. Empty: there are no
+     * more, or none for now. */
+    _Alignas(YK_ALIGN) yk_batch next;
+    yk_batch now;
+    bool announced; /* `next` is set */
+    bool found;     /* the keys of `next` are found */
+    bool answered;  /* clock() has waited for the answer of the next pull */
     yk_grad grad;
+    float *sum[YK_MAX_GROUPS]; /* keyed groups: the gradient, [keys][width] */
+    size_t cap[YK_MAX_GROUPS];
 } worker;
 
 typedef struct {
@@ -41,9 +47,27 @@ static int channel_of(const shards *s, int me)
     return s->config.joint ? 0 : me;
 }
 
+/* The number of threads of a channel. */
+static int threads_of(const shards *s)
+{
+    return s->config.joint ? s->config.workers : 1;
+}
+
 static yk_status barrier(shards *s, int me)
 {
-    return s->config.joint && s->config.workers > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
+    return threads_of(s) > 1 ? yk_team_barrier(s->config.team, me) : YK_OK;
+}
+
+/* Finds the keys of the announced batches; all threads of the channel together. */
+static yk_status find_keys(shards *s, int me)
+{
+    const int number = channel_of(s, me);
+    yk_status st = YK_OK;
+    for (int stage = 0; !st && stage < YK_REMOTE_STAGES; stage++)
+        if (!(st = stage ? barrier(s, me) : YK_OK))
+            st = yk_remote_find_keys(s->config.remote, number, stage, me - number, threads_of(s));
+    s->worker[me].found = true;
+    return st;
 }
 
 /* ---- announce, pull ---- */
@@ -60,68 +84,73 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     shards *s = of(store);
     worker *w = &s->worker[me];
     w->announced = true;
-    w->batch = *batch;
-    return batch->n
-               ? yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor, &w->index)
-               : YK_OK;
+    w->next = *batch;
+    return batch->n ? yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor)
+                    : YK_OK;
+}
+
+/* The request with the announced batch was sent, or is about to be. */
+static void take(worker *w)
+{
+    w->now = w->next;
+    w->announced = w->found = false;
 }
 
 /* Awaits the answer for the next batch, if any thread has one. */
-static yk_status await(shards *s, int channel_number)
+static yk_status await(shards *s, int number)
 {
-    channel *l = &s->channel[channel_number];
     yk_remote *r = s->config.remote;
     yk_status st = YK_OK;
-    const bool pulls =
-        yk_remote_outstanding(r, channel_number) == 0 && yk_remote_added(r, channel_number) > 0;
-    const bool answered = l->answered;
-    l->answered = false;
-    if (answered && !pulls) /* otherwise the last answer was the end of an epoch */
-        return YK_OK;
-    if (pulls)
-        st = yk_remote_pull(r, channel_number);
-    return st || yk_remote_outstanding(r, channel_number) == 0
+    if (yk_remote_outstanding(r, number) == 0 && yk_remote_added(r, number) > 0)
+        st = yk_remote_pull(r, number);
+    return st || yk_remote_outstanding(r, number) == 0
                ? st
-               : yk_remote_await(r, channel_number, &l->answer);
+               : yk_remote_await(r, number, &s->channel[number].answer);
 }
 
 static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *view_out)
 {
     shards *s = of(store);
     worker *w = &s->worker[me];
-    channel *l = &s->channel[channel_of(s, me)];
-    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
-    yk_status st = barrier(s, me);
-    if (!st && (me == 0 || !s->config.joint))
-        st = await(s, channel_of(s, me));
-    if (st || (st = barrier(s, me)))
-        return st;
+    const int number = channel_of(s, me);
+    const yk_remote_answer *answer = &s->channel[number].answer;
+    if (!w->answered || !s->base.ahead)
+        take(w);
+    if (!w->answered) {
+        yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
+        yk_status st = barrier(s, me);
+        if (!st && (me == 0 || !s->config.joint))
+            st = await(s, number);
+        if (st || (st = barrier(s, me)))
+            return st;
+    }
+    w->answered = false;
     for (int g = 0; g < s->config.ngroups; g++)
-        view_out[g] = (yk_view){.w = l->answer.value[g]};
-    const bool stop = l->answer.status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
-    *batch_out = stop || !w->batch.n ? (yk_batch){0}
-                 : s->keyed          ? yk_remote_batch(&l->answer, w->index)
-                                     : w->batch;
-    w->announced = false;
+        view_out[g] = (yk_view){.w = answer->value[g]};
+    const bool stop = answer->status.stop && !s->config.lockstep; /* in lockstep, clock() reports it */
+    *batch_out = stop || !w->now.n ? (yk_batch){0}
+                 : s->keyed        ? yk_remote_batch(answer, me - number, 0)
+                                   : w->now;
     return YK_OK;
 }
 
 /* ---- push, clock ---- */
 
-static yk_status push(yk_store *store, int me, const yk_grad *g)
+static yk_status reserve(float **sum, size_t *cap, size_t floats)
 {
-    of(store)->worker[me].grad = *g;
-    return YK_OK;
+    if (floats <= *cap)
+        return YK_OK;
+    yk_free(*sum);
+    *cap = floats + floats / 2;
+    *sum = yk_alloc(*cap, sizeof **sum, "a gradient");
+    return *sum ? YK_OK : YK_ESYSTEM;
 }
 
-static yk_status reserve(channel *l, int group, size_t floats)
+/* The number of floats of a group's gradient. */
+static size_t floats_of(const shards *s, const channel *l, int group)
 {
-    if (floats <= l->cap[group])
-        return YK_OK;
-    yk_free(l->sum[group]);
-    l->cap[group] = floats + floats / 2;
-    l->sum[group] = yk_alloc(l->cap[group], sizeof(float), "a gradient");
-    return l->sum[group] ? YK_OK : YK_ESYSTEM;
+    const yk_group *g = &s->config.group[group];
+    return g->keyed ? l->answer.keys * g->width : (size_t)g->keys;
 }
 
 /* Adds a gradient of remapped keys. */
@@ -138,65 +167,113 @@ static void add_keyed(const shards *s, float *sum, uint32_t width, const yk_grou
             sum[g->pairs->key[i] * width + j] += g->pairs->value[i * width + j];
 }
 
-/* Sums the gradients of threads first .. end - 1. */
-static yk_status sum_threads(shards *s, channel *l, int first, int end, yk_remote_pushed *out)
+/* The worker's gradient of the keyed groups, and memory for the sum over all threads. */
+static yk_status sum_own(shards *s, channel *l, int me)
 {
-    *out = (yk_remote_pushed){.round = l->answer.status.round, .share = l->share};
+    worker *w = &s->worker[me];
+    const bool sums = threads_of(s) > 1 && me == 0;
+    yk_status st = YK_OK;
+    for (int k = 0; !st && k < s->config.ngroups; k++) {
+        const yk_group *group = &s->config.group[k];
+        const size_t n = floats_of(s, l, k);
+        if (sums)
+            st = reserve(&l->sum[k], &l->cap[k], n + 16);
+        if (st || !group->keyed || !w->grad.examples || (st = reserve(&w->sum[k], &w->cap[k], n + 16)))
+            continue;
+        memset(w->sum[k], 0, n * sizeof(float));
+        add_keyed(s, w->sum[k], group->width, &w->grad.group[k]);
+    }
+    return st;
+}
+
+static const float *gradient_of(const shards *s, int thread, int group)
+{
+    const worker *w = &s->worker[thread];
+    return s->config.group[group].keyed ? w->sum[group] : w->grad.group[group].dense;
+}
+
+/* Adds the gradients of all threads in their order: part `me` of them. */
+static void sum_part(shards *s, channel *l, int me)
+{
+    for (int k = 0; k < s->config.ngroups; k++) {
+        size_t begin = 0, end = floats_of(s, l, k);
+        yk_part_of_range(&begin, &end, 16, me, s->config.workers);
+        if (begin < end)
+            memset(l->sum[k] + begin, 0, (end - begin) * sizeof(float));
+        for (int i = 0; i < s->config.workers; i++) {
+            const float *g = gradient_of(s, i, k);
+            for (size_t j = begin; s->worker[i].grad.examples && j < end; j++)
+                l->sum[k][j] += g[j];
+        }
+    }
+}
+
+/* The totals of threads first .. end - 1, and their gradient. */
+static yk_remote_pushed totals(const shards *s, channel *l, int first, int end)
+{
+    yk_remote_pushed p = {.round = l->answer.status.round, .share = l->share};
     for (int i = first; i < end; i++) {
         const yk_grad *g = &s->worker[i].grad;
         l->share[i - first] = g->examples;
-        out->examples += g->examples;
-        out->loss += g->loss;
-        out->steps += g->examples > 0;
+        p.examples += g->examples;
+        p.loss += g->loss;
+        p.steps += g->examples > 0;
     }
     if (s->config.synchronous)
-        out->steps = out->examples > 0;
-    for (int k = 0; out->examples && k < s->config.ngroups; k++) {
-        const yk_group *group = &s->config.group[k];
-        const size_t n = group->keyed ? l->answer.keys * group->width : (size_t)group->keys;
-        if (!group->keyed && end - first == 1) {
-            out->value[k] = s->worker[first].grad.group[k].dense;
-            continue;
-        }
-        yk_status st = reserve(l, k, n + 16);
-        if (st)
-            return st;
-        memset(l->sum[k], 0, n * sizeof(float));
-        out->value[k] = l->sum[k];
-        for (int i = first; i < end; i++) {
-            const yk_group_grad *g = &s->worker[i].grad.group[k];
-            if (!s->worker[i].grad.examples)
-                continue;
-            if (group->keyed)
-                add_keyed(s, l->sum[k], group->width, g);
-            for (size_t j = 0; !group->keyed && j < n; j++)
-                l->sum[k][j] += g->dense[j];
-        }
-    }
-    return YK_OK;
+        p.steps = p.examples > 0;
+    for (int k = 0; p.examples && k < s->config.ngroups; k++)
+        p.value[k] = end - first > 1 ? l->sum[k] : gradient_of(s, first, k);
+    return p;
 }
 
-/* Pushes the gradient of a channel; called by one of its threads. */
-static yk_status clock_channel(shards *s, int number, int first, int end, yk_step_result *out)
+/* Sends the gradient of the channel, with the keys of the next batches. */
+static yk_status push(yk_store *store, int me, const yk_grad *g)
+{
+    shards *s = of(store);
+    worker *w = &s->worker[me];
+    const int number = channel_of(s, me), threads = threads_of(s);
+    channel *l = &s->channel[number];
+    w->grad = *g;
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_SENDING);
+    yk_status st = sum_own(s, l, me);
+    if (!st && s->keyed && !w->found && !(st = barrier(s, me)))
+        st = find_keys(s, me);
+    if (s->base.ahead)
+        take(w);
+    if (st || (st = barrier(s, me)))
+        return st;
+    if (threads > 1)
+        sum_part(s, l, me);
+    if (me == number) {
+        l->pushed = totals(s, l, number, number + threads);
+        if (l->pushed.examples || s->config.lockstep)
+            st = yk_remote_begin_push(s->config.remote, number);
+    }
+    if (st || (st = barrier(s, me)))
+        return st;
+    return l->pushed.examples || s->config.lockstep
+               ? yk_remote_push_part(s->config.remote, number, &l->pushed, me - number, threads)
+               : YK_OK;
+}
+
+/* Ends the step of a channel; called by its first thread. */
+static yk_status clock_channel(shards *s, int number, yk_step_result *out)
 {
     channel *l = &s->channel[number];
-    yk_remote_pushed p;
-    yk_phase_to(yk_phases_of(s->config.phases, first), YK_PHASE_SENDING);
-    yk_status st = sum_threads(s, l, first, end, &p);
-    if (st)
-        return st;
-    *out = (yk_step_result){.examples = p.examples, .loss = p.loss, .steps = p.steps};
-    if (!p.examples && !s->config.lockstep) {
-        yk_remote_out_of_examples(s->config.remote, first, end, out);
-    } else if (!(st = yk_remote_push(s->config.remote, number, &p)) && s->config.lockstep) {
-        yk_phase_to(yk_phases_of(s->config.phases, first), YK_PHASE_PARAMETERS);
+    const yk_remote_pushed *p = &l->pushed;
+    const int end = number + threads_of(s);
+    yk_status st = YK_OK;
+    *out = (yk_step_result){.examples = p->examples, .loss = p->loss, .steps = p->steps};
+    if (s->config.lockstep) {
+        yk_phase_to(yk_phases_of(s->config.phases, number), YK_PHASE_PARAMETERS);
         st = yk_remote_await(s->config.remote, number, &l->answer);
-        l->answered = true;
         out->examples = l->answer.status.examples;
         out->loss = l->answer.status.loss;
         out->steps = out->examples > 0;
+    } else if (!p->examples) {
+        yk_remote_out_of_examples(s->config.remote, number, end, out);
     }
-    yk_remote_end_step(s->config.remote, first, end, l->answer.status.stop, out);
+    yk_remote_end_step(s->config.remote, number, end, l->answer.status.stop, out);
     return st;
 }
 
@@ -204,22 +281,20 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
 {
     shards *s = of(store);
     worker *w = &s->worker[me];
-    const int workers = s->config.workers;
-    yk_status st = barrier(s, me);
+    const int number = channel_of(s, me);
     (void)action; /* the chief decides */
-    if (!st && !s->config.joint)
-        st = clock_channel(s, me, me, me + 1, out);
-    else if (!st && me == 0)
-        st = clock_channel(s, 0, 0, workers, &s->channel[0].result);
+    yk_status st = s->base.ahead ? find_keys(s, me) : YK_OK;
+    if (!st && me == number)
+        st = clock_channel(s, number, &s->channel[number].result);
     if (!st)
         st = barrier(s, me);
-    if (s->config.joint)
-        *out = s->channel[0].result;
+    *out = s->channel[number].result;
     out->own = w->grad.examples;
     if (!s->config.synchronous)
         out->steps = out->own > 0;
-    if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
-        w->announced = false;
+    w->answered = s->config.lockstep && out->examples > 0;  /* otherwise it was the end of an epoch */
+    if ((out->pending || out->examples == 0) && !w->next.n) /* ask the feed again */
+        w->announced = w->found = false;
     return st;
 }
 
@@ -250,6 +325,9 @@ static void free_all(yk_store *store)
             yk_free(s->channel[i].sum[g]);
         yk_free(s->channel[i].share);
     }
+    for (int i = 0; s->worker && i < s->config.workers; i++)
+        for (int g = 0; g < YK_MAX_GROUPS; g++)
+            yk_free(s->worker[i].sum[g]);
     yk_free(s->channel);
     yk_free(s->worker);
     yk_free(s);
@@ -276,6 +354,7 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     s->kern = yk_linear();
     for (int g = 0; g < config->ngroups; g++)
         s->keyed |= config->group[g].keyed;
+    s->base.ahead = s->keyed && config->lockstep;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     s->channel = yk_alloc(channels, sizeof *s->channel, "the workers");
     bool ok = s->worker && s->channel;

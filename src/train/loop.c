@@ -118,7 +118,8 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
     if ((st = gradient(w, view, &batch, &grad)) || (st = announce(w)))
         return st;
     yk_phase_to(p, YK_PHASE_APPLY);
-    if ((st = yk_store_push(w->store, w->me, &grad)) || (st = yk_store_clock(w->store, w->me, action, out)))
+    if ((st = yk_store_push(w->store, w->me, &grad)) || (w->store->ahead && (st = announce(w))) ||
+        (st = yk_store_clock(w->store, w->me, action, out)))
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
     w->loss += grad.loss;
