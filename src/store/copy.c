@@ -28,7 +28,7 @@ void yk_copy_read(yk_local *s, int group, const yk_copy_keys *k, int arrays, flo
     const uint32_t *key = k->key;
     const size_t width = t->width;
     if (t->touched)
-        yk__decay_read(t, key + k->begin, k->end - k->begin);
+        yk__decay_keys(t, 0, key + k->begin, k->end - k->begin);
     for (int a = 0; a < arrays; a++, out += k->stride * width) {
         const float *from = yk_copy_array(s, group, a);
         if (!key)
@@ -145,16 +145,6 @@ static void decay(yk__table *t, const yk_copy_keys *k, uint32_t now)
     }
 }
 
-static void reconcile(yk__table *t, const yk_copy_keys *k, uint64_t now)
-{
-    const yk_optim_step o = yk_optim_at(&t->config.optim, now);
-    for (size_t at = k->begin, end; at < k->end; at = end) {
-        const yk_optim_step own = yk_optim_in_range(&o, t->config.range, t->config.nranges, at, &end);
-        end = end < k->end ? end : k->end;
-        yk_optim_reconcile(t->rule, &own, &t->shared, k->key, at, end);
-    }
-}
-
 void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *deltas, int workers,
                  uint64_t now)
 {
@@ -177,8 +167,10 @@ void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *del
             for (size_t j = 0; j < width; j++)
                 array[key[i] * width + j] += share * deltas[i * width + j];
     }
-    if (!workers && t->rule->derives)
-        reconcile(t, k, now);
+    if (!workers && t->rule->derives) {
+        const yk_optim_step o = yk_optim_at(&t->config.optim, now);
+        yk_optim_reconcile(t->rule, &o, &t->shared, key, k->begin, k->end);
+    }
 }
 
 /* ---- sums ---- */

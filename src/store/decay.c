@@ -156,14 +156,9 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
     return yk_team_barrier(s->config.team, me);
 }
 
-void yk__decay_read(yk__table *t, const uint32_t *key, size_t n)
+void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n)
 {
-    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[0]), key, n, 0, 1);
-}
-
-void yk__decay_key(yk__table *t, int me, uint32_t key)
-{
-    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), &key, 1, 0, 1);
+    catch_up(t, (uint32_t)yk__global_step(t->store, &t->store->worker[me]), key, n, 0, 1);
 }
 
 /* Decay that is too small for a float is left to a later merge. Most keys were decayed up to the same step. */

@@ -8,8 +8,7 @@
  *
  * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the hottest keys are
  * merged when they are as old as copies between processes may be (YK_COPY_EXAMPLES), those of the others, which are many, 32
- * times later. A staleness bound or weight decay limits both. Then only keys that are used often enough in
- * the meantime are hot.
+ * times later. A staleness bound or weight decay limits both. Then only keys that are used often enough in the meantime are hot.
  * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
  *
  * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little, and merged
@@ -90,11 +89,9 @@ static void choose_intervals(yk__table *t, int me)
 
 static yk_status make_copies(yk__table *t, int me)
 {
-    const yk_local_config *c = &t->store->config;
     yk__table_worker *w = &t->worker[me];
-    w->shift = ((int64_t)me - c->workers) * (int64_t)t->hot_pad;
     w->view.hot = t->hot;
-    w->view.shift = (int32_t)w->shift;
+    w->view.shift = (int32_t)(((int64_t)me - t->store->config.workers) * (int64_t)t->hot_pad);
     choose_intervals(t, me);
     w->base = yk_alloc(t->hot_pad * (size_t)(1 + t->rule->slots), sizeof(float), "copies of hot weights");
     return w->base ? YK_OK : YK_ESYSTEM;
@@ -157,26 +154,22 @@ static void refresh(yk__table *t, const yk__table_worker *w, size_t from, size_t
 {
     for (int a = 0; a < 1 + t->rule->slots; a++) {
         float *shared = (a ? t->shared.s[a - 1] : t->shared.w) + from;
-        memcpy(shared + w->shift, shared, (to - from) * sizeof(float));
+        memcpy(shared + w->view.shift, shared, (to - from) * sizeof(float));
         memcpy(w->base + (size_t)a * t->hot_pad + from, shared, (to - from) * sizeof(float));
     }
 }
 
-/* Merges floats from .. to - 1, which are locked. `base` has the deltas in the meantime. Each range has its own step size. */
+/* Merges floats from .. to - 1, which are locked. `base` has the deltas in the meantime. */
 static void merge_locked(yk__table *t, const yk__table_worker *w, const yk_optim_share *share, size_t from,
                          size_t to, uint64_t now)
 {
     for (int a = 0; a < 1 + t->rule->slots; a++) {
-        const float *mine = (a ? t->shared.s[a - 1] : t->shared.w) + w->shift;
+        const float *mine = (a ? t->shared.s[a - 1] : t->shared.w) + w->view.shift;
         float *base = w->base + (size_t)a * t->hot_pad;
         for (size_t i = from; i < to; i++)
             base[i] = mine[i] - base[i];
     }
-    for (size_t at = from, end; at < to; at = end) {
-        const yk_optim_step own = yk_optim_in_range(&w->optim, t->config.range, t->config.nranges, at, &end);
-        end = end < to ? end : to;
-        t->rule->scale(share, at, end - at, w->base, t->hot_pad, &own);
-    }
+    t->rule->scale(share, from, to - from, w->base, t->hot_pad, &w->optim);
     const yk_copy_keys keys = {NULL, from, to, t->hot_pad};
     yk_copy_add(t->store, (int)(t - t->store->table), &keys, w->base, 0, now);
     refresh(t, w, from, to);

@@ -33,8 +33,7 @@ typedef struct {
     float warm_up; /* stale.c: the factor in `optim` */
 
     /* hot.c */
-    int64_t shift; /* from the shared floats to this worker's copy */
-    float *base;   /* [arrays][hot_pad] the copy after the last merge */
+    float *base; /* [arrays][hot_pad] the copy after the last merge */
     /* merge intervals in examples */
     double tier_every, all_every, since_tier, since_all;
     uint64_t merges, merged_examples, merged_steps, steps_since_all;
@@ -138,9 +137,8 @@ void yk__stale_end(yk__table *t, const yk_stale_mark *before, float factor);
 yk_status yk__decay_create(yk__table *t);
 bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
-void yk__decay_key(yk__table *t, int me, uint32_t key);
+void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n); /* up to the step of a worker */
 void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now); /* which are locked */
-void yk__decay_read(yk__table *t, const uint32_t *key, size_t n);
 void yk__decay_catch_up(yk__table *t, int me);
 /* The weight after the decay of steps from .. to - 1. */
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to);

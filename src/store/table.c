@@ -309,7 +309,7 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
     }
     t->store->kern->add_rows(&w->view, &g->rows, coef);
     if (g->bias && t->touched)
-        yk__decay_key(t, me, g->bias_key);
+        yk__decay_keys(t, me, &g->bias_key, 1);
     if (g->bias)
         w->view.w[yk_view_at(&w->view, g->bias_key)] += bias;
 }
@@ -331,7 +331,7 @@ static void apply_pairs_part(void *update, int me, int all)
     const yk_merger part = {
         .n = end - begin, .key = u->pairs->key + begin, .value = u->pairs->value + begin * u->t->width};
     if (u->t->touched)
-        yk__decay_read(u->t, part.key, part.n);
+        yk__decay_keys(u->t, 0, part.key, part.n);
     const float *read = yk__stale_revises(u->t) ? grad_of(u->t, u->me)->read : NULL;
     apply_pairs(u->t, &w->view, &part, read ? read + begin * u->t->width : NULL, u->scale, &w->optim);
     mark_touched(u->t, u->me, &part);
@@ -448,7 +448,7 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     if (st)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
-        yk__decay_read(t, w->sum.key, w->sum.n);
+        yk__decay_keys(t, 0, w->sum.key, w->sum.n);
     apply_pairs(t, &t->shared, &w->sum, NULL, scale, &w->optim);
     mark_touched(t, me, &w->sum);
     return YK_OK;
