@@ -396,3 +396,47 @@ END
     expect 0
     [ "$(field table | python3 -c 'import json, sys; t = json.load(sys.stdin); print(t[1]["missing"], t[3]["role"], t[3]["distinct"])')" = "1 categorical 4" ]
 }
+
+@test "predict: data without labels, in other formats" {
+    "$YOKE" train --model softmax --data 'synth:digits?examples=200&test=50' --out digits --quiet --test none >/dev/null
+    python3 - <<'END'
+import os, struct, zlib
+pixels = bytes(i * 37 % 256 for i in range(28 * 28 * 3))
+open("three-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 0x803, 3, 28, 28) + pixels)
+os.mkdir("new")
+part = lambda name, data: struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+for k in range(3):
+    rows = b"".join(b"\0" + pixels[784 * k + 28 * i:784 * k + 28 * i + 28] for i in range(28))
+    open(f"new/{k}.png", "wb").write(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", 28, 28, 8, 0, 0, 0, 0))
+                                     + part(b"IDAT", zlib.compress(rows)) + part(b"IEND", b""))
+END
+    try predict --checkpoint digits --data idx:three-images-idx3-ubyte
+    expect 0
+    [ "$(wc -l <out)" -eq 3 ]
+    sort out >wanted
+    try predict --checkpoint digits --data images:new # a directory of images, without directories of classes
+    expect 0
+    sed 's/ new.*//' out | sort | cmp - wanted
+    try eval --checkpoint digits --data images:new
+    expect 3 "no images (.jpg, .jpeg, .png) in class directories"
+    try eval --checkpoint digits --data idx:three-images-idx3-ubyte
+    expect 3 "three-labels-idx1-ubyte"
+    printf '1 1:1 7:2\n0 3:1\n' >a.libsvm
+    learn sparse a.libsvm
+    "$YOKE" predict --checkpoint sparse --data a.libsvm >wanted
+    printf '1:1 7:2\n3:1\n' >b.libsvm
+    printf '5 1:1 7:2\n9 3:1\n' >c.libsvm # classes that the model does not have: labels are ignored
+    for data in b c; do
+        try predict --checkpoint sparse --data libsvm:$data.libsvm
+        expect 0
+        cmp out wanted
+    done
+    try eval --checkpoint sparse --data libsvm:c.libsvm
+    expect 3 "has class"
+    "$YOKE" data convert a.libsvm --out a.tfrecord >/dev/null
+    try predict --checkpoint sparse --data 'tfrecord:a.tfrecord?label=later' # a label that the file does not have
+    expect 0
+    cmp out wanted
+    try eval --checkpoint sparse --data 'tfrecord:a.tfrecord?label=later'
+    expect 3 "later"
+}

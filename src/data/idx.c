@@ -64,8 +64,9 @@ static char *guess_labels(const char *images)
     return path;
 }
 
-static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory_out, char **images_out,
-                            char **labels_out)
+/* unlabeled: *labels_out may be NULL. */
+static yk_status find_files(const yk_spec *spec, yk_split split, bool unlabeled, bool *directory_out,
+                            char **images_out, char **labels_out)
 {
     const char *where = spec->where, *labels = yk_spec_text(spec, "labels", NULL);
     *images_out = *labels_out = NULL;
@@ -77,7 +78,7 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
     if (*directory_out) {
         yk_status st = find_pair(where, split, images_out, labels_out);
         const char *prefix = split == YK_SPLIT_TRAIN ? "train" : "t10k";
-        if (!st && (!*images_out || !*labels_out))
+        if (!st && (!*images_out || (!*labels_out && !unlabeled)))
             st = yk_fail(YK_EDATA, "%s: no %s-%s-ubyte[.gz] in this directory", where, prefix,
                          *images_out ? "labels-idx1" : "images-idx3");
         return st;
@@ -86,10 +87,14 @@ static yk_status find_files(const yk_spec *spec, yk_split split, bool *directory
     *labels_out = labels ? strdup(labels) : guess_labels(where);
     if (!*images_out)
         return yk_fail_memory(strlen(where), "a file's name");
+    if (unlabeled && *labels_out && access(*labels_out, F_OK)) {
+        free(*labels_out);
+        *labels_out = NULL;
+    }
     if (!*labels_out && access(where, F_OK))
         return yk_fail(YK_EDATA, "%s: %s", where,
                        errno == ENOENT ? "no such file or directory" : strerror(errno));
-    if (!*labels_out)
+    if (!*labels_out && !unlabeled)
         return yk_fail(YK_EUSAGE, "%s: no labels file: write idx:IMAGES?labels=LABELS", spec->text);
     return YK_OK;
 }
@@ -159,7 +164,8 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     if (st)
         return st;
     count_file(&s->base, images_path);
-    count_file(&s->base, labels_path);
+    if (labels_path)
+        count_file(&s->base, labels_path);
     if (im->ndims < 2 || im->ndims > 3)
         return yk_fail_at(images_path, 3,
                           "images must have 3 dimensions (number, height, width) or 2, not %u", im->ndims);
@@ -168,7 +174,11 @@ static yk_status load(idx_source *s, const char *images_path, const char *labels
     if (im->dim[0] > UINT32_MAX / 2)
         return yk_fail_at(images_path, 4, "too many images: %zu", im->dim[0]);
     yk_rows_init(&s->rows, im->u8 ? YK_ROWS_U8 : YK_ROWS_F32, im->stride);
-    if ((st = load_labels(s, labels_path, images_path)))
+    if (labels_path)
+        st = load_labels(s, labels_path, images_path);
+    else if (!(s->rows.label = calloc(im->dim[0], sizeof *s->rows.label)))
+        st = yk_fail_memory(im->dim[0] * sizeof *s->rows.label, "labels");
+    if (st)
         return st;
     s->rows.n = im->dim[0];
     s->rows.u8 = im->u8;
@@ -192,11 +202,10 @@ static void idx_free(yk_source *source)
 
 static yk_status idx_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    (void)o;
     idx_source *s = (idx_source *)source;
     char *images = NULL, *labels = NULL;
     bool directory;
-    yk_status st = find_files(spec, split, &directory, &images, &labels);
+    yk_status st = find_files(spec, split, o->unlabeled, &directory, &images, &labels);
     if (!st)
         st = load(s, images, labels);
     free(images);

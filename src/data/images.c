@@ -146,7 +146,8 @@ static yk_status find_split(image_folder *f, const char *directory, yk_split spl
     return f->root && *classes_out ? YK_OK : yk_fail_memory(strlen(directory), "a file's name");
 }
 
-static yk_status list_images(image_folder *f, const char *directory, yk_split split)
+/* unlabeled: without directories of classes, the directory itself may have images. */
+static yk_status list_images(image_folder *f, const char *directory, yk_split split, bool unlabeled)
 {
     char *classes_in = NULL;
     yk__names *classes = &f->classes, directories = {0};
@@ -165,6 +166,8 @@ static yk_status list_images(image_folder *f, const char *directory, yk_split sp
                            directories.name[i]);
     }
     yk__names_fini(&directories);
+    if (!st && unlabeled && !classes->n && !(st = yk__names_add(classes, ".", 1)))
+        st = add_class(f, 0);
     if (!st && f->files == 0)
         st = yk_fail(YK_EDATA, "%s: no images (.jpg, .jpeg, .png) in class directories", f->root);
     if (!st && classes->n > INT32_MAX / 2)
@@ -301,13 +304,12 @@ static yk_status find_size(image_source *s)
 
 static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
-    (void)o;
     image_source *s = (image_source *)source;
     yk_status st = yk__image_options(spec, &s->form);
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)
-        st = list_images(&s->folder, spec->where, split);
+        st = list_images(&s->folder, spec->where, split, o->unlabeled);
     if (!st && !s->form.height)
         st = find_size(s);
     if (st)

@@ -174,7 +174,9 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields)
         if (name[i] && !*name[i])
             return yk_fail(YK_EUSAGE, "%s: %s: the name of the feature is missing", spec->text, keys[i]);
     }
-    s->names = (yk_example_names){.label = name[0], .index = name[1], .value = name[2]};
+    s->names = (yk_example_names){
+        .label = name[0], .index = name[1], .value = name[2], .unlabeled = s->base.base.unlabeled};
+    s->images.unlabeled = s->base.base.unlabeled;
     if (fields) {
         s->names.field = name[3] ? name[3] : "field";
         s->names.field_needed = name[3];

@@ -57,8 +57,9 @@ yk_status yk__tfr_images_add(const yk__tfr_images *t, yk_image_decoder *d, const
     yk_status st = find_features(t, record, n, &image, &label, f);
     if (st ||
         (st = check_feature(image, YK_FEATURE_BYTES, t->image_name ? t->image_name : "image/encoded")) ||
-        (st = check_feature(label, YK_FEATURE_INTS, t->label_name ? t->label_name : "image/class/label")) ||
-        (st = read_class(t, label, &class)))
+        (!(t->unlabeled && !label->kind) &&
+         ((st = check_feature(label, YK_FEATURE_INTS, t->label_name ? t->label_name : "image/class/label")) ||
+          (st = read_class(t, label, &class)))))
         return st;
     st = yk__image_add(d, image->bytes, image->size, &t->form, class, rows);
     if (st == YK_EDATA)

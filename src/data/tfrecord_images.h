@@ -22,6 +22,7 @@
 
 typedef struct {
     const char *label_name, *image_name; /* set before open; NULL: those above. Borrowed */
+    bool unlabeled;                      /* records may have no label: class 0 */
     bool on;                             /* the records are images */
     yk_image_form form;
     int64_t base;

@@ -410,7 +410,8 @@ yk_status yk_example_decode(const uint8_t *p, size_t n, yk_key_space keys, const
     if (!walk_example(p, n, match_entry, &l))
         return malformed();
     int32_t label = 0;
-    yk_status st = read_label(&l, &label);
+    const bool none = !l.slot[LABEL].kind && names && names->unlabeled;
+    yk_status st = none ? YK_OK : read_label(&l, &label);
     if (st)
         return st;
     const slot *index = &l.slot[INDEX], *value = &l.slot[VALUE];

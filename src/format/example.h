@@ -38,6 +38,7 @@ typedef struct {
     const char *label, *index, *value;
     const char *field; /* NULL: rows have no field numbers */
     bool field_needed; /* an example without it is an error */
+    bool unlabeled;    /* an example without a label is not an error: class 0 */
     uint32_t nfields;  /* field numbers are below it; 0: 65536 */
 } yk_example_names;
 

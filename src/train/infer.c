@@ -66,7 +66,8 @@ yk_status yk__predict_blocks(const yk__predictor *o, yk_source *s, size_t first,
 typedef struct {
     const yk_model_shape *shape;
     const yk_source *source;
-    uint64_t seen; /* examples so far, for messages */
+    bool no_labels; /* they are ignored */
+    uint64_t seen;  /* examples so far, for messages */
     yk_positions positions;
 } checker;
 
@@ -100,7 +101,7 @@ static yk_status check(void *context, yk_rows *rows)
                        c->source->spec, (unsigned long long)c->seen, fields - 1, c->shape->fields,
                        c->shape->fields == 1 ? "" : "s");
     for (size_t i = 0; i < rows->n; i++, c->seen++)
-        if ((uint32_t)rows->label[i] >= c->shape->classes)
+        if (!c->no_labels && (uint32_t)rows->label[i] >= c->shape->classes)
             return yk_fail(YK_EDATA, "%s: example %llu has class %d, but the model has classes 0 to %u",
                            c->source->spec, (unsigned long long)c->seen, rows->label[i],
                            c->shape->classes - 1);
@@ -133,7 +134,7 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
 yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
                    yk_score *out)
 {
-    checker c = {.shape = &m->model->shape, .source = source};
+    checker c = {.shape = &m->model->shape, .source = source, .no_labels = !out};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
     yk_positions_init(&c.positions, c.shape->fields);
     yk_view view[YK_MAX_GROUPS] = {0};
