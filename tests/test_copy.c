@@ -111,8 +111,10 @@ static void round_of(yk_local *table, yk_local **own, int workers, yk_optim_kind
         yk_copy_end(copy, n, (float *[YK_MAX_GROUPS]){values});
         for (int a = 0; a < arrays; a++) /* the copy is unchanged */
             assert_memory_equal(yk_copy_array(copy, 0, a), before + (size_t)a * n, n * sizeof(float));
-        if (sparse)
-            yk_copy_sums_add(&sums, key, n, (const float *[YK_MAX_GROUPS]){values});
+        if (sparse) {
+            yk_copy_sums_place(&sums, key, n, sums.at);
+            yk_copy_sums_add(&sums, sums.at, n, (const float *[YK_MAX_GROUPS]){values});
+        }
         for (size_t k = 0; !sparse && k < (size_t)arrays * n; k++)
             dense[k] += values[k];
         yk_local_free(copy);
