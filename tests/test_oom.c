@@ -38,6 +38,10 @@ static const struct {
     {"model=fm:2 " FEW "servers=all stream=always", true, 2},
     {DEEP FEW "servers=1 quorum=1", false, 3},
     {"model=logreg " FEW "servers=2 mode=async stream=always local-steps=2", false, 3},
+    {"model=logreg data=parquet:" YK_SOURCE
+     "/fuzz/corpus/parquet/v2-zstd?label=flag&scale=standard test=none batch=8 "
+     "epochs=1 checkpoint-every=3",
+     true, 0},
 };
 
 static const volatile sig_atomic_t stop;

@@ -153,8 +153,9 @@ static yk_status decompress(yk_parquet_reader *r, column *c, int codec, const ui
         memcpy(*buffer, from, size);
         return YK_OK;
     }
-    const char *why = yk__pq_decompress(&r->codecs, codec, from, n, *buffer, size);
-    return why ? bad(r, c, "%s (%s)", why, yk__pq_codec_name(codec)) : YK_OK;
+    bool ok;
+    yk_status st = yk__pq_decompress(&r->codecs, codec, from, n, *buffer, size, &ok);
+    return st || ok ? st : bad(r, c, "the compressed data is damaged (%s)", yk__pq_codec_name(codec));
 }
 
 static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_page *h, const uint8_t *body)

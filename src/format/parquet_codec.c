@@ -99,22 +99,21 @@ bool yk__pq_can_expand(int codec, size_t n, size_t size)
     return size / most <= n;
 }
 
-const char *yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
-                              size_t size)
+yk_status yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
+                            size_t size, bool *ok_out)
 {
-    bool ok = false;
     if (codec == YK__PQ_SNAPPY) {
-        ok = snappy(from, n, to, size);
+        *ok_out = snappy(from, n, to, size);
     } else if (codec == YK__PQ_GZIP) {
         if (!c->deflate && !(c->deflate = libdeflate_alloc_decompressor()))
-            return "out of memory for a decompressor";
-        ok = inflate_all(c->deflate, from, n, to, size);
-    } else if (codec == YK__PQ_ZSTD) {
+            return yk_fail_memory(32 << 10, "a decompressor");
+        *ok_out = inflate_all(c->deflate, from, n, to, size);
+    } else {
         if (!c->zstd && !(c->zstd = ZSTD_createDCtx()))
-            return "out of memory for a decompressor";
-        ok = ZSTD_decompressDCtx(c->zstd, to, size, from, n) == size;
+            return yk_fail_memory(160 << 10, "a decompressor");
+        *ok_out = ZSTD_decompressDCtx(c->zstd, to, size, from, n) == size;
     }
-    return ok ? NULL : "the compressed data is damaged";
+    return YK_OK;
 }
 
 void yk__pq_codecs_fini(yk__pq_codecs *c)

@@ -53,9 +53,9 @@ typedef struct {
     struct libdeflate_decompressor *deflate;
 } yk__pq_codecs;
 
-/* Decompresses a page into exactly `size` bytes at `to`. NULL: it worked; otherwise the reason. */
-const char *yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
-                              size_t size);
+/* Decompresses a page into exactly `size` bytes at `to`; *ok_out is false if the data is damaged. */
+yk_status yk__pq_decompress(yk__pq_codecs *c, int codec, const uint8_t *from, size_t n, uint8_t *to,
+                            size_t size, bool *ok_out);
 void yk__pq_codecs_fini(yk__pq_codecs *c);
 
 /* Whether n compressed bytes can expand to `size` bytes, so that a small file cannot request much memory. */
