@@ -210,6 +210,32 @@ static void parts_by_column(void **state)
     }
 }
 
+/* The other columns that a reader returns are those of the rows of the part. */
+static void cells_of_a_part(void **state)
+{
+    (void)state;
+    const yk_source_options carry = {.carry = "3"};
+    yk_source *s;
+    yk_reader *r;
+    yk_rows rows;
+    assert_int_equal(yk_source_open(with(headed, "split=0.9..1"), YK_SPLIT_TRAIN, &carry, &s), YK_OK);
+    assert_int_equal(yk_source_read(s, 1, &r), YK_OK);
+    yk_rows_init(&rows, s->kind, s->dim);
+    for (size_t got = 1, n = 0; got; n += got) {
+        yk_rows_clear(&rows);
+        assert_int_equal(yk_reader_next(r, &rows, 700, &got), YK_OK);
+        assert_true(got || n > 1000);
+        for (size_t i = 0; i < got; i++) {
+            char user[8];
+            snprintf(user, sizeof user, "u%d", (int)rows.f32[i] % 100);
+            assert_string_equal(yk_reader_cell(r, i, 0), user);
+        }
+    }
+    yk_rows_fini(&rows);
+    yk_reader_free(r);
+    yk_source_free(s);
+}
+
 /* A data set with a test set of its own: parts are parts of its training set. */
 static void generated_data(void **state)
 {
@@ -268,6 +294,7 @@ int main(void)
         cmocka_unit_test(bad_lines_are_not_counted),
         cmocka_unit_test(every_way_of_reading),
         cmocka_unit_test(parts_by_column),
+        cmocka_unit_test(cells_of_a_part),
         cmocka_unit_test(generated_data),
         cmocka_unit_test(wrong_options),
     };

@@ -33,11 +33,10 @@ uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 /* source.c: a reader of all rows of a block, in the part or not. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
 
-/* split.c: the number of the first row of a block; the rows of a reader that are in the part; the number in the last chunk of
- * the i-th row that was returned; how many of the rows 0 to rows - 1 are in the part. */
+/* split.c: the number of the first row of a block; the rows of a reader that are in the part; how many of the rows 0 to
+ * rows - 1 are in the part. */
 yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out);
 yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-size_t yk__split_place(const yk_reader *r, size_t i);
 uint64_t yk__split_count(const yk_split_range *part, uint64_t rows);
 
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */

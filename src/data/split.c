@@ -1,5 +1,6 @@
 #include "data/split.h"
 
+#include "base/mem.h"
 #include "base/number.h"
 #include "base/team.h"
 #include "data/formats.h"
@@ -138,13 +139,13 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
     while (!st && got && !*got_out) {
         yk_rows_clear(&r->chunk);
         got = 0;
-        if ((st = s->ops->next(r, &r->chunk, max, &got)))
+        if ((st = s->ops->next(r, &r->chunk, max, &got)) ||
+            (st = YK_RESERVE(r->place, r->place_cap, got, "places of rows")))
             break;
         for (size_t i = 0, end; !st && i < got; i = end) { /* runs of rows that are in the part */
             for (end = i; end < got && yk_split_has(&s->part, yk_split_of_row(r->row + end));)
-                end++;
+                r->place[(*got_out)++] = (uint32_t)end++;
             st = yk_rows_append(rows, &r->chunk, i, end - i);
-            *got_out += end - i;
             end += end < got;
         }
         r->row += got;
@@ -152,15 +153,6 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
             rows->dim = r->chunk.dim; /* the columns are those of all rows */
     }
     return st;
-}
-
-size_t yk__split_place(const yk_reader *r, size_t i)
-{
-    const uint64_t first = r->row - r->chunk.n;
-    size_t at = 0;
-    for (i++; i; at++)
-        i -= yk_split_has(&r->source->part, yk_split_of_row(first + at));
-    return at - 1;
 }
 
 uint64_t yk__split_count(const yk_split_range *part, uint64_t rows)
