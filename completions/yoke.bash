@@ -4,7 +4,7 @@ _yoke() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W "train eval predict sweep report data version help" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "train eval predict inspect sweep report data version help" -- "$current")
         return
     fi
     if [[ $command == data ]]; then

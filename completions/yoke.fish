@@ -9,7 +9,7 @@ function __yoke_after --argument-names option
     set -l words (commandline -opc)
     test "$words[-1]" = $option
 end
-complete -c yoke -n __fish_use_subcommand -f -a 'train eval predict sweep report data version help'
+complete -c yoke -n __fish_use_subcommand -f -a 'train eval predict inspect sweep report data version help'
 complete -c yoke -n '__fish_seen_subcommand_from data; and not __fish_seen_subcommand_from gen convert inspect' -f -a 'gen convert inspect'
 complete -c yoke -n 'not __fish_use_subcommand; and string match -q -- "-*" (commandline -ct)' -f -a '(__yoke_options)'
 complete -c yoke -n '__yoke_after --model' -f -a 'softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet'

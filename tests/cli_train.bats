@@ -14,7 +14,7 @@ teardown() { cli_teardown; }
         silent err
         grep -q "yoke train" out
     done
-    for command in train eval predict data sweep report "data gen" "data convert" "data inspect"; do
+    for command in train eval predict inspect data sweep report "data gen" "data convert" "data inspect"; do
         # shellcheck disable=SC2086  # two words
         for arguments in "$command --help" "$command -h" "help $command"; do
             try $arguments

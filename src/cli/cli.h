@@ -9,6 +9,7 @@
 int yk_cmd_train(int argc, char **argv);
 int yk_cmd_eval(int argc, char **argv);
 int yk_cmd_predict(int argc, char **argv);
+int yk_cmd_inspect(int argc, char **argv);
 int yk_cmd_data(int argc, char **argv);
 int yk_cmd_version(int argc, char **argv);
 int yk_cmd_report(int argc, char **argv);

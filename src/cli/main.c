@@ -30,6 +30,7 @@ static const struct {
     {"eval", "print loss, accuracy and AUC", "yoke eval --checkpoint runs/x --data idx:DIR", yk_cmd_eval},
     {"predict", "print predicted probabilities", "yoke predict --checkpoint runs/x --data new.libsvm",
      yk_cmd_predict},
+    {"inspect", "describe a trained model", "yoke inspect runs/x --data csv:clicks.csv", yk_cmd_inspect},
     {"sweep", "train a grid of options", "yoke sweep experiments/softmax.ini --quick", yk_cmd_sweep},
     {"report", "write an HTML report", "yoke report runs/sync runs/async -o compare.html", yk_cmd_report},
     {"data", "generate, convert, inspect", "yoke data inspect clicks.tfrecord", yk_cmd_data},

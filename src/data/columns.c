@@ -90,7 +90,14 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
         return true;
     if (c->role == YK_COLUMN_NUMERIC)
         return yk_cell_number(text, n, &v) && yk_row_scaled(w, s, c, v);
-    yk_row_hash(w, s, c, yk_cell_hash(c->salt, text, n));
+    const uint64_t hash = yk_cell_hash(c->salt, text, n);
+    yk_row_hash(w, s, c, hash);
+    if (t->source->names && s->encode == YK_ENCODE_HASH) {
+        char number[32];
+        const char *name = yk_schema_title(s, c, number);
+        yk_source_named(t->source, (uint32_t)s->numeric + yk_key_id(hash, s->features - s->numeric), name,
+                        strlen(name), '=', text, n);
+    }
     return true;
 }
 

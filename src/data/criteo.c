@@ -22,6 +22,7 @@
 #include "data/exact.h"
 #include "data/text.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define INTEGERS   13
@@ -202,6 +203,16 @@ static yk_status put_row(const criteo *s, const entries *e, int32_t label, yk_ro
     return yk_rows_commit(rows, n, label);
 }
 
+static void name_last(const criteo *s, const entries *e, int i, const char *text, size_t n)
+{
+    const uint32_t first = s->values ? INTEGERS : 0;
+    char column[8];
+    const int length = snprintf(column, sizeof column, "%c%d", i < INTEGERS ? 'I' : 'C',
+                                1 + (i < INTEGERS ? i : i - INTEGERS));
+    yk_source_named(&s->text.base.base, first + yk_key_id(e->hash[e->hashes - 1], s->features - first),
+                    column, (size_t)length, '=', text, n);
+}
+
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
@@ -239,6 +250,8 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             e.value[e.values++] = log_of(s, v);
         else
             e.hash[e.hashes++] = yk_mix64(key ^ s->column[i]);
+        if (s->text.base.base.names && e.hashes)
+            name_last(s, &e, i, at, (size_t)(p - at));
     }
     if (p != end)
         return bad_field(r, line, end, p, FIELDS);

@@ -143,7 +143,8 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
     const yk__csv *s = (const yk__csv *)r->base.base.source;
     const yk_schema *schema = s->table.schema;
     const uint64_t pattern = YK__BYTES(s->delimiter);
-    const bool hashed = schema->encode == YK_ENCODE_HASH && !out->field && !schema->missing.n;
+    const bool hashed =
+        schema->encode == YK_ENCODE_HASH && !out->field && !schema->missing.n && !r->base.base.source->names;
     const bool whole = schema->scale != YK_SCALE_STANDARD && !schema->missing.n;
     const float *log_of = schema->log_of;
     yk_row w = *out;

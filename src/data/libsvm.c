@@ -144,9 +144,10 @@ static const char *parse_entry(yk_text_reader *r, const char *p, const char *end
     const char *at = p;
     if (!(p = parse_number(r, p, entry, "index", &index)))
         return NULL;
-    if (s->keys.hash)
+    if (s->keys.hash) {
         *index_out = yk_key_id(yk_mix64(index), s->keys.features);
-    else if (index - s->base < (s->keys.features ? s->keys.features : YK_MAX_FEATURES))
+        yk_source_named(r->base.base.source, *index_out, "", 0, ' ', at, (size_t)(p - 1 - at));
+    } else if (index - s->base < (s->keys.features ? s->keys.features : YK_MAX_FEATURES))
         *index_out = (uint32_t)(index - s->base);
     else
         return bad_index(r, at, entry, index);

@@ -196,7 +196,7 @@ yk_status yk__parquet_cells(const yk__parquet *s, const yk__parquet_table *t, co
     for (size_t k = 0; k < s->nused && !st; k++) {
         const yk_schema_column *c = s->tabular.column[s->used[k]];
         const yk_parquet_values *v = yk_parquet_values_of(*in_out, k);
-        const bool hash = c && c->role == YK_COLUMN_CATEGORICAL && v->code;
+        const bool hash = c && c->role == YK_COLUMN_CATEGORICAL && v->code && !s->base.base.names;
         const bool number = c && c->role == YK_COLUMN_NUMERIC && !v->code;
         cells[k].column = c;
         cells[k].number = s->used[k];

@@ -85,6 +85,14 @@ const char *yk_schema_name(const yk_schema *s, const yk_schema_column *c, char t
     return text_out;
 }
 
+const char *yk_schema_title(const yk_schema *s, const yk_schema_column *c, char number_out[32])
+{
+    if (s->header && *c->name)
+        return c->name;
+    snprintf(number_out, 32, "column %zu", (size_t)(c - s->column) + 1);
+    return number_out;
+}
+
 /* ---- what encoding needs */
 
 static yk_status grow_values(yk_schema_values *v)

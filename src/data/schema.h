@@ -111,6 +111,9 @@ extern const char *const yk_encoding_name[], *const yk_scale_name[];
 /* "column 3 (price)" or "column 3", for messages. */
 const char *yk_schema_name(const yk_schema *s, const yk_schema_column *c, char text_out[80]);
 
+/* "price" or, without a header, "column 3". */
+const char *yk_schema_title(const yk_schema *s, const yk_schema_column *c, char number_out[32]);
+
 static inline bool yk_schema_dense(const yk_schema *s)
 {
     return s->categories == 0 || s->encode == YK_ENCODE_DENSE;

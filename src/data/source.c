@@ -188,6 +188,7 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
     s->skip_bad = o->skip_bad;
     s->unlabeled = o->unlabeled;
     s->carries = o->carry && s->ops->cell;
+    s->names = o->names;
     yk_positions_init(&s->own_positions, 0);
     s->parsed = *spec; /* taken */
     s->spec = s->parsed.text;

@@ -44,6 +44,15 @@ typedef enum {
     YK_FIELDS_ALL /* also those that follow from the format: columns (criteo, csv), groups of features (synth:ctr) */
 } yk_fields;
 
+/* Finds the names of hashed features: readers of csv, parquet, vw, criteo, libsvm and libffm call add() for each occurrence of a
+ * wanted feature, with its name: COLUMN, SEPARATOR, VALUE. One thread at a time may read. */
+typedef struct {
+    const uint8_t *wanted; /* [features] not 0: its name is wanted; NULL: none are */
+    void (*add)(void *context, uint32_t feature, const char *column, size_t n, char separator,
+                const char *value, size_t m);
+    void *context;
+} yk_feature_names;
+
 typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
     bool unlabeled;     /* for predictions: rows without a label are not bad */
@@ -55,7 +64,8 @@ typedef struct {
     const struct yk_schema *schema;
     /* "id,city", or "*" for all: columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
     const char *carry;
-    bool inspects;       /* yoke data inspect: a label, and roles of columns with texts, need not be given */
+    bool inspects; /* yoke data inspect: a label, and roles of columns with texts, need not be given */
+    const yk_feature_names *names; /* must outlive the source; NULL: names are not wanted */
     bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
@@ -106,6 +116,7 @@ struct yk_source {
     bool may_have_hashes;       /* the column numbers in the file may be hashes already (binary cache) */
     const struct yk_schema *schema; /* of a table; NULL: another format */
     bool carries;                   /* its readers have the texts of yk_source_options.carry */
+    const yk_feature_names *names;  /* as in the options */
     size_t height, width, channels; /* images; 0 otherwise */
     yk_split_range part;            /* the rows that readers return, by their number */
     uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
@@ -158,6 +169,14 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
 /* The text of the k-th column of yk_source_options.carry for example `i` of the last yk_reader_next(). Borrowed until the
  * next one. */
 const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k);
+
+/* For formats: a hashed feature with its name. */
+static inline void yk_source_named(const yk_source *s, uint32_t feature, const char *column, size_t n,
+                                   char separator, const char *value, size_t m)
+{
+    if (s->names && s->names->wanted && s->names->wanted[feature])
+        s->names->add(s->names->context, feature, column, n, separator, value, m);
+}
 
 /* For formats: whether yk_source_bad() would print the number of a record at this offset, so that it is worth counting the
  * records before it. */

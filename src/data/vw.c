@@ -55,6 +55,8 @@ typedef struct {
 
 /* The namespace that is being read. */
 typedef struct {
+    const char *name; /* [length] */
+    size_t length;
     uint64_t salt;
     float weight;
     uint16_t field;
@@ -257,6 +259,8 @@ static const char *parse_namespace(yk_text_reader *r, const char *p, const char 
         return yk__text_bad(r, first, "the namespace '%s' is not in ?namespaces=",
                             n ? yk__text_show(first, n, token) : "default"),
                NULL;
+    out->name = first;
+    out->length = n;
     out->field = (uint16_t)field;
     out->weight = 1.0f;
     if (p == end || *p != ':')
@@ -275,7 +279,8 @@ static const char *parse_namespace(yk_text_reader *r, const char *p, const char 
 static size_t parse_features(vw_reader *reader, const char *p, const char *end)
 {
     yk_text_reader *r = &reader->text;
-    const bool fields = ((const vw *)r->base.base.source)->fields;
+    const vw *s = (const vw *)r->base.base.source;
+    const bool fields = s->fields;
     space in = {0};
     size_t n = 0;
     while (p != end) {
@@ -292,6 +297,7 @@ static size_t parse_features(vw_reader *reader, const char *p, const char *end)
         uint64_t hash;
         float value = in.weight;
         p = hash_name(p, in.salt, &hash);
+        size_t length = (size_t)(p - name);
         if (p != end && *p == ':') {
             double v = 1.0;
             const char *const after = p == name ? NULL : parse_value(++p, end, &v);
@@ -300,10 +306,13 @@ static size_t parse_features(vw_reader *reader, const char *p, const char *end)
             p = after && ends_token(after, end) ? after : parse_text(r, name, p, end, in.salt, &hash);
             if (!p)
                 return SIZE_MAX;
+            length = p == after ? length : (size_t)(p - name);
             value = p == after ? (float)v * in.weight : value;
             if (!isfinite(value))
                 return bad_value(r, name, name, "is too large"), SIZE_MAX;
         }
+        yk_source_named(&s->text.base.base, yk_key_id(hash, s->features), in.name, in.length, '^', name,
+                        length);
         reader->feature[n] = (feature){.value = value, .hash = (uint32_t)(hash >> 32)};
         if (fields)
             reader->field[n] = in.field;

@@ -147,7 +147,9 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
     o.unlabeled = unlabeled;
     o.carry = carry;
     o.schema = schema && schema->ncolumns ? schema : NULL;
-    o.fields = shape->fields > 1 && !shape->positional ? YK_FIELDS_ALL : YK_FIELDS_NONE;
+    const bool fields = (shape->fields > 1 && !shape->positional) ||
+                        (o.names && o.schema); /* columns of tables, for sums by column */
+    o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;
     if (shape->kind == YK_ROWS_SPARSE && !o.hash_bits && !o.schema) {
         o.features =
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */

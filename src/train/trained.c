@@ -235,16 +235,26 @@ static yk_status load_file(const char *path, yk_trained **out)
     return st;
 }
 
-yk_status yk_trained_load(const char *path, yk_trained **out)
+yk_status yk_trained_file(const char *path, char **file_out)
 {
     char *found = NULL;
     yk_status st = yk__checkpoint_require("", path, &found);
-    char *file = st || yk__is_model_file(found) ? found : yk__path("%s/%s", found, YK__MODEL_FILE);
-    if (!st)
-        st = file ? load_file(file, out) : YK_ESYSTEM;
-    if (file != found)
-        free(file);
+    if (st || yk__is_model_file(found)) {
+        *file_out = found;
+        return st;
+    }
+    *file_out = yk__path("%s/%s", found, YK__MODEL_FILE);
     free(found);
+    return *file_out ? YK_OK : YK_ESYSTEM;
+}
+
+yk_status yk_trained_load(const char *path, yk_trained **out)
+{
+    char *file = NULL;
+    yk_status st = yk_trained_file(path, &file);
+    if (!st)
+        st = load_file(file, out);
+    free(file);
     return st;
 }
 

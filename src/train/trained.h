@@ -34,6 +34,8 @@ typedef struct {
 } yk_trained;
 
 yk_status yk_trained_load(const char *path, yk_trained **out);
+/* The model file that yk_trained_load() reads; the caller frees it. */
+yk_status yk_trained_file(const char *path, char **file_out);
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
 
 /* Takes the parameters from the store, which can then only be freed. `schema`: JSON, or NULL. `keymap`: how its keys were remapped; NULL: they were

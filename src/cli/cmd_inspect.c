@@ -1,0 +1,339 @@
+/* yoke inspect: what a trained model is: its schema, its training, its largest weights by feature name, norms by field. */
+#include "cli/cli.h"
+
+#include "base/log.h"
+#include "base/number.h"
+#include "cli/arguments.h"
+#include "lib/internal.h"
+#include "report/table.h"
+#include "train/weights.h"
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL "%-12s"
+
+typedef unsigned long long ull; /* for %llu */
+
+enum { COLUMNS, WEIGHTS, FIELDS, TABLES };
+static const char *const table_name[] = {"columns", "weights", "fields"};
+
+typedef struct {
+    char *path;
+    const char *data, *csv;
+    yoke_split split;
+    yoke_options *options;
+    int64_t top;
+    bool json;
+    /* what is found: */
+    char *file;
+    yk_trained *model;
+    yk_safetensors *metadata;
+    json_t *summary; /* NULL: none */
+    yk_weights weights;
+    yk_table table[TABLES];
+} inspection;
+
+/* ---- tables */
+
+/* The first `words` columns have texts. The list of titles ends with NULL. */
+static void begin_table(yk_table *t, size_t words, const char *const *titles)
+{
+    for (size_t i = 0; titles[i]; i++) {
+        yk_column c = {.words = i < words};
+        snprintf(c.title, sizeof c.title, "%s", titles[i]);
+        yk_table_column(t, &c);
+    }
+}
+
+static void make_tables(inspection *i)
+{
+    const yk_schema *s = i->model->schema;
+    const size_t outputs = i->model->model->outputs;
+    yk_table *t = &i->table[COLUMNS];
+    char text[32];
+    begin_table(t, 3, (const char *const[]){"column", "role", "type", "values", "mean", "deviation", NULL});
+    for (size_t k = 0; s && k < s->ncolumns; k++) {
+        const yk_schema_column *c = &s->column[k];
+        const bool standard = c->role == YK_COLUMN_NUMERIC && s->scale == YK_SCALE_STANDARD;
+        yk_table_row(t, -1);
+        yk_table_text(t, yk_schema_title(s, c, text));
+        yk_table_text(t, yk_column_role_name(c->role));
+        yk_table_text(t, c->type);
+        YK_TABLE_NUMBERS(t, c->values.n ? (double)c->values.n : NAN, standard ? c->mean : NAN,
+                         standard ? c->deviation : NAN);
+    }
+    t = &i->table[WEIGHTS];
+    begin_table(t, 2,
+                (const char *const[]){"name", "class", "feature", "weight", "rows", "importance", NULL});
+    for (size_t k = 0; k < i->weights.n; k++) {
+        const yk_weight *w = &i->weights.weight[k];
+        snprintf(text, sizeof text, outputs > 1 ? "%u" : "", w->output);
+        yk_table_row(t, -1);
+        yk_table_text(t, w->name);
+        yk_table_text(t, outputs > 1 && s && s->classes.n == outputs ? s->classes.name[w->output] : text);
+        YK_TABLE_NUMBERS(t, w->feature, (double)w->weight, i->data ? (double)w->rows : NAN, w->importance);
+    }
+    t = &i->table[FIELDS];
+    begin_table(
+        t, 2,
+        (const char *const[]){"field", "tensor", "features", "mean_norm", "max_norm", "importance", NULL});
+    for (size_t k = 0; k < i->weights.nfields; k++) {
+        const yk_field_norm *f = &i->weights.field[k];
+        yk_table_row(t, -1);
+        yk_table_text(t, f->name);
+        yk_table_text(t, f->tensor);
+        YK_TABLE_NUMBERS(t, (double)f->features, f->mean_norm, f->max_norm, f->importance);
+    }
+}
+
+/* ---- what the model is */
+
+/* The summary of the run, if the file is one of its checkpoints. */
+static json_t *read_summary(const char *file)
+{
+    char *path = NULL;
+    const char *end = strstr(file, "/checkpoints/step-");
+    if (!end || asprintf(&path, "%.*s/summary.json", (int)(end - file), file) < 0)
+        return NULL;
+    json_t *o = json_load_file(path, 0, NULL);
+    free(path);
+    return o;
+}
+
+/* libsvm, libffm: the first index, as the spec of this data, or else that of training, says. */
+static uint64_t first_index(const inspection *i)
+{
+    const char *spec = i->data ? i->data : json_string_value(json_object_get(i->summary, "data"));
+    const char *base = spec && strchr(spec, '?') ? strstr(strchr(spec, '?'), "base=") : NULL;
+    return base ? base[5] == '1' : i->model->schema && !strcmp(i->model->schema->format, "libsvm");
+}
+
+static yk_status find(inspection *i)
+{
+    yk_source *source = NULL;
+    yoke_data *data = NULL;
+    yoke_error error;
+    yk_feature_names names = {0};
+    yk_status st = yk_trained_file(i->path, &i->file);
+    if (st || (st = yk_safetensors_open(i->file, &i->metadata)) || (st = yk_trained_load(i->file, &i->model)))
+        return st;
+    i->summary = read_summary(i->file);
+    i->weights = (yk_weights){.top = (size_t)i->top, .base = first_index(i)};
+    if (i->data && yoke_data_from_spec(i->data, i->split, i->options, &data, &error))
+        return yk_fail((yk_status)error.status, "%s", error.message);
+    if (data) {
+        data->options.names = &names;
+        st = yk_data_open(data, i->model, true, NULL, &source);
+    }
+    if (!st)
+        st = yk_weights_find(&i->weights, i->model, source, &names);
+    yk_source_free(source);
+    yoke_data_free(data);
+    make_tables(i);
+    for (int t = 0; t < TABLES && !st; t++)
+        st = i->table[t].status;
+    return st;
+}
+
+/* ---- text */
+
+static const char *cell_text(const yk_cell *c, char out[static 32])
+{
+    snprintf(out, 32, c->number == floor(c->number) ? "%.0f" : "%.5g", c->number);
+    return c->text ? c->text : isfinite(c->number) ? out : "";
+}
+
+static void print_table(const char *title, yk_table *t)
+{
+    int width[8], pad = 0; /* pad: no blanks at the end of a line */
+    char text[32];
+    yk_table_drop_empty_columns(t);
+    printf("\n%s\n", title);
+    for (size_t c = 0; c < t->columns; c++) {
+        width[c] = (int)strlen(t->column[c].title);
+        for (size_t r = 0; r < t->rows; r++) {
+            const int n = (int)strlen(cell_text(&t->cell[r * t->columns + c], text));
+            width[c] = n > width[c] ? n : width[c];
+        }
+        const bool left = t->column[c].words;
+        printf(left ? "  %-*s" : "  %*s", left && c + 1 == t->columns ? 0 : width[c], t->column[c].title);
+    }
+    for (size_t i = 0; i < t->cells; i++) {
+        const size_t c = i % t->columns;
+        const char *cell = cell_text(&t->cell[i], text);
+        const int left = width[c] - (int)strlen(cell), before = t->column[c].words ? 0 : left;
+        pad = (c ? pad : printf("\n") - 1) + 2 + before;
+        if (*cell)
+            printf("%*s%s", pad, "", cell);
+        pad = (*cell ? 0 : pad) + left - before;
+    }
+    printf("\n");
+}
+
+static void print_training(const json_t *o)
+{
+    static const char *const format[][2] = {
+        {"epochs", ", %g epochs"},         {"steps", ", %.0f steps"},
+        {"examples", ", %.0f examples"},   {"train_loss", ", train loss %.5f"},
+        {"test_loss", ", test loss %.5f"}, {"test_accuracy", ", accuracy %.4f"},
+        {"test_auc", ", AUC %.4f"}};
+    const char *state = json_string_value(json_object_get(o, "state"));
+    printf(LABEL "%s", "training", state ? state : "unknown: the file is not in a run directory");
+    for (size_t i = 0; i < sizeof format / sizeof *format; i++)
+        if (json_is_number(json_object_get(o, format[i][0])))
+            printf(format[i][1], json_number_value(json_object_get(o, format[i][0])));
+    printf("\n");
+}
+
+static void print_text(inspection *i)
+{
+    const yk_model *m = i->model->model;
+    const yk_schema *s = i->model->schema;
+    const char *step = yk_safetensors_meta(i->metadata, "step"),
+               *by = yk_safetensors_meta(i->metadata, "yoke");
+    char title[160], *summary = s && s->ncolumns ? yk_schema_summary(s) : NULL;
+    printf(LABEL "%s%s%s\n", "model", i->model->name, m->list ? ": " : "", m->list ? m->list : "");
+    printf(LABEL "%s, step %s, written by yoke %s\n", "file", i->file, step ? step : "unknown",
+           by ? by : "(unknown)");
+    printf(LABEL "%zu, for %zu feature%s and %zu output%s\n", "parameters", m->nparams, m->shape.dim,
+           yk_plural(m->shape.dim), m->outputs, yk_plural(m->outputs));
+    printf(LABEL "%s%s%s\n", "data", s ? s->format : "not stored by yoke 0.1 and 0.2; features have numbers",
+           summary ? ": " : "", summary ? summary : "");
+    free(summary);
+    print_training(i->summary);
+    if (i->table[COLUMNS].rows)
+        print_table("columns", &i->table[COLUMNS]);
+    snprintf(title, sizeof title, "%s, %zu of %llu that are not 0",
+             i->data ? "most important weights (|weight| x mean |x|)" : "largest weights", i->weights.n,
+             (ull)i->weights.nonzero);
+    if (i->weights.n)
+        print_table(title, &i->table[WEIGHTS]);
+    if (i->weights.nfields > 1)
+        print_table("norms by field", &i->table[FIELDS]);
+    if (!i->data && i->weights.n && ((s && yk_schema_hashes(s)) || m->shape.hashed))
+        yk_note("the model does not contain the names of hashed features: --data SPEC finds them in data");
+}
+
+/* ---- JSON and CSV */
+
+static void put_table(yk_json *j, const yk_table *t, const char *name)
+{
+    yk_json_array(j, name);
+    for (size_t i = 0; i < t->cells; i++) {
+        const yk_cell *cell = &t->cell[i];
+        const char *key = t->column[i % t->columns].title;
+        if (i % t->columns == 0)
+            yk_json_object(j, NULL);
+        if (cell->text)
+            yk_json_text(j, key, *cell->text ? cell->text : NULL);
+        else if (cell->number == floor(cell->number))
+            yk_json_int(j, key, (int64_t)cell->number);
+        else
+            yk_json_real(j, key, cell->number);
+        if ((i + 1) % t->columns == 0)
+            yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
+static yk_status print_json(const inspection *i)
+{
+    const yk_model *m = i->model->model;
+    yk_json json = {0}, *j = &json;
+    const char *text = yk_safetensors_meta(i->metadata, "step");
+    uint64_t step = 0;
+    const bool known = text && yk_digits(text, INT64_MAX, &step);
+    char *schema = i->model->schema ? yk_schema_write(i->model->schema) : NULL;
+    char *summary = i->summary ? json_dumps(i->summary, JSON_COMPACT) : NULL;
+    yk_json_object(j, NULL);
+    YK_JSON_TEXTS(j, {"model", i->model->name}, {"list", m->list}, {"file", i->file},
+                  {"yoke", yk_safetensors_meta(i->metadata, "yoke")});
+    yk_json_int_or_null(j, "step", known, (int64_t)step);
+    YK_JSON_INTS(j, {"parameters", (int64_t)m->nparams}, {"features", (int64_t)m->shape.dim},
+                 {"outputs", (int64_t)m->outputs}, {"nonzero_weights", (int64_t)i->weights.nonzero});
+    yk_json_int_or_null(j, "rows", i->data, (int64_t)i->weights.rows);
+    yk_json_raw(j, "schema", schema ? schema : "null");
+    yk_json_raw(j, "training", summary ? summary : "null");
+    put_table(j, &i->table[WEIGHTS], "weights");
+    put_table(j, &i->table[FIELDS], "fields");
+    yk_json_end(j);
+    free(schema);
+    free(summary);
+    return yk_cli_print_json(j);
+}
+
+static yk_status print_csv(const inspection *i)
+{
+    yk_text text = {0};
+    size_t t = 0;
+    while (t < TABLES && strcmp(i->csv, table_name[t]))
+        t++;
+    if (t == TABLES || !i->table[t].rows)
+        return yk_fail(YK_EUSAGE,
+                       t == TABLES ? "--csv %s: must be weights, fields or columns"
+                                   : "--csv %s: the model %s (%s) has none; use --json",
+                       i->csv, i->path, i->model->name);
+    yk_table_csv(&i->table[t], &text);
+    fputs(text.s ? text.s : "", stdout);
+    const yk_status st = text.status;
+    yk_text_fini(&text);
+    return st ? st : yk_cli_flush();
+}
+
+/* ---- the command */
+
+static void parse(int argc, char **argv, inspection *i)
+{
+    const yk_argument table[] = {
+        {"data", 'd', "SPEC", yk_argument_text, &i->data,
+         "data, as for yoke train: for names of hashed features, and importance"},
+        {"split", 0, "SPLIT", yk_argument_split, &i->split, "train or test, for data that has both", "train"},
+        {"top", 0, "N", yk_argument_int, &i->top, "print at most N weights", "20", 1, 1e5},
+        {"hash-bits", 0, "B", yk_argument_option, i->options, "as for yoke train"},
+        {"skip-bad", 0, "N", yk_argument_option, i->options, "skip and count up to N bad records", "0"},
+        {"csv", 0, "TABLE", yk_argument_text, &i->csv, "print weights, fields or columns as CSV"},
+        {"json", 0, NULL, yk_argument_flag, &i->json, "print one JSON object"},
+        {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
+        {NULL}};
+    const yk_command_line line = {
+        "yoke inspect",
+        "RUN [OPTION...]",
+        "Describe a trained model: its data, its training, its largest weights by feature\n"
+        "name, and norms by field. RUN is a run directory, one of its checkpoints/step-N,\n"
+        "or a model.safetensors file.",
+        table,
+        .operand = &i->path,
+        .operands = 1,
+        .unexpected = "inspect one model at a time",
+        .notes = "Examples:\n"
+                 "  yoke inspect runs/ctr\n"
+                 "  yoke inspect runs/ctr --data csv:clicks.csv --top 50\n"
+                 "  yoke inspect model.safetensors --csv weights > weights.csv"};
+    if (!yk_arguments_parse(&line, argc, argv))
+        yk_usage_error(
+            "RUN is missing: give the run directory (--out) of a training run, or a model.safetensors file");
+}
+
+int yk_cmd_inspect(int argc, char **argv)
+{
+    inspection i = {.top = 20, .split = YOKE_TRAIN_SPLIT, .options = yoke_options_create()};
+    parse(argc, argv, &i);
+    yk_status st = find(&i);
+    if (!st && !i.csv && !i.json) {
+        print_text(&i);
+        st = yk_cli_flush();
+    } else if (!st) {
+        st = i.csv ? print_csv(&i) : print_json(&i);
+    }
+    for (int t = 0; t < TABLES; t++)
+        yk_table_fini(&i.table[t]);
+    yk_weights_fini(&i.weights);
+    json_decref(i.summary);
+    yk_safetensors_free(i.metadata);
+    free(i.file);
+    yk_trained_release(i.model);
+    yoke_options_free(i.options);
+    return yk_cli_exit(st);
+}

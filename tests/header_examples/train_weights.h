@@ -1,0 +1,2 @@
+extern const yk_trained *model;
+extern yk_source *data;
