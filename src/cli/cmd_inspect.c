@@ -69,10 +69,12 @@ static void make_tables(inspection *i)
                 (const char *const[]){"name", "class", "feature", "weight", "rows", "importance", NULL});
     for (size_t k = 0; k < i->weights.n; k++) {
         const yk_weight *w = &i->weights.weight[k];
-        snprintf(text, sizeof text, outputs > 1 ? "%u" : "", w->output);
+        snprintf(text, sizeof text, "%u", w->output);
         yk_table_row(t, -1);
         yk_table_text(t, w->name);
-        yk_table_text(t, outputs > 1 && s && s->classes.n == outputs ? s->classes.name[w->output] : text);
+        yk_table_text(t, outputs == 1                   ? ""
+                         : s && s->classes.n == outputs ? s->classes.name[w->output]
+                                                        : text);
         YK_TABLE_NUMBERS(t, w->feature, (double)w->weight, i->data ? (double)w->rows : NAN, w->importance);
     }
     t = &i->table[FIELDS];
