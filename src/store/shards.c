@@ -85,6 +85,7 @@ static yk_status announce(yk_store *store, int me, const yk_batch *batch,
     worker *w = &s->worker[me];
     w->announced = true;
     w->next = *batch;
+    yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_APPLY); /* not waiting for input */
     return batch->n ? yk_remote_add(s->config.remote, channel_of(s, me), me, batch, NULL, false, cursor)
                     : YK_OK;
 }
@@ -265,7 +266,6 @@ static yk_status clock_channel(shards *s, int number, yk_step_result *out)
     yk_status st = YK_OK;
     *out = (yk_step_result){.examples = p->examples, .loss = p->loss, .steps = p->steps};
     if (s->config.lockstep) {
-        yk_phase_to(yk_phases_of(s->config.phases, number), YK_PHASE_PARAMETERS);
         st = yk_remote_await(s->config.remote, number, &l->answer);
         out->examples = l->answer.status.examples;
         out->loss = l->answer.status.loss;
@@ -284,6 +284,8 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     const int number = channel_of(s, me);
     (void)action; /* the chief decides */
     yk_status st = s->base.ahead ? find_keys(s, me) : YK_OK;
+    if (s->config.lockstep)
+        yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     if (!st && me == number)
         st = clock_channel(s, number, &s->channel[number].result);
     if (!st)
