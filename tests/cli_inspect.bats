@@ -157,6 +157,10 @@ END
     cut -d , -f 1-4,6 day1.csv >narrow.csv
     try inspect run --data csv:narrow.csv
     expect 3 "os"
+    printf '1 |user age:3\n-1 |user age:1\n' >a.vw
+    learn vw logreg 'vw:a.vw?bits=12'
+    try inspect vw --data 'vw:a.vw?bits=14'
+    expect 2 "hashed into 16384 features, but the model has 4096; leave out the number of hash bits"
     try inspect run --data 'csv:-' <day1.csv
     expect 2 "names of hashed features need two passes; give a file"
 }

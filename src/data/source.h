@@ -47,7 +47,7 @@ typedef enum {
 /* Finds the names of hashed features: readers of csv, parquet, vw, criteo, libsvm and libffm call add() for each occurrence of a
  * wanted feature, with its name: COLUMN, SEPARATOR, VALUE. One thread at a time may read. */
 typedef struct {
-    const uint8_t *wanted; /* [features] not 0: its name is wanted; NULL: none are */
+    const uint32_t *wanted; /* [features] not 0: its name is wanted; NULL: none are */
     void (*add)(void *context, uint32_t feature, const char *column, size_t n, char separator,
                 const char *value, size_t m);
     void *context;

@@ -13,11 +13,11 @@ typedef struct {
     const yk_schema *schema; /* NULL: not known */
     const float *params;
     size_t dim;
-    yk_source *data; /* NULL: none */
-    double *sum;     /* [dim] of |x| */
-    uint32_t *rows;  /* [dim] in which the feature occurs */
-    uint16_t *field; /* [dim] */
-    uint8_t *wanted; /* [dim] 1: has no name yet, 2: has one */
+    yk_source *data;  /* NULL: none */
+    double *sum;      /* [dim] of |x| */
+    uint32_t *rows;   /* [dim] in which the feature occurs */
+    uint16_t *field;  /* [dim] */
+    uint32_t *wanted; /* [dim] 1 + its first index in out->weight */
     yk_weights *out;
 } finder;
 
@@ -83,16 +83,12 @@ static void set_name(const finder *f, uint32_t i, char *out, size_t size)
 static void add_name(void *context, uint32_t feature, const char *column, size_t n, char separator,
                      const char *value, size_t m)
 {
-    finder *f = context;
-    char name[sizeof f->out->weight->name];
+    const finder *f = context;
+    char *to = f->out->weight[f->wanted[feature] - 1].name, name[sizeof f->out->weight->name];
+    const size_t used = strlen(to);
     snprintf(name, sizeof name, "%.*s%.*s%.*s", (int)n, column, n > 0, &separator, (int)m, value);
-    for (size_t i = 0; i < f->out->n; i++) {
-        char *to = f->out->weight[i].name;
-        const size_t used = f->wanted[feature] == 1 ? 0 : strlen(to);
-        if (f->out->weight[i].feature == feature && !(used && strstr(to, name)))
-            snprintf(to + used, sizeof name - used, "%s%s", used ? ", " : "", name);
-    }
-    f->wanted[feature] = 2;
+    if (!used || !strstr(to, name))
+        snprintf(to + used, sizeof name - used, "%s%s", used ? ", " : "", name);
 }
 
 static yk_status ignore_rows(void *context, const yk_rows *rows, const yk_reader *reader)
@@ -108,8 +104,12 @@ static yk_status find_names(finder *f, yk_feature_names *names)
     for (size_t i = 0; i < f->out->n; i++) {
         yk_weight *w = &f->out->weight[i];
         set_name(f, w->feature, w->name, sizeof w->name);
-        if (f->data)
-            hashed |= f->wanted[w->feature] = is_hashed(f, w->feature);
+        if (!f->data || !is_hashed(f, w->feature))
+            continue;
+        hashed = true;
+        *w->name = '\0';
+        if (!f->wanted[w->feature])
+            f->wanted[w->feature] = (uint32_t)i + 1;
     }
     if (!hashed)
         return YK_OK;
@@ -120,7 +120,15 @@ static yk_status find_names(finder *f, yk_feature_names *names)
             "give a file",
             f->data->spec);
     *names = (yk_feature_names){f->wanted, add_name, f};
-    return yk_source_each(f->data, ignore_rows, f);
+    const yk_status st = yk_source_each(f->data, ignore_rows, f);
+    for (size_t i = 0; i < f->out->n; i++) {
+        yk_weight *w = &f->out->weight[i];
+        if (!*w->name && f->wanted[w->feature] != i + 1) /* the same feature, of another class */
+            memcpy(w->name, f->out->weight[f->wanted[w->feature] - 1].name, sizeof w->name);
+        else if (!*w->name)
+            set_name(f, w->feature, w->name, sizeof w->name);
+    }
+    return st;
 }
 
 /* ---- the data */
@@ -161,10 +169,16 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
 static yk_status count_data(finder *f)
 {
     const yk_schema *s = f->schema;
+    const uint64_t hashed_into = f->data ? f->data->hashed_into : 0;
+    if (hashed_into && hashed_into != f->dim)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: hashed into %llu features, but the model has %zu; leave out the number of hash bits",
+            f->data->spec, (unsigned long long)hashed_into, f->dim);
     f->field = yk_alloc(f->dim, sizeof *f->field, "fields of features");
     f->sum = f->data ? yk_alloc(f->dim, sizeof *f->sum, "sums of features") : NULL;
     f->rows = f->data ? yk_alloc(f->dim, sizeof *f->rows, "frequencies of features") : NULL;
-    f->wanted = f->data ? yk_alloc(f->dim, 1, "wanted features") : NULL;
+    f->wanted = f->data ? yk_alloc(f->dim, sizeof *f->wanted, "wanted features") : NULL;
     if (!f->field || (f->data && (!f->sum || !f->rows || !f->wanted)))
         return YK_ESYSTEM;
     memset(f->field, 0xff, f->dim * sizeof *f->field);
