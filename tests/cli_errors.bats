@@ -313,11 +313,14 @@ END
     expect 0
     printf '1 3:1\n0 500:1\n' >large.libsvm
     printf '0 1:1\n2 2:1\n1 3:1\n' >classes.libsvm
+    try eval --checkpoint run --data libsvm:classes.libsvm
+    expect 3 "classes.libsvm" "has class 2, but the model has classes 0 to 1"
+    try predict --checkpoint run --data libsvm:classes.libsvm # labels do not matter
+    expect 0
+    [ "$(wc -l <out)" -eq 3 ]
     for command in eval predict; do
         try $command --checkpoint run --data libsvm:large.libsvm
         expect 3 "large.libsvm: record 2" "500:1" "9 features"
-        try $command --checkpoint run --data libsvm:classes.libsvm
-        expect 3 "classes.libsvm" "has class 2, but the model has classes 0 to 1"
         try $command --checkpoint run --data 'synth:digits?examples=50'
         expect 3 "the rows are dense, but the model was trained on sparse rows"
     done

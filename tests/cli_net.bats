@@ -133,7 +133,7 @@ files = {f"new/{c}/{f}" for c in ("dark", "light") for f in os.listdir(f"new/{c}
 assert len(lines) == len(objects) == 79, len(lines)
 assert {line[2] for line in lines} == files
 for (dark, light, file), o in zip(lines, objects):
-    assert o["file"] == file and set(o) == {"file", "probabilities"}
+    assert o["file"] == file and set(o) == {"file", "probabilities", "class"} and o["class"] in ("dark", "light", 0, 1), o
     assert abs(o["probabilities"][0] - float(dark)) < 1e-6 and abs(o["probabilities"][1] - float(light)) < 1e-6
     assert (float(light) > 0.5) == ("/light/" in file), (dark, light, file)
 END
@@ -143,7 +143,7 @@ END
     awk 'NF != 10 { exit 1 }' out
     try predict --checkpoint flat --data 'synth:digits?examples=20' --json
     expect 0
-    python3 -c 'import json; a = [json.loads(l) for l in open("out")]; assert len(a) == 20 and all(list(o) == ["probabilities"] for o in a)'
+    python3 -c 'import json; a = [json.loads(l) for l in open("out")]; assert len(a) == 20 and all(list(o) == ["probabilities", "class"] for o in a)'
 }
 
 @test "images whose shape differs from the model's: the error names both shapes" {

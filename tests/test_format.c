@@ -135,7 +135,7 @@ static void input_reports_damage(void **state)
     assert_error(read_through(&offset), YK_EDATA, "at byte 700000: Unknown frame descriptor");
     put(path, "BZh91AY&SYabcdef", 16);
     assert_error(read_through(&offset), YK_EDATA, "compressed with bzip2");
-    assert_message("| yoke train --data csv:-");
+    assert_message("| yoke train --data FORMAT:-, such as csv:-");
     put(path,
         "\xfd"
         "7zXZ\0abcdef",
