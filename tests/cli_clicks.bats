@@ -165,7 +165,7 @@ EOF
     expect 0
     holds "$(field test_loss) < 0.45"
     try train --model fm:8 --data "$clicks" --mode async --workers 16 --steps 3 --out none --json # fewer steps than workers
-    expect 0 '16 asynchronous workers: they begin one after the other, every 25 steps'
+    expect 0 '16 asynchronous workers: they begin one after the other, 25 steps apart'
     holds "$(field steps) == 3"
 }
 

@@ -306,7 +306,7 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
           "the largest index in the data + 1", 1, INT32_MAX - 1}},
         {READS_FILES,
          {"hash-bits", 0, "B", yk_argument_int, &a->hash_bits, "hash sparse keys into 2^B columns",
-          "24 for Criteo text, CSV and Parquet, else not hashed", 1, 30}},
+          "24 for Criteo and Vowpal Wabbit text, CSV and Parquet, else not hashed", 1, 30}},
         {READS_FILES,
          {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
           1e15}},

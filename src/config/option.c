@@ -72,9 +72,10 @@ const yk_option yk_options[] = {
     {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
      "the largest index in the data + 1", "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
-     "24 for Criteo text, CSV and Parquet, else not hashed",
+     "16 to 24, by the number of rows, for CSV and Parquet; 24 for Criteo and Vowpal Wabbit text; else not "
+     "hashed",
      "hash the keys of sparse data into 2^B features: any 64-bit index in LIBSVM, LIBFFM and TFRecord files "
-     "and in CSR arrays (C library, Python); Criteo text; CSV; Parquet"},
+     "and in CSR arrays (C library, Python); Criteo and Vowpal Wabbit text; CSV; Parquet"},
     {"skip-bad", "N", INTEGER(skip_bad, 0, BIG), MODEL, TRAINS, "0",
      "skip, count and report up to N bad records"},
     {"stream", "WHEN", TEXT(stream), MODEL, TRAINS, "auto",

@@ -106,7 +106,7 @@ static void print_rules(const yk__trainer *t)
     for (int g = 0; g < t->model->ngroups; g++)
         warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
     if (yk__staggered(t))
-        n += (size_t)snprintf(text, sizeof text, "; they begin one after the other, every %llu steps",
+        n += (size_t)snprintf(text, sizeof text, "; they begin one after the other, %llu steps apart",
                               (unsigned long long)yk_steps_before(1));
     else if (warms_up)
         n += (size_t)snprintf(text, sizeof text, "; learning rates warm up over the first %llu steps",
