@@ -114,7 +114,8 @@ yk_status yk__snapshot_send(yk_server *s)
         const size_t elements = piece_of(s, s->me, &a, some);
         st = yk_comm_send(s->config.comm, 0, YK__TAG_SNAPSHOT, YK_PURPOSE_CONTROL, some ? at : a.data,
                           elements * 4, &op[n]);
-        at += some ? elements : 0;
+        if (some)
+            at += elements;
     }
     return st ? st
               : yk_comm_wait(s->config.comm, op, n, s->config.first_timeout, "a snapshot to be received");

@@ -29,12 +29,15 @@ static update update_of(yk_server *s, const yk__client *c)
                 .stride = p->n,
                 .workers = s->config.scaled ? 0 : s->active};
     float *at = yk__values_of(c);
-    const float *sent = (const float *)(const void *)((const yk__down *)(const void *)p->out + 1);
+    /* a client may send a gradient without having received the parameters */
+    const bool known =
+        p->out && p->wants && !p->unanswered && !s->config.synchronous && !s->config.local_steps;
+    size_t sent = sizeof(yk__down);
     for (int g = 0; g < s->layout.ngroups; g++) {
         u.block[g] = at;
-        u.read[g] = p->wants && !s->config.synchronous && !s->config.local_steps ? sent : NULL;
+        u.read[g] = known ? (const float *)(const void *)(p->out + sent) : NULL;
         at += yk__layout_floats(&s->layout, g, p->n);
-        sent += yk__layout_floats(&s->layout, g, p->n);
+        sent += yk__layout_floats(&s->layout, g, p->n) * sizeof(float);
     }
     return u;
 }
