@@ -4,15 +4,13 @@
  * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
  *
  *     start      workers begin one after the other, each 25 steps after the one before: at first, all gradients point in the same
- *                direction. Where they cannot, because others wait for the slowest (a staleness bound) or data is streamed to
- *                several processes, the learning rate rises instead: lr * min(1, t / (100 n)) in step t, for networks over
- *                at most half of the run. Not for adam
+ *                direction. With a staleness bound, where others would wait, and with streamed data in a job, learning rates
+ *                warm up instead: lr * t / (100 n) at step t, for at most half of the run for a network. Not for adam
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
- *
  *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
  *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
