@@ -1,4 +1,4 @@
-/* Jobs of simulated ranks for the tests of parameter groups: replicas, or parameter servers and their clients. */
+/* Jobs of simulated ranks for the tests of parameter groups: parameter servers and their clients. */
 #ifndef YK_TESTS_GROUP_RANKS_H
 #define YK_TESTS_GROUP_RANKS_H
 
@@ -7,7 +7,6 @@
 #include "comm/comm.h"
 #include "sim.h"
 #include "store/copies.h"
-#include "store/replicas.h"
 #include "store/server.h"
 #include "store/shards.h"
 
@@ -37,20 +36,18 @@ static uint64_t nothing_due(void *context, uint64_t step)
 typedef struct {
     job *j;
     yk_store *store;
-    yk_local *local; /* a replica's store, otherwise NULL */
-    int first;       /* number of the first worker */
+    int first; /* number of the first worker */
 } rank_threads;
 
 static inline yk_status train_thread(void *context, int me)
 {
     const rank_threads *c = context;
-    yk_status st = train(c->j, c->store, me, c->first + me);
-    return st || !c->local ? st : yk_local_quiesce(c->local, me);
+    return train(c->j, c->store, me, c->first + me);
 }
 
-static inline yk_status train_threads(job *j, yk_team *team, yk_store *s, yk_local *local, int rank)
+static inline yk_status train_threads(job *j, yk_team *team, yk_store *s, int rank)
 {
-    return yk_team_run(team, train_thread, &(rank_threads){j, s, local, rank * j->threads});
+    return yk_team_run(team, train_thread, &(rank_threads){j, s, rank * j->threads});
 }
 
 static inline yk_copies_config local_sgd_of(job *j, yk_team *team)
@@ -62,42 +59,7 @@ static inline yk_copies_config local_sgd_of(job *j, yk_team *team)
                               .steps = j->local_steps,
                               .synchronous = j->lockstep,
                               .lockstep = j->lockstep,
-                              .bias_key = j->model.bias_key,
                               .until_due = nothing_due};
-}
-
-static inline yk_status replica(void *context, int rank)
-{
-    job *j = context;
-    yk_local_config c = store_config(j, j->threads);
-    yk_comm *comm;
-    yk_exchange *x = NULL;
-    yk_local *local = NULL;
-    yk_store *s = NULL;
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm);
-    if (!st)
-        st = yk_team_create(j->threads, &c.team);
-    if (!st)
-        st = yk_exchange_create(comm, j->model.group, GROUPS, 20.0, 20.0, &x);
-    if (!st && !(st = yk_local_create(&c, &local)))
-        fill_store(local);
-    yk_copies_config sgd = local_sgd_of(j, c.team);
-    sgd.exchange = x;
-    sgd.local = local;
-    const yk_replicas_config config = {.exchange = x, .local = local, .team = c.team, .workers = j->threads};
-    if (!st)
-        st = j->local_steps ? yk_copies_create(&sgd, &s) : yk_replicas_create(&config, &s);
-    if (!st)
-        st = train_threads(j, c.team, s, local, rank);
-    if (rank == 0)
-        j->result = local;
-    else
-        yk_local_free(local);
-    yk_store_free(s);
-    yk_exchange_free(x);
-    yk_team_free(c.team);
-    yk_comm_stop(comm, !st);
-    return st;
 }
 
 /* ---- servers ---- */
@@ -201,7 +163,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
              : j->local_steps ? yk_copies_create(&sgd, &s)
                               : yk_shards_create(&shards, &s);
     if (!st)
-        st = train_threads(j, team, s, NULL, number);
+        st = train_threads(j, team, s, number);
     yk_store_free(s);
     yk_remote_free(shards.remote);
     yk_team_free(team);

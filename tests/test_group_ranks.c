@@ -1,21 +1,6 @@
-/* Several parameter groups in one model on several processes: replicas, parameter servers and local SGD train them as a serial
- * program in doubles does. */
+/* Several parameter groups in one model on several processes: parameter servers and local SGD train them as a serial program in
+ * doubles does. */
 #include "group_ranks.h"
-
-static void replicas_equal_serial(void **state)
-{
-    (void)state;
-    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
-        for (int threads = 1; threads <= 2; threads++) {
-            job j;
-            job_begin(&j, kind, 2 * threads);
-            job_decay(&j);
-            j.threads = threads;
-            simulate(2, (uint64_t)kind, replica, &j);
-            assert_serial(&j, threads == 1 ? "two replicas" : "two replicas of two threads");
-            job_end(&j);
-        }
-}
 
 /* Also if each kind of group, or each keyed group, has its own servers. */
 static void servers_equal_serial(void **state)
@@ -218,43 +203,29 @@ static void reference_local_sgd(const job *j, reference *out)
         }
 }
 
-static void local_sgd_equals_mean(int kind, bool servers, int threads)
-{
-    job j;
-    job_begin(&j, kind, 2 * threads);
-    j.threads = threads;
-    j.local_steps = 3;
-    if (servers)
-        simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
-    else
-        simulate(2, (uint64_t)kind, replica, &j);
-    reference_local_sgd(&j, &expected);
-    assert_is_reference(j.result, &expected, NULL,
-                        servers ? "local SGD on servers" : "local SGD on replicas");
-    job_end(&j);
-}
-
 static void local_sgd_averages_copies(void **state)
 {
     (void)state;
     for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
-        for (int servers = 0; servers < 2; servers++)
-            for (int threads = 1; threads <= 2; threads++)
-                local_sgd_equals_mean(kind, servers, threads);
+        for (int threads = 1; threads <= 2; threads++) {
+            job j;
+            job_begin(&j, kind, 2 * threads);
+            j.threads = threads;
+            j.local_steps = 3;
+            simulate(SERVERS + CLIENTS, (uint64_t)kind, server_or_client, &j);
+            reference_local_sgd(&j, &expected);
+            assert_is_reference(j.result, &expected, NULL, "local SGD on servers");
+            job_end(&j);
+        }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_equal_serial),
-        cmocka_unit_test(servers_equal_serial),
-        cmocka_unit_test(servers_mix_staleness),
-        cmocka_unit_test(servers_train_asynchronously),
-        cmocka_unit_test(servers_bound_staleness),
-        cmocka_unit_test(copies_bound_staleness),
-        cmocka_unit_test(local_sgd_averages_copies),
-        cmocka_unit_test(heartbeats_are_received),
-        cmocka_unit_test(copies_of_one_worker_change_nothing),
+        cmocka_unit_test(servers_equal_serial),         cmocka_unit_test(servers_mix_staleness),
+        cmocka_unit_test(servers_train_asynchronously), cmocka_unit_test(servers_bound_staleness),
+        cmocka_unit_test(copies_bound_staleness),       cmocka_unit_test(local_sgd_averages_copies),
+        cmocka_unit_test(heartbeats_are_received),      cmocka_unit_test(copies_of_one_worker_change_nothing),
     };
     return cmocka_run_group_tests_name("group ranks", tests, NULL, NULL);
 }

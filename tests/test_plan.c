@@ -89,9 +89,9 @@ static void placement(void **state)
         {DENSE "servers=2", 4, 2, 2, YK_PLACEMENT_SERVERS},
         {DENSE "servers=2 workers=3", 4, 2, 6, YK_PLACEMENT_SERVERS},
         {SPARSE, 4, 0, 4, YK_PLACEMENT_SHARDS},
-        {SPARSE "servers=0", 4, 0, 4, YK_PLACEMENT_REPLICAS},
-        {SPARSE "local-steps=5", 4, 0, 4, YK_PLACEMENT_REPLICAS},
-        {SPARSE "local-steps=5 workers=2", 4, 0, 8, YK_PLACEMENT_REPLICAS},
+        {SPARSE "servers=0", 4, 0, 4, YK_PLACEMENT_SHARDS},
+        {SPARSE "local-steps=5", 4, 0, 4, YK_PLACEMENT_SHARDS},
+        {DENSE "local-steps=5 workers=2", 4, 0, 8, YK_PLACEMENT_REPLICAS},
         {DENSE "local-steps=5 mode=async", 4, 0, 4, YK_PLACEMENT_SHARDS},
         {DENSE "mode=async", 4, 0, 4, YK_PLACEMENT_SHARDS},
         {DENSE "quorum=4", 4, 0, 4, YK_PLACEMENT_SHARDS},
@@ -187,8 +187,8 @@ static void placement_of_groups(void **state)
                 {"servers=keyed=2,dense=2", SERVERS, SERVERS, SERVERS, 2},
                 {"servers=keyed=all,dense=0", SHARDS, SHARDS, REPLICAS, 0},
                 {"servers=keyed=0,dense=all", SHARDS, REPLICAS, SHARDS, 0},
-                {"servers=keyed=0,dense=0", REPLICAS, REPLICAS, REPLICAS, 0},
-                {"servers=0", REPLICAS, REPLICAS, REPLICAS, 0},
+                {"servers=keyed=0,dense=0", SHARDS, SHARDS, SHARDS, 0},
+                {"servers=0", SHARDS, SHARDS, SHARDS, 0},
                 {"servers=keyed=2,dense=0 mode=async staleness=dense=0", SERVERS, SERVERS, REPLICAS, 2},
                 {"servers=keyed=0,dense=2 mode=async staleness=keyed=0", SERVERS, REPLICAS, SERVERS, 2},
                 {"servers=keyed=0,dense=all staleness=keyed=0,dense=4", SHARDS, REPLICAS, SHARDS, 0},
@@ -196,7 +196,7 @@ static void placement_of_groups(void **state)
                 {"servers=linear=0,v=2", SERVERS, SERVERS, SERVERS, 2},
                 {"servers=linear=all,dense=0", SHARDS, SHARDS, REPLICAS, 0},
                 {"servers=keyed=2,dense=0 mode=async staleness=network=0", SERVERS, SERVERS, REPLICAS, 2},
-                {"servers=0 mode=async staleness=linear=0,v=0,dense=0", REPLICAS, REPLICAS, REPLICAS, 0}};
+                {"servers=0 mode=async staleness=linear=0,v=0,dense=0", SHARDS, SHARDS, SHARDS, 0}};
     char with[256];
     yk_plan p;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -459,16 +459,17 @@ static void units(void **state)
     yk_config_fini(&c);
 }
 
-/* Replicas and local SGD do not allow them if there are groups of both kinds. */
+/* Local SGD does not allow them if there are groups of both kinds. */
 static void different_bounds(void **state)
 {
     (void)state;
-    static const char why[] = "different --staleness bounds for parameter groups need --servers all";
+    static const char why[] =
+        "different --staleness bounds for parameter groups cannot be combined with --local-steps";
     static const char *const bounds = "data=synth:ctr?features=100&examples=100 staleness=keyed=4,dense=0";
     static const struct {
         const char *options;
         bool allowed;
-    } want[] = {{"model=deepfm servers=0", false},
+    } want[] = {{"model=deepfm servers=0", true},
                 {"model=deepfm local-steps=4", false},
                 {"model=deepfm servers=all", true},
                 {"model=deepfm servers=1", true},
@@ -509,7 +510,8 @@ static void named_bounds(void **state)
         assert_true(linear.staleness == 0 && embedding.staleness == 8 && network.staleness == YK_ASYNC);
         assert_int_equal(yk_plan_check_group(&p, &linear), YK_OK);
         if (local)
-            assert_error(yk_plan_check_group(&p, &embedding), YK_EUSAGE, "without --local-steps");
+            assert_error(yk_plan_check_group(&p, &embedding), YK_EUSAGE,
+                         "cannot be combined with --local-steps");
         else
             assert_int_equal(yk_plan_check_group(&p, &embedding), YK_OK);
     }

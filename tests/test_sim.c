@@ -155,7 +155,7 @@ static yk_status sum(void *context, int rank)
     WANT(g);
     (void)context;
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
-    TRY(yk_exchange_create(c, &(yk_group){.width = 1, .keys = LONG}, 1, 8.0, 8.0, &x));
+    TRY(yk_exchange_create(c, LONG, 8.0, 8.0, &x));
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < LONG; i++)
             g[i] = (float)(i % 100 + rank);

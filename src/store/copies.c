@@ -130,7 +130,7 @@ static uint64_t steps_so_far(const yk_store *store, int me)
 static yk_status ready(yk_store *store, int me, float *dense, size_t begin, size_t end)
 {
     (void)me, (void)dense, (void)begin, (void)end;
-    return of(store)->config.remote ? yk_remote_progress(of(store)->config.remote) : YK_OK;
+    return yk_remote_progress(of(store)->config.remote);
 }
 
 static void free_all(yk_store *store)
@@ -162,7 +162,7 @@ yk_status yk_copies_create(const yk_copies_config *config, yk_store **out)
         return YK_ESYSTEM;
     s->base.ops = &copies_ops;
     s->config = *config;
-    s->ops = config->remote ? &yk__copies_of_shards : &yk__copies_of_replicas;
+    s->ops = &yk__copies_of_shards;
     s->worker = yk_alloc((size_t)workers, sizeof *s->worker, "the workers");
     s->copy = yk_alloc((size_t)copies, sizeof *s->copy, "the workers");
     s->share = yk_alloc((size_t)workers, sizeof *s->share, "the workers");

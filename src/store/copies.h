@@ -1,12 +1,11 @@
-/* The store of a process that trains on copies (copy.h). In a round, it takes up to H steps on a copy, which is then merged.
+/* The store of a process that trains on copies (copy.h) of parameters on shards. In a round, it takes up to H steps on a copy,
+ * which is then merged.
  *
- *     replicas   | step step step step | mean of all | step step step step | mean of all | ...
- *     shards     announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
+ *     rounds     announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
  *     prefetched announce 0, announce 1 | pull 0  step step  announce 2  push delta 0 + keys 2 | pull 1 (has arrived)  step ...
  *
- * Local SGD: the threads of a process train synchronously on one copy (`joint`). With replicas, the copy is the replica itself,
- * and rounds end with a mean over all ranks. With shards, the copy is fetched from the servers, and its delta is sent back. A
- * round is shorter if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the same rounds. A process
+ * Local SGD: the threads of a process train synchronously on one copy (`joint`). It is fetched from the servers, and its delta is
+ * sent back. A round is shorter if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the same rounds. A process
  * without batches takes part with zero examples, until no process has any. All know the first step of a round without a message.
  * Otherwise, learning rates and decay follow the servers' step count: a process counts its own steps from there, and sees
  * those of others in the next round.
@@ -28,7 +27,6 @@
 #ifndef YK_STORE_COPIES_H
 #define YK_STORE_COPIES_H
 
-#include "store/exchange.h"
 #include "store/local.h"
 #include "store/remote.h"
 
@@ -43,16 +41,10 @@ typedef struct {
 
     /* joint */
     uint64_t first_step; /* of this run: more than 0 if it was resumed */
-    uint32_t bias_key;   /* the key of the bias of keyed groups; UINT32_MAX: none */
     /* The number of steps from this one until an evaluation, a checkpoint or the end is due. */
     uint64_t (*until_due)(void *context, uint64_t step);
     void *context;
 
-    /* replicas */
-    yk_exchange *exchange;
-    yk_local *local;
-
-    /* shards */
     yk_remote *remote;
     int depth;            /* copies in flight */
     bool bounded;         /* there is a staleness bound */

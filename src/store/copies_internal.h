@@ -1,4 +1,4 @@
-/* The internals of a store of copies: copies.c takes steps on them; copies_replicas.c and copies_shards.c begin and end rounds. */
+/* The internals of a store of copies: copies.c takes steps on them; copies_shards.c begins and ends rounds. */
 #ifndef YK_STORE_COPIES_INTERNAL_H
 #define YK_STORE_COPIES_INTERNAL_H
 
@@ -42,7 +42,7 @@ typedef struct {
 
 typedef struct yk__copies yk__copies;
 
-/* Replicas or shards. Every thread calls the functions with `me`. Only the first thread of a copy calls the others, while the
+/* Every thread calls the functions with `me`. Only the first thread of a copy calls the others, while the
  * rest wait. */
 typedef struct {
     yk_status (*create)(yk__copies *s);
@@ -63,10 +63,9 @@ struct yk__copies {
     const yk__copies_ops *ops;
     yk_copies_config config;
     bool keyed;
-    yk__copy_worker *worker;           /* [workers] */
-    yk__copy *copy;                    /* [1] if joint, else [workers] */
-    uint64_t *share;                   /* [workers] examples of each in this round */
-    struct yk__replicated *replicated; /* copies_replicas.c */
+    yk__copy_worker *worker; /* [workers] */
+    yk__copy *copy;          /* [1] if joint, else [workers] */
+    uint64_t *share;         /* [workers] examples of each in this round */
 };
 
 /* The copy that a thread trains on. */
@@ -86,6 +85,6 @@ static inline uint64_t yk__max_steps(const yk__copies *s, uint64_t step)
     return max || s->config.lockstep ? max : 1;
 }
 
-extern const yk__copies_ops yk__copies_of_replicas, yk__copies_of_shards;
+extern const yk__copies_ops yk__copies_of_shards;
 
 #endif

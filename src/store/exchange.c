@@ -11,71 +11,43 @@
 enum { MIN = 16 << 10, MAX = 1 << 20 }; /* floats of a bucket */
 enum { TAG_ROUND = 2, TAG_BUCKET = 16 };
 
-static size_t buckets_of(const yk_exchange *x, size_t n)
+static size_t buckets_of(const yk_exchange *x)
 {
-    return (n + x->bucket - 1) / x->bucket;
+    return (x->nparams + x->bucket - 1) / x->bucket;
 }
 
-/* Finds the keyed groups and the dense one. */
-static bool sort_groups(yk_exchange *x, const yk_group *group, int ngroups)
-{
-    bool ok = true;
-    x->ngroups = ngroups;
-    x->dense_group = -1;
-    for (int g = 0; ok && g < ngroups; g++) {
-        x->group[g] = group[g];
-        if (!group[g].keyed) {
-            x->dense_group = g;
-            x->nparams = yk_group_floats(&group[g]);
-            continue;
-        }
-        x->keyed = true;
-        ok = !yk_merger_init_wide(&x->own[g], 64, group[g].width) &&
-             !yk_merger_init_wide(&x->sum[g], 64, group[g].width);
-    }
-    return ok;
-}
-
-yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, double timeout,
-                             double first_timeout, yk_exchange **out)
+yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, double first_timeout,
+                             yk_exchange **out)
 {
     yk_exchange *x = yk_alloc(1, sizeof *x, "the exchange");
     if (!x)
         return YK_ESYSTEM;
-    const size_t size = (size_t)yk_comm_size(comm);
+    const size_t size = (size_t)yk_comm_size(comm), quarter = YK_ROUND_UP(nparams / 4 + 1, 1024);
     *x = (yk_exchange){.comm = comm,
                        .rank = yk_comm_rank(comm),
                        .size = (int)size,
+                       .nparams = nparams,
+                       .bucket = quarter < MIN   ? MIN
+                                 : quarter > MAX ? MAX
+                                                 : quarter,
+                       .final = nparams,
                        .timeout = timeout,
                        .limit = first_timeout};
-    bool ok = sort_groups(x, group, ngroups);
-    const size_t quarter = YK_ROUND_UP(x->nparams / 4 + 1, 1024);
-    x->bucket = quarter < MIN ? MIN : quarter > MAX ? MAX : quarter;
-    x->final = x->nparams;
-    x->head = yk_alloc(size, sizeof *x->head, "the exchange");
-    x->header_in = yk_alloc(4 * size, sizeof *x->header_in, "the exchange");
-    x->in = yk_alloc(size, sizeof *x->in, "the exchange");
-    x->in_cap = yk_alloc(size, sizeof *x->in_cap, "the exchange");
-    ok = ok && x->head && x->header_in && x->in && x->in_cap;
-    if (ok) {
-        x->header_out = x->header_in + size;
-        x->pairs_in = x->header_in + 2 * size;
-        x->pairs_out = x->header_in + 3 * size;
-    }
-    const size_t piece = x->bucket / size + 1, buckets = buckets_of(x, x->nparams) + 1,
+    const size_t piece = x->bucket / size + 1, buckets = buckets_of(x) + 1,
                  slots = buckets < YK__BUCKETS_IN_FLIGHT ? buckets : YK__BUCKETS_IN_FLIGHT;
+    x->head = yk_alloc(size, sizeof *x->head, "the exchange");
+    x->header_in = yk_alloc(2 * size, sizeof *x->header_in, "the exchange");
     x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
     x->pieces = yk_alloc(slots * size * piece, sizeof *x->pieces, "the exchange");
-    ok = ok && x->transfers && x->pieces;
-    for (size_t i = 0; ok && i < slots * size; i++) {
-        x->slot[i / size].transfer = x->transfers + i / size * size;
-        x->transfers[i].in = x->pieces + i * piece;
-    }
-    if (ok && x->dense_group >= 0)
-        ok = (x->zeros = yk_alloc(x->nparams, sizeof *x->zeros, "the exchange")) != NULL;
-    if (!ok) {
+    x->zeros = yk_alloc(nparams, sizeof *x->zeros, "the exchange");
+    if (!x->head || !x->header_in || !x->transfers || !x->pieces || !x->zeros) {
         yk_exchange_free(x);
         return YK_ESYSTEM;
+    }
+    x->header_out = x->header_in + size;
+    for (size_t i = 0; i < slots * size; i++) {
+        x->slot[i / size].transfer = x->transfers + i / size * size;
+        x->transfers[i].in = x->pieces + i * piece;
     }
     *out = x;
     return YK_OK;
@@ -85,29 +57,15 @@ void yk_exchange_free(yk_exchange *x)
 {
     if (!x)
         return;
-    for (int r = 0; x->in && r < x->size; r++)
-        free(x->in[r]);
-    yk_free(x->in);
-    yk_free(x->in_cap);
     yk_free(x->head);
     yk_free(x->header_in);
     yk_free(x->zeros);
     yk_free(x->transfers);
     yk_free(x->pieces);
-    for (int g = 0; g < x->ngroups; g++) {
-        yk_merger_fini(&x->own[g]);
-        yk_merger_fini(&x->sum[g]);
-    }
-    free(x->out);
     yk_free(x);
 }
 
-int yk_exchange_ranks(const yk_exchange *x)
-{
-    return x->size;
-}
-
-/* ---- dense ---- */
+/* ---- buckets ---- */
 
 static size_t piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
 {
@@ -125,15 +83,15 @@ static yk_status send_piece(yk_exchange *x, const yk__slot *s, int piece, int to
     const yk_status st =
         yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, piece), bytes, op);
     if (!st)
-        yk_comm_count_values(x->comm, x->dense_group, bytes);
+        yk_comm_count_values(x->comm, 0, bytes);
     return st;
 }
 
-static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number, size_t n)
+static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number)
 {
     yk_status st = YK_OK;
-    s->begin = (buckets_of(x, n) - 1 - number) * x->bucket;
-    s->end = s->begin + x->bucket < n ? s->begin + x->bucket : n;
+    s->begin = (buckets_of(x) - 1 - number) * x->bucket;
+    s->end = s->begin + x->bucket < x->nparams ? s->begin + x->bucket : x->nparams;
     s->used = true;
     s->summed = false;
     s->tag = TAG_BUCKET + 2 * (int)(number % 4096);
@@ -210,10 +168,10 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
     return st;
 }
 
-/* Advances the buckets in flight, and starts others whose gradients are final; for an array of n floats. */
-static yk_status make_progress(yk_exchange *x, size_t n)
+/* Advances the buckets in flight, and starts others whose gradients are final. */
+static yk_status make_progress(yk_exchange *x)
 {
-    const size_t buckets = buckets_of(x, n);
+    const size_t buckets = buckets_of(x);
     yk_status st = YK_OK;
     for (int i = 0; !st && i < YK__BUCKETS_IN_FLIGHT; i++) {
         yk__slot *s = &x->slot[i];
@@ -221,15 +179,14 @@ static yk_status make_progress(yk_exchange *x, size_t n)
             st = advance(x, s);
         if (!st && !s->used && s->transfer && x->begun < buckets &&
             (buckets - 1 - x->begun) * x->bucket >= x->final)
-            st = begin_bucket(x, s, x->begun++, n);
+            st = begin_bucket(x, s, x->begun++);
     }
     return st;
 }
 
 static bool is_missing(const yk_exchange *x, int r)
 {
-    bool missing =
-        x->header_in[r].active || x->pairs_in[r].active || (x->shared && yk__shared_is_missing(x, r));
+    bool missing = x->header_in[r].active || (x->shared && yk__shared_is_missing(x, r));
     for (int i = 0; i < YK__BUCKETS_IN_FLIGHT; i++) {
         const yk__transfer *t = x->slot[i].used ? &x->slot[i].transfer[r] : NULL;
         missing |= t && (t->gather_in.active || t->gather_out.active || t->broadcast_in.active ||
@@ -265,11 +222,11 @@ yk_status yk__timed_out(const yk_exchange *x)
                    missing ? ranks : "?", x->limit, x->rank);
 }
 
-static yk_status finish(yk_exchange *x, size_t n)
+static yk_status finish(yk_exchange *x)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
-    for (size_t ended = x->ended; x->ended < buckets_of(x, n);) {
-        yk_status st = make_progress(x, n);
+    for (size_t ended = x->ended; x->ended < buckets_of(x);) {
+        yk_status st = make_progress(x);
         if (st)
             return st;
         if (x->ended != ended) {
@@ -291,18 +248,18 @@ yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t e
     const bool more = end >= x->final && begin < x->final; /* it extends the part that is final */
     x->dense = dense;
     x->final = more ? begin : x->final;
-    return x->shared ? YK_OK : make_progress(x, x->nparams);
+    return x->shared ? YK_OK : make_progress(x);
 }
 
 /* ---- a round ---- */
 
-/* `gradients`: meanwhile dense buckets make progress, and the pairs of other ranks are received. */
+/* `gradients`: meanwhile buckets make progress. */
 static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
 {
     const double arrived = yk_now();
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
     for (int missing = x->size - 1; missing > 0;) {
-        yk_status st = gradients && x->zeros ? make_progress(x, x->nparams) : YK_OK;
+        yk_status st = gradients ? make_progress(x) : YK_OK;
         const int before = missing;
         for (int r = 0; !st && r < x->size; r++) {
             bool done;
@@ -316,8 +273,6 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
                              "rank %d is in round %u, but rank %d is in round %u: the ranks are not "
                              "running the same job",
                              r, x->head[r].round, x->rank, x->round);
-            if (!st && gradients && x->keyed)
-                st = yk__pairs_receive(x, r, yk__pairs_bytes(x, &x->head[r]));
             out->last = w.polls > 0 ? r : out->last;
             missing--;
         }
@@ -371,88 +326,47 @@ yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, ui
     return st;
 }
 
-static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_round *out)
+static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, yk__header mine, yk_round *out)
 {
-    float **dense = x->zeros ? &g->group[x->dense_group].dense : NULL;
-    if (dense && !g->examples) {
+    float **dense = &g->group[0].dense;
+    if (!g->examples) {
         memset(x->zeros, 0, x->nparams * sizeof *x->zeros);
         *dense = x->zeros;
     }
-    yk_status st = send_headers(x, *mine);
-    if (!st && x->keyed)
-        st = yk__pairs_send(x);
-    if (!st && dense)
+    yk_status st = send_headers(x, mine);
+    if (!st)
         st = yk_exchange_ready(x, *dense, 0, x->final);
     if (!st)
         st = wait_headers(x, true, out);
-    if (!st && x->size > 1 && x->keyed)
-        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, x->limit, "the gradients");
-    if (!st && x->size > 1 && dense)
-        st = finish(x, x->nparams);
-    return st || !x->keyed ? st : yk__pairs_add(x);
+    return st || x->size == 1 ? st : finish(x);
 }
 
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out)
 {
     const uint64_t began = track ? yk_now_ns() : 0;
+    const yk__header mine = {.examples = g->examples, .steps = 1, .loss = g->loss, .action = action};
     *out = (yk_round){.last = -1};
-    yk__header mine = {.examples = g->examples, .steps = 1, .loss = g->loss, .action = action};
-    yk_status st = x->keyed ? yk__pairs_merge(x, g, &mine) : YK_OK;
-    if (st)
-        return st;
-    st = x->shared ? yk__shared_sum(x, g, &mine, out) : sum_with_messages(x, g, &mine, out);
+    yk_status st = x->shared ? yk__shared_sum(x, g, &mine, out) : sum_with_messages(x, g, mine, out);
     if (st)
         return st;
     add_headers(x, out);
-    size_t bytes = x->nparams * sizeof(float);
-    for (int k = 0; k < x->ngroups; k++)
-        if (x->group[k].keyed) {
-            bytes += 4 * x->sum[k].n * (1 + x->group[k].width);
-            g->group[k].pairs = &x->sum[k];
-        }
     if (track)
-        yk_trace_message(track, "all-reduce", YK_ANY, bytes, began, yk_now_ns() - began);
+        yk_trace_message(track, "all-reduce", YK_ANY, x->nparams * sizeof(float), began, yk_now_ns() - began);
     g->examples = (size_t)out->examples;
     g->loss = out->loss;
     return YK_OK;
 }
 
-yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
-                                 size_t *bytes_out)
-{
-    yk_round round = {.last = -1};
-    yk_status st = send_headers(x, (yk__header){.pairs = {bytes}});
-    if (!st)
-        st = wait_headers(x, false, &round);
-    if (!st)
-        st = yk__pairs_send_all(x, mine, bytes);
-    for (int r = 0; !st && r < x->size; r++)
-        if (r != x->rank)
-            st = yk__pairs_receive(x, r, (size_t)x->head[r].pairs[0]);
-    if (!st)
-        st = yk_comm_wait(x->comm, x->pairs_in, 2 * x->size, x->limit, "deltas");
-    for (int r = 0; !st && r < x->size; r++) {
-        data_out[r] = r == x->rank ? mine : x->in[r];
-        bytes_out[r] = (size_t)x->head[r].pairs[0];
-    }
-    return st;
-}
-
-void yk_exchange_count_values(yk_exchange *x, int group, size_t floats)
-{
-    yk_comm_count_values(x->comm, group, (size_t)(x->size - 1) * floats * sizeof(float));
-}
-
-yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n)
+yk_status yk_exchange_mean(yk_exchange *x, float *array)
 {
     yk_status st = YK_OK;
     if (x->size > 1) {
         x->dense = array;
         x->final = 0;
-        st = finish(x, n);
+        st = finish(x);
     }
     const float scale = 1.0f / (float)x->size;
-    for (size_t i = 0; !st && i < n; i++)
+    for (size_t i = 0; !st && i < x->nparams; i++)
         array[i] *= scale;
     return st;
 }

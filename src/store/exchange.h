@@ -1,16 +1,16 @@
-/* All-reduce for replicas: in each round, the gradients of all ranks are replaced by their sum, on all ranks.
+/* All-reduce for replicas: in each round, the dense gradients of all ranks are replaced by their sum, on all ranks.
  *
  * Example:
  *     yk_exchange *x;
  *     yk_round round;
- *     yk_status st = yk_exchange_create(comm, group, ngroups, 30.0, 60.0, &x);
+ *     yk_status st = yk_exchange_create(comm, 1000000, 30.0, 60.0, &x);
  *     // in each step
  *     st = yk_exchange_ready(x, dense, begin, end); // optional, during the backward pass: these gradients are final
  *     st = yk_exchange_sum(x, &grad, YK_ACTION_CONTINUE, NULL, &round); // grad is now the sum, in rank order
  *     yk_exchange_end_round(x, &round, NULL);
  *     yk_exchange_free(x);
  *
- * Dense gradients are divided into buckets, and each bucket into one piece per rank. For a bucket of n floats and N ranks:
+ * Gradients are divided into buckets, and each bucket into one piece per rank. For a bucket of n floats and N ranks:
  *
  *     1  rank r sends piece p of its own gradient to rank p, for all p       (N - 1) n / N floats out, as many in
  *     2  rank p adds all copies of piece p: 0 + g0 + g1 + ... in rank order: the same bits every time
@@ -20,10 +20,7 @@
  * backward pass, a few at a time, which limits the memory. Messages make progress in yk_exchange_ready() and
  * yk_exchange_sum(); a network calls the former after each layer.
  *
- * The gradient of a keyed group is sent to all ranks as keys with their values, each key once. Every rank adds all of them
- * in rank order.
- *
- * If all ranks are on one host, small dense gradients are not sent. Each rank sums its piece of all gradients in shared
+ * If all ranks are on one host, small gradients are not sent. Each rank sums its piece of all gradients in shared
  * memory (yk_exchange_use_shared_memory), in the same order, with the same bits. What it reads from other ranks is counted as
  * if it had been sent.
  *
@@ -51,35 +48,26 @@ typedef struct {
 
 /* How many seconds to wait for other ranks: `timeout`, or several times the longest round if that is longer; first_timeout
  * in the first two rounds. */
-yk_status yk_exchange_create(yk_comm *comm, const yk_group *group, int ngroups, double timeout,
-                             double first_timeout, yk_exchange **out);
+yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, double first_timeout,
+                             yk_exchange **out);
 void yk_exchange_free(yk_exchange *x); /* NULL is fine */
-int yk_exchange_ranks(const yk_exchange *x);
 
 /* From now on, sums use shared memory: `at` [size], with yk_exchange_shared_memory_bytes() for each rank (comm/memory.h). It
- * must outlive x. Only without keyed groups. */
+ * must outlive x. */
 size_t yk_exchange_shared_memory_bytes(size_t nparams);
 void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at);
 
 yk_status yk_exchange_ready(yk_exchange *x, float *dense, size_t begin, size_t end);
 
-/* A step: sums the dense gradient in place. For keyed groups, g->group[].pairs is the sum afterwards. track: a timeline that
- * records it, or NULL. */
+/* A step: afterwards, g is the sum. track: a timeline that records it, or NULL. */
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out);
 
 /* The totals of a round without gradients. */
 yk_status yk_exchange_headers(yk_exchange *x, uint64_t examples, double loss, uint32_t action, uint64_t steps,
                               yk_round *out);
 
-/* All-gather of data of any length. data_out[r] is borrowed until the next call. */
-yk_status yk_exchange_all_gather(yk_exchange *x, const void *mine, size_t bytes, const char **data_out,
-                                 size_t *bytes_out);
-
-/* Counts values of a group that were sent to all other ranks, as yk_comm_count_values() does. */
-void yk_exchange_count_values(yk_exchange *x, int group, size_t floats);
-
-/* Replaces an array of the dense group with its mean over the ranks. */
-yk_status yk_exchange_mean(yk_exchange *x, float *array, size_t n);
+/* Replaces an array [nparams] with its mean over the ranks. */
+yk_status yk_exchange_mean(yk_exchange *x, float *array);
 
 /* A round of all ranks is over. Updates the phases of the thread that took part (NULL: not measured). */
 void yk_exchange_end_round(yk_exchange *x, const yk_round *round, yk_phases *phases);

@@ -1,5 +1,4 @@
-/* The internals of an exchange: exchange.c sums dense groups with messages, exchange_shared.c in shared memory;
- * exchange_pairs.c sums keyed groups. */
+/* The internals of an exchange: exchange.c sums gradients with messages, exchange_shared.c in shared memory. */
 #ifndef YK_STORE_EXCHANGE_INTERNAL_H
 #define YK_STORE_EXCHANGE_INTERNAL_H
 
@@ -10,7 +9,7 @@ enum { YK__BUCKETS_IN_FLIGHT = 8 };
 
 /* The header that a rank sends in each round. */
 typedef struct {
-    uint64_t examples, steps, pairs[YK_MAX_GROUPS]; /* pairs: the number of keys in each group */
+    uint64_t examples, steps;
     double loss;
     uint32_t action, round;
 } yk__header;
@@ -33,18 +32,14 @@ typedef struct {
 struct yk_exchange {
     yk_comm *comm;
     int rank, size;
-    int ngroups, dense_group; /* dense_group -1: none */
-    yk_group group[YK_MAX_GROUPS];
-    bool keyed;     /* there are keyed groups */
-    size_t nparams; /* of the dense group */
-    size_t bucket;
+    size_t nparams, bucket; /* floats */
     yk__slot slot[YK__BUCKETS_IN_FLIGHT];
     yk__transfer *transfers; /* of all slots */
     float *pieces;           /* their receive buffers */
     size_t begun, ended;     /* buckets of this round, from the last parameters to the first */
     size_t final;            /* the gradients of parameters from here on are final */
     float *dense;            /* the gradient of this round */
-    float *zeros;            /* the gradient of a rank without examples; NULL: no dense group */
+    float *zeros;            /* the gradient of a rank without examples */
     uint32_t round;
     double timeout, longest; /* seconds: of a round; of the longest round so far */
     double limit;            /* how long to wait in this round */
@@ -53,13 +48,6 @@ struct yk_exchange {
 
     yk__header *head;              /* [size] */
     yk_op *header_in, *header_out; /* [size] */
-    yk_op *pairs_in, *pairs_out;
-    const yk_merger *mine[YK_MAX_GROUPS]; /* the gradient of this rank: `own`, or the caller's */
-    yk_merger own[YK_MAX_GROUPS], sum[YK_MAX_GROUPS];
-    char **in; /* [size] received pairs: keys, then values */
-    size_t *in_cap;
-    char *out;
-    size_t out_cap;
 
     char *const *shared; /* [size] shared memory; NULL: messages */
     uint64_t shared_stage;
@@ -67,15 +55,6 @@ struct yk_exchange {
 };
 
 yk_status yk__timed_out(const yk_exchange *x); /* the error */
-
-/* exchange_pairs.c */
-size_t yk__pairs_bytes(const yk_exchange *x, const yk__header *h);
-yk_status yk__pairs_send_all(yk_exchange *x, const void *data, size_t bytes);
-yk_status yk__pairs_receive(yk_exchange *x, int r, size_t bytes);
-/* Merges the gradient of this rank, so that it has each key once. */
-yk_status yk__pairs_merge(yk_exchange *x, const yk_grad *g, yk__header *head);
-yk_status yk__pairs_send(yk_exchange *x);
-yk_status yk__pairs_add(yk_exchange *x);
 
 /* exchange_shared.c */
 bool yk__shared_is_missing(const yk_exchange *x, int rank);

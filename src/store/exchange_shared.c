@@ -1,4 +1,4 @@
-/* Sums of dense gradients in shared memory.
+/* Sums of gradients in shared memory.
  *
  *     memory of each rank     | shared state | sum (only that of rank 0 is used) | gradient |
  *
@@ -114,7 +114,7 @@ static void count(yk_exchange *x)
     const size_t mine = piece_begin(x, x->rank + 1) - piece_begin(x, x->rank), theirs = x->nparams - mine;
     const size_t values = (theirs + others * mine) * sizeof(float),
                  each = others * sizeof(yk__header) + values;
-    yk_comm_count_values(x->comm, x->dense_group, values);
+    yk_comm_count_values(x->comm, 0, values);
     yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
 }
 
@@ -125,7 +125,7 @@ yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_
     own->head = *mine;
     own->has_examples = g->examples > 0;
     if (g->examples)
-        memcpy(gradient_of(x, x->rank), g->group[x->dense_group].dense, x->nparams * sizeof(float));
+        memcpy(gradient_of(x, x->rank), g->group[0].dense, x->nparams * sizeof(float));
     const double began = yk_now();
     yk_status st = wait_all(x, &out->last);
     if (st)
@@ -138,6 +138,6 @@ yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_
         return st;
     count(x);
     x->final = x->nparams;
-    g->group[x->dense_group].dense = sum_of(x);
+    g->group[0].dense = sum_of(x);
     return YK_OK;
 }

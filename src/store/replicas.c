@@ -4,13 +4,22 @@
 #include <string.h>
 
 typedef struct {
+    _Alignas(YK_ALIGN) yk_grad grad; /* of this step */
+    /* local SGD: */
+    uint64_t steps, max;   /* calls to clock() in this round, so far and at most */
+    yk_step_result totals; /* of this round */
+} worker;
+
+typedef struct {
     yk_store base;
     yk_replicas_config config;
-    yk_grad *grad; /* [workers] of this step */
+    size_t nparams;
+    worker *worker; /* [workers] */
     yk_grad total;
-    float *sum; /* of the dense group, over the threads; NULL: one thread, or no dense group */
-    yk_merger pairs[YK_MAX_GROUPS]; /* of keyed groups, over the threads */
-    yk_action action;               /* of all ranks */
+    float *sum;            /* of the gradients of several threads */
+    yk_action action;      /* of all ranks */
+    uint64_t step;         /* local SGD: the first step of the round */
+    yk_step_result result; /* local SGD: of the last round */
 } replicas;
 
 static replicas *of(yk_store *s)
@@ -20,86 +29,51 @@ static replicas *of(yk_store *s)
 
 static yk_status ready(yk_store *s, int me, float *dense, size_t begin, size_t end)
 {
+    const yk_replicas_config *c = &of(s)->config;
     (void)me;
-    return of(s)->config.workers == 1 ? yk_exchange_ready(of(s)->config.exchange, dense, begin, end) : YK_OK;
+    return c->workers == 1 && !c->local_steps ? yk_exchange_ready(c->exchange, dense, begin, end) : YK_OK;
 }
 
 static yk_status push(yk_store *s, int me, const yk_grad *g)
 {
-    of(s)->grad[me] = *g;
-    return YK_OK;
+    of(s)->worker[me].grad = *g;
+    return of(s)->config.local_steps ? yk_store_push(s->inner, me, g) : YK_OK;
 }
 
-/* ---- the gradients of several threads ---- */
-
-/* This thread's part of the dense group: 0 + g0 + g1 + ... in thread order. */
-static void add_dense(replicas *r, int me, int group, size_t n)
-{
-    const size_t workers = (size_t)r->config.workers, each = YK_ROUND_UP((n + workers - 1) / workers, 16);
-    const size_t begin = each * (size_t)me < n ? each * (size_t)me : n,
-                 end = begin + each < n ? begin + each : n;
-    memset(r->sum + begin, 0, (end - begin) * sizeof *r->sum);
-    for (size_t i = 0; i < workers; i++)
-        for (size_t k = begin; r->grad[i].examples && k < end; k++)
-            r->sum[k] += r->grad[i].group[group].dense[k];
-}
-
-static yk_status add_pairs(replicas *r, int group)
-{
-    yk_merger *sum = &r->pairs[group], one;
-    yk_status st = yk_merger_init_wide(&one, 64, sum->width);
-    yk_merger_clear(sum);
-    for (int i = 0; !st && i < r->config.workers; i++) {
-        const yk_group_grad *g = &r->grad[i].group[group];
-        const yk_merger *pairs = g->pairs ? g->pairs : &one;
-        if (!r->grad[i].examples || (!g->pairs && (st = yk_grad_merge(g, &one))) ||
-            (st = yk_merger_grow(sum, pairs->n + 1)))
-            continue;
-        for (size_t k = 0; k < pairs->n; k++)
-            yk_merger_add_wide(sum, pairs->key[k], pairs->value + k * sum->width, sum->width);
-    }
-    yk_merger_fini(&one);
-    return st;
-}
-
-/* The gradient of this process, in r->total. */
+/* The gradient of several threads, in r->total: each adds its part, 0 + g0 + g1 + ... in thread order. */
 static yk_status add_threads(replicas *r, int me)
 {
-    const yk_local *local = r->config.local;
+    size_t begin = 0, end = r->nparams;
     yk_status st = yk_team_barrier(r->config.team, me);
-    for (int g = 0; !st && g < yk_local_groups(local); g++) {
-        const yk_group *group = yk_local_group_of(local, g);
-        if (!group->keyed)
-            add_dense(r, me, g, yk_group_floats(group));
-        else if (me == 0)
-            st = add_pairs(r, g);
-    }
-    if (st || (st = yk_team_barrier(r->config.team, me)) || me)
+    if (st)
         return st;
-    r->total = (yk_grad){0};
+    yk_part_of_range(&begin, &end, 16, me, r->config.workers);
+    if (begin < end)
+        memset(r->sum + begin, 0, (end - begin) * sizeof *r->sum);
     for (int i = 0; i < r->config.workers; i++) {
-        r->total.examples += r->grad[i].examples;
-        r->total.loss += r->grad[i].loss;
+        const yk_grad *g = &r->worker[i].grad;
+        for (size_t k = begin; g->examples && k < end; k++)
+            r->sum[k] += g->group[0].dense[k];
     }
-    for (int g = 0; g < yk_local_groups(local); g++) {
-        if (yk_local_group_of(local, g)->keyed)
-            r->total.group[g].pairs = &r->pairs[g];
-        else
-            r->total.group[g].dense = r->sum;
+    if ((st = yk_team_barrier(r->config.team, me)) || me)
+        return st;
+    r->total = (yk_grad){.group = {{.dense = r->sum}}};
+    for (int i = 0; i < r->config.workers; i++) {
+        r->total.examples += r->worker[i].grad.examples;
+        r->total.loss += r->worker[i].grad.loss;
     }
     return YK_OK;
 }
 
+/* A step with the gradients of all ranks. */
 static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result *out)
 {
     replicas *r = of(s);
     yk_phases *phases = yk_phases_of(r->config.phases, me);
-    const bool threads = r->config.workers > 1;
     const yk_grad none = {0};
-    const uint64_t own = r->grad[me].examples;
-    yk_status st = threads ? add_threads(r, me) : YK_OK;
-    if (!threads)
-        r->total = r->grad[0];
+    yk_status st = r->config.workers > 1 ? add_threads(r, me) : YK_OK;
+    if (r->config.workers == 1)
+        r->total = r->worker[0].grad;
     if (!st && me == 0) {
         yk_round round;
         yk_phase_to(phases, YK_PHASE_SENDING);
@@ -111,42 +85,103 @@ static yk_status clock_all(yk_store *s, int me, yk_action action, yk_step_result
         st = yk_store_push(s->inner, me, me == 0 ? &r->total : &none);
     if (!st)
         st = yk_store_clock(s->inner, me, me == 0 ? r->action : YK_ACTION_CONTINUE, out);
-    out->own = own;
+    out->own = r->worker[me].grad.examples;
     return st;
 }
+
+/* ---- local SGD ---- */
+
+/* Ends a round of all ranks. */
+static yk_status average(replicas *r, const yk_step_result *own)
+{
+    yk_exchange *x = r->config.exchange;
+    const yk_view v = yk_local_raw(r->config.local, 0).live;
+    yk_round round;
+    yk_phase_to(r->config.phases, YK_PHASE_SENDING);
+    yk_status st = yk_exchange_headers(x, own->examples, own->loss, own->action, own->steps, &round);
+    if (!st && round.examples)
+        st = yk_exchange_mean(x, v.w);
+    for (int i = 0; !st && round.examples && i < yk_local_rule(r->config.local, 0)->slots; i++)
+        st = yk_exchange_mean(x, v.s[i]);
+    if (st)
+        return st;
+    r->step += round.steps;
+    yk_local_restore(r->config.local, r->step); /* some ranks had fewer batches than others */
+    yk_exchange_end_round(x, &round, r->config.phases);
+    r->result = (yk_step_result){.examples = round.examples,
+                                 .loss = round.loss,
+                                 .steps = round.steps,
+                                 .action = (yk_action)round.action};
+    return YK_OK;
+}
+
+static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_out)
+{
+    replicas *r = of(s);
+    worker *w = &r->worker[me];
+    if (r->config.local_steps && w->steps == 0) { /* a round begins */
+        const uint64_t due = r->config.until_due(r->config.context, r->step);
+        w->max = due < r->config.local_steps ? due : r->config.local_steps;
+    }
+    return yk_store_pull(s->inner, me, batch_out, view_out);
+}
+
+/* A step of this process; after the last one of a round, parameters are averaged. */
+static yk_status clock_local(yk_store *s, int me, yk_action action, yk_step_result *out)
+{
+    replicas *r = of(s);
+    worker *w = &r->worker[me];
+    yk_step_result *sum = &w->totals, one;
+    yk_status st = yk_store_clock(s->inner, me, action, &one);
+    sum->examples += one.examples;
+    sum->loss += one.loss;
+    sum->steps += one.steps;
+    sum->own += one.own;
+    sum->action = action > sum->action ? action : sum->action;
+    *out = (yk_step_result){.pending = true, .own = sum->own};
+    if (st || ++w->steps < w->max)
+        return st;
+    const bool threads = r->config.workers > 1;
+    if ((st = threads ? yk_team_barrier(r->config.team, me) : YK_OK) || (me == 0 && (st = average(r, sum))) ||
+        (st = threads ? yk_team_barrier(r->config.team, me) : YK_OK))
+        return st;
+    *out = r->result;
+    out->own = sum->own;
+    w->steps = 0;
+    *sum = (yk_step_result){0};
+    return YK_OK;
+}
+
+/* ---- the store ---- */
 
 static void free_all(yk_store *s)
 {
     replicas *r = of(s);
-    for (int g = 0; g < YK_MAX_GROUPS; g++)
-        yk_merger_fini(&r->pairs[g]);
-    yk_free(r->grad);
+    yk_free(r->worker);
     yk_free(r->sum);
     yk_free(r);
 }
 
 static const yk_store_ops replicas_ops = {.push = push, .clock = clock_all, .ready = ready, .free = free_all};
+static const yk_store_ops local_sgd_ops = {
+    .pull = pull, .push = push, .clock = clock_local, .ready = ready, .free = free_all};
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
 {
     replicas *r = yk_alloc(1, sizeof *r, "the replica");
     if (!r)
         return YK_ESYSTEM;
-    r->base.ops = &replicas_ops;
-    r->config = *config;
+    r->base.ops = config->local_steps ? &local_sgd_ops : &replicas_ops;
     r->base.inner = yk_local_store(config->local);
-    r->grad = yk_alloc((size_t)config->workers, sizeof *r->grad, "the gradients");
-    yk_status st = r->grad ? YK_OK : YK_ESYSTEM;
-    for (int g = 0; !st && config->workers > 1 && g < yk_local_groups(config->local); g++) {
-        const yk_group *group = yk_local_group_of(config->local, g);
-        if (group->keyed)
-            st = yk_merger_init_wide(&r->pairs[g], 64, group->width);
-        else if (!(r->sum = yk_alloc(yk_group_floats(group), sizeof *r->sum, "the gradients")))
-            st = YK_ESYSTEM;
-    }
-    if (st)
+    r->config = *config;
+    r->nparams = yk_group_floats(yk_local_group_of(config->local, 0));
+    r->step = config->first_step;
+    r->worker = yk_alloc((size_t)config->workers, sizeof *r->worker, "the gradients");
+    r->sum = yk_alloc(config->workers > 1 ? r->nparams : 1, sizeof *r->sum, "the gradients");
+    if (!r->worker || !r->sum) {
         free_all(&r->base);
-    else
-        *out = &r->base;
-    return st;
+        return YK_ESYSTEM;
+    }
+    *out = &r->base;
+    return YK_OK;
 }

@@ -235,10 +235,10 @@ static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
     yk__cluster *k = &t->cluster;
     yk_local_config own = *whole;
     own.workers = t->plan->workers_per_process;
-    yk_status st = yk_exchange_create(k->comm, t->model->group, t->model->ngroups, t->plan->heartbeat_timeout,
+    yk_status st = yk_exchange_create(k->comm, t->model->nparams, t->plan->heartbeat_timeout,
                                       t->plan->first_step_timeout, &k->exchange);
     const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
-    if (!st && !t->model->sparse && !t->plan->local_steps && bytes <= MAX_SHARED)
+    if (!st && !t->plan->local_steps && bytes <= MAX_SHARED)
         st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
     if (!st && k->memory.at) /* all replicas are on one host */
         yk_exchange_use_shared_memory(k->exchange, k->memory.at);
@@ -387,11 +387,8 @@ static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
                           .synchronous = p->synchronous,
                           .lockstep = p->lockstep,
                           .first_step = scaled ? 0 : t->step,
-                          .bias_key = bias_key_of(t),
                           .until_due = yk__until_due,
                           .context = &t->schedule,
-                          .exchange = t->cluster.exchange,
-                          .local = t->local,
                           .remote = t->cluster.remote,
                           .depth = p->depth,
                           .bounded = p->staleness != YK_ASYNC,
@@ -413,7 +410,11 @@ static yk_status make_replicas(yk__trainer *t)
                                   .local = t->local,
                                   .team = t->team,
                                   .phases = t->phases,
-                                  .workers = t->plan->workers_per_process};
+                                  .workers = t->plan->workers_per_process,
+                                  .local_steps = t->plan->local_steps,
+                                  .first_step = t->step,
+                                  .until_due = yk__until_due,
+                                  .context = &t->schedule};
     return yk_replicas_create(&c, &t->store);
 }
 
@@ -422,9 +423,9 @@ yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
     yk_local_config copy = *whole;
     copy.keymap = NULL; /* a sparse copy has its own internal ids */
     copy.workers = t->plan->workers_per_process;
-    return t->plan->copy_lifetime || t->plan->local_steps ? make_copies(t, &copy)
-           : t->plan->role == YK_ROLE_REPLICA             ? make_replicas(t)
-                                                          : make_shards(t);
+    return t->plan->role == YK_ROLE_REPLICA                 ? make_replicas(t)
+           : t->plan->copy_lifetime || t->plan->local_steps ? make_copies(t, &copy)
+                                                            : make_shards(t);
 }
 
 void yk__cluster_free(yk__trainer *t)

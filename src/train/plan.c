@@ -115,8 +115,8 @@ static servers_of_groups servers_of_all(const yk_config *c)
     return s;
 }
 
-/* The placement of all groups; if only some are replicated, of the others. By default, synchronous training of dense
- * models and synchronous local SGD use replicas. Otherwise every process owns a shard. */
+/* The placement of all groups; if only some are replicated, of the others. Synchronous training of dense models uses replicas.
+ * Otherwise every process owns a shard: of keyed parameters, a step needs only some, and gets the same ones as with replicas. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
     const int servers = servers_of_all(c).job;
@@ -124,10 +124,7 @@ static yk_placement placement_of(const yk_config *c, const yk_plan *p)
         return YK_PLACEMENT_LOCAL;
     if (servers > 0)
         return YK_PLACEMENT_SERVERS;
-    if (servers == 0)
-        return YK_PLACEMENT_REPLICAS;
-    return servers != YK_ALL && p->lockstep && (p->local_steps || !is_sparse(c)) ? YK_PLACEMENT_REPLICAS
-                                                                                 : YK_PLACEMENT_SHARDS;
+    return servers != YK_ALL && p->lockstep && !is_sparse(c) ? YK_PLACEMENT_REPLICAS : YK_PLACEMENT_SHARDS;
 }
 
 /* --workers auto: as many as there are cores for. */
@@ -159,7 +156,7 @@ static void set_batch(const yk_config *c, yk_plan *p)
 static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
 {
     const double servers = yk_by_group_named(&c->servers, name, servers_of(c, keyed));
-    return p->processes != 1 && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
+    return p->replicates && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
 }
 
 /* With a sum of 0, the first steps of an embedding vector are as long as lr allows, whatever its gradient is
@@ -273,8 +270,9 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
     *out = p;
 }
 
-static yk_status check(const yk_plan *p)
+static yk_status check(const yk_config *c, const yk_plan *p)
 {
+    const bool replicas = servers_of_all(c).job == 0;
     const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
     if (p->processes == 1)
         return YK_OK;
@@ -282,10 +280,10 @@ static yk_status check(const yk_plan *p)
         return yk_fail(YK_EUSAGE,
                        "--servers %d of %d processes leaves no worker; start at least %d processes",
                        p->servers, p->processes, p->servers + 1);
-    if (p->placement == YK_PLACEMENT_REPLICAS && !p->synchronous)
+    if (replicas && !p->synchronous)
         return yk_fail(YK_EUSAGE, "--servers 0 (replicas) needs --mode sync; asynchronous training needs "
                                   "--servers all, or --servers 1 or more");
-    if (p->placement == YK_PLACEMENT_REPLICAS && p->quorum)
+    if (replicas && p->quorum)
         return yk_fail(YK_EUSAGE,
                        "--quorum needs --servers all, or --servers 1 or more: only a server can end a step "
                        "before all gradients have arrived");
@@ -413,16 +411,15 @@ static yk_status check_single(const yk_config *c, const yk_plan *p)
                : YK_OK;
 }
 
-/* Replicas and local SGD update all groups at once. */
+/* Local SGD updates all groups at once. */
 static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement placement)
 {
-    const bool at_once = placement == YK_PLACEMENT_REPLICAS || p->local_steps;
     if (p->replicates && placement == YK_PLACEMENT_REPLICAS && staleness)
         return yk_fail(YK_EUSAGE, "a replicated parameter group (--servers NAME=0) needs --staleness NAME=0");
-    return p->processes != 1 && at_once && staleness != p->staleness
+    return p->processes != 1 && p->local_steps && staleness != p->staleness
                ? yk_fail(YK_EUSAGE,
-                         "different --staleness bounds for parameter groups need --servers all, or "
-                         "--servers 1 or more, without --local-steps")
+                         "different --staleness bounds for parameter groups cannot be combined with "
+                         "--local-steps, which updates all groups at once")
                : YK_OK;
 }
 
@@ -455,7 +452,7 @@ static yk_status check_all(const yk_config *c, const yk_plan *p)
     yk_model_description model;
     yk_status st = c->model ? yk_model_parse(c->model, &model) : YK_OK; /* before data is read */
     if (st || (st = check_optimizer(c, p)) || (st = check_groups(c, p)) || (st = check_single(c, p)) ||
-        (st = check(p)) || (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
+        (st = check(c, p)) || (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
         return st;
     return check_stdin(c, p);
 }
