@@ -70,7 +70,7 @@ static void merge_some(team *t, int me, size_t first, size_t n)
 static void train_alone(team *t, int me, const uint32_t *key, size_t n, const float *g, int steps)
 {
     for (int s = 0; s < steps; s++)
-        t->rule->pairs(&t->view[me], key, g, NULL, n, 1.0f, &t->o);
+        t->rule->pairs(&t->view[me], key, g, NULL, n, 1, 1.0f, &t->o);
 }
 
 /* The value of a worker's copy, or of the shared weight (worker number `workers`). */

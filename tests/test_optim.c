@@ -107,7 +107,7 @@ static void pairs_match_the_reference(void **state)
                 int64_t at = key[i] < HOT ? (int64_t)key[i] - HOT : key[i];
                 reference_update(kind, &expected[at + HOT], (double)g[i] * 0.5, &o);
             }
-            rule->pairs(&t.view, key, g, NULL, n, 0.5f, &o);
+            rule->pairs(&t.view, key, g, NULL, n, 1, 0.5f, &o);
             for (int64_t at = -HOT; at < N; at++) {
                 weight got = weight_at(&t, rule->slots, at);
                 bool touched = false;
@@ -149,7 +149,7 @@ static void wide_equals_dense(void **state)
                                      .s = {block[t][1] + copies, block[t][2] + copies},
                                      .hot = COPIES,
                                      .shift = -(int32_t)copies};
-                rule->wide(&v[0], key, g, NULL, SOME, width, 0.25f, &o);
+                rule->pairs(&v[0], key, g, NULL, SOME, width, 0.25f, &o);
                 for (size_t k = 0; k < SOME; k++) { /* hot keys are in the copy */
                     const size_t at = key[k] < COPIES ? key[k] * width : copies + key[k] * width;
                     const yk_view all = {.w = block[1][0], .s = {block[1][1], block[1][2]}};
@@ -188,7 +188,7 @@ static void a_row_has_one_step_size(void **state)
             }
             const yk_view v = {.w = w, .s = {s}};
             const uint32_t key = 1;
-            rule_of(isa, YK_ROWWISE)->wide(&v, &key, g, NULL, 1, width, 0.25f, &o);
+            rule_of(isa, YK_ROWWISE)->pairs(&v, &key, g, NULL, 1, width, 0.25f, &o);
             for (size_t k = 0; k < width; k++) {
                 const double x = (double)g[k] * 0.25 + (double)o.l2 * (double)before[k],
                              right = (double)before[k] -
@@ -232,10 +232,7 @@ static void stale_steps_are_revised(void **state)
         }
         for (int t = 0; t < 2; t++) {
             const yk_view v = {.w = w[t], .s = {s[t][0], s[t][1]}};
-            if (width == 1)
-                rule->pairs(&v, key, g, t ? read : NULL, KEYS, 1.0f, &o);
-            else
-                rule->wide(&v, key, g, t ? read : NULL, KEYS, width, 1.0f, &o);
+            rule->pairs(&v, key, g, t ? read : NULL, KEYS, width, 1.0f, &o);
         }
         for (size_t k = 0; k < KEYS; k++) {
             const size_t at = key[k] * width;
@@ -280,10 +277,7 @@ static void equal_gradients_count_as_one(void **state)
         for (size_t k = 0; k < 8; k++)
             g[k] = k % 2 ? 0.3f : -0.3f;
         for (int t = 0; t < 16; t++)
-            if (width == 1)
-                rule->pairs(&v, &key, g, read, 1, 1.0f, &o);
-            else
-                rule->wide(&v, &key, g, read, 1, width, 1.0f, &o);
+            rule->pairs(&v, &key, g, read, 1, width, 1.0f, &o);
         for (size_t k = 0; k < width; k++) {
             assert_close((double)w[k], k % 2 ? -c.lr : c.lr, 1e-5, "weight", rule->name, isa, k);
             assert_close((double)s[k], 16 * 16 * 0.09, 1e-3, "sum", rule->name, isa, k);
@@ -320,7 +314,7 @@ static void many_steps_match_the_reference(void **state)
                 reference_update(kind, &expected[i], (double)g[i], &o);
             }
             rule->dense(&dense.view, 0, N, g, 1.0f, &o);
-            rule->pairs(&pairs.view, key, g, NULL, N, 1.0f, &o);
+            rule->pairs(&pairs.view, key, g, NULL, N, 1, 1.0f, &o);
         }
         for (uint32_t i = 0; i < N; i++) {
             weight got = weight_at(&dense, rule->slots, i),

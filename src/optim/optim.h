@@ -4,8 +4,7 @@
  *     const yk_optim_step o = yk_optim_at(&config, step); // learning rate and bias corrections of this step
  *     const yk_optim_rule *rule = yk_optim_rule_of(config.kind);
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
- *     rule->pairs(&view, key, g, NULL, n, 1.0f / examples, &o); // only these keys
- *     rule->wide(&view, key, g, NULL, n, 8, 1.0f / examples, &o); // the same for vectors of 8 floats per key
+ *     rule->pairs(&view, key, g, NULL, n, 8, 1.0f / examples, &o); // only these keys, with 8 floats per key
  *
  * With G the mean gradient (plus l2 w), per weight:
  *
@@ -121,11 +120,9 @@ typedef struct {
     bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
-    /* read: NULL, or the weights that a stale gradient was computed with, in the order of the keys. */
+    /* Keys with `width` floats each. read: NULL, or the weights that a stale gradient was computed with, in their order. */
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, const float *read, size_t n,
-                  float scale, const yk_optim_step *o);
-    void (*wide)(const yk_view *v, const uint32_t *key, const float *g, const float *read, size_t n,
-                 size_t width, float scale, const yk_optim_step *o); /* pairs() for `width` floats per key */
+                  size_t width, float scale, const yk_optim_step *o);
     /* Scales the deltas of weights first .. first + n - 1, and of their state, to the share that is added. delta:
      * [1 + slots][stride] */
     void (*scale)(const yk_optim_share *s, size_t first, size_t n, float *delta, size_t stride,

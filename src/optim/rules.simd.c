@@ -155,36 +155,6 @@ INLINE void stale(yk_optim_kind kind, const yk_view *v, size_t n, const float *g
         revise(v->w + i, v->s[0] + i, g[i] * scale, read[i] - v->w[i], inverse, &o);
 }
 
-enum { GATHERED = 16, AHEAD = 32 }; /* keys */
-
-/* Gathers some weights, so that update() works on vectors: scalar square roots and divisions take longer than the memory. */
-INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g,
-                  const float *read, size_t n, float scale, const yk_optim_step *step)
-{
-    float w[GATHERED], s[YK_MAX_SLOTS][GATHERED];
-    int32_t at[GATHERED];
-    const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
-    for (size_t i = 0; i < n; i += GATHERED) {
-        const size_t m = n - i < GATHERED ? n - i : GATHERED;
-        for (size_t j = 0; j < m; j++) {
-            const int64_t far = yk_view_at(v, key[i + j + AHEAD < n ? i + j + AHEAD : n - 1]);
-            at[j] = (int32_t)yk_view_at(v, key[i + j]);
-            w[j] = v->w[at[j]];
-            __builtin_prefetch(v->w + far, 1);
-            for (int k = 0; k < slots(kind); k++) {
-                s[k][j] = v->s[k][at[j]];
-                __builtin_prefetch(v->s[k] + far, 1);
-            }
-        }
-        stale(kind, &gathered, m, g + i, read ? read + i : NULL, scale, step);
-        for (size_t j = 0; j < m; j++) {
-            v->w[at[j]] = w[j];
-            for (int k = 0; k < slots(kind); k++)
-                v->s[k][at[j]] = s[k][j];
-        }
-    }
-}
-
 /* rowwise-adagrad: the vector of one key. read: NULL, or the vector that the gradient was computed with. */
 INLINE void row_update(float *w, float *s, const float *g, const float *read, size_t width, float scale,
                        const yk_optim_step *o)
@@ -206,13 +176,15 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
     }
 }
 
-/* Vectors of `width` floats. Gathers the vectors of some keys, as pairs() does: the compiler cannot know that weights and
- * gradients do not overlap. Prefetches those of later keys. */
-INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g, const float *read,
-                 size_t n, size_t width, float scale, const yk_optim_step *step)
+/* Gathers the floats of some keys, so that update() works on vectors: scalar square roots and divisions take longer than the
+ * memory, and the compiler cannot know that weights and gradients do not overlap. Prefetches those of later keys. */
+INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g,
+                  const float *read, size_t n, size_t width, float scale, const yk_optim_step *step)
 {
     /* floats of a cache line; floats to gather at a time, but at least one vector */
     enum { LINE = 16, CHUNK = 64 };
+    const size_t ahead = width == 1 ? 32 : 16; /* keys */
+    const bool per_key = traits[kind].per_key && width > 1;
     float w[YK_MAX_WIDTH], s[YK_MAX_SLOTS][YK_MAX_WIDTH];
     ptrdiff_t at[CHUNK];
     const yk_view gathered = {.w = w, .s = {s[0], s[1]}};
@@ -221,8 +193,7 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
         const size_t m = n - i < keys ? n - i : keys;
         for (size_t j = 0; j < m; j++) {
             const ptrdiff_t far =
-                yk_view_wide(v, key[i + j + AHEAD / 2 < n ? i + j + AHEAD / 2 : n - 1], (uint32_t)width) -
-                v->w;
+                yk_view_wide(v, key[i + j + ahead < n ? i + j + ahead : n - 1], (uint32_t)width) - v->w;
             at[j] = yk_view_wide(v, key[i + j], (uint32_t)width) - v->w;
             memcpy(w + j * width, v->w + at[j], bytes);
             for (int k = 0; k < slots(kind); k++)
@@ -233,10 +204,10 @@ INLINE void wide(yk_optim_kind kind, const yk_view *v, const uint32_t *key, cons
                     __builtin_prefetch(v->s[k] + far + line, 1);
             }
         }
-        for (size_t j = 0; traits[kind].per_key && j < m; j++)
+        for (size_t j = 0; per_key && j < m; j++)
             row_update(w + j * width, s[0] + j * width, g + (i + j) * width,
                        read ? read + (i + j) * width : NULL, width, scale, step);
-        if (!traits[kind].per_key)
+        if (!per_key)
             stale(kind, &gathered, m * width, g + i * width, read ? read + i * width : NULL, scale, step);
         for (size_t j = 0; j < m; j++) {
             memcpy(v->w + at[j], w + j * width, bytes);
@@ -306,20 +277,17 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
         dense(kind, v, first, n, g, by, o);                                                                  \
     }                                                                                                        \
     static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g,                  \
-                                     const float *read, size_t n, float by, const yk_optim_step *o)          \
+                                     const float *read, size_t n, size_t width, float by,                    \
+                                     const yk_optim_step *o)                                                 \
     {                                                                                                        \
-        pairs(kind, v, key, g, read, n, by, o);                                                              \
-    }                                                                                                        \
-    static YK_RACY void name##_wide(const yk_view *v, const uint32_t *key, const float *g,                   \
-                                    const float *read, size_t n, size_t width, float by,                     \
-                                    const yk_optim_step *o)                                                  \
-    {                                                                                                        \
-        if (width == 8)                                                                                      \
-            wide(kind, v, key, g, read, n, 8, by, o);                                                        \
+        if (width == 1)                                                                                      \
+            pairs(kind, v, key, g, read, n, 1, by, o);                                                       \
+        else if (width == 8)                                                                                 \
+            pairs(kind, v, key, g, read, n, 8, by, o);                                                       \
         else if (width == 16)                                                                                \
-            wide(kind, v, key, g, read, n, 16, by, o);                                                       \
+            pairs(kind, v, key, g, read, n, 16, by, o);                                                      \
         else                                                                                                 \
-            wide(kind, v, key, g, read, n, width, by, o);                                                    \
+            pairs(kind, v, key, g, read, n, width, by, o);                                                   \
     }                                                                                                        \
     static YK_RACY void name##_scale(const yk_optim_share *s, size_t first, size_t n, float *delta,          \
                                      size_t stride, const yk_optim_step *o)                                  \
@@ -329,6 +297,5 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
 OPTIMIZERS(RULE)
 
 #define ROW(id, kind, ...)                                                                                   \
-    [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = id##_pairs, .wide = id##_wide,              \
-              .scale = id##_scale},
+    [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = id##_pairs, .scale = id##_scale},
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{OPTIMIZERS(ROW)}};

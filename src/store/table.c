@@ -173,11 +173,7 @@ static void apply_sum_part(void *update, int me, int all)
 static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_merger *pairs,
                                 const float *read, float scale, const yk_optim_step *o)
 {
-    if (t->width == 1) {
-        t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, scale, o);
-        return;
-    }
-    t->rule->wide(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, o);
+    t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, o);
 }
 
 /* Prefetches the optimizer's state of keys. The model has just read their weights. */
