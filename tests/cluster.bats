@@ -175,8 +175,8 @@ equals_serial() { # BATCH OPTION...
                 [ -n "$messages" ]
             done
             read -r sent received _ <<<"$(traffic all-reduce)"
-            case $line in
-            *"servers 0"* | *local*) [ "$sent" -gt 0 ] ;;
+            case "$what $line" in
+            *softmax*"servers 0"* | *softmax*local*) [ "$sent" -gt 0 ] ;; # replicas
             *) [ "$sent" -eq 0 ] ;;
             esac
         done

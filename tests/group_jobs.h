@@ -19,7 +19,7 @@ typedef struct {
     int epochs;
     uint64_t local_steps, staleness;
     int depth;   /* copies: outstanding requests of a worker */
-    bool copies; /* store/copies.h, with a lifetime of `local_steps` */
+    bool copies; /* store/shards.h, with a lifetime of `local_steps` */
     /* Which groups are on the last server, while the others are on the other servers. */
     enum { TOGETHER, KEYED_LAST, LINEAR_LAST } separate;
     bool lockstep, counts, immediate[GROUPS];

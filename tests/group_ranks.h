@@ -6,7 +6,6 @@
 
 #include "comm/comm.h"
 #include "sim.h"
-#include "store/copies.h"
 #include "store/server.h"
 #include "store/shards.h"
 
@@ -48,18 +47,6 @@ static inline yk_status train_thread(void *context, int me)
 static inline yk_status train_threads(job *j, yk_team *team, yk_store *s, int rank)
 {
     return yk_team_run(team, train_thread, &(rank_threads){j, s, rank * j->threads});
-}
-
-static inline yk_copies_config local_sgd_of(job *j, yk_team *team)
-{
-    return (yk_copies_config){.workers = j->threads,
-                              .team = team,
-                              .joint = true,
-                              .depth = 1,
-                              .steps = j->local_steps,
-                              .synchronous = j->lockstep,
-                              .lockstep = j->lockstep,
-                              .until_due = nothing_due};
 }
 
 /* ---- servers ---- */
@@ -141,27 +128,20 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
         yk_sleep_ns(2500000000); /* it leaves late, without a step */
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
-                               .joint = j->lockstep,
+                               .joint = !j->copies && (j->lockstep || j->local_steps),
                                .synchronous = j->lockstep,
                                .lockstep = j->lockstep,
-                               .ngroups = GROUPS};
-    memcpy(shards.group, config.group, sizeof shards.group);
-    yk_copies_config sgd = local_sgd_of(j, team);
-    sgd.copy = store_config(j, j->threads);
-    sgd.copy.team = team;
-    yk_copies_config copies = {.workers = 1,
-                               .scaled = true,
-                               .bounded = j->staleness != YK_ASYNC,
+                               .whole = store_config(j, j->threads),
                                .steps = j->local_steps,
-                               .depth = j->depth,
-                               .copy = store_config(j, 1)};
+                               .scaled = j->copies,
+                               .bounded = j->staleness != YK_ASYNC,
+                               .depth = j->copies ? j->depth : 1,
+                               .until_due = nothing_due};
+    shards.whole.team = team;
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);
-    sgd.remote = copies.remote = shards.remote;
     if (!st)
-        st = j->copies        ? yk_copies_create(&copies, &s)
-             : j->local_steps ? yk_copies_create(&sgd, &s)
-                              : yk_shards_create(&shards, &s);
+        st = yk_shards_create(&shards, &s);
     if (!st)
         st = train_threads(j, team, s, number);
     yk_store_free(s);

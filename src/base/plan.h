@@ -52,7 +52,7 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the number of batches that a worker processes with one copy (store/copies.h); 0:
+    /* Asynchronous, keyed parameters on shards: the number of batches that a worker processes with one copy (store/shards.h); 0:
      * no copies. */
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */

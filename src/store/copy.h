@@ -9,7 +9,7 @@
  *                          the copies of          have                               are merged
  *     local SGD            processes              all parameters, or some keys       after H steps of all: the mean
  *                          asynchronous           the same                           after H steps of one: 1/N of its delta
- *     copies.h             threads of processes   the keys of some batches           when they are A examples old: a share
+ *     shards.h             threads of processes   the keys of some batches           when they are A examples old: a share
  *     hot.c                threads of a process   the hottest keys, in place         when they are A examples old: a share
  *
  * The share follows from the optimizer (optim/optim.h). Both are stores of one process (local.h); g is a parameter group. A copy of

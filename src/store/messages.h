@@ -8,7 +8,7 @@
  * (1) no keys with REMEMBERS
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + 1, and the answer
- * contains their values. Copies (copies.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
+ * contains their values. Copies (shards.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
  *
  *     lockstep       up: push 0, keys 1 ------>  all N have arrived: applied  ---> down: values 1
  *     asynchronous   up: push 0, keys 1 ------>  applied immediately  -----------> down: values 1

@@ -1,5 +1,5 @@
-/* The client side of parameter servers: the requests of a process's threads, as messages (messages.h). shards.c and
- * copies_shards.c are stores on top of it.
+/* The client side of parameter servers: the requests of a process's threads, as messages (messages.h). shards.h is
+ * the store on top of it.
  *
  * Example:
  *     yk_remote *r;

@@ -68,7 +68,7 @@ typedef struct {
     int quorum;                    /* 0: all */
     bool synchronous;              /* one update per round; else one per gradient */
     uint64_t local_steps;          /* maximum number of local steps; 0: clients send every gradient */
-    bool scaled;                   /* deltas are already scaled (copies.h), and added in full */
+    bool scaled;                   /* deltas are already scaled (shards.h), and added in full */
     bool survives_loss;            /* of a client */
     double timeout;            /* heartbeat timeout of a client in seconds (longer if its steps are long) */
     double first_timeout;      /* the same until its second message; also the timeout of snapshots */

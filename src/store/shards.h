@@ -1,35 +1,64 @@
 /* Shards: parameter servers own the parameters. They are dedicated processes, or every process owns a part. This is the store
- * of a process that trains, on top of its connection to the servers (remote.h).
+ * of a process that trains, on top of its connection to the servers (remote.h). It sends the gradient of each step, or takes up
+ * to H steps on a copy of the parameters (copy.h), which is then merged:
  *
  *     lockstep       announce 0 | pull 0  grad 0  announce 1  push 0 + keys 1  clock: all have pushed 0 | pull 1 ...
  *     with keys      announce 0, 1 | pull 0  grad 0  push 0 + keys 1  announce 2  clock: finds keys 2, all have pushed 0 | pull 1
  *     asynchronous   announce 0 | pull 0  grad 0  announce 1  push 0 + keys 1  clock: waits for nobody | pull 1 ...
+ *     copies         announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
+ *     prefetched     announce 0, announce 1 | pull 0  step step  announce 2  push delta 0 + keys 2 | pull 1 (has arrived)  step ...
  *
- * In lockstep, and if the model has a dense group, the threads of a process compute one gradient together: it is summed in
- * thread order, and each thread sends it to some of the servers. So it is sent once, and fewer gradients are in flight. The
- * threads also find the keys of their batches together. Otherwise each thread has its own channel.
+ * In lockstep, with local SGD, and if the model has a dense group, the threads of a process work together (`joint`): their gradient
+ * is summed in thread order, and each thread sends it to some of the servers, or they train synchronously on one copy. So it is
+ * sent once, and fewer gradients are in flight. Otherwise each thread has its own channel.
+ *
+ * Local SGD: a round is shorter than H steps if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the
+ * same rounds. A process without batches takes part with zero examples, until no process has any. All know the first step of a
+ * round without a message. Otherwise, learning rates and decay follow the servers' step count: a process counts its own steps
+ * from there, and sees those of others in the next round.
+ *
+ * Linear models in asynchronous mode: each thread trains on its own copy of the keys of its next batches (`scaled`), which is
+ * old enough to be merged after H batches. By default, two copies are in flight, so that a worker does not wait unless there is
+ * a staleness bound. A bound K limits all copies of a worker in flight to K steps together. One message per server carries
+ * thousands of keys instead of those of one batch, each key once. At first, copies are shorter: all copies in flight together
+ * have at most 1/64 of the examples so far. The weights move fast then, and copies that are old relative to the run slow it down
+ * (docs/convergence.md). A worker sends the share of its delta that optim/optim.h defines; T is the number of copies in
+ * flight, and the sum of squares is over the batches of the copy, so that the frequencies of keys need not be known in advance.
+ * Without a bound, copies have no velocities (yk_optim_without_velocity). For data in memory, a copy holds one chunk (chunks.h),
+ * whose keys are found once. A copy of fewer batches has only their keys. For a stream, keys are found in each batch. Lazy decay
+ * (decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, workers take part in rounds as in lockstep, but lease their examples as in asynchronous mode. Each worker calls
- * the store on its own thread.
+ * With a quorum, workers take part in rounds as in lockstep, but lease their examples as in asynchronous mode. clock() reports
+ * `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
  */
 #ifndef YK_STORE_SHARDS_H
 #define YK_STORE_SHARDS_H
 
-#include "base/team.h"
+#include "store/local.h"
 #include "store/remote.h"
 
 typedef struct {
-    yk_remote *remote; /* borrowed, like the next two */
+    yk_remote *remote; /* borrowed, like all pointers here */
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
-    int workers;       /* threads */
-    bool joint;        /* the threads compute one gradient */
-    bool synchronous;  /* it is one step of the job; otherwise one of each thread */
-    bool lockstep;     /* without a quorum */
-    int depth;         /* outstanding requests */
-    int ngroups;
-    yk_group group[YK_MAX_GROUPS];
+    int workers;       /* threads of this process */
+    bool joint;
+    bool synchronous; /* the gradient of all threads is one step of the job; otherwise one of each thread */
+    bool lockstep;    /* without a quorum */
+    yk_local_config
+        whole; /* of all parameters, and of a copy of them; its keyed groups are as large as the copy needs */
+
+    /* copies */
+    uint64_t steps;      /* H; 0: gradients are sent */
+    bool scaled;         /* they are merged with a share of their delta; otherwise with the mean */
+    bool bounded;        /* there is a staleness bound */
+    int depth;           /* copies in flight */
+    yk_chunks *chunks;   /* data in memory: a scaled copy holds one chunk; NULL: any batches */
+    uint64_t first_step; /* of this run: more than 0 if it was resumed */
+    /* Local SGD: the number of steps from this one until an evaluation, a checkpoint or the end is due. */
+    uint64_t (*until_due)(void *context, uint64_t step);
+    void *context;
 } yk_shards_config;
 
 yk_status yk_shards_create(const yk_shards_config *config, yk_store **out);

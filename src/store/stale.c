@@ -18,7 +18,7 @@
  * `distance` applies only with a staleness bound, where threads wait and then read at the same time.
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
- * merged with a rule of their own (hot.c, copies.h).
+ * merged with a rule of their own (hot.c, shards.h).
  * docs/convergence.md has the measurements.
  */
 #include "store/local_internal.h"

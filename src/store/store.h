@@ -14,8 +14,8 @@
  *     implementation   the parameters are                                 file
  *     one process      in a table that its threads share                  local.h
  *     replicas         in every process; gradients are all-reduced        replicas.h
- *     shards           on parameter servers, or a part in each process    shards.h
- *     copies           for some steps, in a copy of replicas or shards    copies.h
+ *     shards           on parameter servers, or a part in each process;   shards.h
+ *                      for some steps, in a copy of them
  *
  * pull() returns the batch, because a store may remap its keys to indices into a small table of just the parameters that it
  * needs. Worker `me` of this process calls every function on its own thread.

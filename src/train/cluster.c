@@ -2,7 +2,6 @@
 
 #include "base/numa.h"
 #include "base/number.h"
-#include "store/copies.h"
 #include "store/replicas.h"
 #include "store/shards.h"
 #include "train/loop.h"
@@ -341,20 +340,6 @@ yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole)
     return st || t->plan->role == YK_ROLE_SERVER ? st : make_client(t);
 }
 
-static yk_status make_shards(yk__trainer *t)
-{
-    yk_shards_config c = {.remote = t->cluster.remote,
-                          .team = t->team,
-                          .phases = t->phases,
-                          .workers = t->plan->workers_per_process,
-                          .joint = t->plan->joint,
-                          .synchronous = t->plan->synchronous,
-                          .lockstep = t->plan->lockstep,
-                          .ngroups = t->model->ngroups};
-    memcpy(c.group, t->model->group, sizeof c.group);
-    return yk_shards_create(&c, &t->store);
-}
-
 static yk_status prepare_chunks(void *trainer, int me)
 {
     const yk__trainer *t = trainer;
@@ -373,35 +358,35 @@ static yk_status make_chunks(yk__trainer *t)
     return st;
 }
 
-/* Local SGD, or, with a lifetime, copies of linear models. */
-static yk_status make_copies(yk__trainer *t, const yk_local_config *copy)
+/* With gradients, or with copies: local SGD, or, with a lifetime, copies of linear models. */
+static yk_status make_shards(yk__trainer *t, const yk_local_config *whole)
 {
     const yk_plan *p = t->plan;
     const bool scaled = p->copy_lifetime > 0;
-    yk_copies_config c = {.team = t->team,
+    yk_shards_config c = {.remote = t->cluster.remote,
+                          .team = t->team,
                           .phases = t->phases,
                           .workers = p->workers_per_process,
-                          .joint = !scaled,
-                          .scaled = scaled,
-                          .steps = scaled ? p->copy_lifetime : p->local_steps,
+                          .joint = p->joint,
                           .synchronous = p->synchronous,
                           .lockstep = p->lockstep,
-                          .first_step = scaled ? 0 : t->step,
-                          .until_due = yk__until_due,
-                          .context = &t->schedule,
-                          .remote = t->cluster.remote,
-                          .depth = p->depth,
+                          .whole = *whole,
+                          .steps = scaled ? p->copy_lifetime : p->local_steps,
+                          .scaled = scaled,
                           .bounded = p->staleness != YK_ASYNC,
-                          .copy = *copy};
+                          .depth = p->depth,
+                          .first_step = p->local_steps ? t->step : 0,
+                          .until_due = yk__until_due,
+                          .context = &t->schedule};
     yk_status st = YK_OK;
-    if (scaled) {
-        c.copy.workers = 1;
-        c.copy.phases = NULL;
-        if (p->unit && yk_feed_unit(t->feed) == p->unit)
-            st = make_chunks(t);
-    }
+    c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
+    c.whole.workers = scaled ? 1 : p->workers_per_process;
+    if (scaled)
+        c.whole.phases = NULL;
+    if (scaled && p->unit && yk_feed_unit(t->feed) == p->unit)
+        st = make_chunks(t);
     c.chunks = t->cluster.chunks;
-    return st ? st : yk_copies_create(&c, &t->store);
+    return st ? st : yk_shards_create(&c, &t->store);
 }
 
 static yk_status make_replicas(yk__trainer *t)
@@ -420,12 +405,7 @@ static yk_status make_replicas(yk__trainer *t)
 
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
 {
-    yk_local_config copy = *whole;
-    copy.keymap = NULL; /* a sparse copy has its own internal ids */
-    copy.workers = t->plan->workers_per_process;
-    return t->plan->role == YK_ROLE_REPLICA                 ? make_replicas(t)
-           : t->plan->copy_lifetime || t->plan->local_steps ? make_copies(t, &copy)
-                                                            : make_shards(t);
+    return t->plan->role == YK_ROLE_REPLICA ? make_replicas(t) : make_shards(t, whole);
 }
 
 void yk__cluster_free(yk__trainer *t)

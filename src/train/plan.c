@@ -200,7 +200,7 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     p->joinable = !p->synchronous && dedicated;
 }
 
-/* Copies of keyed parameters (store/copies.h) live long enough for a message to have many keys, but within the bound. */
+/* Copies of keyed parameters (store/shards.h) live long enough for a message to have many keys, but within the bound. */
 static uint64_t copy_lifetime_of(const yk_plan *p)
 {
     const uint64_t long_enough = YK_COPY_EXAMPLES / p->batch > 1 ? YK_COPY_EXAMPLES / p->batch : 1,

@@ -59,9 +59,9 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 
 /* ---- the data ---- */
 
-/* The examples of a chunk, which are those of a copy (store/copies.h). A longer copy has fewer keys per example, so less is
+/* The examples of a chunk, which are those of a copy (store/shards.h). A longer copy has fewer keys per example, so less is
  * sent and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at first
- * (copies.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
+ * (shards.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
  * staleness bound, and only for sgd: with adagrad, longer copies increased the loss more. 0: there are too few examples for
  * chunks. */
 static uint64_t unit_of(const yk_plan *p, double examples, bool sgd)
