@@ -52,6 +52,12 @@ clicks='synth:ctr?features=5000&examples=503'
     done
 }
 
+@test "sync: a snapshot does not wait for gradients that the threads of the chief have yet to send" {
+    in_time 60 train --model logreg --data 'synth:ctr?features=5000&examples=2000&test=50' --batch 5 --steps 600 --launch 3 --workers 4 \
+        --servers all --eval-every 1 --quiet --out none
+    expect 0
+}
+
 @test "servers: the number of serving threads does not change the results" {
     for job in "logreg --data synth:ctr?features=20000&examples=6000 --batch 1000 --optimizer adagrad --l2 1e-3" \
         "logreg --data synth:ctr?features=20000&examples=6000 --batch 1000 --optimizer ftrl --l1 1e-3 --mode async" \

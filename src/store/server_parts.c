@@ -160,7 +160,8 @@ static void copy_parts(const yk_server *s, yk_local *whole, bool into_whole)
         }
 }
 
-/* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats and checks those of servers. */
+/* Waits for a request to be sent and for its answer. Meanwhile this process sends heartbeats, checks those of servers, and sends
+ * what its workers have queued: another server may need it to end the round that the snapshot includes. */
 static yk_status wait_for_part(yk_server *s, yk_op op[2])
 {
     const yk_server_hooks *h = &s->config.hooks;
@@ -171,6 +172,9 @@ static yk_status wait_for_part(yk_server *s, yk_op op[2])
     while (!st && !(sent && received)) {
         if ((st = yk_comm_test(s->config.comm, &op[0], &sent)) ||
             (st = yk_comm_test(s->config.comm, &op[1], &received)) || (sent && received))
+            break;
+        bool busy;
+        if (h->poll && (st = h->poll(h->context, &busy)))
             break;
         yk_wait_poll(&w);
         if (!yk_wait_is_check_due(&w))
