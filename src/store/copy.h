@@ -32,7 +32,6 @@
 #ifndef YK_STORE_COPY_H
 #define YK_STORE_COPY_H
 
-#include "base/keys.h"
 #include "store/local.h"
 
 int yk_copy_arrays(const yk_local *s, int group); /* the weights, and the optimizer's state */
@@ -56,41 +55,9 @@ void yk_copy_begin(yk_local *copy, size_t keys, float *const *values, uint64_t s
 /* Replaces these values with their deltas. The copy gets the old values again. */
 void yk_copy_end(yk_local *copy, size_t keys, float *const *values);
 
-/* The same for some keys of a group of any store (NULL: keys 0 .. n - 1). since[i]: the step up to which the old value of key i
- * was decayed; NULL: the first step of the copy. */
-void yk_copy_extract(yk_local *s, int group, const uint32_t *key, size_t n, const uint32_t *since,
-                     float *values);
-
 /* Adds the sum of the deltas of `workers` workers, divided by their number, to a store that will be at step `now`. 0: a delta that
  * was scaled to its share (yk_optim_rule.scale). After all groups, call yk_local_restore(s, now). */
 void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *deltas, int workers,
                  uint64_t now);
-
-/* ---- the sum of several deltas or gradients, each key once, in the order in which they are added ---- */
-
-typedef struct {
-    int ngroups;
-    struct {
-        int arrays; /* 0: the group is not keyed, or the store has no keys of it */
-        uint32_t width;
-        float *sum; /* [arrays][capacity][width] */
-        size_t cap;
-    } group[YK_MAX_GROUPS];
-    yk_merger keys;
-    size_t capacity;
-    uint32_t *at; /* [capacity] for callers that place and add at once */
-    size_t at_cap;
-} yk_copy_sums;
-
-/* For the keyed groups of `s`: all arrays of each, or the weights only. */
-yk_status yk_copy_sums_init(yk_copy_sums *d, const yk_local *s, bool all_arrays);
-void yk_copy_sums_fini(yk_copy_sums *d);
-/* Empties it; reserves memory for `keys` keys. */
-yk_status yk_copy_sums_reserve(yk_copy_sums *d, size_t keys);
-
-/* Adds keys: at_out[i] becomes the index of the sum of key i, which is 0. */
-void yk_copy_sums_place(yk_copy_sums *d, const uint32_t *key, size_t n, uint32_t *at_out);
-/* Adds values to the sums of keys that have been added. block[g]: [arrays][n][width] of a keyed group; not used for others */
-void yk_copy_sums_add(yk_copy_sums *d, const uint32_t *at, size_t n, const float *const *block);
 
 #endif

@@ -50,14 +50,10 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
-    for (int g = 0; !st && config->synchronous && g < config->ngroups; g++)
-        if (!config->group[g].keyed &&
-            !(s->sum = yk_alloc(yk__layout_floats(&s->layout, g, 0), sizeof *s->sum, "the gradients")))
-            st = YK_ESYSTEM;
     if (!st && config->serving_threads > 1)
         st = yk_thread_pool_create(config->serving_threads, &s->pool);
-    if (!st && config->synchronous)
-        st = yk_copy_sums_init(&s->sums, config->table, config->local_steps > 0);
+    if (!st)
+        st = yk_merger_init(&s->keys, 64);
     for (int i = 0; !st && i < config->clients; i++) {
         yk__client *c;
         st = yk__client_add(s, config->first_client + i, &c);
@@ -89,13 +85,14 @@ void yk_server_free(yk_server *s)
         yk_free(c->pull);
         yk_free(c->thread);
     }
-    yk_copy_sums_fini(&s->sums);
+    yk_merger_fini(&s->keys);
+    for (int g = 0; g < YK_MAX_GROUPS; g++)
+        free(s->sum[g]);
     for (int k = 0; s->read && k < s->config.servers; k++)
         free(s->read[k].key);
     yk_free(s->read);
     free(s->parts);
     yk_free(s->client);
-    yk_free(s->sum);
     yk_free(s);
 }
 

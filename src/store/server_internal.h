@@ -96,9 +96,12 @@ struct yk_server {
     uint64_t round_examples; /* of the last round */
     double round_loss;
     uint64_t remembered; /* keys in the lists of all clients */
-    float *sum;          /* synchronous, the dense group: [arrays][floats] */
-    yk_copy_sums sums;   /* synchronous, keyed groups */
-    int placed;          /* pulls whose keys have sums */
+    /* Synchronous: the sums of a round. */
+    yk_merger keys;            /* of keyed groups, each once */
+    size_t capacity;           /* in keys */
+    float *sum[YK_MAX_GROUPS]; /* [arrays][capacity][width], or dense: [arrays][floats] */
+    size_t sum_cap[YK_MAX_GROUPS];
+    int placed; /* pulls whose keys have sums */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
     uint32_t

@@ -166,24 +166,37 @@ static void record_straggler(yk_server *s)
         s->client[i].pushed_at = 0.0;
 }
 
-/* Assigns a sum to each key of these pulls, one of each client (NULL: none). */
+/* Assigns a sum, which is 0, to each key of a pull. */
+static yk_status place(yk_server *s, yk__pull *p)
+{
+    const size_t before = s->keys.n;
+    if (YK_RESERVE(p->at, p->at_cap, (size_t)p->n + 1, "the keys of a round"))
+        return YK_ESYSTEM;
+    yk_merger_slots(&s->keys, p->key, p->n, p->at);
+    for (int g = 0; g < s->layout.ngroups; g++)
+        for (int a = 0; s->layout.group[g].keyed && a < s->layout.group[g].arrays; a++)
+            memset(s->sum[g] + ((size_t)a * s->capacity + before) * s->layout.group[g].each, 0,
+                   (s->keys.n - before) * s->layout.group[g].each * sizeof(float));
+    p->placed = true;
+    s->placed++;
+    return YK_OK;
+}
+
+/* The same for these pulls, one of each client (NULL: none). */
 static yk_status place_keys(yk_server *s, yk__pull *const *pull)
 {
     size_t max = 1;
     s->placed = 0;
     for (int i = 0; i < s->nclients; i++)
         max += pull[i] ? pull[i]->n : 0;
-    yk_status st = yk_copy_sums_reserve(&s->sums, max);
-    for (int i = 0; !st && i < s->nclients; i++) {
-        yk__pull *p = pull[i];
-        if (!p)
-            continue;
-        if (YK_RESERVE(p->at, p->at_cap, (size_t)p->n + 1, "the keys of a round"))
-            return YK_ESYSTEM;
-        yk_copy_sums_place(&s->sums, p->key, p->n, p->at);
-        p->placed = true;
-        s->placed++;
-    }
+    yk_status st = yk_merger_reserve(&s->keys, max);
+    s->capacity = max;
+    for (int g = 0; !st && g < s->layout.ngroups; g++)
+        st = YK_RESERVE(s->sum[g], s->sum_cap[g], yk__layout_floats(&s->layout, g, max) + 1,
+                        "the gradients of all workers");
+    for (int i = 0; !st && i < s->nclients; i++)
+        if (pull[i])
+            st = place(s, pull[i]);
     return st;
 }
 
@@ -220,9 +233,9 @@ static yk_status begin_sum(yk_server *s)
     }
     yk_status st = n == placed && n == s->placed ? YK_OK : place_keys(s, pull);
     s->placed = 0;
-    for (int g = 0; g < s->layout.ngroups; g++)
+    for (int g = 0; !st && n && g < s->layout.ngroups; g++)
         if (!s->layout.group[g].keyed)
-            memset(s->sum, 0, yk__layout_floats(&s->layout, g, 0) * sizeof *s->sum);
+            memset(s->sum[g], 0, yk__layout_floats(&s->layout, g, 0) * sizeof(float));
     return st;
 }
 
@@ -241,28 +254,40 @@ static void add_dense_part(void *context, int me, int all)
         d->sum[i] += d->values[i];
 }
 
+static void add_keyed(yk_server *s, int group, const uint32_t *at, size_t n, const float *values)
+{
+    const size_t width = s->layout.group[group].each;
+    for (int a = 0; a < s->layout.group[group].arrays; a++, values += n * width) {
+        float *sum = s->sum[group] + (size_t)a * s->capacity * width;
+        for (size_t i = 0; width == 1 && i < n; i++)
+            sum[at[i]] += values[i];
+        for (size_t i = 0; width > 1 && i < n; i++)
+            for (size_t j = 0; j < width; j++)
+                sum[at[i] * width + j] += values[i * width + j];
+    }
+}
+
 static void add_to_sum(yk_server *s, const yk__client *c)
 {
     const update u = update_of(s, c);
     for (int g = 0; g < s->layout.ngroups; g++) {
         const size_t n = yk__layout_floats(&s->layout, g, 0);
-        if (!s->layout.group[g].keyed)
-            yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum, u.block[g], n});
+        if (s->layout.group[g].keyed)
+            add_keyed(s, g, yk__pull_of(s, c, u.totals->push_of)->at, u.n, u.block[g]);
+        else
+            yk_thread_pool_run(yk__pool_for(s, n), add_dense_part, &(dense_sum){s->sum[g], u.block[g], n});
     }
-    yk_copy_sums_add(&s->sums, yk__pull_of(s, c, u.totals->push_of)->at, u.n, (const float *const *)u.block);
 }
 
 static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)
 {
-    yk_copy_sums *d = &s->sums;
     update u = {.s = s,
                 .totals = totals,
-                .key = d->keys.key,
-                .n = d->keys.n,
-                .stride = d->capacity,
+                .key = s->keys.key,
+                .n = s->keys.n,
+                .stride = s->capacity,
                 .workers = workers};
-    for (int g = 0; g < s->layout.ngroups; g++)
-        u.block[g] = s->layout.group[g].keyed ? d->group[g].sum : s->sum;
+    memcpy(u.block, s->sum, sizeof u.block);
     return apply(&u);
 }
 
