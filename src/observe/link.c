@@ -13,17 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Probes: round trips of small messages; of large ones, there and back; and on a fast link of larger ones, because a rate is
- * exact only if a large message takes much longer than a small one. */
+/* Probes: round trips of small messages; of large ones, there and back; and on a fast link, or on busy hosts, of larger ones,
+ * because a rate is exact only if a large message takes much longer than a small one. */
 enum { TAG_PROBE = 14, PROBES = 8, LARGE = 2, MAX_NUMBERS = 10000 };
 static const size_t large_bytes = 512 << 10, larger_bytes = 4 << 20;
 static const double fast = 2e-3; /* seconds */
+static const double much_longer = 4.0;
 
 typedef enum { SMALL, THERE, BACK, LARGER_THERE, LARGER_BACK, PROBE_KINDS } probe_kind;
 
 /* Seconds, of the fastest probe of each kind. */
 typedef struct {
     double best[PROBE_KINDS];
+    double usual; /* mean of the small ones but the first, which waits for the peer to be ready */
 } probe_times;
 
 static probe_kind kind_of(int i)
@@ -39,7 +41,8 @@ static size_t bytes_of(probe_kind kind, bool back, const probe_times *t)
         return small;
     if (kind == THERE || kind == BACK)
         return large_bytes;
-    return t->best[back ? BACK : THERE] - t->best[SMALL] < fast ? larger_bytes : small;
+    return t->best[back ? BACK : THERE] - t->best[SMALL] < fmax(fast, much_longer * t->usual) ? larger_bytes
+                                                                                              : small;
 }
 
 /* Bytes per second of the slower direction. */
@@ -96,6 +99,7 @@ static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, 
     yk_status st = YK_OK;
     for (int k = 0; k < PROBE_KINDS; k++)
         t->best[k] = HUGE_VAL;
+    t->usual = 0.0;
     for (int i = 0; !st && i < PROBES + (large ? (PROBE_KINDS - 1) * LARGE : 0); i++) {
         uint64_t theirs = 0;
         if (o->c.rank != from) {
@@ -110,6 +114,7 @@ static yk_status probe(yk_observer *o, int from, int to, bool large, char *buf, 
         if (kind == SMALL && took < t->best[SMALL])
             *offset_out = (int64_t)(theirs - began - (ended - began) / 2);
         t->best[kind] = fmin(t->best[kind], took);
+        t->usual += kind == SMALL && i ? took / (PROBES - 1) : 0.0;
     }
     return st;
 }

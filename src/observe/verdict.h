@@ -21,8 +21,8 @@
  *         waiting for input                         disk if a disk is always busy, else input pipeline; data in memory:
  *                                                   only if reading it takes longer than computing
  *         waiting for parameters, sending           network bandwidth, if a link then runs at 60 % or more of the highest
- *                                                   rate seen on it, and its bytes need a larger share of the time
- *                                                   than one of its ends is without a core; parameter server,
+ *                                                   rate seen on it, and one of its ends is without a core for less
+ *                                                   time than transfers take; parameter server,
  *                                                   if one handles messages for most of that time; network
  *                                                   latency, if round trips explain it; else synchronisation.
  *                                                   On one host, there is no network

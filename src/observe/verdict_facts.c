@@ -178,8 +178,9 @@ static link_end end_of(const yk__facts *f, int i)
                       yk__starved(f, w->delayed)};
 }
 
-/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends have no core, no bytes flow,
- * however fast the link is. */
+/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends have no core for longer than
+ * transfers take, for the processes or for the link, they may wait for cores only; otherwise, one of them had a core during
+ * transfers, and waited for bytes. */
 static void find_link(yk__facts *f)
 {
     const int n = f->e->nmeasured + f->e->nservers;
@@ -196,10 +197,11 @@ static void find_link(yk__facts *f)
         if (!(a.link.highest > 0.0))
             continue;
         const double share = fmin(a.link.carried / a.link.highest, 1.0),
-                     needed = a.link.sampled > 0.0 ? fmin(a.link.carried / a.link.sampled, 1.0) : share;
+                     needed = a.link.sampled > 0.0 ? fmin(a.link.carried / a.link.sampled, 1.0) : share,
+                     transfers = fmax(a.transfers, f->messages);
         const bool slow = a.link.highest < slow_link_factor * elsewhere;
         const bool full =
-            share >= full_link * fmax(a.transfers, f->messages) && needed > fmin(a.without_a_core, without);
+            share >= full_link * transfers && fmax(transfers, needed) > fmin(a.without_a_core, without);
         if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
             f->link = (yk__link){a.host, a.link, share, needed, elsewhere, full, slow};
     }

@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -28,6 +29,7 @@ import rows as table  # noqa: E402
 
 TURNS = 3  # of a row on a busy host
 LEAST = 23
+BUSY = 0.2  # of the cores, used by programs that a row did not start
 
 
 def descendants(pid):
@@ -212,11 +214,21 @@ def judge(row, summary, status, text):
     return "ok", b["text"] if row.kinds else warnings[named[0]]
 
 
-def is_disturbed(row, summary):
-    """Other programs used the host, so that the run is not the one that was meant."""
+def cpu_of_others():
+    """Seconds of all cores in which programs that were not started here ran."""
+    with open("/proc/stat") as f:
+        ticks = [int(x) for x in f.readline().split()[1:9]]
+    own = sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") - own
+
+
+def is_disturbed(row, summary, others):
+    """Programs that the row did not start used the host (others: cores), so that the run is not the one that was meant."""
+    if row.spin:
+        return others > BUSY * table.CORES
     kinds = [w["kind"] for w in summary.get("warnings", [])]
     text = (summary.get("bottleneck") or {}).get("text", "")
-    return not row.spin and bool(row.kinds) and ("busy_host" in kinds or "other programs use" in text)
+    return bool(row.kinds) and ("busy_host" in kinds or "other programs use" in text)
 
 
 def make_tables(put):
@@ -292,11 +304,13 @@ def try_row(args, row, directory, lan):
     for _ in range(TURNS):
         if os.path.exists(evidence):
             os.remove(evidence)
+        began, before = time.time(), cpu_of_others()
         summary, status, text = run(args.yoke, row, directory, lan, evidence)
+        others = (cpu_of_others() - before) / (time.time() - began)
         result, said = judge(row, summary, status, text)
         if args.record and row.kinds and os.path.exists(evidence):
             record(row, evidence, args.record if result == "ok" else os.path.join(args.record, "missed"))
-        if result == "ok" or not is_disturbed(row, summary):
+        if result == "ok" or not is_disturbed(row, summary, others):
             return result, said
     return "skipped", "the host is busy with other programs"
 
