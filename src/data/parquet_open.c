@@ -85,110 +85,49 @@ static yk_status add_blocks(yk__parquet *s)
 
 /* ---- the pass that finds values and means */
 
-/* A bad value is reported when rows are read. */
-static yk_status fit_row(const yk__parquet *s, const yk__parquet_cell *cells, yk_fit *fit, char (*buffer)[40],
-                         size_t i)
-{
-    for (size_t k = 0; k < s->nused; k++) {
-        const yk__parquet_cell *c = &cells[k];
-        size_t n = 0;
-        const char *text = c->treatment == YK__PARQUET_NUMBER ? "" : yk__parquet_text(c, i, buffer[k], &n);
-        if (c->treatment != YK__PARQUET_NUMBER && c->column)
-            yk_fit_text(fit, c->number, text, n);
-        else if (c->column && yk__parquet_has(c, i) && !isinf(yk__parquet_number(s, c, i)))
-            yk_fit_number(fit, c->number, yk__parquet_number(s, c, i));
-    }
-    return yk_fit_row(fit);
-}
-
 /* row: the number of the first row; NULL: all rows count, not only those of the source's part. */
-static yk_status fit_table(const yk__parquet *s, const yk__parquet_table *t, uint64_t *row, yk_fit *fit,
-                           char (*buffer)[40])
+static yk_status fit_table(yk__parquet *s, const yk__parquet_table *t, uint64_t *row, yk_fit *fit)
 {
     yk_status st = YK_OK;
     for (size_t g = 0; g < t->file->ngroups && !st; g++) {
-        yk__parquet_cell *cells = NULL;
-        yk_parquet_reader *in = NULL;
-        size_t n;
         const yk__parquet_block all = {.group = g, .rows = t->file->group[g].rows};
-        st = yk__parquet_cells(s, t, &all, &cells, &in);
-        while (!st && !(st = yk_parquet_next(in, &n)) && n)
-            for (size_t i = 0; i < n && !st; i++)
-                if (!row || (yk_split_has(&s->base.base.part, yk_split_of_row((*row)++)) &&
-                             yk__parquet_in_part(s, cells, i)))
-                    st = fit_row(s, cells, fit, buffer, i);
-        yk_parquet_reader_free(in);
-        free(cells);
+        yk__parquet_rows r = {.block = &all};
+        if (!(st = yk__parquet_rows_open(s, t, &r)))
+            st = yk__cells_fit(&r.cells, &r, row, fit);
+        yk__parquet_rows_close(&r);
     }
     return st;
 }
 
 static yk_status pass(void *source, yk_fit *fit, const char *where)
 {
-    const yk__parquet *s = source;
+    yk__parquet *s = source;
     yk_files others = {0};
     yk__parquet_table *tables = where ? NULL : s->table;
-    char(*buffer)[40] = calloc(s->nused + 1, sizeof *buffer);
-    yk_status st = !buffer ? yk_fail_memory(s->nused * sizeof *buffer, "texts")
-                   : where ? yk_files_find(where, &others)
-                           : YK_OK;
+    yk_status st = where ? yk_files_find(where, &others) : YK_OK;
     if (!st && where)
-        st = open_tables(s->tabular.own, &others, &tables);
+        st = open_tables(s->cells.tabular.own, &others, &tables);
     uint64_t row = 0;
     for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
-        st = fit_table(s, &tables[i], where ? NULL : &row, fit, buffer);
+        st = fit_table(s, &tables[i], where ? NULL : &row, fit);
     if (!st && !yk_fit_rows(fit))
         st = yk_fail(YK_EDATA, "%s: no row from which to compute values and means", s->base.base.spec);
     if (where)
         close_tables(tables, others.n);
     yk_files_fini(&others);
-    free(buffer);
     return st;
 }
 
 /* ---- the source */
 
 /* The columns that are used can be read in all files. */
-static yk_status choose_used(yk__parquet *s, yk_spec *spec)
+static yk_status check_used(const yk__parquet *s)
 {
-    const yk_tabular *t = &s->tabular;
-    const char *by = yk_spec_text(spec, "split-by", NULL);
-    size_t split_by = t->own->ncolumns;
     yk_status st = YK_OK;
-    if (by && !s->base.base.part.on)
-        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", spec->text);
-    if (by && (st = yk_tabular_find(t, "split-by", by, &split_by)))
-        return st;
-    if (by) {
-        s->part = s->base.base.part;
-        s->base.base.part = (yk_split_range){0};
-    }
-    if (!(s->used = calloc(t->own->ncolumns + 1, sizeof *s->used)))
-        return yk_fail_memory(t->own->ncolumns * sizeof *s->used, "columns");
-    for (size_t i = 0; i < t->own->ncolumns && !st; i++) {
-        bool used = t->column[i] || i == split_by;
-        for (size_t k = 0; k < t->ncarry && !used; k++)
-            used = t->carry[k] == i;
-        if (!used)
-            continue;
-        if (i == split_by)
-            s->split_by = s->nused;
-        s->used[s->nused++] = i;
+    for (size_t k = 0; k < s->cells.nused; k++)
         for (size_t f = 0; f < s->base.files.n && !st; f++)
-            st = yk_parquet_readable(s->table[f].file, s->table[f].column[i]);
-    }
+            st = yk_parquet_readable(s->table[f].file, s->table[f].column[s->cells.used[k]]);
     return st;
-}
-
-/* The numbers in ?missing. */
-static yk_status find_missing(yk__parquet *s)
-{
-    const yk__names *words = &s->tabular.schema->missing;
-    if (words->n && !(s->missing = calloc(words->n, sizeof *s->missing)))
-        return yk_fail_memory(words->n * sizeof *s->missing, "missing values");
-    for (size_t i = 0; i < words->n; i++)
-        s->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &s->missing[s->nmissing]);
-    return YK_OK;
 }
 
 yk_status yk__parquet_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
@@ -196,27 +135,25 @@ yk_status yk__parquet_open(yk_source *source, yk_spec *spec, yk_split split, con
     yk__parquet *s = (yk__parquet *)source;
     uint64_t rows = 0;
     yk_status st;
-    if ((st = yk_tabular_init(&s->tabular, source, spec, o)) ||
+    if ((st = yk_tabular_init(&s->cells.tabular, source, spec, o)) ||
         (st = yk_files_find(spec->where, &s->base.files)) ||
-        (st = open_tables(s->tabular.own, &s->base.files, &s->table)) ||
-        (st = yk_tabular_columns(&s->tabular)) || (st = choose_used(s, spec)) || (st = find_missing(s)) ||
-        (st = add_blocks(s)))
+        (st = open_tables(s->cells.tabular.own, &s->base.files, &s->table)) ||
+        (st = yk_tabular_columns(&s->cells.tabular)) ||
+        (st = yk__cell_table_choose(&s->cells, spec, source)) || (st = check_used(s)) || (st = add_blocks(s)))
         return st;
     for (size_t i = 0; i < s->base.files.n; i++)
         rows += s->table[i].file->rows;
     source->files = s->base.files.n;
     source->bytes = source->disk_bytes = s->base.files.bytes;
-    source->examples = source->skip_bad || s->part.on ? 0 : rows;
-    return yk_tabular_finish(&s->tabular, rows, split, pass, s);
+    source->examples = source->skip_bad || s->cells.part.on ? 0 : rows;
+    return yk_tabular_finish(&s->cells.tabular, rows, split, pass, s);
 }
 
 void yk__parquet_free(yk_source *source)
 {
     yk__parquet *s = (yk__parquet *)source;
     close_tables(s->table, s->base.files.n);
-    yk_tabular_fini(&s->tabular);
+    yk__cell_table_fini(&s->cells);
     free(s->block);
-    free(s->used);
-    free(s->missing);
     yk__file_free(source);
 }

@@ -430,6 +430,7 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
     c->out.code = kind == YK_PARQUET_TEXT ? c->code : NULL;
     c->out.real = kind == YK_PARQUET_REAL ? (const double *)c->value : NULL;
     c->out.integer = kind == YK_PARQUET_INTEGER ? (const int64_t *)c->value : NULL;
+    c->out.is_unsigned = c->column->is_unsigned && c->column->physical == YK__PQ_INT64;
     const yk_status st = yk_parquet_readable(r->file, number);
     if (st)
         return st;

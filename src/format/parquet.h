@@ -89,6 +89,7 @@ typedef struct {
 typedef struct {
     const uint8_t *valid; /* [n] 1: there is a value, 0: null; NULL: all have values */
     const int64_t *integer;
+    bool is_unsigned; /* the integers are uint64_t */
     const double *real;
     const uint32_t *code; /* the value is text[code[i]] */
     /* [texts]: first the dictionary of the row group, which does not change from call to call, then other values. With nulls,

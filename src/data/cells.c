@@ -1,0 +1,300 @@
+#include "data/cells.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- the columns that are used */
+
+/* The numbers in ?missing. */
+static yk_status find_missing(yk__cell_table *t)
+{
+    const yk__names *words = &t->tabular.schema->missing;
+    if (words->n && !(t->missing = calloc(words->n, sizeof *t->missing)))
+        return yk_fail_memory(words->n * sizeof *t->missing, "missing values");
+    for (size_t i = 0; i < words->n; i++)
+        t->nmissing += yk_cell_number(words->name[i], strlen(words->name[i]), &t->missing[t->nmissing]);
+    return YK_OK;
+}
+
+yk_status yk__cell_table_choose(yk__cell_table *t, yk_spec *spec, yk_source *source)
+{
+    const yk_tabular *tabular = &t->tabular;
+    const char *by = yk_spec_text(spec, "split-by", NULL);
+    size_t split_by = tabular->own->ncolumns;
+    yk_status st = YK_OK;
+    if (by && !source->part.on)
+        return yk_fail(YK_EUSAGE, "%s: split-by needs split, such as split=0.9", spec->text);
+    if (by && (st = yk_tabular_find(tabular, "split-by", by, &split_by)))
+        return st;
+    if (by) {
+        t->part = source->part;
+        source->part = (yk_split_range){0};
+    }
+    if (!(t->used = calloc(tabular->own->ncolumns + 1, sizeof *t->used)))
+        return yk_fail_memory(tabular->own->ncolumns * sizeof *t->used, "columns");
+    for (size_t i = 0; i < tabular->own->ncolumns; i++) {
+        const yk_schema_column *c = tabular->column[i];
+        bool used = (c && !(t->labels && c->role == YK_COLUMN_LABEL)) || i == split_by;
+        for (size_t k = 0; k < tabular->ncarry && !used; k++)
+            used = tabular->carry[k] == i;
+        if (i == split_by)
+            t->split_by = t->nused;
+        if (used)
+            t->used[t->nused++] = i;
+    }
+    return find_missing(t);
+}
+
+void yk__cell_table_fini(yk__cell_table *t)
+{
+    yk_tabular_fini(&t->tabular);
+    free(t->used);
+    free(t->missing);
+}
+
+/* ---- cells */
+
+static inline bool has_value(const yk__cell *c, size_t i)
+{
+    return !c->values->valid || c->values->valid[i];
+}
+
+/* NaN: missing. */
+static inline double number_of(const yk__cell_table *t, const yk__cell *c, size_t i)
+{
+    const yk_parquet_values *v = c->values;
+    double x = v->real          ? v->real[i]
+               : v->is_unsigned ? (double)(uint64_t)v->integer[i]
+                                : (double)v->integer[i];
+    for (size_t k = 0; k < t->nmissing; k++)
+        x = x == t->missing[k] ? (double)NAN : x;
+    return x;
+}
+
+/* The value as text, for messages, categories and split-by; `buffer` is for numbers. */
+static const char *text_of(const yk__cell *c, size_t i, char buffer[40], size_t *n_out)
+{
+    const yk_parquet_values *v = c->values;
+    if (v->code && has_value(c, i)) {
+        *n_out = v->text[v->code[i]].n;
+        return v->text[v->code[i]].bytes;
+    }
+    *buffer = 0;
+    if (v->integer && has_value(c, i))
+        snprintf(buffer, 40, v->is_unsigned ? "%llu" : "%lld", (long long)v->integer[i]);
+    else if (v->real && has_value(c, i) && !isnan(v->real[i]))
+        yk_number_shortest(v->real[i], buffer, 40);
+    *n_out = strlen(buffer);
+    return buffer;
+}
+
+/* Hashes the texts of a batch that are new: those that are not in the dictionary, and at first also those that are. Then looks
+ * up the hashes of all rows: one after the other, so that cache misses overlap. */
+static yk_status hash_texts(const yk_schema *schema, yk__cell *c, size_t rows)
+{
+    const yk_parquet_values *v = c->values;
+    if (YK_RESERVE(c->hash, c->hash_cap, v->texts + 1, "hashes of texts"))
+        return YK_ESYSTEM;
+    for (size_t i = c->hashed == v->dictionary ? v->dictionary : 0; i < v->texts; i++) {
+        const char *const text = v->text[i].bytes;
+        const size_t n = v->text[i].n;
+        c->hash[i] = yk_cell_missing(schema, text, n, false) ? 0 : yk_cell_hash(c->column->salt, text, n);
+    }
+    c->hashed = v->dictionary;
+    for (size_t i = 0; i < rows; i++)
+        c->now[i] = c->hash[v->code[i]];
+    for (size_t i = 0; v->valid && i < rows; i++)
+        c->now[i] = v->valid[i] ? c->now[i] : 0;
+    return YK_OK;
+}
+
+static inline bool add_number(yk_row *w, const yk__cell_table *t, const yk__cell *c, size_t i)
+{
+    const double v = number_of(t, c, i);
+    return isnan(v) || (isfinite(v) && yk_row_scaled(w, t->tabular.schema, c->column, v));
+}
+
+/* Labels, and what is rare. */
+static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
+{
+    const yk_parquet_values *v = c->values;
+    char buffer[40];
+    size_t n;
+    if (!has_value(c, i))
+        return c->column->role != YK_COLUMN_LABEL;
+    if (v->code || v->is_unsigned) {
+        const char *text = text_of(c, i, buffer, &n);
+        return yk_row_text(w, t, c->column, text, n);
+    }
+    return v->integer ? yk_row_integer(w, t, c->column, v->integer[i])
+                      : yk_row_number(w, t, c->column, v->real[i]);
+}
+
+/* Row i of the batch. Returns the number of its first bad cell; nused: none is bad. */
+static size_t add_cells(yk__cells *cells, yk_row *w, size_t i)
+{
+    yk__cell_table *t = cells->table;
+    const yk_schema *schema = t->tabular.schema;
+    size_t k = 0;
+    for (; k < t->nused; k++) {
+        const yk__cell *c = &cells->cell[k];
+        if (c->treatment == YK__CELL_HASH) {
+            if (c->now[i])
+                yk_row_hash(w, schema, c->column, c->now[i]);
+        } else if (c->treatment == YK__CELL_NUMBER) {
+            if (has_value(c, i) && !add_number(w, t, c, i))
+                break;
+        } else if (c->column && !add_other(w, &t->tabular, c, i)) {
+            break;
+        }
+    }
+    if (t->labels)
+        w->label = t->labels[cells->label + i];
+    return k;
+}
+
+/* ---- rows */
+
+static bool in_part(const yk__cells *c, size_t i)
+{
+    char buffer[40];
+    size_t n;
+    if (!c->table->part.on)
+        return true;
+    const char *text = text_of(&c->cell[c->table->split_by], i, buffer, &n);
+    return yk_split_has(&c->table->part, yk_split_of_text(text, n));
+}
+
+static yk_status bad_row(yk__cells *c, void *context, size_t i, size_t k)
+{
+    char buffer[40], reason[400];
+    size_t n;
+    const char *text = text_of(&c->cell[k], i, buffer, &n);
+    yk_cell_fault(&c->table->tabular, c->cell[k].number, text, n, reason);
+    return c->bad(context, c->row + i, k, reason);
+}
+
+static yk_status next_batch(yk__cells *c, void *context)
+{
+    c->row += c->n;
+    c->label += c->n;
+    c->at = 0;
+    yk_status st = c->decode(context, &c->n);
+    for (size_t k = 0; k < c->table->nused && !st && c->n; k++)
+        if (c->cell[k].treatment == YK__CELL_HASH)
+            st = hash_texts(c->table->tabular.schema, &c->cell[k], c->n);
+    return st;
+}
+
+static yk_status carry_cells(yk__cells *c, size_t i)
+{
+    const yk__cell_table *t = c->table;
+    yk_status st = yk_carried_row(&c->carried, &t->tabular);
+    for (size_t k = 0; k < t->nused && !st; k++) {
+        char buffer[40];
+        size_t n;
+        const char *text = text_of(&c->cell[k], i, buffer, &n);
+        yk_carried_put(&c->carried, &t->tabular, t->used[k], text, n);
+    }
+    return st;
+}
+
+const char *yk__cells_carried(const yk__cells *c, size_t row, size_t k)
+{
+    return yk_carried_cell(&c->carried, &c->table->tabular, row, k);
+}
+
+yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max, size_t *got_out)
+{
+    const yk__cell_table *t = c->table;
+    const yk_schema *schema = t->tabular.schema;
+    yk_row w = {.hash = c->hash};
+    yk_status st = YK_OK;
+    size_t got = 0;
+    yk_carried_clear(&c->carried);
+    while (got < max && !st) {
+        if (c->at == c->n && ((st = next_batch(c, context)) || !c->n))
+            break;
+        const size_t i = c->at++;
+        if (!in_part(c, i))
+            continue;
+        if ((st = yk_row_begin(&w, schema, t->tabular.fields, rows)))
+            break;
+        const size_t bad = add_cells(c, &w, i);
+        if (bad < t->nused) {
+            st = bad_row(c, context, i, bad);
+            continue;
+        }
+        if (t->tabular.ncarry && (st = carry_cells(c, i)))
+            break;
+        st = yk_row_end(&w, schema, rows);
+        got += !st;
+    }
+    *got_out = got;
+    return st;
+}
+
+yk_status yk__cells_open(yk__cells *c)
+{
+    const size_t categories = c->table->tabular.schema->categories, nused = c->table->nused;
+    if (!(c->hash = malloc((categories + 1) * sizeof *c->hash)))
+        return yk_fail_memory(categories * sizeof *c->hash, "hashes of a row");
+    c->cell = calloc(nused + 1, sizeof *c->cell);
+    return c->cell ? YK_OK : yk_fail_memory(nused * sizeof *c->cell, "columns");
+}
+
+void yk__cells_bind(yk__cells *c, size_t k, const yk_parquet_values *v)
+{
+    const yk_tabular *t = &c->table->tabular;
+    yk__cell *cell = &c->cell[k];
+    cell->number = c->table->used[k];
+    cell->values = v;
+    cell->column = t->column[cell->number];
+    const yk_column_role role = cell->column ? cell->column->role : YK_COLUMN_IGNORED;
+    const bool hash = role == YK_COLUMN_CATEGORICAL && v->code && !t->source->names,
+               number = role == YK_COLUMN_NUMERIC && !v->code;
+    cell->treatment = hash ? YK__CELL_HASH : number ? YK__CELL_NUMBER : YK__CELL_OTHER;
+}
+
+void yk__cells_close(yk__cells *c)
+{
+    for (size_t k = 0; c->cell && k < c->table->nused; k++)
+        free(c->cell[k].hash);
+    free(c->cell);
+    free(c->hash);
+    yk_carried_fini(&c->carried);
+}
+
+/* ---- the pass that finds values and means */
+
+/* A bad value is reported when rows are read. */
+static yk_status fit_row(const yk__cells *cells, yk_fit *fit, char (*buffer)[40], size_t i)
+{
+    const yk__cell_table *t = cells->table;
+    for (size_t k = 0; k < t->nused; k++) {
+        const yk__cell *c = &cells->cell[k];
+        size_t n = 0;
+        const char *text = c->treatment == YK__CELL_NUMBER ? "" : text_of(c, i, buffer[k], &n);
+        if (c->treatment != YK__CELL_NUMBER && c->column)
+            yk_fit_text(fit, c->number, text, n);
+        else if (c->column && has_value(c, i) && !isinf(number_of(t, c, i)))
+            yk_fit_number(fit, c->number, number_of(t, c, i));
+    }
+    return yk_fit_row(fit);
+}
+
+yk_status yk__cells_fit(yk__cells *c, void *context, uint64_t *row, yk_fit *fit)
+{
+    const yk_split_range *part = &c->table->tabular.source->part;
+    char(*buffer)[40] = calloc(c->table->nused + 1, sizeof *buffer);
+    yk_status st = buffer ? YK_OK : yk_fail_memory(c->table->nused * sizeof *buffer, "texts");
+    size_t n;
+    while (!st && !(st = c->decode(context, &n)) && n)
+        for (size_t i = 0; i < n && !st; i++)
+            if (!row || (yk_split_has(part, yk_split_of_row((*row)++)) && in_part(c, i)))
+                st = fit_row(c, fit, buffer, i);
+    free(buffer);
+    return st;
+}

@@ -1,0 +1,74 @@
+/* Internal to data/: tables that are decoded by column, up to 1024 rows at a time: Parquet files and frames. A format decodes the
+ * columns that are used; this makes rows of them.
+ *
+ *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
+ *              st = yk__cell_table_choose(&s->table, spec, source);            // the columns that are used, split-by, missing
+ *              st = yk_tabular_finish(..., pass, s);                      // the pass calls yk__cells_fit()
+ *     reader:  r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
+ *              st = yk__cells_open(&r->cells);                            // then yk__cells_bind() for each used column
+ *     next:    return yk__cells_next(&r->cells, r, rows, max, got_out);
+ *     close:   yk__cells_close(&r->cells);
+ *
+ * The types of columns decide what they are, unless an option says otherwise: texts are categorical, anything else is numeric.
+ * Equal values have the same features as in CSV. Each value of a dictionary is hashed once for each reader. A table does not
+ * change once it is open; cells are used by one thread.
+ */
+#ifndef YK_DATA_CELLS_H
+#define YK_DATA_CELLS_H
+
+#include "data/tabular.h"
+#include "format/parquet.h"
+
+typedef struct {
+    yk_tabular tabular;
+    size_t nused, *used; /* columns that are read */
+    yk_split_range part; /* with split-by: the rows of this part, by the value of a column */
+    size_t split_by;     /* its place in `used` */
+    double *missing;     /* [nmissing] numbers that mean "missing" */
+    size_t nmissing;
+    const int32_t *labels; /* [rows] of the caller, instead of a column; NULL: none */
+} yk__cell_table;
+
+/* How values become features: numbers of a numeric column, categories that are texts, anything else. */
+typedef enum { YK__CELL_OTHER, YK__CELL_NUMBER, YK__CELL_HASH } yk__cell_treatment;
+
+/* A column that is used. */
+typedef struct {
+    const yk_schema_column *column; /* NULL: only split-by or predictions use it */
+    size_t number;                  /* of the column in the schema */
+    const yk_parquet_values *values;
+    yk__cell_treatment treatment;
+    uint64_t *hash; /* [values->texts] HASH; 0: missing */
+    size_t hash_cap, hashed;
+    uint64_t now[YK_PARQUET_BATCH]; /* HASH: of the rows of the batch */
+} yk__cell;
+
+typedef struct {
+    yk__cell_table *table;
+    /* Decodes the next rows; *n_out is 0 at the end. */
+    yk_status (*decode)(void *context, size_t *n_out);
+    /* Reports a bad row with yk_source_bad(): row number `row` of the reader, in the k-th used column. */
+    yk_status (*bad)(void *context, uint64_t row, size_t k, const char *reason);
+    yk__cell *cell;      /* [nused] */
+    uint64_t *hash;      /* [categories + 1] */
+    uint64_t row, label; /* the first row of the batch: its number in the reader, and its place in `labels` */
+    size_t n, at;        /* of the batch */
+    yk_carried carried;
+} yk__cells;
+
+/* Which columns are used; the caller checks that they can be read. */
+yk_status yk__cell_table_choose(yk__cell_table *t, yk_spec *spec, yk_source *source);
+void yk__cell_table_fini(yk__cell_table *t);
+
+yk_status yk__cells_open(yk__cells *c);
+void yk__cells_bind(yk__cells *c, size_t k,
+                    const yk_parquet_values *values); /* of the k-th used column; borrowed */
+yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max, size_t *got_out);
+const char *yk__cells_carried(const yk__cells *c, size_t row, size_t k); /* yk_source_ops.cell */
+void yk__cells_close(yk__cells *c);
+
+/* Adds all rows to the statistics. row: the number of the first one; NULL: all rows count, not only those of the source's
+ * part. */
+yk_status yk__cells_fit(yk__cells *c, void *context, uint64_t *row, yk_fit *fit);
+
+#endif
