@@ -178,6 +178,36 @@ typedef struct {
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
 
+/* A table in memory, as an Arrow stream (arrow.apache.org/docs/format/CStreamInterface.html). Columns have the names of the stream:
+ * texts and dictionaries are categorical, anything else is numeric; nulls are missing values. docs/data.md (Frames) lists the types.
+ * A model that was trained on a table matches columns by name, in any order, also those of CSV and Parquet files. */
+struct ArrowArrayStream;
+
+typedef struct {
+    size_t struct_size;              /* sizeof(yoke_arrow) */
+    struct ArrowArrayStream *stream; /* taken, even after a failure: its release function becomes NULL */
+    const char *options; /* of a table, as in a spec: "label=clicked&scale=log"; NULL: none */
+    /* Instead of a column of the table: */
+    const int32_t *labels; /* [rows] class numbers from 0, borrowed until yoke_data_free(); NULL: none */
+    size_t rows;
+    const char *label;              /* the name that their column gets in the model; NULL: "label" */
+    const char *const *class_names; /* [classes]; NULL: only numbers */
+    uint32_t classes;               /* 0: one more than the largest label */
+    /* 1: arrays are taken from the stream when the data is used, which can be done once; for streams that are larger than memory.
+     * Training for more than one epoch, or with several workers, then keeps the examples in memory. 0: all are taken now. */
+    int stream_once;
+} yoke_arrow;
+
+#define YOKE_ARROW_INIT                                                                                      \
+    {                                                                                                        \
+        sizeof(yoke_arrow), NULL, NULL, NULL, 0, NULL, NULL, 0, 0                                            \
+    }
+
+YOKE_API yoke_status yoke_data_from_arrow(const yoke_arrow *arrow, yoke_data **out, yoke_error *error);
+
+/* The name of column i of a table; NULL: there are fewer, or the data is not such a table. *type_out (may be NULL): "int64". */
+YOKE_API const char *yoke_data_column(const yoke_data *d, size_t i, const char **type_out);
+
 YOKE_API void yoke_data_free(yoke_data *d);
 
 /* ---- training ---- */

@@ -289,11 +289,10 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
     } else if (compares && s->fields) {
         st = number_fields(d);
     } else if (unknown && s->once) {
-        st = yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be read only once, and the number of %s is not known in advance: add "
-            "%s%s, or --stream never to load it into memory",
-            spec, unknown, option, d->dim ? "" : " or --hash-bits B");
+        st = yk_fail(YK_EUSAGE,
+                     "%s: %s can be read only once, and the number of %s is not known in advance: add "
+                     "%s%s, or --stream never to load it into memory",
+                     spec, yk_source_once_name(s), unknown, option, d->dim ? "" : " or --hash-bits B");
     } else if (unknown) {
         yk_note("%s: reading all data once to find the number of %s; %s avoids this pass", spec, unknown,
                 option);

@@ -30,6 +30,10 @@ bool yk__spec_positions(yk_spec *spec, const yk_source_options *o, yk_source *s)
 /* The option `nfields`, for formats that store field numbers: their exclusive upper bound; 0: not given. */
 uint32_t yk__spec_nfields(yk_spec *spec, const yk_source_options *o);
 
+/* source.c: opens a source of a format, and takes the spec if that succeeds. */
+yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
+                            const yk_source_options *o, yk_source **out);
+
 /* source.c: a reader of all rows of a block, in the part or not. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
 

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include "data/formats.h"
+#include "data/frame.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,6 +341,8 @@ static yk_status make_key_space(const yk_memory_data *m, const yk_source_options
 
 yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_options *options, yk_source **out)
 {
+    if (from->frame)
+        return yk_source_from_frame(from->frame, options, out);
     yk_key_space keys = {0};
     yk_status st = from->key ? make_key_space(from, options, &keys) : YK_OK;
     memory_source *s = st ? NULL : calloc(1, sizeof *s);

@@ -19,6 +19,8 @@
 #include "data/source.h"
 
 typedef struct {
+    struct yk_frame
+        *frame; /* a table instead of rows (frame.h): the other members are not used; borrowed. NULL: none */
     yk_rows rows;       /* borrowed arrays */
     const int64_t *key; /* [start[n]]; NULL: rows.index has the column numbers. Not with in_place */
     size_t first;       /* number of the first row, in messages */
@@ -46,7 +48,7 @@ yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
 yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_t r, yk_key_space keys,
                                   size_t number, yk_rows *rows);
 
-/* With YK_FIELDS_NONE, field numbers are ignored. hash_bits and features apply to keys only. */
+/* With YK_FIELDS_NONE, field numbers are ignored. hash_bits and features apply to keys and tables only. */
 yk_status yk_source_from_memory(const yk_memory_data *m, const yk_source_options *options, yk_source **out);
 
 #endif

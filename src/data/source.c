@@ -161,7 +161,6 @@ static yk_status detect(const char *where, const char **name_out)
     return st;
 }
 
-/* Takes the spec if it opens a source. */
 static yk_status open_format(yk_spec *spec, const char *name, yk_split split, const yk_source_options *o,
                              yk_source **out)
 {
@@ -177,13 +176,19 @@ static yk_status open_format(yk_spec *spec, const char *name, yk_split split, co
             YK_EUSAGE,
             "%s: standard input (-) is for csv, libsvm, libffm, vw and criteo; a file named - is ./-",
             spec->text);
-    if (o->carry && !formats[i]->cell && !o->inspects)
+    return yk__source_create(formats[i], spec, split, o, out);
+}
+
+yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split split,
+                            const yk_source_options *o, yk_source **out)
+{
+    if (o->carry && !ops->cell && !o->inspects)
         return yk_fail(YK_EUSAGE, "%s: %s data has no columns that could be added to predictions: %s",
-                       spec->text, name, o->carry);
-    yk_source *s = calloc(1, formats[i]->source_size);
+                       spec->text, ops->name, o->carry);
+    yk_source *s = calloc(1, ops->source_size);
     if (!s)
-        return yk_fail_memory(formats[i]->source_size, "a data source");
-    s->ops = formats[i];
+        return yk_fail_memory(ops->source_size, "a data source");
+    s->ops = ops;
     s->fields = 1;
     s->skip_bad = o->skip_bad;
     s->unlabeled = o->unlabeled;
@@ -403,14 +408,16 @@ bool yk_source_bad_numbered(const yk_source *s, uint64_t offset)
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
                         ...)
 {
-    char why[512], number[40] = "";
+    char why[512], at[80] = "";
     va_list args;
     va_start(args, reason);
     vsnprintf(why, sizeof why, reason, args);
     va_end(args);
     if (record != UINT64_MAX)
-        snprintf(number, sizeof number, "%s %" PRIu64 " ", s->ops->record ? s->ops->record : "record",
-                 record);
+        snprintf(at, sizeof at, "%s %" PRIu64 "%s", s->ops->record ? s->ops->record : "record", record,
+                 offset == UINT64_MAX ? "" : " ");
+    if (offset != UINT64_MAX)
+        snprintf(at + strlen(at), sizeof at - strlen(at), "at byte %" PRIu64, offset);
     uint64_t before;
     bool known;
     yk_status st = count_bad(s, file, s->ops->by_number ? record : offset, &before, &known);
@@ -418,14 +425,12 @@ yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_
         return st;
     if (before < s->skip_bad) {
         if (before < BAD_SHOWN)
-            yk_warn("%s: %sat byte %" PRIu64 ": %s; skipped%s", file, number, offset, why,
+            yk_warn("%s: %s: %s; skipped%s", file, at, why,
                     before + 1 == BAD_SHOWN ? " (more bad records are counted without a message)" : "");
         return YK_OK;
     }
     if (s->skip_bad == 0)
-        return yk_fail(YK_EDATA, "%s: %sat byte %" PRIu64 ": %s (--skip-bad N skips up to N bad records)",
-                       file, number, offset, why);
-    return yk_fail(YK_EDATA,
-                   "%s: %sat byte %" PRIu64 ": %s (one more bad record than --skip-bad %" PRIu64 " allows)",
-                   file, number, offset, why, s->skip_bad);
+        return yk_fail(YK_EDATA, "%s: %s: %s (--skip-bad N skips up to N bad records)", file, at, why);
+    return yk_fail(YK_EDATA, "%s: %s: %s (one more bad record than --skip-bad %" PRIu64 " allows)", file, at,
+                   why, s->skip_bad);
 }

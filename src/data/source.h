@@ -66,7 +66,8 @@ typedef struct {
     const char *carry;
     bool inspects; /* yoke data inspect: a label, and roles of columns with texts, need not be given */
     const yk_feature_names *names; /* must outlive the source; NULL: names are not wanted */
-    bool bits_from_rows; /* training data: the default number of hash bits depends on the number of rows */
+    bool bits_from_rows;    /* training data: the default number of hash bits depends on the number of rows */
+    struct yk_frame *frame; /* yk_source_from_frame() sets it */
     /* The model needs fields: a data set without field numbers gets them by position, or is refused. NULL: it has one field. */
     yk_positions *positions;
 } yk_source_options;
@@ -126,7 +127,7 @@ struct yk_source {
     bool mixed;      /* cached sparse rows are in random order, judging by their labels */
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
-    bool once;     /* standard input: it can be read once, and its size is not known */
+    bool once; /* standard input, or a stream of the caller: it can be read once, and its size is not known */
     bool unlabeled;
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
@@ -170,6 +171,12 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size);
  * next one. */
 const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k);
 
+/* For messages about yk_source.once. */
+static inline const char *yk_source_once_name(const yk_source *s)
+{
+    return s->ops->is_text ? "standard input" : "the stream";
+}
+
 /* For formats: a hashed feature with its name. */
 static inline void yk_source_named(const yk_source *s, uint32_t feature, const char *column, size_t n,
                                    char separator, const char *value, size_t m)
@@ -183,7 +190,7 @@ static inline void yk_source_named(const yk_source *s, uint32_t feature, const c
 bool yk_source_bad_numbered(const yk_source *s, uint64_t offset);
 
 /* For formats: reports a bad record. Returns YK_OK if --skip-bad allows the caller to skip it; otherwise YK_EDATA with file,
- * record, byte offset and reason. Records are numbered from 1 in each file; UINT64_MAX: not known. */
+ * record, byte offset and reason. Records are numbered from 1 in each file; UINT64_MAX: not known, or there is no offset. */
 yk_status yk_source_bad(yk_source *s, const char *file, uint64_t record, uint64_t offset, const char *reason,
                         ...) __attribute__((format(printf, 5, 6), cold));
 

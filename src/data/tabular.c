@@ -339,11 +339,10 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_ta
                                t->spec->text)
                      : YK_OK;
     if (!files && t->source->once)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be read only once: add fit=FILES for encode=onehot, encode=dense "
-            "and scale=standard",
-            t->spec->text);
+        return yk_fail(YK_EUSAGE,
+                       "%s: %s can be read only once: %s for encode=onehot, encode=dense and scale=standard",
+                       t->spec->text, yk_source_once_name(t->source),
+                       t->source->ops->is_text ? "add fit=FILES" : "read it into a table first");
     if (!files && split == YK_SPLIT_TEST)
         return yk_fail(YK_EUSAGE,
                        "%s: columns and scales must be those of the training data: add fit=FILES with the "

@@ -16,6 +16,7 @@ void yoke_data_free(yoke_data *d)
     if (!d)
         return;
     free(d->spec);
+    yk_frame_free(d->memory.frame);
     yk_free(d->start);
     yk_free(d->labels);
     free(d);
@@ -23,7 +24,7 @@ void yoke_data_free(yoke_data *d)
 
 static yoke_status finish(yoke_data *d, yk_status st, yoke_data **out, yoke_error *error)
 {
-    if (!st && !d->spec)
+    if (!st && !d->spec && !d->memory.frame)
         st = yk_memory_check(&d->memory);
     if (st)
         yoke_data_free(d);
@@ -138,6 +139,30 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
     return finish(d, st ? st : set_labels(d, csr.labels), out, error);
 }
 
+yoke_status yoke_data_from_arrow(const yoke_arrow *given, yoke_data **out, yoke_error *error)
+{
+    yoke_arrow a = {0};
+    yoke_data *d;
+    yk_status st = create(&d);
+    if (!st)
+        st = YK_API_STRUCT(&a, given, stream_once);
+    const yk_frame_options o = {.options = a.options,
+                                .labels = a.labels,
+                                .rows = a.rows,
+                                .label = a.label,
+                                .class_names = a.class_names,
+                                .classes = a.classes,
+                                .once = a.stream_once};
+    if (!st)
+        st = yk_frame_create(a.stream, &o, &d->memory.frame);
+    return finish(d, st, out, error);
+}
+
+const char *yoke_data_column(const yoke_data *d, size_t i, const char **type_out)
+{
+    return d->memory.frame ? yk_frame_column(d->memory.frame, i, type_out) : NULL;
+}
+
 yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
                        yk_source **out)
 {
@@ -155,7 +180,7 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
         o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
     }
-    if (carry && !data->spec)
+    if (carry && !data->spec && !data->memory.frame)
         return yk_fail(YK_EUSAGE, "yoke_prediction: data from memory has no columns with texts");
     yk_status st = data->spec ? yk_source_open(data->spec, data->split, &o, out)
                               : yk_source_from_memory(&data->memory, &o, out);

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "config/config.h"
+#include "data/frame.h"
 #include "data/memory.h"
 #include "train/train.h"
 #include "train/trained.h"
@@ -31,9 +32,9 @@ struct yoke_data {
     char *spec; /* NULL: from memory */
     yk_split split;
     yk_source_options options;
-    yk_memory_data memory;
-    uint64_t *start; /* owned copy of start32; else NULL */
-    int32_t *labels; /* owned zeros for data without labels; else NULL */
+    yk_memory_data memory; /* memory.frame is owned */
+    uint64_t *start;       /* owned copy of start32; else NULL */
+    int32_t *labels;       /* owned zeros for data without labels; else NULL */
 };
 
 /* Copies a matrix of the caller, and checks which arrays it has. */

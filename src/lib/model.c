@@ -280,7 +280,7 @@ yoke_status yoke_predict_array(const yoke_model *m, const yoke_data *data, float
     array a = {.model = m, .data = data, .out = out};
     part all = {out, rows};
     yk_status st;
-    if (!data->spec)
+    if (!data->spec && !data->memory.frame)
         st = data->memory.rows.n == rows
                  ? yk_divide_rows(rows, predict_memory, &a)
                  : yk_fail(YK_EUSAGE, "yoke_predict_array: the data has %zu examples, not %zu",

@@ -28,6 +28,23 @@ static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data
     return m;
 }
 
+/* The stream of a caller can be read once. For more, its examples are kept in memory. */
+static yk_status choose_stream(const yk__trainer *t, yk_source *s, yk_stream_choice *stream)
+{
+    const bool again = t->plan->epochs != 1 || t->plan->workers != 1;
+    const yk_status st =
+        again && *stream == YK_STREAM_ALWAYS
+            ? yk_fail(
+                  YK_EUSAGE,
+                  "the stream can be read only once: use --epochs 1 and --workers 1, or leave out --stream")
+            : YK_OK;
+    if (again)
+        *stream = YK_STREAM_NEVER;
+    if (st)
+        yk_source_free(s);
+    return st;
+}
+
 static const char *layout(const yk_dataset *d)
 {
     return d->kind == YK_ROWS_SPARSE ? "sparse" : "dense";
@@ -53,6 +70,8 @@ static yk_status open_data(yk__trainer *t)
                          memory = given ? choose_in_place(t, given) : (yk_memory_data){0};
     yk_source *source;
     yk_status st = yk__open_training(t, given ? &memory : NULL, &o, &source);
+    if (!st && given && source->once)
+        st = choose_stream(t, source, &stream);
     if (st || (st = yk_dataset_take(source, YK_SPLIT_TRAIN, stream, &t->train)))
         return st;
     const yk_role role = t->plan->role;

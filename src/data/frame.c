@@ -1,0 +1,408 @@
+#include "data/frame.h"
+
+#include "base/mem.h"
+#include "data/cells.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BLOCK_ROWS = 1 << 17 }; /* a reader hashes the values of dictionaries again */
+
+typedef struct {
+    struct ArrowArray array;
+    uint64_t first; /* row */
+} batch;
+
+struct yk_frame {
+    struct ArrowArrayStream stream; /* once */
+    struct ArrowSchema schema;
+    yk_arrow_type *type; /* [ncolumns] */
+    size_t ncolumns, nbatches, batch_cap;
+    batch *batch;
+    uint64_t rows;
+    bool once;
+    atomic_flag read; /* once: a reader was opened */
+    char *spec, *label;
+    const int32_t *labels;
+    yk__names classes;
+    uint32_t nclasses;
+};
+
+/* ---- the table */
+
+static yk_status fail_stream(struct ArrowArrayStream *s, int error)
+{
+    const char *why = s->get_last_error ? s->get_last_error(s) : NULL;
+    return yk_fail(YK_EDATA, "frame: the Arrow stream failed: %s", why ? why : strerror(error));
+}
+
+static yk_status check_batch(const yk_frame *f, const struct ArrowArray *a)
+{
+    bool good = a->length >= 0 && a->offset >= 0 && a->n_children == (int64_t)f->ncolumns;
+    for (size_t i = 0; good && i < f->ncolumns; i++)
+        good = a->children[i]->length >= a->offset + a->length;
+    return good ? YK_OK
+                : yk_fail(YK_EDATA, "frame: an array of the Arrow stream is not a table of %zu columns",
+                          f->ncolumns);
+}
+
+/* The next array with rows; out->release NULL: there is none. The caller releases it, even after a failure. */
+static yk_status next_array(yk_frame *f, struct ArrowArray *out)
+{
+    for (;;) {
+        *out = (struct ArrowArray){0};
+        const int error = f->stream.get_next(&f->stream, out);
+        if (error)
+            return fail_stream(&f->stream, error);
+        if (!out->release || out->length)
+            return out->release ? check_batch(f, out) : YK_OK;
+        out->release(out);
+    }
+}
+
+static yk_status take_all(yk_frame *f)
+{
+    for (;;) {
+        if (YK_RESERVE(f->batch, f->batch_cap, f->nbatches + 1, "arrays of a frame"))
+            return YK_ESYSTEM;
+        batch *b = &f->batch[f->nbatches];
+        b->first = f->rows;
+        yk_status st = next_array(f, &b->array);
+        f->nbatches += b->array.release != NULL;
+        if (st || !b->array.release)
+            return st;
+        f->rows += (uint64_t)b->array.length;
+    }
+}
+
+static yk_status take_schema(yk_frame *f)
+{
+    const int error = f->stream.get_schema(&f->stream, &f->schema);
+    if (error)
+        return fail_stream(&f->stream, error);
+    f->ncolumns = (size_t)f->schema.n_children;
+    if (strcmp(f->schema.format, "+s"))
+        return yk_fail(YK_EUSAGE, "frame: the Arrow stream has one column (of type '%s'), not a table",
+                       f->schema.format);
+    if (!(f->type = calloc(f->ncolumns + 1, sizeof *f->type)))
+        return yk_fail_memory(f->ncolumns * sizeof *f->type, "columns");
+    for (size_t i = 0; i < f->ncolumns; i++)
+        f->type[i] = yk_arrow_type_of(f->schema.children[i]);
+    return YK_OK;
+}
+
+static yk_status check_labels(const yk_frame *f, size_t rows)
+{
+    if (f->once || rows != f->rows)
+        return yk_fail(YK_EUSAGE, "frame: %zu labels, but %llu rows%s", rows, (unsigned long long)f->rows,
+                       f->once ? " so far: the label of a stream must be a column" : "");
+    for (size_t i = 0; i < rows; i++)
+        if (f->labels[i] < 0 || (f->nclasses && f->labels[i] >= (int32_t)f->nclasses))
+            return yk_fail(YK_EDATA, "frame: row %zu: label %d is not a class number", i, f->labels[i]);
+    return YK_OK;
+}
+
+static yk_status take_options(yk_frame *f, const yk_frame_options *o)
+{
+    yk_text spec = {0};
+    yk_status st = YK_OK;
+    yk_text_print(&spec, "frame:frame%s%s", o->options && *o->options ? "?" : "",
+                  o->options ? o->options : "");
+    f->spec = yk_text_take(&spec);
+    f->labels = o->labels;
+    f->nclasses = o->classes;
+    f->once = o->once;
+    f->label = strdup(o->label ? o->label : "label");
+    for (size_t i = 0; i < o->classes && o->class_names && !st; i++)
+        st = yk__names_add(&f->classes, o->class_names[i], strlen(o->class_names[i]));
+    return f->spec && f->label ? st : yk_fail_memory(1000, "the options of a frame");
+}
+
+yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_options *o, yk_frame **out)
+{
+    yk_frame *f = calloc(1, sizeof *f);
+    yk_status st = f ? YK_OK : yk_fail_memory(sizeof *f, "a frame");
+    if (f)
+        f->stream = *stream;
+    else
+        stream->release(stream);
+    stream->release = NULL;
+    if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !f->once)
+        st = take_all(f);
+    if (!st && f->labels)
+        st = check_labels(f, o->rows);
+    if (st)
+        yk_frame_free(f);
+    *out = st ? NULL : f;
+    return st;
+}
+
+void yk_frame_free(yk_frame *f)
+{
+    if (!f)
+        return;
+    for (size_t i = 0; i < f->nbatches; i++)
+        f->batch[i].array.release(&f->batch[i].array);
+    if (f->schema.release)
+        f->schema.release(&f->schema);
+    f->stream.release(&f->stream);
+    yk__names_fini(&f->classes);
+    free(f->batch);
+    free(f->type);
+    free(f->spec);
+    free(f->label);
+    free(f);
+}
+
+const char *yk_frame_column(const yk_frame *f, size_t i, const char **type_out)
+{
+    if (i >= f->ncolumns)
+        return NULL;
+    if (type_out)
+        *type_out = f->type[i].refused ? f->type[i].refused : f->type[i].name;
+    return f->schema.children[i]->name ? f->schema.children[i]->name : "";
+}
+
+/* ---- readers */
+
+typedef struct {
+    yk_source base;
+    yk__cell_table table;
+    yk_frame *frame;
+} frame_source;
+
+typedef struct {
+    yk_reader base;
+    yk__cells cells;
+    yk_arrow_values *values;        /* [nused] */
+    const struct ArrowArray *batch; /* the current one; NULL: none yet */
+    struct ArrowArray own;          /* once: the same */
+    size_t next, at;                /* the next batch; the next row of the current one */
+    uint64_t left;                  /* rows of the block */
+} frame_reader;
+
+static uint64_t first_row(const yk_reader *r)
+{
+    return (uint64_t)r->block * BLOCK_ROWS;
+}
+
+static yk_status next_batch(frame_reader *r, frame_source *s)
+{
+    yk_frame *f = s->frame;
+    yk_status st = YK_OK;
+    if (r->own.release)
+        r->own.release(&r->own);
+    if (f->once && ((st = next_array(f, &r->own)) || !r->own.release)) {
+        r->left = 0;
+        return st;
+    }
+    r->batch = f->once ? &r->own : &f->batch[r->next++].array;
+    r->at = 0;
+    for (size_t k = 0; k < s->table.nused && !st; k++) {
+        const size_t i = s->table.used[k], rows = (size_t)r->batch->length;
+        r->cells.cell[k].hashed = SIZE_MAX; /* this array has its own dictionary */
+        st = yk_arrow_open(&r->values[k], &f->type[i], r->batch->children[i],
+                           rows < r->left ? rows : (size_t)r->left, f->schema.children[i]->name);
+    }
+    return st;
+}
+
+static yk_status decode(void *reader, size_t *n_out)
+{
+    frame_reader *r = reader;
+    frame_source *s = (frame_source *)r->base.source;
+    yk_status st = YK_OK;
+    *n_out = 0;
+    if (r->left && (!r->batch || r->at == (size_t)r->batch->length))
+        st = next_batch(r, s);
+    if (st || !r->left)
+        return st;
+    size_t n = (size_t)r->batch->length - r->at;
+    n = n < YK_PARQUET_BATCH ? n : YK_PARQUET_BATCH;
+    n = n < r->left ? n : (size_t)r->left;
+    for (size_t k = 0; k < s->table.nused && !st; k++)
+        st = yk_arrow_decode(&r->values[k], (size_t)r->batch->offset + r->at, n);
+    r->at += n;
+    r->left -= n;
+    *n_out = n;
+    return st;
+}
+
+static yk_status bad_row(void *reader, uint64_t row, size_t k, const char *reason)
+{
+    const frame_reader *r = reader;
+    (void)k;
+    return yk_source_bad(r->base.source, "frame", first_row(&r->base) + row, UINT64_MAX, "%s", reason);
+}
+
+static yk_status frame_reader_open(yk_reader *base)
+{
+    frame_source *s = (frame_source *)base->source;
+    yk_frame *f = s->frame;
+    frame_reader *r = (frame_reader *)base;
+    const uint64_t first = first_row(base), rest = f->rows - first;
+    r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
+    r->left = f->once ? UINT64_MAX : rest < BLOCK_ROWS ? rest : BLOCK_ROWS;
+    if (f->once && atomic_flag_test_and_set(&f->read))
+        return yk_fail(YK_EUSAGE,
+                       "frame: the stream was read before, and can be read only once; pass a table");
+    yk_status st = yk__cells_open(&r->cells);
+    if (!st && !(r->values = yk_alloc(s->table.nused + 1, sizeof *r->values, "columns")))
+        st = YK_ESYSTEM;
+    for (size_t k = 0; k < s->table.nused && !st; k++) {
+        if (yk_arrow_is_text(&f->type[s->table.used[k]]))
+            r->values[k].out.code = r->values[k].code;
+        yk__cells_bind(&r->cells, k, &r->values[k].out);
+    }
+    while (r->next + 1 < f->nbatches && f->batch[r->next + 1].first <= first)
+        r->next++;
+    if (!st && f->nbatches && !(st = next_batch(r, s)))
+        r->at = (size_t)(first - f->batch[r->next - 1].first);
+    return st;
+}
+
+static void frame_reader_close(yk_reader *base)
+{
+    frame_reader *r = (frame_reader *)base;
+    yk__cells_close(&r->cells);
+    for (size_t k = 0; r->values && k < ((frame_source *)base->source)->table.nused; k++)
+        yk_arrow_fini(&r->values[k]);
+    yk_free(r->values);
+    if (r->own.release)
+        r->own.release(&r->own);
+}
+
+static yk_status frame_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out)
+{
+    return yk__cells_next(&((frame_reader *)r)->cells, r, rows, max, got_out);
+}
+
+static const char *frame_cell(const yk_reader *r, size_t i, size_t k)
+{
+    return yk__cells_carried(&((const frame_reader *)r)->cells, i, k);
+}
+
+static yk_status frame_count(yk_reader *r, uint64_t *out)
+{
+    *out = r->source->skip_bad ? UINT64_MAX : ((frame_reader *)r)->left; /* bad rows have no number */
+    return YK_OK;
+}
+
+/* ---- the source */
+
+static yk_status pass(void *source, yk_fit *fit, const char *files)
+{
+    frame_source *s = source;
+    yk_status st = YK_OK;
+    uint64_t row = 0;
+    (void)files;
+    for (size_t b = 0; b < s->base.nblocks && !st; b++) {
+        yk_reader *r;
+        if ((st = yk__reader_open(&s->base, b, &r)))
+            break;
+        st = yk__cells_fit(&((frame_reader *)r)->cells, r, &row, fit);
+        yk_reader_free(r);
+    }
+    return st;
+}
+
+/* The labels of the caller are those of the column with their name, or of one more column. A model knows its name. */
+static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *model, yk_spec *spec)
+{
+    const yk_schema_column *known = model ? yk_schema_label(model) : NULL;
+    const char *name = !model ? f->label : known ? known->name : "none";
+    size_t i = 0;
+    yk_status st = YK_OK;
+    while (i < f->ncolumns && strcmp(own->column[i].name, name))
+        i++;
+    if (i == f->ncolumns && (!model || known))
+        st = yk_schema_add(own, name, strlen(name), "int32");
+    for (i = 0; i < f->classes.n && !st && !model; i++)
+        st = yk__names_add(&own->classes, f->classes.name[i], strlen(f->classes.name[i]));
+    own->nclasses = model ? 0 : f->nclasses;
+    if (!st && (yk_spec_text(spec, "label", NULL) || yk_spec_text(spec, "classes", NULL) ||
+                spec->noptions == sizeof spec->option / sizeof *spec->option))
+        st = yk_fail(YK_EUSAGE,
+                     "frame: label and classes cannot be combined with labels that are not a column");
+    if (!st) {
+        spec->option[spec->noptions].key = (char *)"label";
+        spec->option[spec->noptions++].value = (char *)name;
+    }
+    return st;
+}
+
+static yk_status check_used(const frame_source *s)
+{
+    for (size_t k = 0; k < s->table.nused; k++) {
+        const size_t i = s->table.used[k];
+        char name[80];
+        if (i < s->frame->ncolumns && s->frame->type[i].refused)
+            return yk_fail(YK_EDATA,
+                           "frame: %s: values of the type %s are not supported: convert them to numbers or "
+                           "texts, or list the column in ignore",
+                           yk_tabular_name(&s->table.tabular, i, name), s->frame->type[i].refused);
+    }
+    return YK_OK;
+}
+
+static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
+{
+    frame_source *s = (frame_source *)source;
+    yk_frame *f = s->frame = o->frame;
+    yk_tabular *t = &s->table.tabular;
+    strcpy(spec->text, "frame"); /* for messages */
+    yk_status st = yk_tabular_init(t, source, spec, o);
+    for (size_t i = 0; i < f->ncolumns && !st; i++) {
+        const char *name = f->schema.children[i]->name;
+        st = yk_schema_add(t->own, name ? name : "", name ? strlen(name) : 0, f->type[i].name);
+        if (!st && yk_arrow_is_text(&f->type[i]))
+            t->own->column[i].role = YK_COLUMN_CATEGORICAL;
+    }
+    if (st)
+        return st;
+    t->own->header = true;
+    if (f->labels)
+        st = add_label(f, t->own, o->schema, spec);
+    s->table.labels = f->labels;
+    if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table, spec, source)) ||
+        (st = check_used(s)))
+        return st;
+    source->once = f->once;
+    source->nblocks = f->once ? 1 : (size_t)((f->rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
+    source->examples = source->skip_bad || s->table.part.on ? 0 : f->rows;
+    return yk_tabular_finish(t, f->rows, split, pass, s);
+}
+
+static void frame_free(yk_source *source)
+{
+    yk__cell_table_fini(&((frame_source *)source)->table);
+}
+
+static const yk_source_ops frame_ops = {
+    .name = "frame",
+    .usage = "a frame",
+    .options = "split-by " YK_FRAME_KEYS,
+    .record = "row",
+    .by_number = true,
+    .source_size = sizeof(frame_source),
+    .reader_size = sizeof(frame_reader),
+    .open = frame_open,
+    .free = frame_free,
+    .reader_open = frame_reader_open,
+    .reader_close = frame_reader_close,
+    .next = frame_next,
+    .cell = frame_cell,
+    .count = frame_count,
+};
+
+yk_status yk_source_from_frame(yk_frame *f, const yk_source_options *options, yk_source **out)
+{
+    yk_source_options o = *options;
+    yk_spec spec;
+    o.frame = f;
+    *out = NULL;
+    yk_status st = yk_spec_parse(f->spec, &spec);
+    if (!st)
+        st = yk__source_create(&frame_ops, &spec, YK_SPLIT_TRAIN, &o, out);
+    yk_spec_fini(&spec);
+    return st;
+}

@@ -1,0 +1,322 @@
+#include "format/arrow.h"
+
+#include "base/mem.h"
+#include "base/number.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- types */
+
+typedef struct {
+    const char *format, *name;
+    char letter;
+    yk_parquet_kind kind;
+    double unit;
+    int64_t divisor;
+} known_type;
+
+/* A format that ends with ':' may be followed by a time zone. */
+static const known_type known[] = {
+    {"n", "null", 'n', YK_PARQUET_INTEGER, 0, 1},
+    {"b", "bool", 'b', YK_PARQUET_INTEGER, 0, 1},
+    {"c", "int8", 'c', YK_PARQUET_INTEGER, 0, 1},
+    {"C", "uint8", 'C', YK_PARQUET_INTEGER, 0, 1},
+    {"s", "int16", 's', YK_PARQUET_INTEGER, 0, 1},
+    {"S", "uint16", 'S', YK_PARQUET_INTEGER, 0, 1},
+    {"i", "int32", 'i', YK_PARQUET_INTEGER, 0, 1},
+    {"I", "uint32", 'I', YK_PARQUET_INTEGER, 0, 1},
+    {"l", "int64", 'l', YK_PARQUET_INTEGER, 0, 1},
+    {"L", "uint64", 'L', YK_PARQUET_INTEGER, 0, 1},
+    {"e", "float16", 'e', YK_PARQUET_REAL, 0, 1},
+    {"f", "float32", 'f', YK_PARQUET_REAL, 0, 1},
+    {"g", "float64", 'g', YK_PARQUET_REAL, 0, 1},
+    {"u", "string", 'u', YK_PARQUET_TEXT, 0, 1},
+    {"U", "string", 'U', YK_PARQUET_TEXT, 0, 1},
+    {"vu", "string", 'v', YK_PARQUET_TEXT, 0, 1},
+    {"z", "binary", 'u', YK_PARQUET_TEXT, 0, 1},
+    {"Z", "binary", 'U', YK_PARQUET_TEXT, 0, 1},
+    {"vz", "binary", 'v', YK_PARQUET_TEXT, 0, 1},
+    {"tdD", "date", 'i', YK_PARQUET_INTEGER, 0, 1},
+    {"tdm", "date", 'l', YK_PARQUET_INTEGER, 0, 86400000},
+    {"tss:", "timestamp[s]", 'l', YK_PARQUET_REAL, 1, 1},
+    {"tsm:", "timestamp[ms]", 'l', YK_PARQUET_REAL, 1e-3, 1},
+    {"tsu:", "timestamp[us]", 'l', YK_PARQUET_REAL, 1e-6, 1},
+    {"tsn:", "timestamp[ns]", 'l', YK_PARQUET_REAL, 1e-9, 1},
+};
+
+static const known_type *find_type(const char *format)
+{
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i].format);
+        if (!strncmp(format, known[i].format, n) && (!format[n] || known[i].format[n - 1] == ':'))
+            return &known[i];
+    }
+    return NULL;
+}
+
+static const char *refused_name(const char *format)
+{
+    static const char *const names[][2] = {{"d:", "decimal"},  {"w:", "fixed-size binary"}, {"tt", "time"},
+                                           {"tD", "duration"}, {"ti", "interval"},          {"+s", "struct"},
+                                           {"+m", "map"},      {"+", "list or union"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(format, names[i][0], strlen(names[i][0])))
+            return names[i][1];
+    return "unknown";
+}
+
+yk_arrow_type yk_arrow_type_of(const struct ArrowSchema *s)
+{
+    const bool dictionary = s->dictionary != NULL;
+    const char *format = dictionary ? s->dictionary->format : s->format;
+    const known_type *t = find_type(format), *index = dictionary ? find_type(s->format) : NULL;
+    yk_arrow_type out = {.refused = refused_name(format)};
+    if (!t || (dictionary && (!index || !strchr("cCsSiIlL", index->letter) || s->dictionary->dictionary)))
+        return out;
+    out = (yk_arrow_type){.letter = t->letter,
+                          .index = dictionary ? index->letter : 0,
+                          .kind = t->kind,
+                          .unit = t->unit,
+                          .divisor = t->divisor};
+    snprintf(out.name, sizeof out.name, "%s", dictionary ? "dictionary" : t->name);
+    return out;
+}
+
+bool yk_arrow_is_text(const yk_arrow_type *t)
+{
+    return t->kind == YK_PARQUET_TEXT || t->index;
+}
+
+/* ---- values */
+
+static double half(uint16_t h)
+{
+    const int exponent = h >> 10 & 31;
+    const double fraction = h & 1023, sign = h & 0x8000 ? -1.0 : 1.0;
+    if (exponent == 31)
+        return fraction > 0.0 ? (double)NAN : sign * (double)INFINITY;
+    return sign * ldexp(exponent ? 1024.0 + fraction : fraction, (exponent ? exponent : 1) - 25);
+}
+
+static bool bit_at(const void *bits, size_t i)
+{
+    return ((const uint8_t *)bits)[i / 8] >> i % 8 & 1;
+}
+
+#define CONVERT(from, to)                                                                                    \
+    for (size_t i = 0; i < n; i++) {                                                                         \
+        from x;                                                                                              \
+        memcpy(&x, (const char *)p + (first + i) * sizeof x, sizeof x);                                      \
+        ((to *)out)[i] = (to)x;                                                                              \
+    }
+
+/* Values first to first + n - 1 as int64_t or double. */
+static void convert(char letter, const void *p, size_t first, size_t n, void *out)
+{
+    switch (letter) {
+    case 'b':
+        for (size_t i = 0; i < n; i++)
+            ((int64_t *)out)[i] = bit_at(p, first + i);
+        break;
+    case 'c':
+        CONVERT(int8_t, int64_t) break;
+    case 'C':
+        CONVERT(uint8_t, int64_t) break;
+    case 's':
+        CONVERT(int16_t, int64_t) break;
+    case 'S':
+        CONVERT(uint16_t, int64_t) break;
+    case 'i':
+        CONVERT(int32_t, int64_t) break;
+    case 'I':
+        CONVERT(uint32_t, int64_t) break;
+    case 'f':
+        CONVERT(float, double) break;
+    case 'e':
+        for (size_t i = 0; i < n; i++) {
+            uint16_t h;
+            memcpy(&h, (const char *)p + (first + i) * sizeof h, sizeof h);
+            ((double *)out)[i] = half(h);
+        }
+        break;
+    case 'n':
+        memset(out, 0, n * sizeof(int64_t));
+        break;
+    default:
+        memcpy(out, (const char *)p + first * 8, n * 8);
+    }
+}
+
+/* Where the values are, as yk_parquet_values.real or .integer: in the array, or converted to `out`. */
+static const void *numbers(const yk_arrow_type *t, char letter, const struct ArrowArray *a, size_t first,
+                           size_t n, uint64_t out[YK_PARQUET_BATCH])
+{
+    const void *p = letter == 'n' ? NULL : a->buffers[1];
+    const bool in_place = strchr("lLg", letter) && (uintptr_t)p % 8 == 0;
+    if (in_place && t->unit <= 0.0 && t->divisor == 1)
+        return (const uint64_t *)p + first;
+    convert(letter, p, first, n, out);
+    for (size_t i = 0; t->unit > 0.0 && i < n; i++) {
+        const double seconds = (double)(int64_t)out[i] * t->unit;
+        memcpy(&out[i], &seconds, sizeof seconds);
+    }
+    for (size_t i = 0; t->divisor > 1 && i < n; i++)
+        out[i] = (uint64_t)((int64_t)out[i] / t->divisor);
+    return out;
+}
+
+static yk_parquet_text view_at(const struct ArrowArray *a, size_t i)
+{
+    const char *view = (const char *)a->buffers[1] + 16 * i;
+    int32_t length, at[2];
+    memcpy(&length, view, sizeof length);
+    if (length <= 12)
+        return (yk_parquet_text){view + 4, length > 0 ? (size_t)length : 0};
+    memcpy(at, view + 8, sizeof at);
+    const bool known_buffer = at[0] >= 0 && at[0] < a->n_buffers - 3;
+    return known_buffer ? (yk_parquet_text){(const char *)a->buffers[2 + at[0]] + at[1], (size_t)length}
+                        : (yk_parquet_text){"", 0};
+}
+
+static void texts(char letter, const struct ArrowArray *a, size_t first, size_t n, yk_parquet_text *out)
+{
+    const char *bytes = letter == 'v' || !a->buffers[2] ? "" : a->buffers[2];
+    for (size_t i = 0; i < n; i++) {
+        int64_t begin, end;
+        if (letter == 'v') {
+            out[i] = view_at(a, first + i);
+            continue;
+        }
+        if (letter == 'u') {
+            const int32_t *offset = (const int32_t *)a->buffers[1] + first + i;
+            begin = offset[0], end = offset[1];
+        } else {
+            const int64_t *offset = (const int64_t *)a->buffers[1] + first + i;
+            begin = offset[0], end = offset[1];
+        }
+        out[i] = (yk_parquet_text){bytes + begin, end > begin ? (size_t)(end - begin) : 0};
+    }
+}
+
+/* ---- arrays */
+
+/* The buffers of a type: validity, values or offsets, bytes. */
+static bool has_buffers(char letter, const struct ArrowArray *a)
+{
+    const int64_t want = letter == 'n' ? 0 : strchr("uUv", letter) ? 3 : 2;
+    return a->length >= 0 && a->offset >= 0 && a->n_buffers >= want &&
+           (want < 2 || a->buffers[1] || a->length == 0);
+}
+
+static bool has_nulls(const struct ArrowArray *a)
+{
+    return a->null_count != 0 && a->n_buffers && a->buffers[0];
+}
+
+/* The values of the dictionary as texts; a null is "". */
+static yk_status open_dictionary(yk_arrow_values *v)
+{
+    enum { DIGITS = 32 };
+    const struct ArrowArray *d = v->array->dictionary;
+    const size_t n = (size_t)d->length, offset = (size_t)d->offset;
+    const bool numeric = v->type.kind != YK_PARQUET_TEXT;
+    if (numeric && !(v->digits = malloc(n * DIGITS + 1)))
+        return yk_fail_memory(n * DIGITS, "a dictionary");
+    if (!numeric && n)
+        texts(v->type.letter, d, offset, n, v->text);
+    for (size_t first = 0; numeric && first < n; first += YK_PARQUET_BATCH) {
+        const size_t some = n - first < YK_PARQUET_BATCH ? n - first : YK_PARQUET_BATCH;
+        const void *p = numbers(&v->type, v->type.letter, d, offset + first, some, v->value);
+        for (size_t i = 0; i < some; i++) {
+            char *digits = v->digits + (first + i) * DIGITS;
+            if (v->type.kind == YK_PARQUET_REAL)
+                yk_number_shortest(((const double *)p)[i], digits, DIGITS);
+            else
+                snprintf(digits, DIGITS, v->type.letter == 'L' ? "%llu" : "%lld", ((const long long *)p)[i]);
+            v->text[first + i] = (yk_parquet_text){digits, strlen(digits)};
+        }
+    }
+    for (size_t i = 0; i < n && (v->type.letter == 'n' || has_nulls(d)); i++)
+        if (v->type.letter == 'n' || !bit_at(d->buffers[0], offset + i))
+            v->text[i].n = 0;
+    v->entries = n;
+    v->out.dictionary = v->out.texts = v->direct ? 0 : n;
+    v->out.text = v->text + (v->direct ? n : 0);
+    return YK_OK;
+}
+
+yk_status yk_arrow_open(yk_arrow_values *v, const yk_arrow_type *type, const struct ArrowArray *array,
+                        size_t rows, const char *name)
+{
+    const struct ArrowArray *d = array->dictionary;
+    v->array = array;
+    v->type = *type;
+    v->name = name;
+    v->out = (yk_parquet_values){.is_unsigned = type->letter == 'L' && !type->index};
+    free(v->digits);
+    v->digits = NULL;
+    if (!has_buffers(type->index ? type->index : type->letter, array) ||
+        (type->index && (!d || !has_buffers(type->letter, d) || d->length > UINT32_MAX / 2)))
+        return yk_fail(YK_EDATA, "frame: column '%s': its Arrow array does not have the buffers of its type",
+                       name);
+    if (!yk_arrow_is_text(type))
+        return YK_OK;
+    const size_t size = (type->index ? (size_t)d->length : 0) + YK_PARQUET_BATCH;
+    yk_status st = YK_RESERVE(v->text, v->text_cap, size, "texts");
+    v->out.text = v->text;
+    v->out.code = v->code;
+    v->direct = type->index && (size_t)d->length > rows;
+    return st || !type->index ? st : open_dictionary(v);
+}
+
+/* Indices into the dictionary, which must be in range except for nulls. */
+static yk_status decode_indices(yk_arrow_values *v, size_t first, size_t n)
+{
+    const yk_arrow_type index = {.divisor = 1};
+    const uint64_t *at = numbers(&index, v->type.index, v->array, first, n, v->value);
+    for (size_t i = 0; i < n; i++) {
+        const bool valid = !v->out.valid || v->valid[i];
+        if (valid && at[i] >= v->entries)
+            return yk_fail(YK_EDATA,
+                           "frame: column '%s': an index into its dictionary is %lld, but the dictionary has "
+                           "%zu values",
+                           v->name, (long long)at[i], v->entries);
+        v->code[i] = v->direct ? (uint32_t)i : valid ? (uint32_t)at[i] : 0;
+        if (v->direct)
+            v->text[v->entries + i] = valid ? v->text[at[i]] : (yk_parquet_text){"", 0};
+    }
+    v->out.texts = v->direct ? n : v->entries;
+    return YK_OK;
+}
+
+yk_status yk_arrow_decode(yk_arrow_values *v, size_t first, size_t n)
+{
+    const struct ArrowArray *a = v->array;
+    const char letter = v->type.letter;
+    first += (size_t)a->offset;
+    v->out.valid = letter == 'n' || has_nulls(a) ? v->valid : NULL;
+    for (size_t i = 0; v->out.valid && i < n; i++)
+        v->valid[i] = letter != 'n' && bit_at(a->buffers[0], first + i);
+    if (v->type.index)
+        return decode_indices(v, first, n);
+    if (v->type.kind == YK_PARQUET_TEXT) {
+        texts(letter, a, first, n, v->text);
+        for (size_t i = 0; i < n; i++) {
+            v->code[i] = (uint32_t)i;
+            v->text[i].n = v->out.valid && !v->valid[i] ? 0 : v->text[i].n;
+        }
+        v->out.texts = n;
+        return YK_OK;
+    }
+    const void *p = numbers(&v->type, letter, a, first, n, v->value);
+    *(v->type.kind == YK_PARQUET_REAL ? (const void **)&v->out.real : (const void **)&v->out.integer) = p;
+    return YK_OK;
+}
+
+void yk_arrow_fini(yk_arrow_values *v)
+{
+    free(v->text);
+    free(v->digits);
+}

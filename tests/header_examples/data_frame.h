@@ -1,0 +1,2 @@
+static struct ArrowArrayStream stream;
+static yk_source_options options;

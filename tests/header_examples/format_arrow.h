@@ -1,0 +1,4 @@
+#include <stdlib.h>
+
+static struct ArrowSchema *schema;
+static struct ArrowArray *array;

@@ -1,0 +1,337 @@
+/* format/arrow.h and data/frame.h on Arrow arrays that are made by hand: every type, nulls, offsets, several arrays, streams that are
+ * read once, damage. The rows are those of the same values as CSV. */
+#include "read_all.h"
+
+#include "data/frame.h"
+
+/* ---- a table of two arrays: rows 0 to 3, and rows 4 and 5. Buffers begin with values that an offset skips. */
+
+enum { COLUMNS = 16, FIRST = 4, ROWS = 6 };
+
+static const char csv[] =
+    "flag,tiny,byte,word,count,big,id,half,ratio,day,late,when,city,long,view,plan,code,clicked\n"
+    "1,-5,200,-3000,4000000000,-7,18446744073709551615,0.5,1.25,19000,19001,1.5,Rome,a,short,x,7,1\n"
+    "0,4,1,2,3,,5,-2,,19001,19002,2.5,Oslo,bb,a text of more than 12 bytes,y,-3,0\n"
+    "1,,2,3,4,8,6,65504,0.5,19002,19003,3.5,,ccc,,x,7,1\n"
+    "0,6,3,4,5,9,7,6.103515625e-05,-1,,19004,4.5,Rome,dddd,short,,,0\n"
+    "1,7,4,5,6,10,8,1,2,19004,19005,,Oslo,,x,y,-3,1\n"
+    "1,8,5,6,7,11,9,2,3,19005,19006,6.5,Rome,f,y,x,7,0\n";
+
+static const char *const name[] = {"flag",  "tiny", "byte", "word", "count", "big",  "id",   "half",
+                                   "ratio", "day",  "late", "when", "city",  "long", "view", "plan"};
+static const char *const format[] = {"b", "c",   "C",   "s",       "I", "l", "L",  "e",
+                                     "g", "tdD", "tdm", "tsm:UTC", "u", "U", "vu", "c"};
+
+static int8_t tiny[] = {99, -5, 4, 0, 6, 7, 8};
+static uint8_t flag[] = {0x35 << 1 | 1}, byte[] = {99, 200, 1, 2, 3, 4, 5};
+static int16_t word[] = {99, -3000, 2, 3, 4, 5, 6};
+static uint32_t count[] = {99, 4000000000u, 3, 4, 5, 6, 7};
+static int64_t big[] = {99, -7, 0, 8, 9, 10, 11};
+static uint64_t id[] = {99, UINT64_MAX, 5, 6, 7, 8, 9};
+static uint16_t half[] = {0, 0x3800, 0xc000, 0x7bff, 0x0400, 0x3c00, 0x4000};
+static double ratio[] = {99, 1.25, 0, 0.5, -1, 2, 3};
+static int32_t day[] = {99, 19000, 19001, 19002, 0, 19004, 19005};
+static int64_t late[7], when[] = {99, 1500, 2500, 3500, 4500, 0, 6500};
+static int32_t city_at[] = {0, 2, 6, 10, 10, 14, 18, 22};
+static const char city[] = "--RomeOsloRomeOsloRome";
+static int64_t long_at[] = {0, 2, 3, 5, 8, 12, 12, 13};
+static const char long_text[] = "--abbcccddddf", view_bytes[] = "..a text of more than 12 bytes";
+static char view[7][16];
+static int8_t plan[] = {99, 0, 1, 0, 5, 1, 0};
+static int32_t plan_at[] = {0, 1, 2};
+static int64_t code[] = {7, -3};
+static int64_t view_sizes[] = {30};
+
+static struct ArrowSchema schemas[COLUMNS + 2], *children[COLUMNS + 2], top, plans = {.format = "u"},
+                                                                             codes = {.format = "l"};
+static struct ArrowArray arrays[2][COLUMNS + 2], *array_children[2][COLUMNS + 2], tops[2], plan_values,
+    code_values;
+static const void *buffers[2][COLUMNS + 2][4], *plan_buffers[3] = {NULL, plan_at, "xy"},
+                                               *code_buffers[2] = {NULL, code};
+static uint8_t valid[COLUMNS + 2];
+static int released, served, failing;
+
+static void set_view(size_t i, const char *text, int32_t at)
+{
+    const int32_t n = (int32_t)strlen(text), where[2] = {0, at};
+    memcpy(view[i], &n, 4);
+    memcpy(view[i] + 4, text, n < 12 ? (size_t)n : 4);
+    if (n > 12)
+        memcpy(view[i] + 8, where, 8);
+}
+
+static void release_array(struct ArrowArray *a)
+{
+    a->release = NULL;
+    released++;
+}
+
+static void release_schema(struct ArrowSchema *s)
+{
+    s->release = NULL;
+    released++;
+}
+
+/* Bits: the value of row i is valid; bit 0 is skipped by the offset. */
+static void make_table(void)
+{
+    void *values[] = {flag, tiny, byte, word,    count,   big,  id,   half, ratio,
+                      day,  late, when, city_at, long_at, view, plan, plan};
+    for (int i = 1; i < 7; i++)
+        late[i] = (19000 + i) * 86400000LL;
+    set_view(1, "short", 0);
+    set_view(2, "a text of more than 12 bytes", 2);
+    memset(view[3], 0xff, sizeof view[3]); /* null: anything */
+    set_view(4, "short", 0);
+    set_view(5, "x", 0);
+    set_view(6, "y", 0);
+    memset(valid, 0xff, sizeof valid);
+    valid[1] = (uint8_t) ~(1u << 3), valid[5] = valid[8] = (uint8_t) ~(1u << 2),
+    valid[9] = valid[15] = valid[16] = (uint8_t) ~(1u << 4);
+    valid[11] = (uint8_t) ~(1u << 5), valid[12] = valid[14] = (uint8_t) ~(1u << 3),
+    valid[13] = (uint8_t) ~(1u << 5);
+    plan_values = (struct ArrowArray){.length = 2, .n_buffers = 3, .buffers = plan_buffers};
+    code_values = (struct ArrowArray){.length = 2, .n_buffers = 2, .buffers = code_buffers};
+    for (size_t c = 0; c <= COLUMNS; c++) {
+        const bool text = c == 12 || c == 13;
+        schemas[c] = (struct ArrowSchema){.format = c == COLUMNS ? "c" : format[c],
+                                          .name = c == COLUMNS ? "code" : name[c]};
+        schemas[c].dictionary = c == 15 ? &plans : c == 16 ? &codes : NULL;
+        children[c] = &schemas[c];
+        for (int b = 0; b < 2; b++) {
+            const bool nulls = valid[c] != 0xff;
+            buffers[b][c][0] = nulls ? &valid[c] : NULL;
+            buffers[b][c][1] = values[c];
+            buffers[b][c][2] = c == 12 ? city : c == 13 ? long_text : view_bytes;
+            buffers[b][c][3] = view_sizes;
+            arrays[b][c] = (struct ArrowArray){.length = FIRST + (b ? 0 : 2),
+                                               .null_count = nulls ? -1 : 0,
+                                               .n_buffers = text      ? 3
+                                                            : c == 14 ? 4
+                                                                      : 2,
+                                               .buffers = buffers[b][c],
+                                               .dictionary = c == 15   ? &plan_values
+                                                             : c == 16 ? &code_values
+                                                                       : NULL};
+            /* the offset is in the column, in the table, or in both */
+            arrays[b][c].offset = b ? 3 : 1;
+            array_children[b][c] = &arrays[b][c];
+        }
+    }
+    top = (struct ArrowSchema){
+        .format = "+s", .n_children = COLUMNS + 1, .children = children, .release = release_schema};
+    tops[0] = (struct ArrowArray){.length = FIRST, .n_children = COLUMNS + 1, .children = array_children[0]};
+    tops[1] = (struct ArrowArray){
+        .length = ROWS - FIRST, .offset = 2, .n_children = COLUMNS + 1, .children = array_children[1]};
+    released = served = failing = 0;
+}
+
+static int get_schema(struct ArrowArrayStream *s, struct ArrowSchema *out)
+{
+    (void)s;
+    *out = top;
+    return 0;
+}
+
+static int get_next(struct ArrowArrayStream *s, struct ArrowArray *out)
+{
+    (void)s;
+    if (failing && served == failing)
+        return 5;
+    *out = served < 2 ? tops[served++] : (struct ArrowArray){0};
+    out->release = out->children ? release_array : NULL;
+    return 0;
+}
+
+static const char *last_error(struct ArrowArrayStream *s)
+{
+    (void)s;
+    return "the database is gone";
+}
+
+static void release_stream(struct ArrowArrayStream *s)
+{
+    s->release = NULL;
+    released++;
+}
+
+static const int32_t labels[] = {1, 0, 1, 0, 1, 0};
+
+static yk_status make_frame(const char *options, const int32_t *given, bool once, yk_frame **out)
+{
+    struct ArrowArrayStream stream = {get_schema, get_next, last_error, release_stream, NULL};
+    const yk_frame_options o = {
+        .options = options, .labels = given, .rows = ROWS, .label = "clicked", .once = once};
+    const yk_status st = yk_frame_create(&stream, &o, out);
+    assert_null(stream.release);
+    return st;
+}
+
+static yk_status read_source(yk_source *s, yk_rows *rows)
+{
+    yk_status st = YK_OK;
+    yk_rows_init(rows, s->kind, s->dim);
+    for (size_t b = 0; b < s->nblocks && !st; b++) {
+        yk_reader *r = NULL;
+        size_t got = 1;
+        if ((st = yk_source_read(s, b, &r)))
+            break;
+        while (got && !(st = yk_reader_next(r, rows, 3, &got)))
+            ;
+        yk_reader_free(r);
+    }
+    return st;
+}
+
+static void assert_same(const yk_rows *a, const yk_rows *b)
+{
+    assert_int_equal(a->n, b->n);
+    assert_memory_equal(a->label, b->label, a->n * sizeof *a->label);
+    assert_memory_equal(a->start, b->start, (a->n + 1) * sizeof *a->start);
+    assert_memory_equal(a->index, b->index, a->start[a->n] * sizeof *a->index);
+    assert_memory_equal(a->value, b->value, a->start[a->n] * sizeof *a->value);
+}
+
+static const char *const options[] = {
+    "categorical=city,long,view,plan,code&bits=12",
+    "categorical=city,long,view,plan,code,id,tiny,half&bits=12&scale=log",
+    "numeric=ratio,big,day&bits=14&missing=8,Rome",
+    "categorical=city,long,view,plan,code&encode=onehot&scale=standard",
+};
+
+/* once: the label is the column `flag`; otherwise, the labels of the caller. */
+static void compare(const char *given, bool once)
+{
+    char spec[300], csv_spec[400];
+    yk_frame *f;
+    yk_source *s;
+    yk_rows want, got;
+    snprintf(spec, sizeof spec, "%s%s", given, once ? "&label=flag" : "");
+    snprintf(csv_spec, sizeof csv_spec, "csv:%s?%s%s", in_directory("a.csv"), spec,
+             once ? "&ignore=clicked" : "&label=clicked");
+    assert_int_equal(read_all(csv_spec, NULL, 2, &want, NULL), YK_OK);
+    make_table();
+    assert_int_equal(make_frame(spec, once ? NULL : labels, once, &f), YK_OK);
+    if (yk_source_from_frame(f, &(yk_source_options){0}, &s))
+        fail_msg("%s", yk_error());
+    assert_true(once ? s->once && !s->examples : s->examples == ROWS);
+    for (int i = 0; i < (once ? 1 : 2); i++) {
+        if (read_source(s, &got))
+            fail_msg("%s", yk_error());
+        assert_same(&want, &got);
+        yk_rows_fini(&got);
+    }
+    if (once) {
+        assert_int_equal(read_source(s, &got), YK_EUSAGE);
+        assert_message("can be read only once");
+        yk_rows_fini(&got);
+    }
+    yk_source_free(s);
+    yk_frame_free(f);
+    assert_int_equal(released, 4); /* the stream, its schema and two arrays */
+    yk_rows_fini(&want);
+}
+
+static void rows_are_those_of_csv(void **state)
+{
+    (void)state;
+    put(in_directory("a.csv"), csv, sizeof csv - 1);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        compare(options[i], false);
+    for (size_t i = 0; i < 3; i++)
+        compare(options[i], true);
+}
+
+/* A model matches columns by name: those that it has are found in another order, others are ignored, missing ones are named. */
+static void models_match_names(void **state)
+{
+    (void)state;
+    yk_frame *f;
+    yk_source *s, *again;
+    make_table();
+    assert_int_equal(make_frame(options[0], labels, false, &f), YK_OK);
+    assert_int_equal(yk_source_from_frame(f, &(yk_source_options){0}, &s), YK_OK);
+    const yk_source_options model = {.schema = s->schema};
+    yk_frame *other;
+    yk_rows want, got;
+    assert_int_equal(read_source(s, &want), YK_OK);
+    make_table();
+    for (size_t c = 0; c < 8; c++) { /* reverse the order; a dictionary is its array's */
+        struct ArrowSchema *t = children[c];
+        children[c] = children[COLUMNS - c];
+        children[COLUMNS - c] = t;
+        for (int b = 0; b < 2; b++) {
+            struct ArrowArray *a = array_children[b][c];
+            array_children[b][c] = array_children[b][COLUMNS - c];
+            array_children[b][COLUMNS - c] = a;
+        }
+    }
+    assert_int_equal(make_frame(NULL, labels, false, &other), YK_OK);
+    assert_int_equal(yk_source_from_frame(other, &model, &again), YK_OK);
+    assert_int_equal(read_source(again, &got), YK_OK);
+    assert_same(&want, &got);
+    yk_rows_fini(&want);
+    yk_rows_fini(&got);
+    yk_source_free(again);
+    schemas[3].name = "words";
+    assert_int_equal(yk_source_from_frame(other, &model, &again), YK_EDATA);
+    assert_message("frame: the column 'word' is missing");
+    yk_frame_free(other);
+    yk_source_free(s);
+    yk_frame_free(f);
+}
+
+static void fails(yk_status want, const char *message)
+{
+    yk_frame *f;
+    yk_source *s = NULL;
+    yk_rows rows = {0};
+    yk_status st = make_frame("categorical=city&bits=12", labels, false, &f);
+    if (!st)
+        st = yk_source_from_frame(f, &(yk_source_options){0}, &s);
+    if (!st)
+        st = read_source(s, &rows);
+    assert_int_equal(st, want);
+    assert_message(message);
+    yk_rows_fini(&rows);
+    yk_source_free(s);
+    yk_frame_free(f);
+    make_table();
+}
+
+/* What cannot be read is refused with the name of the column; damage is found where the interface gives sizes. */
+static void bad_tables_are_refused(void **state)
+{
+    (void)state;
+    make_table();
+    schemas[5].format = "d:19,2";
+    fails(YK_EDATA, "column 6 (big): values of the type decimal are not supported");
+    schemas[5].format = "+l";
+    fails(YK_EDATA, "list");
+    plan[1] = 2;
+    fails(YK_EDATA, "column 'plan': an index into its dictionary is 2, but the dictionary has 2 values");
+    plan[1] = 0;
+    half[2] = 0x7c00;
+    fails(YK_EDATA, "frame: row 1: column 8 (half): 'inf' is not a number");
+    half[2] = 0xc000;
+    arrays[1][7].length = 1;
+    fails(YK_EDATA, "not a table of 17 columns");
+    arrays[0][5].n_buffers = 1;
+    fails(YK_EDATA, "column 'big': its Arrow array does not have the buffers of its type");
+    top.format = "l";
+    fails(YK_EUSAGE, "not a table");
+    failing = 1;
+    fails(YK_EDATA, "the database is gone");
+    tops[1].length = 0; /* an empty array is skipped */
+    fails(YK_EUSAGE, "6 labels");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_those_of_csv),
+        cmocka_unit_test(models_match_names),
+        cmocka_unit_test(bad_tables_are_refused),
+    };
+    return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
+}
