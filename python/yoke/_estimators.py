@@ -7,12 +7,12 @@ import types
 
 import numpy as np
 
-from . import _native
-from ._train import Training
+from . import _frames, _native
+from ._train import Training, class_names
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state
+    from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as missing:
@@ -76,6 +76,24 @@ def _products(X, coef):
     return sum(np.einsum("ij,kj->ik", X[:, i:i + columns], coef[:, i:i + columns]) for i in range(0, X.shape[1], columns))
 
 
+_NUMBERS = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"}
+
+
+def _column_types(X):
+    """The types of a frame's columns; that of a stream is not known before it is read."""
+    return {"stream"} if _frames.rows_of(X) is None else {kind for _, kind in _native.Data(X).columns}
+
+
+def _both(p):
+    """The probabilities of both classes, if p has that of class 1."""
+    if p.shape[1] > 1:
+        return p
+    both = np.empty((p.shape[0], 2), np.float32)
+    both[:, 1] = p[:, 0]
+    np.subtract(1, p[:, 0], out=both[:, 0])
+    return both
+
+
 class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
@@ -111,8 +129,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, X, labels, epochs, start=None):
         fields = getattr(self, "fields", None)
-        data = _native.Data(X, labels, image=self._image(), classes=len(self.classes_), copy=getattr(self, "copy", True),
-                            fields=fields)
+        return self._train_on(_native.Data(X, labels, image=self._image(), classes=len(self.classes_),
+                                           copy=getattr(self, "copy", True), fields=fields), epochs, start, fields, _is_sparse(X))
+
+    def _train_on(self, data, epochs, start, fields=None, sparse=False):
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
         training = Training(_native.Options(self._options(epochs), self._names), data, start=start, ignored=("busy_host",),
                             names=self._names)
@@ -122,8 +142,56 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         self.model_ = finished.model
         self.model_.fields = fields
         self.summary_ = finished.summary
-        self._sparse_rows = _is_sparse(X)
+        self._sparse_rows = sparse
+        self._framed = data.columns is not None
+        if self._framed and start is None:
+            names = [c["name"] for c in self.model_.schema["columns"] if c["role"] in ("numeric", "categorical")]
+            self.feature_names_in_, self.n_features_in_ = np.array(names, object), len(names)
         return self
+
+    # ---- frames
+
+    def _table(self):
+        """The options of a frame."""
+        return dict(self.table or {})
+
+    def _is_frame(self, X):
+        """Whether X is handled as a frame, not as a matrix."""
+        return _frames.is_frame(X)
+
+    def _framed_data(self, X, y, classes=None, first=True):
+        """A frame and its label, an array or the name of a column, as Data. Sets classes_; classes: they are known."""
+        name = y if isinstance(y, str) else getattr(y, "name", None)
+        values = _frames.column(X, y) if isinstance(y, str) else y
+        table, fields = self._table() if first else {}, getattr(self, "fields", None)
+        if isinstance(y, str) and values is None and _frames.rows_of(X) is not None:
+            raise _native.UsageError(f"the frame has no column {y!r}, which should be the label")
+        if values is None:  # a stream
+            if y is None:
+                raise _native.UsageError("y must be the labels, or the name of the column that has them")
+            self.classes_ = np.arange(2) if classes is None else classes
+            return _native.Data(X, fields=fields, table={**table, "label": y, "classes": len(self.classes_)})
+        values = column_or_1d(values, warn=True)
+        check_consistent_length(X, values)
+        if classes is None:
+            self.classes_, labels = _classes_of(values)
+            self._check_classes("the data has")
+        else:
+            labels = self._class_numbers(values)
+        return _native.Data(X, labels, classes=len(self.classes_), fields=fields, table=table, label=name,
+                            class_names=class_names(self.classes_))
+
+    def _framed_probabilities(self, X, raw=False):
+        """None: X is not a frame, and is handled as a matrix."""
+        if not getattr(self, "_framed", False):
+            return None
+        if _frames.is_frame(X):
+            return self.model_.probabilities(X, raw)
+        schema = self.model_.schema
+        if schema.get("scale", "none") != "none" or any(c["role"] == "categorical" for c in schema["columns"]):
+            raise _native.UsageError("this estimator was fitted on a frame with categories or scaled columns: pass a frame with the "
+                                     "columns " + ", ".join(self.feature_names_in_[:10]))
+        return None
 
     def _check(self, X, **others):
         if _is_sparse(X):
@@ -131,8 +199,12 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
     def fit(self, X, y):
-        """Trains on X (array, CSR matrix or DataFrame) and the labels y. Returns self."""
+        """Trains on X (array, CSR matrix or frame) and the labels y; of a frame, y may be the name of a column. Returns self."""
         with _unchanged_on_failure(self):
+            if self._is_frame(X):
+                data = self._framed_data(X, y)
+                epochs = 1 if data.rows is None else self._default_epochs(max(1, data.rows))
+                return self._train_on(data, epochs if self.epochs is None else self.epochs, None)
             X, y = self._check(X, y=y, reset=True)
             self.classes_, labels = _classes_of(y)
             self._check_classes("the data has")
@@ -158,17 +230,27 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         first = not hasattr(self, "model_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
-        X, y = self._check(X, y=y, reset=first)
+        framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
+        if not first and self._framed and not framed:
+            raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
+                                     + ", ".join(self.feature_names_in_[:10]))
+        if not framed:
+            X, y = self._check(X, y=y, reset=first)
         if first:
             self.classes_ = np.unique(classes)
             self._check_classes("`classes` has")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
+        if framed:
+            return self._train_on(self._framed_data(X, y, self.classes_, first), 1, None if first else self.model_)
+        return self._train(X if first else self._as_trained(X), self._class_numbers(y), 1, None if first else self.model_)
+
+    def _class_numbers(self, y):
         labels = np.searchsorted(self.classes_, y)
         known = labels < len(self.classes_)
         if not known.all() or not np.array_equal(self.classes_[labels], y):
             raise ValueError("y has labels that are not in classes")
-        return self._train(X if first else self._as_trained(X), labels, 1, None if first else self.model_)
+        return labels
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""
@@ -189,6 +271,9 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Probabilities, [rows][classes]; the columns are in the order of classes_."""
         check_is_fitted(self)
+        p = self._framed_probabilities(X)
+        if p is not None:
+            return _both(p)
         X = self._check(X, reset=False)
         if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
             block = max(1, 2**22 // X.shape[1])
@@ -196,13 +281,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         X = self._as_trained(X)
         if _is_sparse(X):
             return self.model_.probabilities_of_csr(X, len(self.classes_))
-        p = self.model_.probabilities(X)
-        if p.shape[1] > 1:
-            return p
-        both = np.empty((p.shape[0], 2), np.float32)
-        both[:, 1] = p[:, 0]
-        np.subtract(1, p[:, 0], out=both[:, 0])
-        return both
+        return _both(self.model_.probabilities(X))
 
     def predict_log_proba(self, X):
         """Logarithms of the probabilities, [rows][classes]."""
@@ -212,6 +291,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """The most probable class of each row."""
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """The mean accuracy; y may be the name of a column of a frame."""
+        return super().score(X, _frames.column(X, y) if isinstance(y, str) else y, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -234,7 +317,7 @@ class _TwoClasses:
 
 class _Linear(_Classifier):
     def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
-                 copy=True, random_state=None):
+                 copy=True, table=None, random_state=None):
         self.epochs = epochs
         self.batch = batch
         self.lr = lr
@@ -245,12 +328,15 @@ class _Linear(_Classifier):
         self.staleness = staleness
         self.workers = workers
         self.copy = copy
+        self.table = table
         self.random_state = random_state
 
     def decision_function(self, X):
         """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
         check_is_fitted(self)
-        scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
+        scores = self._framed_probabilities(X, raw=True)  # of more classes: logarithms, which differ by a constant in each row
+        if scores is None:
+            scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
         if scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
@@ -282,6 +368,7 @@ class LogisticRegression(_TwoClasses, _Linear):
     workers       number of threads, or "auto" (default: 1)
     threads       of ClickModel and Network: threads per worker (default: 1)
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
+    table         options of a frame, as in a data spec: {"scale": "standard", "encode": "onehot", "categorical": ["zip"]}
     random_state  seed for the order of the examples; None: a fixed seed
 
     After fit: classes_, coef_, intercept_, model_ (a yoke.Model), summary_ (the dict that `yoke train --json` prints).
@@ -306,11 +393,11 @@ class ClickModel(_TwoClasses, _Classifier):
     fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
                   entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
-    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, random_state     see LogisticRegression
+    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, table, random_state     see LogisticRegression
     """
 
     def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
-                 staleness=None, workers=1, threads=1, copy=True, random_state=None):
+                 staleness=None, workers=1, threads=1, copy=True, table=None, random_state=None):
         self.model = model
         self.fields = fields
         self.epochs = epochs
@@ -324,10 +411,15 @@ class ClickModel(_TwoClasses, _Classifier):
         self.workers = workers
         self.threads = threads
         self.copy = copy
+        self.table = table
         self.random_state = random_state
 
     def _model_text(self, classes):
         return self.model
+
+    def _is_frame(self, X):
+        """Numbers become sparse rows; those of a table would be dense."""
+        return super()._is_frame(X) and not _column_types(X) <= _NUMBERS
 
     def _check(self, X, **others):
         checked = super()._check(X, **others)
@@ -346,7 +438,7 @@ class Network(_Classifier):
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
     epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
-    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, random_state   see LogisticRegression
+    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, table, random_state   see LogisticRegression
     init, standardize, augment                                                      see `yoke train --help`
 
     uint8 values are treated as pixels and divided by 255.
@@ -359,7 +451,7 @@ class Network(_Classifier):
 
     def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
-                 random_state=None):
+                 table=None, random_state=None):
         self.layers = layers
         self.image = image
         self.epochs = epochs
@@ -375,6 +467,7 @@ class Network(_Classifier):
         self.init = init
         self.standardize = standardize
         self.augment = augment
+        self.table = table
         self.random_state = random_state
 
     def _model_text(self, classes):
@@ -389,6 +482,13 @@ class Network(_Classifier):
 
     def _image(self):
         return self.image_
+
+    def _is_frame(self, X):
+        """Columns of bytes are pixels."""
+        return self.image is None and super()._is_frame(X) and _column_types(X) != {"uint8"}
+
+    def _table(self):
+        return {"encode": "dense", **super()._table()}
 
     def _check(self, X, *, reset, **others):
         given = self._checked_image() if reset else self.image_

@@ -9,6 +9,7 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_do
 
 import numpy as np
 
+from . import _frames
 from ._texts import in_python
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_native")
@@ -85,6 +86,11 @@ class CCsr(Structure):
                 ("classes", c_uint32), ("field", c_void_p), ("index64", c_void_p)]
 
 
+class CArrow(Structure):
+    _fields_ = [("struct_size", c_size_t), ("stream", c_void_p), ("options", c_char_p), ("labels", c_void_p), ("rows", c_size_t),
+                ("label", c_char_p), ("class_names", c_void_p), ("classes", c_uint32), ("stream_once", c_int)]
+
+
 class CProgress(Structure):
     _fields_ = [("step", c_uint64), ("examples", c_uint64), ("epoch", c_double), ("loss", c_double),
                 ("examples_per_second", c_double), ("steps_per_second", c_double), ("seconds_left", c_double), ("text", c_char_p)]
@@ -112,6 +118,10 @@ class CScore(Structure):
                 ("auc", c_double)]
 
 
+class CPrediction(Structure):
+    _fields_ = [("struct_size", c_size_t), ("columns", c_char_p), ("raw", c_int)]
+
+
 class CTensor(Structure):
     _fields_ = [("name", c_char_p), ("rank", c_size_t), ("shape", c_size_t * 4), ("size", c_size_t), ("data", POINTER(c_float))]
 
@@ -128,6 +138,8 @@ FUNCTIONS = {
     "data_from_spec": ([c_char_p, c_int, c_void_p, POINTER(c_void_p), POINTER(CError)], c_int),
     "data_from_dense": ([POINTER(CDense), POINTER(c_void_p), POINTER(CError)], c_int),
     "data_from_csr": ([POINTER(CCsr), POINTER(c_void_p), POINTER(CError)], c_int),
+    "data_from_arrow": ([POINTER(CArrow), POINTER(c_void_p), POINTER(CError)], c_int),
+    "data_column": ([c_void_p, c_size_t, POINTER(c_char_p)], c_char_p),
     "data_free": ([c_void_p], None),
     "train": ([POINTER(CTraining), POINTER(c_void_p), POINTER(CError)], c_int),
     "run_summary": ([c_void_p], c_char_p),
@@ -147,7 +159,7 @@ FUNCTIONS = {
     "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
     "model_free": ([c_void_p], None),
     "evaluate": ([c_void_p, c_void_p, POINTER(CScore), POINTER(CError)], c_int),
-    "predict": ([c_void_p, c_void_p, c_void_p, c_void_p, POINTER(CError)], c_int),
+    "predict_with": ([c_void_p, c_void_p, POINTER(CPrediction), c_void_p, c_void_p, POINTER(CError)], c_int),
     "predict_array": ([c_void_p, c_void_p, c_void_p, c_size_t, POINTER(CError)], c_int),
     "predict_csr": ([c_void_p, POINTER(CCsr), c_void_p, c_size_t, POINTER(CError)], c_int),
 }
@@ -250,6 +262,8 @@ def as_rows(x):
     """x as an array, a CSR matrix or a spec. Converts lists, DataFrames and other sparse formats."""
     if is_spec(x):
         return x
+    if _frames.is_frame(x) and not hasattr(x, "__array__"):
+        raise UsageError("the model was not trained on a table: pass an array, not a frame")
     if hasattr(x, "tocsr"):
         return x.tocsr()
     if isinstance(x, tuple):
@@ -325,11 +339,35 @@ def _as_labels(labels):
     return np.ascontiguousarray(given, np.int32)
 
 
-class Data:
-    """Rows in memory or a spec. Keeps the arrays, which the library borrows."""
+def table_options(given):
+    """The options of a table, {"scale": "log", "categorical": ["a", "b"]}, as in a spec."""
+    for name, value in given.items():
+        words = value if isinstance(value, (list, tuple)) else [value]
+        if any("&" in str(word) or (name != "label" and "," in str(word)) for word in words):
+            raise UsageError(f"table: {name}={value!r}: a name must not contain & or ,")
+    return "&".join(f"{name}={','.join(map(str, value)) if isinstance(value, (list, tuple)) else option_text(value)}"
+                    for name, value in given.items() if value is not None)
 
-    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, hash_keys=False):
+
+class Data:
+    """Rows in memory, a frame or a spec. Keeps the arrays, which the library borrows.
+
+    Of a frame, `columns` has the names and types. Its labels are class numbers, or None: a column, which `table` may name.
+    """
+
+    columns = None
+
+    def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, hash_keys=False, table=None,
+                 label=None, class_names=None):
+        """label, class_names: of a frame, for the schema of the model."""
         self.handle = None
+        if _frames.is_frame(x):
+            if fields is not None:
+                raise UsageError("fields: the columns of a frame are its fields; leave out fields")
+            self._from_frame(x, labels, table or {}, label, class_names, classes)
+            return
+        if table:
+            raise UsageError("table: only frames have such options; X is not one")
         x = as_rows(x)
         if is_spec(x):
             self.rows = None
@@ -345,6 +383,23 @@ class Data:
             raise UsageError("fields: only CSR matrices have fields; use scipy.sparse.csr_matrix(X)")
         else:
             self.handle = self._from_dense(x, image, classes)
+
+    def _from_frame(self, x, labels, table, label, class_names, classes):
+        self.rows = _frames.rows_of(x)
+        self.labels = None if labels is None else _as_labels(labels)
+        if self.labels is not None and self.labels.shape != (self.rows,):
+            raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
+        try:
+            stream, self.kept = _frames.stream_of(x)
+        except (TypeError, ValueError, NotImplementedError) as error:  # of pyarrow
+            raise UsageError(f"frame: {error}") from error
+        names = (c_char_p * len(class_names))(*(name.encode() for name in class_names)) if class_names else None
+        self.handle = create("data_from_arrow", byref(CArrow(
+            ctypes.sizeof(CArrow), stream, table_options(table).encode(), _address(self.labels), self.rows or 0,
+            None if label is None else str(label).encode(), names and ctypes.addressof(names), classes, self.rows is None)))
+        self.columns, kind = [], c_char_p()
+        while (name := lib.yoke_data_column(self.handle, len(self.columns), byref(kind))) is not None:
+            self.columns.append((name.decode(), kind.value.decode()))
 
     def _from_dense(self, x, image, classes):
         image = image or image_of(x.shape)
@@ -454,11 +509,41 @@ class Model:
             warn("the model was trained on bytes, which are divided by 255, but the array has values above 1 of type "
                  f"{x.dtype}: pass uint8, or divide by 255")
 
-    def probabilities(self, x):
-        """Probabilities, [rows][outputs], for a matrix, an array of images, or a data spec."""
+    @property
+    def feature_names(self):
+        """The names of the columns of a linear model's weights: "price", or "city=Rome" for a one-hot value. None: not known,
+        because the model was not trained on a table, or categories were hashed."""
+        schema = self.schema or {}
+        columns = [c for c in schema.get("columns", ()) if c["role"] in ("numeric", "categorical")]
+        names = [c["name"] for c in columns if c["role"] == "numeric"]
+        if len(names) < len(columns) and schema.get("encode") == "hash":
+            return None
+        names += [f"{c['name']}={value}" for c in columns if c["role"] == "categorical" for value in c.get("values", ())]
+        return names or None
+
+    def _frame(self, x, labels=None):
+        """A frame as Data; None: x is none, or the model was not trained on a table."""
+        if not _frames.is_frame(x):
+            return None
+        known = {c["name"] for c in (self.schema or {}).get("columns", ())}
+        if not known:
+            return None
+        data = Data(x, labels)
+        extra = [name for name, _ in data.columns if name not in known]
+        if extra:
+            warn(f"frame: {len(extra)} column{' is' if len(extra) == 1 else 's are'} not in the model, and ignored: "
+                 + ", ".join(extra[:10]) + (", ..." if len(extra) > 10 else ""))
+        return data
+
+    def probabilities(self, x, raw=False):
+        """Probabilities, [rows][outputs], for a matrix, an array of images, a frame, or a data spec. The columns of a frame are
+        matched by name. raw (frames and specs): log-odds if there is one output, else logarithms."""
+        frame = self._frame(x)
+        if frame is not None:
+            return self._probabilities_of_frame(frame, raw)
         x = as_rows(x)
         if is_spec(x):
-            return self._probabilities_of_spec(Data(x, split=TEST))
+            return self._probabilities_of_spec(Data(x, split=TEST), raw)
         if _is_csr(x):
             return self.probabilities_of_csr(x, self.outputs)
         self._check_scale(x)
@@ -478,7 +563,14 @@ class Model:
         del arrays  # the library borrowed them
         return out
 
-    def _probabilities_of_spec(self, data):
+    def _probabilities_of_frame(self, data, raw):
+        if raw or data.rows is None:
+            return self._probabilities_of_spec(data, raw)
+        out = np.empty((data.rows, self.outputs), np.float32)
+        call("predict_array", self._handle, data.handle, out.ctypes.data, data.rows)
+        return out
+
+    def _probabilities_of_spec(self, data, raw=False):
         blocks = []
 
         class CPredictions(Structure):
@@ -490,21 +582,24 @@ class Model:
             blocks.append(np.ctypeslib.as_array(some.contents.probability, (n, outputs)).copy())
             return 0
 
-        call("predict", self._handle, data.handle, ctypes.cast(each, c_void_p), None)
+        how = CPrediction(ctypes.sizeof(CPrediction), None, raw)
+        call("predict_with", self._handle, data.handle, byref(how), ctypes.cast(each, c_void_p), None)
         return np.concatenate(blocks)
 
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
-        a data spec."""
+        a data spec. A frame needs no labels if it has the column that was the label in training."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
             x, labels = x
-        x = as_rows(x)
-        if not is_spec(x):
-            if labels is None:
-                raise UsageError("evaluate() needs the labels: pass the class numbers of the rows, evaluate(X, y)")
-            if not _is_csr(x):
-                self._check_scale(x)
-        data, score = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed), CScore()
+        data, score = self._frame(x, labels), CScore()
+        if data is None:
+            x = as_rows(x)
+            if not is_spec(x):
+                if labels is None:
+                    raise UsageError("evaluate() needs the labels: pass the class numbers of the rows, evaluate(X, y)")
+                if not _is_csr(x):
+                    self._check_scale(x)
+            data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed)
         call("evaluate", self._handle, data.handle, byref(score))
         return {name: getattr(score, name) for name, _ in CScore._fields_}
 

@@ -20,8 +20,8 @@ def _literal(text):
     return text if re.fullmatch(r"[-+]?\d+|[-+]?[\d.]+(e[-+]?\d+)?|[A-Z]+", text) else '"' + text.strip("'") + '"'
 
 
-def in_python(text, names=None, in_memory=False):
-    """names: other names of options. in_memory: the data is a matrix, which has no spec."""
+def in_python(text, names=None, in_memory=False, frame=False):
+    """names: other names of options. in_memory: the data is a matrix, or with `frame` a frame, which has no spec."""
     if not _arguments:
         from ._native import option_table  # which imports this module
         _arguments.update((option["name"], option["argument"]) for option in option_table())
@@ -42,7 +42,8 @@ def in_python(text, names=None, in_memory=False):
     while (changed := _OPTION.sub(replace, text)) != text:  # the value of one option may be the next option
         text = changed
     text = _COMMAND.sub(lambda match: "yoke.train(" + ", ".join(re.findall(r"\w+=(?:\"[^\"]*\"|\S+)", match[1])) + ")", text)
-    return _SCALE.sub("(StandardScaler of scikit-learn)", text) if in_memory else text
+    remedy = 'table={"scale": "standard"}' if frame else "StandardScaler of scikit-learn"
+    return _SCALE.sub(f"({remedy})", text) if in_memory else text
 
 
 def summary_in_python(value, names=None):

@@ -5,7 +5,9 @@ import queue
 import threading
 from ctypes import byref, c_int, c_void_p, pointer, sizeof
 
-from . import _native
+import numpy as np
+
+from . import _frames, _native
 from ._native import lib, warn as _warn
 from ._texts import in_python, summary_in_python
 
@@ -50,7 +52,7 @@ class Training:
         self.failure = None  # the exception of a callback
 
     def _in_python(self, text):
-        return in_python(text, self.names, self.data is not None)
+        return in_python(text, self.names, self.data is not None, getattr(self.data, "columns", None) is not None)
 
     # ---- in threads of the library
 
@@ -173,8 +175,32 @@ class Training:
             if text not in drop:
                 _warn(text)
 
-def as_data(given, split, copy=True, fields=None, hash_keys=False):
-    """(X, y) as Data."""
+def class_names(classes):
+    """The names of classes in a schema; None: they are 0, 1, 2, ..., or booleans."""
+    numbers = classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(len(classes)))
+    return None if numbers else [str(name) for name in classes.tolist()]
+
+def frame_as_data(x, y, split, table, fields):
+    """A frame as Data. y: the name of a column, class numbers, or None: `table` or the usual names say which column it is."""
+    table = dict(table or {}) if split == _native.TRAIN else {}
+    if not isinstance(y, str):
+        return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None))
+    table["label"] = y
+    values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table else None
+    if values is not None and values.dtype.kind not in "biuf":  # the library wants a list of such classes
+        classes = np.unique(values[values != np.array(None)].astype(str))
+        if len(classes) < 1000:
+            table["classes"] = classes.tolist()
+    return _native.Data(x, None, split, fields=fields, table=table)
+
+def as_data(given, split, copy=True, fields=None, hash_keys=False, table=None):
+    """A frame or (X, y) as Data."""
+    if _frames.is_frame(given):
+        return frame_as_data(given, None, split, table, fields)
+    if isinstance(given, (tuple, list)) and len(given) == 2 and _frames.is_frame(given[0]):
+        return frame_as_data(*given, split, table, fields)
+    if table and split == _native.TRAIN:
+        raise _native.UsageError("table: these are options for frames; data is none")
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
     x, y = given

@@ -88,7 +88,7 @@ def test_default_epochs_reach_1000_steps():
 
 
 def test_parameters_are_passed_on():
-    own = {"layers", "image", "model", "fields", "epochs", "copy", "random_state"}  # the others are options of yoke train
+    own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state"}  # the others are options of yoke train
     for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
         estimator = kind()
         estimator.classes_ = [0, 1]
