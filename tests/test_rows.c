@@ -199,21 +199,33 @@ static void fields_stay_with_their_entries(void **state)
 {
     (void)state;
     enum { N = 5000, LONG = 400 };
-    yk_rows rows;
+    yk_rows block[3], rows; /* the second one has no rows */
     yk_keymap map;
     yk_rng r = yk_rng_seed(5, 0);
     static entry e[LONG];
-    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (int b = 0; b < 3; b++)
+        yk_rows_init(&block[b], YK_ROWS_SPARSE, 0);
     for (int i = 0; i < N; i++) {
         const size_t n = i % 100 ? 5 : LONG; /* both sorting algorithms */
         for (size_t k = 0; k < n; k++) {
             const uint32_t index = yk_rng_below(&r, 3000);
             e[k] = (entry){index, 1.0f, (uint16_t)(index % 97)};
         }
-        add_entries(&rows, n, e);
+        add_entries(&block[i < N / 3 ? 0 : 2], n, e);
     }
-    assert_int_equal(yk_rows_shuffle(&rows, 7), YK_OK);
+    assert_int_equal(yk_rows_shuffled_copy(block, 3, 7, &rows), YK_OK);
     assert_int_equal(rows.n, N);
+    yk_rows all, one;
+    yk_rows_init(&all, YK_ROWS_SPARSE, 0);
+    for (int b = 0; b < 3; b++) {
+        assert_int_equal(yk_rows_append(&all, &block[b], 0, block[b].n), YK_OK);
+        yk_rows_fini(&block[b]);
+    }
+    assert_int_equal(yk_rows_shuffled_copy(&all, 1, 7, &one), YK_OK); /* the blocks do not matter */
+    assert_memory_equal(one.start, rows.start, (N + 1) * sizeof *one.start);
+    assert_memory_equal(one.index, rows.index, one.start[N] * sizeof *one.index);
+    yk_rows_fini(&all);
+    yk_rows_fini(&one);
     for (size_t i = 0; i < rows.start[N]; i++)
         assert_int_equal(rows.field[i], rows.index[i] % 97);
     assert_int_equal(yk_keymap_make(&rows, NULL, 3000, UINT32_MAX, 64, &map), YK_OK);

@@ -2,6 +2,7 @@
 
 #include "base/keys.h"
 #include "base/mem.h"
+#include "base/team.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,26 @@ void yk_keymap_fini(yk_keymap *map)
     *map = (yk_keymap){0};
 }
 
+typedef struct {
+    const yk_keymap *map;
+    uint32_t *index; /* [n] */
+    size_t n;
+    int threads;
+} remap_job;
+
+static yk_status remap_part(void *context, int me)
+{
+    enum { AHEAD = 16 };
+    const remap_job *j = context;
+    const size_t end = j->n * ((size_t)me + 1) / (size_t)j->threads;
+    for (size_t e = j->n * (size_t)me / (size_t)j->threads; e < end; e++) {
+        if (e + AHEAD < end)
+            __builtin_prefetch(j->map->slot + yk_keymap_slot_of(j->map, j->index[e + AHEAD]));
+        j->index[e] = yk_keymap_id(j->map, j->index[e]);
+    }
+    return YK_OK;
+}
+
 yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
 {
     if (!map->slots || rows->kind != YK_ROWS_SPARSE || rows->n == 0)
@@ -171,13 +192,15 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     if (rows->map &&
         mprotect(rows->map, rows->map_size, PROT_READ | PROT_WRITE)) /* private: pages are copied */
         return yk_fail(YK_ESYSTEM, "cannot make the mapped data cache writable: %s", strerror(errno));
-    enum { AHEAD = 16 };
-    for (size_t e = 0; e < entries; e++) {
-        if (e + AHEAD < entries)
-            __builtin_prefetch(map->slot + yk_keymap_slot_of(map, rows->index[e + AHEAD]));
-        rows->index[e] = yk_keymap_id(map, rows->index[e]);
-    }
-    return YK_OK;
+    const int cores = yk_cores();
+    remap_job job = {map, rows->index, entries, entries < 1 << 20 ? 1 : cores < 16 ? cores : 16};
+    yk_team *team;
+    if (job.threads == 1)
+        return remap_part(&job, 0);
+    yk_status st = yk_team_create(job.threads, &team);
+    st = st ? st : yk_team_run(team, remap_part, &job);
+    yk_team_free(team);
+    return st;
 }
 
 /* array[to[i]] = old array[from[i]] for all moves. Every element that is written is also read. */

@@ -71,13 +71,24 @@ yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const 
     return YK_OK;
 }
 
+/* About the huge pages that are entirely within the array. */
+static void advise(void *p, size_t bytes, int advice)
+{
+    const uintptr_t begin = YK_ROUND_UP((uintptr_t)p, HUGE_PAGE),
+                    end = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
+    if (p && begin < end)
+        madvise((void *)begin, end - begin, advice);
+}
+
+void yk_huge_pages(void *p, size_t bytes)
+{
+    advise(p, bytes, MADV_HUGEPAGE);
+}
+
 void yk_collapse(void *p, size_t bytes)
 {
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
-    uintptr_t begin = YK_ROUND_UP((uintptr_t)p, HUGE_PAGE),
-              end = ((uintptr_t)p + bytes) / HUGE_PAGE * HUGE_PAGE;
-    if (p && begin < end)
-        madvise((void *)begin, end - begin, MADV_COLLAPSE); /* older kernels refuse; that is fine */
+    advise(p, bytes, MADV_COLLAPSE); /* older kernels refuse; that is fine */
 }

@@ -24,6 +24,9 @@ void yk_free(void *p); /* NULL is fine */
 #define YK_RESERVE(array, cap, need, what) yk__reserve(&(array), &(cap), (need), sizeof *(array), (what))
 yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const char *what);
 
+/* Requests huge pages for a large array that has not been written yet. */
+void yk_huge_pages(void *p, size_t bytes);
+
 /* Moves an existing large array to huge pages if the kernel can, so that random reads cause fewer TLB misses. The kernel
  * copies the array once; its address does not change. */
 void yk_collapse(void *p, size_t bytes);

@@ -342,15 +342,15 @@ yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_
     return YK_OK;
 }
 
-yk_status yk__rows_like(const yk_rows *like, yk_rows *out)
+yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arrays)
 {
-    yk_rows_init(out, like->kind, like->dim);
-    out->scale = like->scale;
-    for (int a = 0; a < YK_ROWS_ARRAYS; a++)
-        if (get(like, a) && grow(out, a, bytes_of(like, a) / array[a].width)) {
-            yk_rows_fini(out);
+    for (int a = 0; a < YK_ROWS_ARRAYS; a++) {
+        if (!belongs(rows->kind, a) || (array[a].optional && !(arrays >> a & 1)))
+            continue;
+        if (grow(rows, a, (size_t)count_of(a, n, rows->dim, entries)))
             return YK_ESYSTEM;
-        }
+        yk_huge_pages(get(rows, a), rows->cap[a] * array[a].width);
+    }
     return YK_OK;
 }
 

@@ -118,16 +118,15 @@ yk_status yk_rows_drop_fields(yk_rows *rows);
 /* 1 + the largest field number, at least 1. */
 uint32_t yk_rows_count_fields(const yk_rows *rows);
 
-/* Shuffles sparse rows, with as many threads as there are cores. The same seed gives the same order. Needs twice the memory of
- * the rows. */
-yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed);
-yk_status yk_rows_shuffled_copy(const yk_rows *from, uint64_t seed, yk_rows *out); /* initializes `out` */
+/* Copies the sparse rows of n blocks in random order, with as many threads as there are cores. The order depends on the seed and
+ * the number of rows only. Initializes `out`. */
+yk_status yk_rows_shuffled_copy(const yk_rows *blocks, size_t n, uint64_t seed, yk_rows *out);
 
 size_t yk_rows_bytes(const yk_rows *rows); /* memory of the rows */
 void yk_rows_finish(yk_rows *rows);        /* after the last row: makes random reads cheap (huge pages) */
 
-/* Private to base: an empty block of the same kind and capacity. */
-yk_status yk__rows_like(const yk_rows *like, yk_rows *out);
+/* Private to base: memory for n rows, in huge pages. `arrays`: bit a: with the optional array a. */
+yk_status yk__rows_reserve(yk_rows *rows, size_t n, size_t entries, unsigned arrays);
 
 static inline size_t yk_rows_entries(const yk_rows *rows, size_t r)
 {

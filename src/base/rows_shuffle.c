@@ -3,78 +3,174 @@
 #include "base/perm.h"
 #include "base/rows.h"
 #include "base/team.h"
+#include <stdlib.h>
 #include <string.h>
 
+enum { MAX_WORKERS = 16, STRIDE = 64 };
+
 typedef struct {
-    const yk_rows *from;
+    const yk_rows *block;
+    size_t *first;      /* [blocks + 1]: the number of the first row of each block */
+    uint32_t *block_of; /* [n / STRIDE + 1]: the block of each STRIDE-th row */
     yk_rows *to;
     yk_perm order;
+    yk_team *team;
     int workers;
+    uint64_t entries[MAX_WORKERS]; /* of the part of each worker */
 } shuffle;
+
+/* The block of row i of the new order. *r_out: its number there. */
+static inline const yk_rows *find_row(const shuffle *m, size_t i, size_t *r_out)
+{
+    const size_t r = (size_t)yk_perm_at(&m->order, i);
+    size_t b = m->block_of[r / STRIDE];
+    while (r >= m->first[b + 1])
+        b++;
+    *r_out = r - m->first[b];
+    return m->block + b;
+}
+
+static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i)
+{
+    const size_t n = yk_rows_entries(from, r), at = (size_t)to->start[i];
+    const uint64_t first = from->start[r];
+    memcpy(to->index + at, from->index + first, n * sizeof *to->index);
+    if (from->value)
+        memcpy(to->value + at, from->value + first, n * sizeof *to->value);
+    else if (to->value)
+        for (size_t e = 0; e < n; e++)
+            to->value[at + e] = 1.0f;
+    if (from->field)
+        memcpy(to->field + at, from->field + first, n * sizeof *to->field);
+    else if (to->field)
+        memset(to->field + at, 0, n * sizeof *to->field);
+    if (to->truth)
+        to->truth[i] = from->truth[r];
+    to->label[i] = from->label[r];
+}
+
+/* Where the rows to come are. Each is looked up, then its beginning is read, then it is copied: the memory that each of these needs
+ * is prefetched a few rows before. */
+enum { AHEAD = 8 };
+typedef struct {
+    struct {
+        const yk_rows *from;
+        size_t r;
+    } row[4 * AHEAD];
+} coming;
+
+static inline void look_up(const shuffle *m, coming *c, size_t i)
+{
+    const size_t k = i % (4 * AHEAD);
+    c->row[k].from = find_row(m, i, &c->row[k].r);
+    __builtin_prefetch(c->row[k].from->start + c->row[k].r);
+    __builtin_prefetch(c->row[k].from->label + c->row[k].r);
+}
+
+static inline void prefetch_row(const coming *c, size_t i)
+{
+    const yk_rows *from = c->row[i % (4 * AHEAD)].from;
+    const size_t r = c->row[i % (4 * AHEAD)].r;
+    for (uint64_t e = from->start[r]; e < from->start[r + 1] && e < from->start[r] + 48; e += 16) {
+        __builtin_prefetch(from->index + e);
+        if (from->value)
+            __builtin_prefetch(from->value + e);
+    }
+}
+
+/* Sets start[i + 1] for rows begin to end - 1. Returns YK_OK when all threads have done so. */
+static yk_status set_starts(shuffle *m, int me, size_t begin, size_t end)
+{
+    yk_rows *to = m->to;
+    coming c;
+    uint64_t sum = 0;
+    for (size_t i = begin; i < end + AHEAD; i++) {
+        if (i < end)
+            look_up(m, &c, i);
+        if (i >= begin + AHEAD) {
+            const size_t k = (i - AHEAD) % (4 * AHEAD);
+            to->start[i - AHEAD + 1] = sum += yk_rows_entries(c.row[k].from, c.row[k].r);
+        }
+    }
+    m->entries[me] = sum;
+    yk_status st = yk_team_barrier(m->team, me);
+    sum = 0;
+    for (int w = 0; w < me && !st; w++)
+        sum += m->entries[w];
+    for (size_t i = begin; i < end; i++)
+        to->start[i + 1] += sum;
+    return st ? st : yk_team_barrier(m->team, me);
+}
 
 /* Copies this thread's part of the new order. */
 static yk_status copy_part(void *context, int me)
 {
-    enum { AHEAD = 8 };
-    const shuffle *m = context;
-    const yk_rows *from = m->from;
-    yk_rows *to = m->to;
-    const size_t begin = from->n * (size_t)me / (size_t)m->workers,
-                 end = from->n * ((size_t)me + 1) / (size_t)m->workers;
-    for (size_t i = begin; i < end; i++) {
-        if (i + AHEAD < end) {
-            const uint64_t far = from->start[yk_perm_at(&m->order, i + AHEAD)];
-            __builtin_prefetch(from->index + far);
-            __builtin_prefetch(from->index + far + 16);
-            __builtin_prefetch(from->index + far + 32);
+    shuffle *m = context;
+    const size_t begin = m->to->n * (size_t)me / (size_t)m->workers,
+                 end = m->to->n * ((size_t)me + 1) / (size_t)m->workers;
+    const yk_status st = set_starts(m, me, begin, end);
+    coming c;
+    for (size_t i = begin; i < end + 2 * AHEAD && !st; i++) {
+        if (i < end)
+            look_up(m, &c, i);
+        if (i >= begin + AHEAD && i < end + AHEAD)
+            prefetch_row(&c, i - AHEAD);
+        if (i >= begin + 2 * AHEAD) {
+            const size_t k = (i - 2 * AHEAD) % (4 * AHEAD);
+            copy_row(c.row[k].from, c.row[k].r, m->to, i - 2 * AHEAD);
         }
-        const size_t r = (size_t)yk_perm_at(&m->order, i), n = yk_rows_entries(from, r);
-        memcpy(to->index + to->start[i], from->index + from->start[r], n * sizeof *to->index);
-        if (from->value)
-            memcpy(to->value + to->start[i], from->value + from->start[r], n * sizeof *to->value);
-        if (from->field)
-            memcpy(to->field + to->start[i], from->field + from->start[r], n * sizeof *to->field);
-        if (from->truth)
-            to->truth[i] = from->truth[r];
-        to->label[i] = from->label[r];
     }
-    return YK_OK;
-}
-
-yk_status yk_rows_shuffled_copy(const yk_rows *from, uint64_t seed, yk_rows *out)
-{
-    const size_t n = from->n;
-    const int cores = yk_cores();
-    yk_team *team = NULL;
-    shuffle m = {.from = from, .to = out, .order = yk_perm_make(n, seed)};
-    m.workers = n < 4096 ? 1 : cores < 16 ? cores : 16;
-    yk_status st = yk__rows_like(from, out);
-    if (st)
-        return st;
-    st = yk_team_create(m.workers, &team);
-    if (!st) {
-        out->start[0] = 0;
-        for (size_t i = 0; i < n; i++)
-            out->start[i + 1] = out->start[i] + yk_rows_entries(from, (size_t)yk_perm_at(&m.order, i));
-        st = yk_team_run(team, copy_part, &m);
-    }
-    yk_team_free(team);
-    if (st)
-        yk_rows_fini(out);
-    else
-        out->n = n;
     return st;
 }
 
-yk_status yk_rows_shuffle(yk_rows *rows, uint64_t seed)
+/* Makes m->first, m->block_of and room for all rows. */
+static yk_status prepare(shuffle *m, size_t blocks, yk_rows *out)
 {
-    yk_rows to;
-    if (rows->n < 2)
-        return YK_OK;
-    const yk_status st = yk_rows_shuffled_copy(rows, seed, &to);
+    unsigned arrays = 1 << YK_ROWS_TRUTH;
+    size_t n = 0, entries = 0, dim = 0;
+    if (!(m->first = malloc((blocks + 1) * sizeof *m->first)))
+        return yk_fail_memory((blocks + 1) * sizeof *m->first, "shuffling rows");
+    for (size_t b = 0; b < blocks; b++) {
+        const yk_rows *from = m->block + b;
+        m->first[b] = n;
+        n += from->n;
+        entries += from->n ? (size_t)(from->start[from->n] - from->start[0]) : 0;
+        dim = from->dim > dim ? from->dim : dim;
+        arrays |= (from->value ? 1u << YK_ROWS_VALUE : 0) | (from->field ? 1u << YK_ROWS_FIELD : 0);
+        if (!from->truth && from->n)
+            arrays &= ~(1u << YK_ROWS_TRUTH);
+    }
+    m->first[blocks] = n;
+    if (!(m->block_of = malloc((n / STRIDE + 1) * sizeof *m->block_of)))
+        return yk_fail_memory((n / STRIDE + 1) * sizeof *m->block_of, "shuffling rows");
+    for (size_t r = 0, b = 0; r < n; r += STRIDE) {
+        while (r >= m->first[b + 1])
+            b++;
+        m->block_of[r / STRIDE] = (uint32_t)b;
+    }
+    yk_rows_init(out, YK_ROWS_SPARSE, dim);
+    return yk__rows_reserve(out, n, entries, arrays);
+}
+
+yk_status yk_rows_shuffled_copy(const yk_rows *blocks, size_t n, uint64_t seed, yk_rows *out)
+{
+    shuffle m = {.block = blocks, .to = out};
+    *out = (yk_rows){0};
+    yk_status st = prepare(&m, n, out);
+    const int cores = yk_cores();
+    if (!st) {
+        out->n = m.first[n];
+        out->start[0] = 0;
+        m.order = yk_perm_make(out->n, seed);
+        m.workers = out->n < 4096 ? 1 : cores < MAX_WORKERS ? cores : MAX_WORKERS;
+        st = yk_team_create(m.workers, &m.team);
+    }
+    if (!st)
+        st = yk_team_run(m.team, copy_part, &m);
+    yk_team_free(m.team);
+    free(m.first);
+    free(m.block_of);
     if (st)
-        return st;
-    yk_rows_fini(rows);
-    *rows = to;
-    return YK_OK;
+        yk_rows_fini(out);
+    return st;
 }

@@ -3,11 +3,13 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/perm.h"
 #include "base/sync.h"
 #include "base/team.h"
 #include "data/formats.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { READ_CHUNK = 4096 };
 
@@ -24,6 +26,9 @@ static uint64_t estimate(const yk_source *s)
 typedef struct {
     yk_source *source;
     yk_rows *rows; /* NULL: only counts */
+    bool keep;     /* keeps the blocks instead of appending them to rows */
+    yk_rows *kept; /* [nkept] */
+    size_t nkept, kept_cap;
     yk_mutex lock;
     yk_cond appended;
     size_t next_block, next_append;
@@ -46,11 +51,17 @@ static void count_rows(loader *l, const yk_rows *rows)
     l->examples += rows->n;
 }
 
-/* Counts the rows of a block, and appends them. The lock is held. */
-static yk_status append(loader *l, const yk_rows *part)
+/* Counts the rows of a block, and appends or keeps them. The lock is held. */
+static yk_status append(loader *l, yk_rows *part)
 {
     count_rows(l, part);
-    return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
+    if (!l->keep)
+        return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
+    if (YK_RESERVE(l->kept, l->kept_cap, l->nkept + 1, "a list of blocks"))
+        return YK_ESYSTEM;
+    l->kept[l->nkept++] = *part;
+    yk_rows_init(part, part->kind, 0);
+    return YK_OK;
 }
 
 static void report_progress(loader *l)
@@ -141,11 +152,39 @@ static yk_status gather_parts(loader *l)
     return st;
 }
 
+enum { SHUFFLE_SEED = 0x6d6978 };
+
+/* Joins the blocks of sparse rows in random order, so that epochs can visit them in groups of neighbors (feed_memory.c): reading
+ * them is a third faster than one by one. This needs a second copy for a moment; without enough memory for it the rows stay in
+ * order. Frees the blocks. */
+static yk_status join_shuffled(yk_dataset *d, yk_rows *block, size_t n)
+{
+    double bytes = 0.0;
+    for (size_t b = 0; b < n; b++)
+        bytes += (double)yk_rows_bytes(&block[b]);
+    d->shuffled = bytes <= yk_memory_available("/proc", "/sys") / 2.0;
+    yk_status st = d->shuffled ? yk_rows_shuffled_copy(block, n, SHUFFLE_SEED, &d->loaded) : YK_OK;
+    for (size_t b = 0; b < n; b++) {
+        if (!st && !d->shuffled)
+            st = yk_rows_append(&d->loaded, &block[b], 0, block[b].n);
+        yk_rows_fini(&block[b]);
+    }
+    if (d->loaded.dim < d->source->dim)
+        d->loaded.dim = d->source->dim;
+    return st;
+}
+
+/* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
     enum { MAX = 16 };
     const bool part = rows && is_partitioned(d->source, split);
-    loader l = {.source = d->source, .rows = rows, .began = yk_now(), .end = d->source->nblocks};
+    const bool shuffled = rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN;
+    loader l = {.source = d->source,
+                .rows = rows,
+                .keep = shuffled && !part,
+                .began = yk_now(),
+                .end = d->source->nblocks};
     if (part) {
         l.next_block = l.next_append = d->source->nblocks * (size_t)partition.part / (size_t)partition.parts;
         l.end = d->source->nblocks * ((size_t)partition.part + 1) / (size_t)partition.parts;
@@ -164,30 +203,23 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     yk_mutex_destroy(&l.lock);
     yk_cond_destroy(&l.appended);
     yk_progress_end();
-    if (l.status)
-        return yk_fail(l.status, "%s", l.error);
-    yk_status st = part ? gather_parts(&l) : YK_OK;
-    if (st)
-        return st;
+    yk_status st = l.status ? yk_fail(l.status, "%s", l.error) : part ? gather_parts(&l) : YK_OK;
+    if (!st && shuffled && part) {
+        yk_rows all = *rows;
+        yk_rows_init(rows, all.kind, 0);
+        st = join_shuffled(d, &all, 1);
+    } else if (!st && shuffled) {
+        st = join_shuffled(d, l.kept, l.nkept);
+        l.nkept = 0;
+    }
+    for (size_t b = 0; b < l.nkept; b++)
+        yk_rows_fini(&l.kept[b]);
+    free(l.kept);
     d->dim = l.dim > d->dim ? l.dim : d->dim;
     if ((uint32_t)l.max_label + 1 > d->classes)
         d->classes = (uint32_t)l.max_label + 1;
     d->examples = l.examples;
     d->fields = l.fields;
-    return YK_OK;
-}
-
-enum { SHUFFLE_SEED = 0x6d6978 };
-
-/* Shuffles sparse rows once, so that epochs can visit them in groups of neighbors (feed_memory.c): reading them is a third
- * faster than one by one. This needs a second copy for a moment; without enough memory for it the rows stay in order. */
-static yk_status shuffle(yk_dataset *d)
-{
-    if (d->kind != YK_ROWS_SPARSE ||
-        (double)yk_rows_bytes(&d->loaded) > yk_memory_available("/proc", "/sys") / 2.0)
-        return YK_OK;
-    yk_status st = yk_rows_shuffle(&d->loaded, SHUFFLE_SEED);
-    d->shuffled = !st;
     return st;
 }
 
@@ -274,15 +306,13 @@ yk_status yk_dataset_take(yk_source *s, yk_split split, yk_stream_choice stream,
         d->rows = s->cached;
         d->shuffled = s->mixed;
     } else if (s->caller && split == YK_SPLIT_TRAIN) {
-        st = yk_rows_shuffled_copy(s->caller, SHUFFLE_SEED, &d->loaded);
+        st = yk_rows_shuffled_copy(s->caller, 1, SHUFFLE_SEED, &d->loaded);
         d->rows = &d->loaded;
         d->shuffled = !st;
     } else if (!streamed) {
         yk_rows_init(&d->loaded, s->kind, s->dim);
         d->rows = &d->loaded;
         st = load(d, split, &d->loaded);
-        if (!st && split == YK_SPLIT_TRAIN)
-            st = shuffle(d);
         yk_rows_finish(&d->loaded);
     } else if (stream == YK_STREAM_SHAPE) {
         return YK_OK;
