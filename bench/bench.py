@@ -216,6 +216,40 @@ def read_parquet(b):
                    rate >= 1.5e6)]
 
 
+def vw_text(b, kind, distinct=50_000, times=20):
+    """Vowpal Wabbit text: 30 numbers on each line, or a category in each of 26 namespaces."""
+    path = os.path.join(b.directory, f"{kind}.vw")
+    rng = random.Random(1)
+    def features():
+        if kind == "numbers":
+            return "| " + " ".join(f"f{j}:{rng.random():.6f}" for j in range(30))
+        return " ".join(f"|c{j} {int(rng.paretovariate(0.5 + j / 26)) % 10000000 * 2654435761 % 2**32:08x}" for j in range(26))
+    lines = "".join(f"{rng.choice((-1, 1))} {features()}\n" for _ in range(distinct))
+    with open(path, "w", encoding="ascii") as f:
+        for _ in range(times):
+            f.write(lines)
+    return path, distinct * times
+
+
+def read_vw(b):
+    """Vowpal Wabbit text, one epoch, 2 workers, streamed, whole process, against Vowpal Wabbit without a cache"""
+    rows = []
+    for kind in ("numbers", "categories"):
+        path, lines = vw_text(b, kind)
+
+        def ours():
+            s = b.train("--model", "logreg", "--data", f"vw:{path}", "--hash-bits", "18", "--batch", "1", "--lr", "0.01", "--epochs", "1",
+                        "--workers", "2", "--mode", "async", "--stream", "always", "--no-stop-on-divergence")
+            return lines / s["process_seconds"]
+
+        rate, peer, version = b.against(ours, lambda: b.peer("vw", path, str(lines)))
+        ratio = rate / peer if peer else 0.0
+        rows.append(figure(f"Vowpal Wabbit text ({kind}) into training, 2 workers, whole process", human(rate, "lines/s"),
+                           f"{human(peer, 'lines/s')} ({version})" if peer else version, f"{ratio:.1f} x", ">= 4 x, goal 8 x",
+                           ratio >= 4 if peer else None))
+    return rows
+
+
 def memory(b):
     """memory beyond the weights: logreg with sgd, data streamed from files"""
     path = b.generate("tfrecord", 1_000_000)
@@ -400,6 +434,7 @@ ROWS = {
     "criteo": read_criteo,
     "csv": read_csv,
     "parquet": read_parquet,
+    "vw": read_vw,
     "memory": memory,
     "start": start,
     "lenet-accuracy": lenet_accuracy,

@@ -6,6 +6,7 @@
     peers.py net lenet5|alexnet BATCH THREADS         PyTorch: the same layers + SGD with momentum, data in memory
     peers.py ddp BATCH [PROCESSES]                    PyTorch: lenet5, DistributedDataParallel over gloo
     peers.py parquet FILE ROWS                        pyarrow: writes a table to FILE; reads it to NumPy arrays, texts as codes
+    peers.py vw FILE LINES                            Vowpal Wabbit: one pass over a text file, without a cache
     peers.py logloss CACHE C                          scikit-learn: the optimum of L2-regularized logistic regression
 
 Each prints one JSON object: {"rate": best, "unit": ..., "of": repetitions, "version": ...}.
@@ -261,6 +262,15 @@ def parquet(path, rows):
     result(best_rate(to_numpy, rows), "rows/s", f"pyarrow {pa.__version__}")
 
 
+def vw(path, lines):
+    import vowpalwabbit
+
+    def one_pass():
+        vowpalwabbit.Workspace(f"-d {path} --loss_function logistic -b 18 --quiet --no_stdin").finish()
+
+    result(best_rate(one_pass, lines), "lines/s", f"Vowpal Wabbit {vowpalwabbit.__version__}")
+
+
 def main(args):
     verb = args[0] if args else ""
     if verb == "softmax" and len(args) in (3, 4):
@@ -275,6 +285,8 @@ def main(args):
         ddp(*map(int, args[1:]))
     elif verb == "parquet" and len(args) == 3:
         parquet(args[1], int(args[2]))
+    elif verb == "vw" and len(args) == 3:
+        vw(args[1], int(args[2]))
     elif verb == "logloss" and len(args) == 3:
         logloss(args[1], float(args[2]))
     else:

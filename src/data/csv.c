@@ -168,7 +168,7 @@ static yk_status parse_fields(yk_text_reader *r, const char *line, const char *e
         if (c && c->role == YK_COLUMN_NUMERIC && whole && n < 8 && p + n <= end) {
             if (n == 0) {
                 continue;
-            } else if (yk__csv_digits(x, n, &v) && (!log_of || v < YK_SCHEMA_LOGS)) {
+            } else if (yk__text_digits(x, n, &v) && (!log_of || v < YK_SCHEMA_LOGS)) {
                 p += n;
                 if (v)
                     yk__row_put(&w, c->index, log_of ? log_of[v] : (float)v, c->field);

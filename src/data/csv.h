@@ -95,16 +95,6 @@ static inline yk__csv_result yk__csv_read_name(yk__csv_field *f, const char **p,
     return result;
 }
 
-/* A whole number of 1 to 8 digits, in the first n bytes of x. */
-static inline bool yk__csv_digits(uint64_t x, size_t n, uint32_t *out)
-{
-    x = (x ^ YK__BYTES('0')) << (64 - 8 * n); /* leading zeros are shifted in */
-    if ((x | (x + YK__BYTES(0x76))) & YK__BYTES(0x80))
-        return false;
-    *out = yk__text_number(x);
-    return true;
-}
-
 /* Whether the line is in s->part; also if it is bad, so that it is reported. */
 bool yk__csv_in_part(const yk__csv *s, yk__csv_field *f, const char *line, const char *end);
 

@@ -9,7 +9,7 @@
  *     const yk_source_ops yk__arff_source = YK__TEXT_SOURCE("arff", "features", arff, arff_open);
  *     // arff_open() sets s->text.parse and calls yk__text_open(&s->text, spec->where), which finds the files
  *
- * line[length] and the 7 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
+ * line[length] and the 63 bytes after it can be read. line[length] is a newline, a carriage return or zero, so a loop over
  * digits needs no other check for the end. A line belongs to the block that holds its first byte. Files are plain or
  * compressed.
  *
@@ -81,6 +81,16 @@ static inline uint32_t yk__text_number(uint64_t x)
     x = x * 10 + (x >> 8); /* pairs, in bytes 0, 2, 4, 6 */
     const uint64_t even = x & 0x000000ff000000ffu, odd = (x >> 16) & 0x000000ff000000ffu;
     return (uint32_t)((even * (100 + ((uint64_t)1000000 << 32)) + odd * (1 + ((uint64_t)10000 << 32))) >> 32);
+}
+
+/* A whole number of 1 to 8 digits, in the first n bytes of x. */
+static inline bool yk__text_digits(uint64_t x, size_t n, uint32_t *out)
+{
+    x = (x ^ YK__BYTES('0')) << (64 - 8 * n); /* leading zeros are shifted in */
+    if ((x | (x + YK__BYTES(0x76))) & YK__BYTES(0x80))
+        return false;
+    *out = yk__text_number(x);
+    return true;
 }
 
 #endif

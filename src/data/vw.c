@@ -68,12 +68,30 @@ static bool is_blank(char c)
     return (unsigned char)c <= ' ';
 }
 
-static bool ends_token(const char *p, const char *end)
-{
-    return p == end || is_blank(*p) || *p == '|';
-}
+/* A parser that fails leaves the status of the line in r->status. */
 
-/* The parsers return what follows the part that they read, or NULL if it is bad, with the status of the line in r->status. */
+/* A number of n characters; false: it is not one. The frequent cases, 7 and 0.123456, need no branch on the number of digits, which
+ * would be unpredictable. */
+static inline bool parse_value(const char *p, size_t n, double *out)
+{
+    static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8};
+    const char *const end = p + n;
+    uint64_t x;
+    uint32_t digits;
+    memcpy(&x, p, sizeof x);
+    if ((x >> 8 & 255) == '.' && (x & 255) - '0' < 10 && n - 3 < 8) {
+        const double whole = (double)((x & 255) - '0');
+        memcpy(&x, p + 2, sizeof x);
+        if (yk__text_digits(x, n - 2, &digits)) {
+            *out = (whole * power[n - 2] + (double)digits) / power[n - 2];
+            return true;
+        }
+    } else if (n - 1 < 8 && yk__text_digits(x, n, &digits)) {
+        *out = (double)digits;
+        return true;
+    }
+    return n && yk_decimal_before(p, end, out) == end;
+}
 
 /* ---- before the first '|' */
 
@@ -151,7 +169,7 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32
     *label_out = 0;
     if ((after == bar || *p == '\'') && r->base.base.source->unlabeled)
         return parse_weights(r, p, bar, 1);
-    if (after == bar || yk_decimal_before(p, after, &v) != after || !(v >= -1.0 && v <= MAX_LABEL) ||
+    if (after == bar || !parse_value(p, (size_t)(after - p), &v) || !(v >= -1.0 && v <= MAX_LABEL) ||
         v != (double)(int32_t)v || (s->base && v < 1.0))
         return bad_label(r, p, bar), false;
     const int32_t label = (int32_t)v;
@@ -166,73 +184,88 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32
 
 /* ---- features */
 
-/* Finds bytes below `limit` in a word: the lowest set bit marks the first one. */
-static inline uint64_t find_below(uint64_t x, char limit)
-{
-    return (x - YK__BYTES(limit)) & ~x & YK__BYTES(0x80);
-}
+/* The bytes that end a name, a value or a namespace: blanks, ':' and '|'. They are found 64 at a time before the features are
+ * parsed, because a loop that finds the end of one token in order to begin the next waits for each result. */
+enum { WINDOW = 256 };
 
-/* Finds a blank, ':' or '|'. */
-static inline uint64_t find_end(uint64_t x)
-{
-    return find_below(x, ' ' + 1) | find_below(x ^ YK__BYTES(':'), 1) | find_below(x ^ YK__BYTES('|'), 1);
-}
+typedef struct {
+    const char *at[WINDOW + 68]; /* [n] */
+    size_t n;
+} ends;
 
-/* Reads a name up to a blank, ':' or '|', and hashes it in the same pass. The line ends with a blank. */
-static inline const char *hash_name(const char *p, uint64_t salt, uint64_t *hash_out)
+/* Bit i: byte i of 64 is one of them. */
+static inline uint64_t find_ends(const char *p)
 {
-    const char *const first = p;
-    uint64_t x, hit, h = salt;
-    memcpy(&x, p, sizeof x);
-    for (; !(hit = find_end(x)); p += 8, memcpy(&x, p, sizeof x))
-        h = yk__cell_hash_word(h, x);
-    p += __builtin_ctzll(hit) >> 3;
-    *hash_out = yk__cell_hash_end(h, x, (size_t)(p - first));
-    return p;
-}
-
-/* A number. The frequent case, 0.123456, needs no branch on the number of digits, which would be unpredictable. */
-static inline const char *parse_value(const char *p, const char *end, double *out)
-{
-    static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-    if ((x & 0xffff) == ('0' | '.' << 8)) {
-        memcpy(&x, p + 2, sizeof x);
-        x ^= YK__BYTES('0');
-        const uint64_t ends = (x | (x + YK__BYTES(0x80 - 10))) & YK__BYTES(0x80); /* not digits */
-        const unsigned n = ends ? (unsigned)__builtin_ctzll(ends) >> 3 : 8;
-        if (n - 1 < 7 && ends_token(p + 2 + n, end)) {
-            *out = (double)yk__text_number(x << (64 - 8 * n)) / power[n];
-            return p + 2 + n;
-        }
+    uint64_t found = 0;
+#ifdef __SSE2__
+    typedef uint8_t bytes __attribute__((vector_size(16)));
+    typedef char mask __attribute__((vector_size(16)));
+    for (int i = 0; i < 4; i++) {
+        bytes x;
+        memcpy(&x, p + 16 * i, sizeof x);
+        const mask hit = (mask)((x <= ' ') | (x == ':') | (x == '|'));
+        found |= (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128(hit) << 16 * i;
     }
-    return yk_decimal_before(p, end, out);
+#else
+    for (int i = 0; i < 8; i++) {
+        const uint64_t low = YK__BYTES(0x7f);
+        uint64_t x;
+        memcpy(&x, p + 8 * i, sizeof x);
+        const uint64_t colon = x ^ YK__BYTES(':'), bar = x ^ YK__BYTES('|');
+        const uint64_t others = (((x & low) + YK__BYTES(0x7f - ' ')) | x) & (((colon & low) + low) | colon) &
+                                (((bar & low) + low) | bar);
+        found |= ((~others & YK__BYTES(0x80)) >> 7) * 0x0102040810204080u >> 56 << 8 * i;
+    }
+#endif
+    return found;
 }
 
-static const char *bad_value(yk_text_reader *r, const char *at, const char *token, const char *reason)
+/* Finds those from p on, up to the end of the line or until there are enough for now. */
+static void find_next_ends(ends *e, const char *p, const char *end)
+{
+    size_t n = 0;
+    for (; p <= end && n < WINDOW; p += 64) {
+        uint64_t found = find_ends(p);
+        const size_t next = n + (size_t)__builtin_popcountll(found);
+        do { /* a loop over each bit would end unpredictably */
+            for (int i = 0; i < 4; i++, found &= found - 1)
+                e->at[n++] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
+        } while (n < next);
+        n = next;
+    }
+    e->n = n;
+}
+
+static inline uint64_t hash_name(uint64_t salt, const char *p, size_t n)
+{
+    const char *const last = p + (n & ~(size_t)7);
+    uint64_t x, h = salt;
+    for (memcpy(&x, p, sizeof x); p != last; memcpy(&x, p, sizeof x)) {
+        h = yk__cell_hash_word(h, x);
+        p += 8;
+    }
+    return yk__cell_hash_end(h, x, n);
+}
+
+static bool bad_value(yk_text_reader *r, const char *at, const char *token, const char *reason)
 {
     char text[48];
     size_t n = 0;
     while (n <= 40 && (unsigned char)token[n] > ' ' && token[n] != '|')
         n++;
     yk__text_bad(r, at, "the value in '%s' %s", yk__text_show(token, n, text), reason);
-    return NULL;
+    return false;
 }
 
-/* A value that is not a number: text, as in city:paris, or a mistake. `name`: where the feature begins. */
-static const char *parse_text(yk_text_reader *r, const char *name, const char *p, const char *end,
-                              uint64_t salt, uint64_t *hash_out)
+/* A value from p to `after` that is not a number: text, as in city:paris, or a mistake. `name`: where the feature begins. */
+static bool check_text(yk_text_reader *r, const char *name, const char *p, const char *after)
 {
-    const char *after = p;
-    double v;
-    while (!ends_token(after, end) && *after != ':')
-        after++;
     const size_t n = (size_t)(after - p);
+    double v;
     const char *number = yk_decimal_before(p, after, &v);
     if (n == 0)
         return bad_value(r, p, name, "is missing");
-    if (!ends_token(after, end))
+    if (*after == ':')
         return bad_value(r, after, name, "has a ':'; a feature is NAME or NAME:VALUE");
     if (number && *number == ',')
         return bad_value(r, number, name, "is not a number; write a decimal point instead of the comma");
@@ -241,82 +274,97 @@ static const char *parse_text(yk_text_reader *r, const char *name, const char *p
         if (strlen(names[k]) == n - sign && !strncasecmp(p + sign, names[k], n - sign))
             return bad_value(r, p, name, "is not a finite number");
     }
-    *hash_out = yk_cell_hash(salt, name, (size_t)(after - name));
-    return after;
+    return true;
 }
 
-static const char *parse_namespace(yk_text_reader *r, const char *p, const char *end, space *out)
+/* The namespace p of n bytes; n_weight: that of its weight after a ':', or SIZE_MAX. false: it is bad. */
+static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n_weight, space *out)
 {
     const vw *s = (const vw *)r->base.base.source;
-    const char *const first = p;
+    const bool listed = s->namespaces.n;
+    const size_t field = !listed ? 0
+                         : n     ? yk__words_find(&s->namespaces, p, n)
+                                 : yk__words_find(&s->namespaces, "default", 7);
     char token[48];
-    p = hash_name(p, 0, &out->salt);
-    const size_t n = (size_t)(p - first);
-    const size_t field = s->namespaces.n ? n ? yk__words_find(&s->namespaces, first, n)
-                                             : yk__words_find(&s->namespaces, "default", 7)
-                                         : 0;
-    if (s->namespaces.n && field == s->namespaces.n)
-        return yk__text_bad(r, first, "the namespace '%s' is not in ?namespaces=",
-                            n ? yk__text_show(first, n, token) : "default"),
-               NULL;
-    out->name = first;
-    out->length = n;
-    out->field = (uint16_t)field;
-    out->weight = 1.0f;
-    if (p == end || *p != ':')
-        return p;
+    double v = 1.0;
+    if (listed && field == s->namespaces.n)
+        return yk__text_bad(r, p, "the namespace '%s' is not in ?namespaces=",
+                            n ? yk__text_show(p, n, token) : "default"),
+               false;
+    if (n_weight != SIZE_MAX && (!parse_value(p + n + 1, n_weight, &v) || !isfinite((float)v)))
+        return yk__text_bad(r, p + n + 1, "the weight of the namespace '%s' is not a number",
+                            yk__text_show(p, n, token)),
+               false;
+    *out = (space){p, n, hash_name(0, p, n), (float)v, (uint16_t)field};
+    return true;
+}
+
+/* The feature at p, which ends at *end or, with a value, at end[1]. Returns the number of these bytes that it includes; 0: it is
+ * bad. */
+static inline size_t parse_feature(yk_text_reader *r, const space *in, const char *p, const char *const *end,
+                                   feature *out)
+{
+    const yk_source *s = r->base.base.source;
+    size_t length = (size_t)(*end - p), used = 1;
+    uint64_t hash = hash_name(in->salt, p, length);
+    float value = in->weight;
     double v;
-    const char *after = yk_decimal_before(++p, end, &v);
-    if (!after || !ends_token(after, end) || !isfinite((float)v))
-        return yk__text_bad(r, p, "the weight of the namespace '%s' is not a number",
-                            yk__text_show(first, n, token)),
-               NULL;
-    out->weight = (float)v;
-    return after;
+    if (**end == ':') {
+        used = 2;
+        if (length == 0)
+            return yk__text_bad(r, p, "a feature has no name before the ':'"), 0;
+        if (*end[1] != ':' && parse_value(*end + 1, (size_t)(end[1] - *end) - 1, &v))
+            value *= (float)v;
+        else if (check_text(r, p, *end + 1, end[1]))
+            hash = hash_name(in->salt, p, length = (size_t)(end[1] - p));
+        else
+            return 0;
+        if (!isfinite(value))
+            return bad_value(r, p, p, "is too large"), 0;
+    }
+    if (s->names)
+        yk_source_named(s, yk_key_id(hash, ((const vw *)s)->features), in->name, in->length, '^', p, length);
+    *out = (feature){.value = value, .hash = (uint32_t)(hash >> 32)};
+    return used;
 }
 
 /* The features from the first '|' on. Returns their number; SIZE_MAX: the line is bad. */
-static size_t parse_features(vw_reader *reader, const char *p, const char *end)
+static size_t parse_features(vw_reader *reader, const char *bar, const char *end)
 {
     yk_text_reader *r = &reader->text;
-    const vw *s = (const vw *)r->base.base.source;
-    const bool fields = s->fields;
+    feature *const list = reader->feature;
+    uint16_t *const field = ((const vw *)r->base.base.source)->fields ? reader->field : NULL;
     space in = {0};
+    ends e;
     size_t n = 0;
-    while (p != end) {
-        if (is_blank(*p)) {
-            p++;
-            continue;
+    find_next_ends(&e, bar, end);
+    for (size_t i = 0; e.at[i] != end;) {
+        if (i + 2 >= e.n && e.at[e.n - 1] < end) { /* a token may use two more */
+            find_next_ends(&e, e.at[i], end);
+            i = 0;
         }
-        if (*p == '|') {
-            if (!(p = parse_namespace(r, p + 1, end, &in)))
+        const char *const p = e.at[i] + 1, *const after = e.at[i + 1];
+        if (*e.at[i] == '|') {
+            const bool weight = *after == ':';
+            const size_t n_weight = !weight               ? SIZE_MAX
+                                    : *e.at[i + 2] == ':' ? 0
+                                                          : (size_t)(e.at[i + 2] - after) - 1;
+            if (!parse_namespace(r, p, (size_t)(after - p), n_weight, &in))
                 return SIZE_MAX;
-            continue;
-        }
-        const char *const name = p;
-        uint64_t hash;
-        float value = in.weight;
-        p = hash_name(p, in.salt, &hash);
-        size_t length = (size_t)(p - name);
-        if (p != end && *p == ':') {
-            double v = 1.0;
-            const char *const after = p == name ? NULL : parse_value(++p, end, &v);
-            if (p == name)
-                return yk__text_bad(r, p, "a feature has no name before the ':'"), SIZE_MAX;
-            p = after && ends_token(after, end) ? after : parse_text(r, name, p, end, in.salt, &hash);
-            if (!p)
+            i += weight ? 2 : 1;
+        } else if (after == p && *after != ':') {
+            i++;
+        } else {
+            feature f;
+            const size_t used = parse_feature(r, &in, p, e.at + i + 1, &f);
+            if (!used)
                 return SIZE_MAX;
-            length = p == after ? length : (size_t)(p - name);
-            value = p == after ? (float)v * in.weight : value;
-            if (!isfinite(value))
-                return bad_value(r, name, name, "is too large"), SIZE_MAX;
+            if (field)
+                field[n] = in.field;
+            list[n] = f;
+            n += f.value != 0.0f;
+            i += used;
         }
-        yk_source_named(&s->text.base.base, yk_key_id(hash, s->features), in.name, in.length, '^', name,
-                        length);
-        reader->feature[n] = (feature){.value = value, .hash = (uint32_t)(hash >> 32)};
-        if (fields)
-            reader->field[n] = in.field;
-        n += value != 0.0f;
     }
     return n;
 }
