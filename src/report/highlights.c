@@ -105,6 +105,8 @@ static void add_modes(yk_compare *c, const yk_table *t)
     double logs = 0.0, n = 0.0, sum = 0.0, m = 0.0;
     char a[YK_UNIT_SIZE], accuracy[64] = "";
     for (size_t r = 0; r < t->rows; r++) {
+        if (c->facts[t->run[r]].workers <= 1.0) /* one worker waits for nobody */
+            continue;
         if (number(t, r, times) > 0.0)
             logs += log(number(t, r, times)), n++;
         if (isfinite(number(t, r, points)))
@@ -115,8 +117,8 @@ static void add_modes(yk_compare *c, const yk_table *t)
     if (m > 0.0)
         snprintf(accuracy, sizeof accuracy, ", %+.2f points of accuracy", 100.0 * sum / m);
     yk_unit_text(YK_UNIT_TIMES, exp(logs / n), a);
-    add(c, "Async compared with sync", a, "the examples/s%s; mean of %.0f %s", accuracy, n,
-        n == 1.0 ? "pair" : "pairs");
+    add(c, "Async compared with sync", a, "the examples/s%s; mean of %.0f %s of runs with several workers",
+        accuracy, n, n == 1.0 ? "pair" : "pairs");
 }
 
 void yk__compare_highlights(yk_compare *c)
