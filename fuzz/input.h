@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -47,7 +48,8 @@ static inline yk_status read_all(yk_source *s, size_t step, yk_rows *rows)
 static inline yk_source *open_source(const char *spec, uint64_t skip_bad)
 {
     yk_source *s;
-    const yk_source_options options = {.skip_bad = skip_bad, .fields = YK_FIELDS_STORED};
+    const yk_source_options options = {
+        .skip_bad = skip_bad, .fields = YK_FIELDS_STORED, .carry = strncmp(spec, "vw:", 3) ? NULL : "tag"};
     if (yk_source_open(spec, YK_SPLIT_TRAIN, &options, &s))
         return NULL;
     if (skip_bad > 3)

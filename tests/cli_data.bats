@@ -305,7 +305,14 @@ assert [r["examples"] for r in runs[:4]] == [2000, 2000, 2000, 4000]
 assert runs[0]["train_loss"] == runs[1]["train_loss"] == runs[2]["train_loss"]
 assert runs[4]["test_auc"] > 0.6, runs[4]["test_auc"]
 END
-    [ "$("$YOKE" predict --checkpoint run-1 --data new.vw | wc -l)" -ge 2 ]
+    "$YOKE" predict --checkpoint run-1 --data new.vw >plain
+    printf "'last|user u3 age:0.06 |ad:0.5 a3 'x\n" >>new.vw
+    "$YOKE" predict --checkpoint run-1 --data new.vw --id tag >tagged
+    [ "$(cut -d, -f1 tagged | xargs)" = "tag tag last" ] # the first line has none
+    [ "$(sed 1d tagged | cut -d, -f2 | head -n 2)" = "$(cat plain)" ]
+    run "$YOKE" predict --checkpoint run-1 --data new.vw --id user
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"no column 'user'; the only column of vw data is 'tag'"* ]]
     printf '1 |a x\n1 3 |a x\n' >weights.vw
     run ask inspect weights.vw
     [ "$status" -eq 3 ]

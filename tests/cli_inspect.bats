@@ -142,6 +142,7 @@ END
     learn net lenet5 'synth:digits?examples=20&test=10' --epochs 1
     inspect net
     grep -q '^model  *lenet5$' out
+    grep -qE '^  3\.weight +16x6x5x5 +2400 +[0-9.]+ +[0-9.]+$' out # norms by tensor
     try inspect net --csv weights
     expect 2 "--csv weights: the model net (lenet5) has none; use --json"
 }
@@ -153,7 +154,7 @@ END
     try inspect nowhere
     expect 2 "nowhere: cannot read: No such file"
     try inspect run --csv all
-    expect 2 "--csv all: must be weights, fields or columns"
+    expect 2 "--csv all: must be weights, fields, tensors or columns"
     cut -d , -f 1-4,6 day1.csv >narrow.csv
     try inspect run --data csv:narrow.csv
     expect 3 "os"

@@ -218,6 +218,17 @@ for line, p in zip(open("out"), map(float, open("expected"))):
     assert j["1"].startswith("u"), j
     assert abs(j["scores"][0] - math.log(p / (1 - p))) < 1e-3 and j["class"] == ("yes" if p >= 0.2 else "no"), (j, p)
 END
+    learn by_id "csv:day1.csv${model/ignore=id/id=id}" # a column that is not a feature, and says what the row is
+    try inspect by_id
+    expect 0
+    grep -q "label clicked, 2 numeric (standardized), 2 categorical (hashed, [^)]*), id id$" out
+    for data in csv:day1.csv 'csv:day1.csv?id=id' 'csv:day1.csv?ignore=id' csv:new.csv; do
+        try predict --checkpoint by_id --data $data
+        expect 0
+        cmp out expected
+    done
+    try predict --checkpoint by_id --data 'csv:day1.csv?id=city'
+    expect 2 "column 4 (city): its role is id here, but categorical in the model"
     try predict --checkpoint run --data csv:day1.csv --csv --out file.csv
     expect 0
     silent out

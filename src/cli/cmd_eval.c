@@ -91,31 +91,32 @@ static void parse(yk_command_line line, const char *json_help, bool has_out, int
         {"checkpoint", 'c', "DIR", yk_argument_text, &a->checkpoint,
          "run directory, one of its checkpoints/step-N, or a model.safetensors file"},
         {"data", 'd', "SPEC", yk_argument_text, &a->data, "data, as for yoke train"},
-        {"split", 0, "SPLIT", yk_argument_split, &a->split, "train or test, for data that has both", "test"},
+        {"split", 0, "SPLIT", yk_argument_split, &a->split,
+         "train or test, for data that has both; ?split=0.9 in SPEC selects rows", "test"},
         {"features", 0, "N", yk_argument_option, a->options, "as for yoke train"},
         {"hash-bits", 0, "B", yk_argument_option, a->options, "as for yoke train"},
         {"skip-bad", 0, "N", yk_argument_option, a->options, "skip and count up to N bad records", "0"},
         {"json", 0, NULL, yk_argument_flag, &a->json, json_help},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
     };
-    const yk_argument of_eval = {"print-torch",
-                                 0,
-                                 NULL,
-                                 yk_argument_flag,
-                                 &a->print_torch,
-                                 "print the model as Python source for PyTorch; --data is not needed"},
-                      of_predict[] = {
-                          {"csv", 0, NULL, yk_argument_flag, &a->csv,
-                           "print CSV with a header: columns of the data, probabilities, class"},
-                          {"id", 0, "COLUMN", yk_argument_text, &a->id,
-                           "add this column of a table to the output (CSV, or --json)"},
-                          {"with", 0, "COLUMNS", yk_argument_text, &a->with,
-                           "add these columns, separated by commas"},
-                          {"threshold", 0, "P", yk_argument_text, &a->threshold,
-                           "class 1 if its probability is at least P (CSV, or --json)", "0.5"},
-                          {"raw", 0, NULL, yk_argument_flag, &a->raw,
-                           "print log-odds of class 1, or logarithms of all probabilities"},
-                          {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}};
+    const yk_argument
+        of_eval = {"print-torch",
+                   0,
+                   NULL,
+                   yk_argument_flag,
+                   &a->print_torch,
+                   "print the model as Python source for PyTorch; --data is not needed"},
+        of_predict[] = {
+            {"csv", 0, NULL, yk_argument_flag, &a->csv,
+             "print CSV with a header: columns of the data, probabilities, class"},
+            {"id", 0, "COLUMN", yk_argument_text, &a->id,
+             "add this column of a table, or the tag of vw data, to the output (CSV, or --json)"},
+            {"with", 0, "COLUMNS", yk_argument_text, &a->with, "add these columns, separated by commas"},
+            {"threshold", 0, "P", yk_argument_text, &a->threshold,
+             "class 1 if its probability is at least P (CSV, or --json)", "0.5"},
+            {"raw", 0, NULL, yk_argument_flag, &a->raw,
+             "print log-odds of class 1, or logarithms of all probabilities"},
+            {"out", 'o', "FILE", yk_argument_text, &a->out, "write to FILE", "stdout"}};
     size_t n = 0;
     while (table[n].name)
         n++;

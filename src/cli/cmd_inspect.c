@@ -16,8 +16,8 @@
 
 typedef unsigned long long ull; /* for %llu */
 
-enum { COLUMNS, WEIGHTS, FIELDS, TABLES };
-static const char *const table_name[] = {"columns", "weights", "fields"};
+enum { COLUMNS, WEIGHTS, FIELDS, TENSORS, TABLES };
+static const char *const table_name[] = {"columns", "weights", "fields", "tensors"};
 
 typedef struct {
     char *path;
@@ -44,6 +44,29 @@ static void begin_table(yk_table *t, size_t words, const char *const *titles)
         yk_column c = {.words = i < words};
         snprintf(c.title, sizeof c.title, "%s", titles[i]);
         yk_table_column(t, &c);
+    }
+}
+
+static void make_tensors(const inspection *i, yk_table *t)
+{
+    const yk_model *m = i->model->model;
+    begin_table(t, 2, (const char *const[]){"tensor", "shape", "parameters", "norm", "max", NULL});
+    for (int k = 0; k < m->ntensors; k++) {
+        const yk_model_tensor *w = &m->tensor[k];
+        const float *p = i->model->params + yk_model_group_offset(m, w->group) + w->offset;
+        double squares = 0.0, max = 0.0;
+        char shape[64] = "";
+        for (size_t e = 0; e < w->size; e++) {
+            const double x = w->transposed ? p[e % w->shape[1] * w->transposed + e / w->shape[1]] : p[e];
+            squares += x * x;
+            max = fmax(max, fabs(x));
+        }
+        for (int d = 0, n = 0; d < w->rank; d++)
+            n += snprintf(shape + n, sizeof shape - (size_t)n, "%s%zu", d ? "x" : "", w->shape[d]);
+        yk_table_row(t, -1);
+        yk_table_text(t, w->name);
+        yk_table_text(t, shape);
+        YK_TABLE_NUMBERS(t, (double)w->size, sqrt(squares), max);
     }
 }
 
@@ -88,6 +111,7 @@ static void make_tables(inspection *i)
         yk_table_text(t, f->tensor);
         YK_TABLE_NUMBERS(t, (double)f->features, f->mean_norm, f->max_norm, f->importance);
     }
+    make_tensors(i, &i->table[TENSORS]);
 }
 
 /* ---- what the model is */
@@ -214,6 +238,8 @@ static void print_text(inspection *i)
         print_table(title, &i->table[WEIGHTS]);
     if (i->weights.nfields > 1)
         print_table("norms by field", &i->table[FIELDS]);
+    if (i->table[TENSORS].rows > 2)
+        print_table("norms by tensor", &i->table[TENSORS]);
     if (!i->data && i->weights.n && ((s && yk_schema_hashes(s)) || m->shape.hashed))
         yk_note("the model does not contain the names of hashed features: --data SPEC finds them in data");
 }
@@ -260,6 +286,7 @@ static yk_status print_json(const inspection *i)
     yk_json_raw(j, "training", summary ? summary : "null");
     put_table(j, &i->table[WEIGHTS], "weights");
     put_table(j, &i->table[FIELDS], "fields");
+    put_table(j, &i->table[TENSORS], "tensors");
     yk_json_end(j);
     free(schema);
     free(summary);
@@ -274,7 +301,7 @@ static yk_status print_csv(const inspection *i)
         t++;
     if (t == TABLES || !i->table[t].rows)
         return yk_fail(YK_EUSAGE,
-                       t == TABLES ? "--csv %s: must be weights, fields or columns"
+                       t == TABLES ? "--csv %s: must be weights, fields, tensors or columns"
                                    : "--csv %s: the model %s (%s) has none; use --json",
                        i->csv, i->path, i->model->name);
     yk_table_csv(&i->table[t], &text);
@@ -291,11 +318,12 @@ static void parse(int argc, char **argv, inspection *i)
     const yk_argument table[] = {
         {"data", 'd', "SPEC", yk_argument_text, &i->data,
          "data, as for yoke train: for names of hashed features, and importance"},
-        {"split", 0, "SPLIT", yk_argument_split, &i->split, "train or test, for data that has both", "train"},
+        {"split", 0, "SPLIT", yk_argument_split, &i->split,
+         "train or test, for data that has both; ?split=0.9 in SPEC selects rows", "train"},
         {"top", 0, "N", yk_argument_int, &i->top, "print at most N weights", "20", 1, 1e5},
         {"hash-bits", 0, "B", yk_argument_option, i->options, "as for yoke train"},
         {"skip-bad", 0, "N", yk_argument_option, i->options, "skip and count up to N bad records", "0"},
-        {"csv", 0, "TABLE", yk_argument_text, &i->csv, "print weights, fields or columns as CSV"},
+        {"csv", 0, "TABLE", yk_argument_text, &i->csv, "print weights, fields, tensors or columns as CSV"},
         {"json", 0, NULL, yk_argument_flag, &i->json, "print one JSON object"},
         {"quiet", 0, NULL, yk_argument_quiet, NULL, "print no notes to stderr"},
         {NULL}};
@@ -303,8 +331,8 @@ static void parse(int argc, char **argv, inspection *i)
         "yoke inspect",
         "RUN [OPTION...]",
         "Describe a trained model: its data, its training, its largest weights by feature\n"
-        "name, and norms by field. RUN is a run directory, one of its checkpoints/step-N,\n"
-        "or a model.safetensors file.",
+        "name, and norms by field and by tensor. RUN is a run directory, one of its\n"
+        "checkpoints/step-N, or a model.safetensors file.",
         table,
         .operand = &i->path,
         .operands = 1,

@@ -380,6 +380,9 @@ char *yk_schema_summary(const yk_schema *s)
         yk_text_print(&t, ", %zu categorical (hashed, 2^%d)", s->categories, __builtin_ctzll(s->features));
     else if (s->categories)
         yk_text_print(&t, ", %zu categorical (hashed, %llu)", s->categories, (unsigned long long)s->features);
+    for (size_t i = 0; i < s->ncolumns; i++)
+        if (s->column[i].role == YK_COLUMN_ID)
+            yk_text_print(&t, ", id %s", yk_schema_title(s, &s->column[i], (char[32]){0}));
     if (ignored)
         yk_text_print(&t, ", %zu ignored", ignored);
     return yk_text_take(&t);

@@ -248,7 +248,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
     if ((st = choose_carried(t)) || (st = choose_label(t)) ||
         (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
         (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
-        (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
+        (st = choose_columns(t, "id", YK_COLUMN_ID)) || (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
         return st;
     if (t->options.schema)
         return yk__tabular_match(t);

@@ -50,7 +50,7 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
         const yk_schema_column *want = k < m->ncolumns ? model[k] : NULL;
         for (; f < s->ncolumns && (!want || strcmp(file[f]->name, want->name) < 0); f++) {
             const bool twice =
-                k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role != YK_COLUMN_IGNORED;
+                k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role <= YK_COLUMN_LABEL;
             if (twice)
                 return yk_fail(
                     YK_EDATA, "%s: column %zu is another column with the name '%s', which the model has once",
@@ -125,7 +125,8 @@ static yk_status compare_roles(const yk_tabular *t, bool listed)
         const yk_column_role here = listed ? own->role : YK_COLUMN_CATEGORICAL;
         const bool said = listed ? own->chosen : others && !own->chosen && c && c->role == YK_COLUMN_NUMERIC;
         char name[80];
-        if (said && (c ? c->role != here : here != YK_COLUMN_IGNORED))
+        const bool unused = here == YK_COLUMN_ID || here == YK_COLUMN_IGNORED; /* they are interchangeable */
+        if (said && (unused ? c && c->role <= YK_COLUMN_LABEL : !c || c->role != here))
             return fail_differs(t, yk_tabular_name(t, i, name), "its role", yk_column_role_name(here),
                                 c ? yk_column_role_name(c->role) : "not");
     }

@@ -11,7 +11,7 @@
  * index are added; features with the value 0 are left out. A value that is not a number belongs to the name: city:paris.
  *
  * Labels -1/+1 and 0/1 are two classes; other labels are class numbers, from 1 with `?base=1`. The word before the first '|' is a tag
- * if it touches the '|' or begins with an apostrophe; tags are skipped. Examples have no weights here: an importance
+ * if it touches the '|' or begins with an apostrophe; tags are skipped, but carried as the column `tag`. Examples have no weights here: an importance
  * other than 1, or an initial prediction other than 0, is a bad record unless `?weights=ignore` is given.
  *
  * Fields are the namespaces in the order of `?namespaces=user,ad`, because their order in the files may differ between training
@@ -21,6 +21,8 @@
 
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/text.h"
+#include "data/tokens.h"
 #include <math.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -51,6 +53,9 @@ typedef struct {
     feature *feature; /* [2 max] of a line: in its order, then sorted */
     uint16_t *field;  /* [max] */
     size_t feature_cap, field_cap;
+    yk_text tags; /* of the rows of the last next(), each with a zero byte at its end */
+    size_t *tag;  /* [tagged] where they begin */
+    size_t tagged, tag_cap;
 } vw_reader;
 
 /* The namespace that is being read. */
@@ -184,58 +189,6 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32
 
 /* ---- features */
 
-/* The bytes that end a name, a value or a namespace: blanks, ':' and '|'. They are found 64 at a time before the features are
- * parsed, because a loop that finds the end of one token in order to begin the next waits for each result. */
-enum { WINDOW = 256 };
-
-typedef struct {
-    const char *at[WINDOW + 68]; /* [n] */
-    size_t n;
-} ends;
-
-/* Bit i: byte i of 64 is one of them. */
-static inline uint64_t find_ends(const char *p)
-{
-    uint64_t found = 0;
-#ifdef __SSE2__
-    typedef uint8_t bytes __attribute__((vector_size(16)));
-    typedef char mask __attribute__((vector_size(16)));
-    for (int i = 0; i < 4; i++) {
-        bytes x;
-        memcpy(&x, p + 16 * i, sizeof x);
-        const mask hit = (mask)((x <= ' ') | (x == ':') | (x == '|'));
-        found |= (uint64_t)(uint32_t)__builtin_ia32_pmovmskb128(hit) << 16 * i;
-    }
-#else
-    for (int i = 0; i < 8; i++) {
-        const uint64_t low = YK__BYTES(0x7f);
-        uint64_t x;
-        memcpy(&x, p + 8 * i, sizeof x);
-        const uint64_t colon = x ^ YK__BYTES(':'), bar = x ^ YK__BYTES('|');
-        const uint64_t others = (((x & low) + YK__BYTES(0x7f - ' ')) | x) & (((colon & low) + low) | colon) &
-                                (((bar & low) + low) | bar);
-        found |= ((~others & YK__BYTES(0x80)) >> 7) * 0x0102040810204080u >> 56 << 8 * i;
-    }
-#endif
-    return found;
-}
-
-/* Finds those from p on, up to the end of the line or until there are enough for now. */
-static void find_next_ends(ends *e, const char *p, const char *end)
-{
-    size_t n = 0;
-    for (; p <= end && n < WINDOW; p += 64) {
-        uint64_t found = find_ends(p);
-        const size_t next = n + (size_t)__builtin_popcountll(found);
-        do { /* a loop over each bit would end unpredictably */
-            for (int i = 0; i < 4; i++, found &= found - 1)
-                e->at[n++] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
-        } while (n < next);
-        n = next;
-    }
-    e->n = n;
-}
-
 static inline uint64_t hash_name(uint64_t salt, const char *p, size_t n)
 {
     const char *const last = p + (n & ~(size_t)7);
@@ -335,12 +288,12 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
     feature *const list = reader->feature;
     uint16_t *const field = ((const vw *)r->base.base.source)->fields ? reader->field : NULL;
     space in = {0};
-    ends e;
+    yk__ends e;
     size_t n = 0;
-    find_next_ends(&e, bar, end);
+    yk__find_ends(&e, bar, end);
     for (size_t i = 0; e.at[i] != end;) {
         if (i + 2 >= e.n && e.at[e.n - 1] < end) { /* a token may use two more */
-            find_next_ends(&e, e.at[i], end);
+            yk__find_ends(&e, e.at[i], end);
             i = 0;
         }
         const char *const p = e.at[i] + 1, *const after = e.at[i + 1];
@@ -399,6 +352,26 @@ static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
     return yk_rows_commit(rows, out, label);
 }
 
+/* Keeps the tag of a line, which may be empty. */
+static yk_status keep_tag(vw_reader *r, const char *line, const char *bar)
+{
+    const char *end = bar, *p;
+    while (end != line && is_blank(end[-1]))
+        end--;
+    for (p = end; p != line && !is_blank(p[-1]); p--)
+        ;
+    if (*p == '\'')
+        p++;
+    else if (end != bar)
+        p = end;
+    if (YK_RESERVE(r->tag, r->tag_cap, r->tagged + 1, "tags"))
+        return YK_ESYSTEM;
+    r->tag[r->tagged++] = r->tags.n;
+    yk_text_put(&r->tags, p, (size_t)(end - p));
+    yk_text_put(&r->tags, "", 1);
+    return r->tags.status;
+}
+
 static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, yk_rows *rows,
                             bool *added_out)
 {
@@ -420,6 +393,8 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     if (n == SIZE_MAX)
         return r->status;
     st = put_row(reader, n, label, rows);
+    if (!st && r->base.base.source->carries)
+        st = keep_tag(reader, line, bar);
     *added_out = !st;
     return st;
 }
@@ -445,6 +420,9 @@ static yk_status vw_open(yk_source *source, yk_spec *spec, yk_split split, const
                        : yk__words_split(yk_spec_text(spec, "namespaces", NULL), true, &s->namespaces);
     if (st)
         return st;
+    if (o->carry && !o->inspects && strcmp(o->carry, "tag"))
+        return yk_fail(YK_EUSAGE, "%s: no column '%s'; the only column of vw data is 'tag'", spec->text,
+                       o->carry);
     if (s->namespaces.n > UINT16_MAX)
         return yk_fail(YK_EUSAGE, "%s: more than %d namespaces", spec->text, UINT16_MAX);
     if (!one && !s->namespaces.n && o->fields == YK_FIELDS_ALL)
@@ -472,7 +450,23 @@ static void vw_reader_close(yk_reader *reader)
     vw_reader *r = (vw_reader *)reader;
     free(r->feature);
     free(r->field);
+    free(r->tag);
+    yk_text_fini(&r->tags);
     yk__file_reader_close(reader);
+}
+
+static yk_status vw_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
+{
+    vw_reader *r = (vw_reader *)reader;
+    r->tagged = r->tags.n = 0;
+    return yk__text_next(reader, rows, max, got_out);
+}
+
+static const char *vw_cell(const yk_reader *reader, size_t i, size_t k)
+{
+    (void)k;
+    const vw_reader *r = (const vw_reader *)reader;
+    return r->tags.s + r->tag[i];
 }
 
 const yk_source_ops yk__vw_source = {
@@ -488,6 +482,7 @@ const yk_source_ops yk__vw_source = {
     .reader_open = yk__text_reader_open,
     .reader_close = vw_reader_close,
     .reader_check = yk__file_reader_check,
-    .next = yk__text_next,
+    .next = vw_next,
+    .cell = vw_cell,
     .count = yk__text_count,
 };
