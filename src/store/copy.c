@@ -33,8 +33,11 @@ void yk_copy_read(yk_local *s, int group, const yk_copy_keys *k, int arrays, flo
                 __builtin_prefetch(from + key[i + AHEAD]);
             out[i] = from[key[i]];
         }
-        for (size_t i = k->begin; key && width > 1 && i < k->end; i++)
+        for (size_t i = k->begin; key && width > 1 && i < k->end; i++) {
+            if (i + AHEAD / 2 < k->end)
+                __builtin_prefetch(from + key[i + AHEAD / 2] * width);
             memcpy(out + i * width, from + key[i] * width, width * sizeof *out);
+        }
     }
 }
 

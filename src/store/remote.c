@@ -26,7 +26,8 @@ static yk_status make_channel(yk_remote *r, yk__remote_channel *l)
     for (int i = 0; !st && i < YK__MAX_OUTSTANDING; i++) {
         l->slot[i].share = yk_alloc(shares, sizeof(yk__share), "the connections to the servers");
         l->slot[i].part = yk_alloc(shares, sizeof(yk__part), "the connections to the servers");
-        st = l->slot[i].share && l->slot[i].part ? YK_OK : YK_ESYSTEM;
+        l->slot[i].answer = yk_alloc(servers, sizeof *l->slot[i].answer, "the connections to the servers");
+        st = l->slot[i].share && l->slot[i].part && l->slot[i].answer ? YK_OK : YK_ESYSTEM;
     }
     return st;
 }
@@ -62,7 +63,7 @@ yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out)
 static void free_channel(const yk_remote *r, yk__remote_channel *l)
 {
     for (int i = 0; i < YK__MAX_OUTSTANDING; i++)
-        yk__request_fini(&l->slot[i], yk__remote_shares(r));
+        yk__request_fini(&l->slot[i], yk__remote_shares(r), r->config.servers);
     for (int k = 0; l->queue && k < r->config.servers; k++)
         for (int i = 0; i < YK__QUEUE_SIZE; i++)
             free(l->queue[k].message[i].data);
@@ -93,12 +94,6 @@ void yk_remote_free(yk_remote *r)
 
 /* ---- messages from servers ---- */
 
-static void values_of(const yk_remote *r, const yk__request *a, float **out)
-{
-    for (int g = 0; g < r->config.ngroups; g++)
-        out[g] = a->w + a->at[g];
-}
-
 static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t bytes)
 {
     const uint32_t channels = (uint32_t)r->config.channels;
@@ -108,10 +103,12 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
-    float *values[YK_MAX_GROUPS];
-    values_of(r, a, values);
-    if (n)
-        yk__remote_move(r, k, a, values, (float *)(void *)(down + 1), true);
+    char *const read = a->answer[k].data; /* the channel's thread copies the values: this one has more to do */
+    const size_t cap = a->answer[k].cap;
+    a->answer[k].data = r->server[k].in.data;
+    a->answer[k].cap = r->server[k].in.cap;
+    r->server[k].in.data = read;
+    r->server[k].in.cap = cap;
     a->bytes += bytes;
     a->remembered += (down->flags & YK__REMEMBERS) != 0;
     atomic_fetch_sub(&r->server[k].pending_answers, 1);
@@ -351,7 +348,10 @@ yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
                               .batches = a->batches,
                               .status = a->status};
     out->status.stop = atomic_load(&r->stopped);
-    values_of(r, a, out->value);
+    for (int g = 0; g < r->config.ngroups; g++)
+        out->value[g] = a->w + a->at[g];
+    for (int k = 0; a->batches && k < r->config.servers; k++)
+        yk__remote_move(r, k, a, out->value, (float *)(void *)(a->answer[k].data + sizeof(yk__down)), true);
     return YK_OK;
 }
 

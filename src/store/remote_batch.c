@@ -374,8 +374,11 @@ size_t yk_remote_added_by(const yk_remote *r, int channel, int thread)
     return open ? (size_t)open->share[thread - channel].batches : 0;
 }
 
-void yk__request_fini(yk__request *a, int parts)
+void yk__request_fini(yk__request *a, int parts, int servers)
 {
+    for (int k = 0; a->answer && k < servers; k++)
+        free(a->answer[k].data);
+    yk_free(a->answer);
     for (yk__part *p = a->part; p && p < a->part + parts; p++) {
         yk_rows_fini(&p->copied);
         free(p->found.begin);

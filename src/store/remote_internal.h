@@ -44,6 +44,10 @@ typedef struct {
     yk_chunk united;      /* the keys of several parts; without squares */
     uint32_t *others_at;  /* [nkeys] the index of each of these among `keys` */
     size_t others_cap;
+    struct {
+        char *data;
+        size_t cap;
+    } * answer;                      /* [servers] messages, until the channel awaits them */
     int remembered;                  /* servers that remember `keys` */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
@@ -146,7 +150,7 @@ yk__request *yk__request_open(yk_remote *r, yk__remote_channel *l); /* the open 
 yk_status yk__request_add(yk_remote *r, yk__remote_channel *l, yk__part *p, const yk_batch *b,
                           const yk_chunk *chunk, bool whole);
 yk_status yk__request_close(yk_remote *r, int channel, yk__request **out); /* assigns its number */
-void yk__request_fini(yk__request *a, int parts);
+void yk__request_fini(yk__request *a, int parts, int servers);
 
 /* The number of threads of a channel. */
 static inline int yk__remote_shares(const yk_remote *r)

@@ -38,10 +38,19 @@ typedef struct {
     double servers_checked; /* when */
     yk__saved_error paused; /* the error of a snapshot that paused() finished or began */
     bool streams;
+    yk_team *evaluators;
     yk__background workers; /* of this process */
 } chief;
 
 /* ---- snapshots ---- */
+
+static yk_status evaluate_share(void *context, int me)
+{
+    yk__trainer *t = ((chief *)context)->t;
+    yk_view table[YK_MAX_GROUPS];
+    yk_local_tables(t->cluster.whole, table);
+    return yk__evaluate(t, &t->evaluator[me], me, t->nevaluators, table);
+}
 
 static yk_status evaluate_and_save(void *context)
 {
@@ -49,15 +58,13 @@ static yk_status evaluate_and_save(void *context)
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
     const double began = yk_now();
-    yk_view table[YK_MAX_GROUPS];
     if (!s->parameters)
         return YK_OK;
     if (!s->initial)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
-    yk_local_tables(t->cluster.whole, table);
     if (!st && s->due.eval && t->tested)
-        st = yk__evaluate(t, t->evaluator, 0, 1, table);
+        st = yk_team_run(c->evaluators, evaluate_share, c);
     s->eval_seconds = yk_now() - began;
     const double cpu = yk__thread_seconds();
     if (!st && s->due.save)
@@ -441,9 +448,12 @@ yk_status yk__serve(yk__trainer *t)
     chief c = {.t = t, .streams = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_STREAM};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
-    yk_status st =
-        k->remote ? yk__background_start(&c.workers, yk__run_workers, t, "the worker threads") : YK_OK;
+    yk_status st = yk_team_create(t->nevaluators, &c.evaluators);
+    if (!st && k->remote)
+        st = yk__background_start(&c.workers, yk__run_workers, t, "the worker threads");
     if (!st)
         st = k->server ? serve(&c) : drive_workers(&c);
-    return join_workers(&c, st);
+    st = join_workers(&c, st);
+    yk_team_free(c.evaluators);
+    return st;
 }

@@ -236,25 +236,37 @@ static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
     return st ? st : w->p ? YK_OK : YK_ESYSTEM;
 }
 
+/* A process with all parameters evaluates with its workers. A chief that serves evaluates in the background, with as many
+ * threads as it trains or serves with: if that took longer than the steps until the next evaluation, workers would wait. */
+static int evaluators_of(const yk__trainer *t)
+{
+    const yk_plan *p = t->plan;
+    return p->role == YK_ROLE_SINGLE || p->role == YK_ROLE_REPLICA ? p->workers
+           : t->cluster.rank != 0                                  ? 1
+           : p->role == YK_ROLE_SERVER                             ? p->serving_threads
+                                                                   : p->workers_per_process;
+}
+
 static yk_status make_workers(yk__trainer *t)
 {
-    const bool shard = t->plan->role == YK_ROLE_SHARD;
+    const bool shard = t->plan->role == YK_ROLE_SHARD, server = t->plan->role == YK_ROLE_SERVER;
+    const int first = shard ? t->plan->workers : 0, own = server ? 0 : t->local_workers;
     yk_status st = YK_OK;
-    t->worker = yk_alloc((size_t)t->plan->workers + 1, sizeof *t->worker, "the workers");
+    t->nevaluators = evaluators_of(t);
+    t->nworkers = first + t->nevaluators > t->plan->workers ? first + t->nevaluators : t->plan->workers;
+    t->worker = yk_alloc((size_t)t->nworkers, sizeof *t->worker, "the workers");
     if (!t->worker)
         return YK_ESYSTEM;
-    for (int i = 0; !st && i < t->local_workers; i++) {
+    for (int i = 0; !st && i < own; i++) {
         t->worker[i].phases = &t->phases[i];
         st = make_worker(t, &t->worker[i]);
     }
-    /* the chief of shards evaluates while its own workers train */
-    t->evaluator = shard ? &t->worker[t->plan->workers] : t->worker;
-    t->nevaluators =
-        t->plan->role == YK_ROLE_SINGLE || t->plan->role == YK_ROLE_REPLICA ? t->plan->workers : 1;
-    if (st || !shard)
-        return st;
-    t->evaluator->phases = yk__serving_phases(t);
-    return make_worker(t, t->evaluator);
+    t->evaluator = &t->worker[first];
+    if (shard || server)
+        t->evaluator->phases = yk__serving_phases(t);
+    for (int i = 0; !st && (shard || server) && i < t->nevaluators; i++)
+        st = make_worker(t, &t->evaluator[i]);
+    return st;
 }
 
 /* The initial parameters, unless they are all zero. */
@@ -297,7 +309,7 @@ static yk_status create_workers(yk__trainer *t)
 /* Also those that were created only in part. */
 static void free_workers(yk__trainer *t)
 {
-    for (int i = 0; t->worker && i <= t->plan->workers; i++) {
+    for (int i = 0; t->worker && i < t->nworkers; i++) {
         if (t->worker[i].work)
             yk_workspace_free(t->model, t->worker[i].work);
         yk_tally_fini(&t->worker[i].tally);
