@@ -191,16 +191,18 @@ class Learn:
             self.made[cell.data] = ["--data", f"cache:{paths[0]}", "--test", f"cache:{paths[1]}"]
         return self.made[cell.data]
 
-    def command(self, cell, batch, epochs, every):
-        """every: steps between evaluations; None: only at the end"""
-        return ["--model", cell.model, *self.data(cell), *cell.rate, "--batch", str(batch), "--epochs", str(epochs), "--eval-every",
-                str(every or 10**12)]
+    def command(self, cell, epochs, every, job=()):
+        """every: steps between evaluations; None: only at the end. job: options of many workers; those of a synchronous job divide
+        the batch of the one worker."""
+        batch = ["--global-batch" if job and cell.sync else "--batch", str(cell.one_batch())]
+        return ["--model", cell.model, *self.data(cell), *cell.rate, *batch, "--epochs", str(epochs), "--eval-every",
+                str(every or 10**12), *job]
 
     def one_worker(self, cell):
         """Its loss after N epochs, and its seconds to 1.01 times that, for this model, data and batch. Measured once."""
         batch = cell.one_batch()
         every = max(1, cell.examples // batch // 10)
-        command = self.command(cell, batch, cell.epochs, None if self.options.no_time else every)
+        command = self.command(cell, cell.epochs, None if self.options.no_time else every)
         if str(command) not in self.one:
             runs = repeat(1 if self.options.no_time else self.options.times, lambda: Run(self, self.options.yoke, command))
             if not runs[0].summary:
@@ -213,11 +215,11 @@ class Learn:
     def job(self, cell, program, one):
         """The worst loss of the job, and its seconds to the loss of one worker; nan: not measured."""
         step = cell.one_batch()  # examples of a step of the job, too
-        plain = self.command(cell, cell.batch, cell.epochs, None) + cell.job
+        plain = self.command(cell, cell.epochs, None, cell.job)
         worst = max(run.loss() for run in repeat(self.options.losses, lambda: Run(self, program, plain)))
         if self.options.no_time:
             return worst, math.nan
-        timed = self.command(cell, cell.batch, 4 * cell.epochs, max(1, cell.examples // step // 10)) + cell.job
+        timed = self.command(cell, 4 * cell.epochs, max(1, cell.examples // step // 10), cell.job)
         target, times = CLOSE * one, self.options.times if cell.speed or self.options.rounds else 1
         runs = repeat(times, lambda: Run(self, program, timed, lambda evaluations: evaluations[-1][1] <= target))
         return worst, statistics.median(run.seconds_to(target, step) for run in runs)
@@ -226,7 +228,7 @@ class Learn:
         """The worst loss after a worker has joined half way, and that of a job that had it from the start."""
         every = max(1, cell.examples // cell.batch // 10)
         half = cell.examples * cell.epochs // cell.batch // 2
-        command = self.command(cell, cell.batch, cell.epochs, every) + cell.job
+        command = self.command(cell, cell.epochs, every, cell.job)
         run = Run(self, program, command, joins_at=half)
         if run.summary and (run.joined is None or run.joined == len(run.evaluations)):
             raise Skip("the job ended before the worker had joined, or this MPI has no name server")

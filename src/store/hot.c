@@ -124,8 +124,12 @@ yk_status yk__hot_create(yk__table *t)
     }
     if (t->hot && t->config.staleness == YK_ASYNC)
         t->config.optim = yk_optim_without_velocity(&t->config.optim);
-    t->range = yk_alloc((size_t)t->hot / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of hot weights");
-    return st ? st : t->range ? YK_OK : YK_ESYSTEM;
+    const bool shared = t->store->config.linear && workers > 1 && !t->lockstep && !t->config.shape.keyed;
+    const size_t locked = shared ? t->floats : t->hot;
+    if (st || !locked) /* others are updated without locks */
+        return st;
+    t->range = yk_alloc(locked / YK__HOT_RANGE + 1, sizeof *t->range, "the locks of weights");
+    return t->range ? YK_OK : YK_ESYSTEM;
 }
 
 void yk__hot_free(yk__table *t)
@@ -137,14 +141,14 @@ void yk__hot_free(yk__table *t)
     yk_free(t->range);
 }
 
-static void lock_range(yk__table *t, size_t range)
+void yk__lock_range(yk__table *t, size_t range)
 {
     yk_wait turns = yk_team_wait(t->store->config.team);
     while (atomic_flag_test_and_set_explicit(&t->range[range].lock, memory_order_acquire))
         yk_wait_poll(&turns);
 }
 
-static void unlock_range(yk__table *t, size_t range)
+void yk__unlock_range(yk__table *t, size_t range)
 {
     atomic_flag_clear_explicit(&t->range[range].lock, memory_order_release);
 }
@@ -195,9 +199,9 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
     const size_t low = begin / YK__HOT_RANGE, ranges = (last - 1) / YK__HOT_RANGE + 1 - low;
     for (size_t i = 0, range = low + ranges * (size_t)me / (size_t)c->workers; i < ranges; i++) {
         size_t from = range * YK__HOT_RANGE, to = from + YK__HOT_RANGE;
-        lock_range(t, range);
+        yk__lock_range(t, range);
         merge_locked(t, w, &share, from > begin ? from : begin, to < last ? to : last, now);
-        unlock_range(t, range);
+        yk__unlock_range(t, range);
         range = range + 1 < low + ranges ? range + 1 : low;
     }
 }
@@ -245,8 +249,8 @@ void yk__hot_refresh(yk__table *t, int me)
 {
     const yk__table_worker *w = &t->worker[me];
     for (size_t from = 0; from < t->hot; from += YK__HOT_RANGE) {
-        lock_range(t, from / YK__HOT_RANGE);
+        yk__lock_range(t, from / YK__HOT_RANGE);
         refresh(t, w, from, t->hot - from < YK__HOT_RANGE ? t->hot : from + YK__HOT_RANGE);
-        unlock_range(t, from / YK__HOT_RANGE);
+        yk__unlock_range(t, from / YK__HOT_RANGE);
     }
 }

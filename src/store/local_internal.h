@@ -10,7 +10,7 @@
 
 enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; floats under one lock */
 
-/* A range of hot floats, which are merged under one lock. On its own cache line. */
+/* A range of floats, which are updated under one lock. On its own cache line. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_flag lock;
 } yk__hot_range;
@@ -45,6 +45,22 @@ typedef struct {
     size_t cold_value_cap;
 } yk__table_worker;
 
+/* stale.c: the curvature of the loss in the direction in which a dense group moves, from samples of successive gradients. */
+typedef struct {
+    yk_stale_mark read, gradient, step; /* an earlier gradient's parameters, itself, and how it moved them */
+    bool known;
+    atomic_flag busy;
+    uint64_t age, measured; /* gradients since the earlier one; measurements */
+    double product, square; /* moving means; curvature = product / square */
+    double rate;            /* the same: length of a step / length of its gradient */
+} yk__curvature;
+
+typedef struct {
+    yk_stale_mark before, gradient;
+    float factor;
+    bool measures;
+} yk__stale_step;
+
 /* The parameters of a group. */
 typedef struct {
     yk_local *store;
@@ -60,12 +76,13 @@ typedef struct {
     uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
     double hot_examples;            /* the same in examples */
     uint32_t frequent;              /* keys whose gradients are summed in arrays (table.c); 0: none */
-    yk__hot_range *range;
-    uint32_t *touched; /* decay.c: [keys]; NULL: no lazy decay */
-    float *decayed;    /* decay.c: [floats] weights with their decay applied */
-    bool stale_rules;  /* stale.c: its rules apply if several gradients are in flight */
+    yk__hot_range *range; /* of hot keys, or of a dense linear model that threads share; NULL: not locked */
+    uint32_t *touched;    /* decay.c: [keys]; NULL: no lazy decay */
+    float *decayed;       /* decay.c: [floats] weights with their decay applied */
+    bool stale_rules;     /* stale.c: its rules apply if several gradients are in flight */
     double
         squared_step; /* stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
+    yk__curvature *curvature; /* stale.c: of the loss of a linear model; NULL: not measured */
     yk__table_worker *worker;
 } yk__table;
 
@@ -120,18 +137,19 @@ uint64_t yk__hot_bound(const yk__table *t); /* steps that a worker may be ahead 
 void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples); /* merges if the interval is over */
 void yk__hot_merge(yk__table *t, int me);                               /* all hot keys, now */
 void yk__hot_refresh(yk__table *t, int me);
+void yk__lock_range(yk__table *t, size_t range);
+void yk__unlock_range(yk__table *t, size_t range);
 
 /* stale.c */
-void yk__stale_create(yk__table *t);
+yk_status yk__stale_create(yk__table *t);
 bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
 float yk__stale_adjust(const yk__table *t, uint64_t step,
                        yk_optim_step *o);   /* momentum; returns the warm-up */
 bool yk__stale_revises(const yk__table *t); /* whether gradients need the parameters that were read */
 void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
-/* Before and after a dense gradient is applied, with the learning rate times `factor`. begin() returns the factor for a gradient
- * whose parameters were read when *read_at was marked. */
-float yk__stale_begin(const yk__table *t, const yk_stale_mark *read_at, yk_stale_mark *before);
-void yk__stale_end(yk__table *t, const yk_stale_mark *before, float factor);
+/* Before and after the dense gradient of a worker is applied. begin() returns the factor of the learning rate. */
+float yk__stale_begin(yk__table *t, int me, yk__stale_step *out);
+void yk__stale_end(yk__table *t, int me, const yk__stale_step *s);
 
 /* decay.c */
 yk_status yk__decay_create(yk__table *t);

@@ -103,7 +103,8 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     if (bytes != sizeof *down + down->n * sizeof(float) || a->number != down->pull ||
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
-    char *const read = a->answer[k].data; /* the channel's thread copies the values: this one has more to do */
+    char *const read =
+        a->answer[k].data; /* the channel's thread copies the values: this one has more to do */
     const size_t cap = a->answer[k].cap;
     a->answer[k].data = r->server[k].in.data;
     a->answer[k].cap = r->server[k].in.cap;

@@ -11,11 +11,15 @@
  *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
+ *     curvature  linear models that threads share: lr is at most pi / (2 (2 d + 1) c), where d is the number of steps since the
+ *                worker read the parameters, and c the curvature of the loss in the direction in which they move. Gradient descent
+ *                on c w^2 / 2 with gradients that are d steps old is stable up to twice that rate. c is measured: how much a
+ *                gradient differs from one about n steps before, divided by how far the parameters have moved in between
  *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
  *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
- * Asynchronous threads of one process read a dense group while others update it, so that their gradients are less stale: there,
- * `distance` applies only with a staleness bound, where threads wait and then read at the same time.
+ * Asynchronous threads of one process read the parameters of a network layer by layer, while others update them, so that their
+ * gradients are less stale: there, `distance` applies only with a staleness bound, where threads wait and then read at the same time.
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
  * merged with a rule of their own (hot.c, shards.h).
@@ -25,12 +29,16 @@
 
 #include <math.h>
 
-void yk__stale_create(yk__table *t)
+yk_status yk__stale_create(yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
+    if (!t->stale_rules || t->config.shape.keyed || !c->linear || c->workers == 1)
+        return YK_OK;
+    t->curvature = yk_alloc(1, sizeof *t->curvature, "samples of the gradients");
+    return t->curvature ? YK_OK : YK_ESYSTEM;
 }
 
 uint64_t yk_steps_before(int worker)
@@ -75,7 +83,7 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
     return warm_up;
 }
 
-/* The distance between parameters is that of a sample of them, one in each of YK_SAMPLE ranges of equal length. */
+/* Distance and curvature are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
 static size_t sampled(const yk__table *t, size_t i)
 {
     const size_t n = t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE, begin = t->floats * i / n,
@@ -104,22 +112,92 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *
     return sum;
 }
 
-/* Threads of a process share squared_step: it does not matter if one of them loses an update. */
-YK_RACY float yk__stale_begin(const yk__table *t, const yk_stale_mark *read_at, yk_stale_mark *before)
+/* A moving mean. Threads of a process share it: it does not matter if one of them loses an update. */
+YK_RACY static void add_to_mean(double *mean, double x)
 {
-    yk__stale_mark(t, before);
-    if (t->store->config.linear)
-        return 1.0f / sqrtf((float)t->store->in_flight);
-    return t->squared_step > 0.0 ? (float)(1.0 / (1.0 + sqrt(squared_distance(t, read_at) / t->squared_step)))
-                                 : 1.0f;
+    const double share = 0.05;
+    if (isfinite(x))
+        *mean += (*mean > 0.0 ? share : 1.0) * (x - *mean);
 }
 
-YK_RACY void yk__stale_end(yk__table *t, const yk_stale_mark *before, float factor)
+/* How the gradient has changed since an earlier one, in the direction in which the parameters have moved. The earlier gradient's
+ * own step does not count: it has the noise of that gradient. */
+YK_RACY static void measure(yk__curvature *c, const yk_stale_mark *read_at, const yk_stale_mark *gradient,
+                            size_t n)
 {
-    const double share = 0.05; /* of the moving mean */
-    const double square = squared_distance(t, before) / ((double)factor * (double)factor);
-    if (isfinite(square))
-        t->squared_step += (t->squared_step > 0.0 ? share : 1.0) * (square - t->squared_step);
+    double product = 0.0, square = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const double moved =
+            (double)read_at->sample[i] - (double)c->read.sample[i] - (double)c->step.sample[i];
+        product += moved * ((double)gradient->sample[i] - (double)c->gradient.sample[i]);
+        square += moved * moved;
+    }
+    if (isfinite(product) && square > 0.0) {
+        add_to_mean(&c->square, square);
+        c->product += (c->measured++ ? 0.05 : 1.0) * (product - c->product);
+    }
+}
+
+/* The factor of the learning rate that makes `delay` steps between reading and updating the parameters harmless. */
+YK_RACY static double stable_factor(const yk__curvature *c, uint64_t delay, uint64_t steps)
+{
+    const double half_limit = 1.5707963267948966;
+    const double curvature = c->square > 0.0 && c->product > 0.0 ? c->product / c->square : 0.0,
+                 x = (2.0 * (double)delay + (double)steps) * c->rate * curvature / half_limit;
+    return x > 1.0 ? 1.0 / x : 1.0;
+}
+
+YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
+{
+    const yk_grad *g = &t->store->worker[me].grad;
+    const uint64_t steps = g->steps > 1 ? g->steps : 1, delay = yk_local_steps(t->store) - g->read_at->step;
+    yk__curvature *c = t->curvature;
+    yk__stale_mark(t, &out->before);
+    out->factor = 1.0f;
+    if (!c && t->store->config.linear)
+        out->factor = 1.0f / sqrtf((float)t->store->in_flight);
+    else if (!c && t->squared_step > 0.0)
+        out->factor = (float)(1.0 / (1.0 + sqrt(squared_distance(t, g->read_at) / t->squared_step)));
+    if (!c)
+        return out->factor;
+    const float *dense = g->group[t - t->store->table].dense;
+    for (size_t i = 0; i < sample_size(t); i++)
+        out->gradient.sample[i] = dense[sampled(t, i)] / (float)g->examples;
+    c->age += steps;
+    out->measures = c->age >= (uint64_t)t->store->in_flight && !atomic_flag_test_and_set(&c->busy);
+    if (out->measures && c->known)
+        measure(c, g->read_at, &out->gradient, sample_size(t));
+    return out->factor = (float)stable_factor(c, delay, steps);
+}
+
+YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
+{
+    const yk_grad *g = &t->store->worker[me].grad;
+    const double scale = (double)(s->factor * t->worker[me].warm_up);
+    const size_t n = sample_size(t);
+    yk__curvature *c = t->curvature;
+    yk_stale_mark moved;
+    if (!c) {
+        add_to_mean(&t->squared_step, squared_distance(t, &s->before) / (scale * scale));
+        return;
+    }
+    double step = 0.0, gradient = 0.0;
+    yk__stale_mark(t, &moved);
+    for (size_t i = 0; i < n; i++) {
+        moved.sample[i] -= s->before.sample[i];
+        step += (double)moved.sample[i] * (double)moved.sample[i];
+        gradient += (double)s->gradient.sample[i] * (double)s->gradient.sample[i];
+    }
+    if (gradient > 0.0) /* of one step */
+        add_to_mean(&c->rate, sqrt(step / gradient) / scale / (g->steps > 1 ? (double)g->steps : 1.0));
+    if (!s->measures)
+        return;
+    c->read = *g->read_at;
+    c->gradient = s->gradient;
+    c->step = moved;
+    c->known = true;
+    c->age = 0;
+    atomic_flag_clear(&c->busy);
 }
 
 bool yk__stale_marks(const yk_local *s)
@@ -128,7 +206,7 @@ bool yk__stale_marks(const yk_local *s)
     for (int g = 0; g < s->ngroups; g++) {
         const yk__table *t = &s->table[g];
         any |= t->stale_rules && !t->config.shape.keyed && t->config.staleness > 0 &&
-               t->config.staleness != YK_ASYNC;
+               (t->config.staleness != YK_ASYNC || s->config.linear);
     }
     return any && s->config.workers > 1;
 }
@@ -140,6 +218,7 @@ void yk_local_set_in_flight(yk_local *s, int gradients)
 
 void yk_local_mark(const yk_local *s, yk_stale_mark *out)
 {
+    out->step = yk_local_steps(s);
     for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
         if (!s->table[g].config.shape.keyed)
             yk__stale_mark(&s->table[g], out);

@@ -35,7 +35,8 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
         st = yk__hot_create(t);
-    yk__stale_create(t);
+    if (!st)
+        st = yk__stale_create(t);
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
@@ -70,6 +71,7 @@ void yk__table_free(yk__table *t)
     yk__hot_free(t);
     yk_free(t->touched);
     yk_free(t->decayed);
+    yk_free(t->curvature);
     yk_free(t->worker);
 }
 
@@ -126,20 +128,39 @@ static YK_RACY void apply_own_part(void *update, int me, int all)
                 &w->optim);
 }
 
+/* The same for a linear model that threads share: all of them update all parameters, many times per millisecond, and without
+ * locks many updates would be lost. Each worker begins with a different range. */
+static YK_RACY void apply_own_locked(yk__table *t, int me, float scale)
+{
+    const yk__table_worker *w = &t->worker[me];
+    const size_t ranges = (t->floats + YK__HOT_RANGE - 1) / YK__HOT_RANGE;
+    for (size_t i = 0, range = ranges * (size_t)me / (size_t)t->store->config.workers; i < ranges; i++) {
+        const size_t begin = range * YK__HOT_RANGE, rest = t->floats - begin;
+        yk__lock_range(t, range);
+        apply_dense(t, &w->view, begin, rest < YK__HOT_RANGE ? rest : YK__HOT_RANGE,
+                    grad_of(t, me)->dense + begin, scale, &w->optim);
+        yk__unlock_range(t, range);
+        range = range + 1 < ranges ? range + 1 : 0;
+    }
+}
+
 /* The whole gradient of a worker. */
 static void apply_dense_own(yk__table *t, int me, float scale)
 {
     yk__table_worker *w = &t->worker[me];
     const yk_grad *g = &t->store->worker[me].grad;
     dense_update u = {t, me, 0, t->floats, scale};
-    yk_stale_mark before;
+    yk__stale_step step;
     const bool stale = t->stale_rules && g->read_at && t->store->in_flight > 1;
-    const float lr = w->optim.lr, factor = stale ? yk__stale_begin(t, g->read_at, &before) : 1.0f;
-    w->optim.lr *= factor;
-    run_parts(g->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
+    const float lr = w->optim.lr;
+    w->optim.lr *= stale ? yk__stale_begin(t, me, &step) : 1.0f;
+    if (t->range)
+        apply_own_locked(t, me, scale);
+    else
+        run_parts(g->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
     w->optim.lr = lr;
     if (stale)
-        yk__stale_end(t, &before, factor * w->warm_up);
+        yk__stale_end(t, me, &step);
 }
 
 /* A dense gradient of a worker, or that of its frequent keys. */

@@ -101,7 +101,7 @@ static void print_rules(const yk__trainer *t)
     size_t n = 0;
     bool warms_up = false;
     if (p->staleness == 0 || p->workers == 1 || p->copy_lifetime || p->local_steps ||
-        (p->processes == 1 && !t->model->ops->init))
+        (p->processes == 1 && !t->model->ops->init && t->model->group[0].keyed))
         return;
     for (int g = 0; g < t->model->ngroups; g++)
         warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
@@ -113,8 +113,8 @@ static void print_rules(const yk__trainer *t)
                               (unsigned long long)yk_warm_up_steps(
                                   p->workers, t->model->sparse ? UINT64_MAX : yk__max_warm_up(t)));
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
-    if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC))
-        n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients of the network are scaled down");
+    if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC || !t->model->ops->init))
+        n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients are scaled down");
     if (yk_optim_rule_of(last->optim.kind)->velocity == YK_VELOCITY_SUM)
         snprintf(text + n, sizeof text - n, "; momentum is reduced from %g to %.2g", last->optim.momentum,
                  (double)yk_reduced_momentum((float)last->optim.momentum, p->workers));

@@ -185,35 +185,39 @@ uint64_t yk__max_warm_up(const yk__trainer *t)
     return (all < p->steps ? all : p->steps) / 2;
 }
 
+/* Not for sparse linear models in one process, whose threads train on copies of the hot keys. YK_STALE_RULES is set by tests that
+ * count updates. */
+static bool has_stale_rules(const yk__trainer *t)
+{
+    const bool copies = t->plan->role == YK_ROLE_SINGLE && !t->model->ops->init && t->model->group[0].keyed;
+    return !copies && yk_env_number("YK_STALE_RULES", 1) != 0.0;
+}
+
 bool yk__staggered(const yk__trainer *t)
 {
     const yk_plan *p = t->plan;
-    const bool single = p->role == YK_ROLE_SINGLE;
     bool async = p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime;
     for (int g = 0; g < t->model->ngroups; g++) /* with a bound, the others would wait */
         async &= t->group[g].staleness == YK_ASYNC;
-    return async && (single ? t->model->ops->init != NULL : p->cursor_kind == YK_CURSOR_LEASE) &&
-           yk_env_number("YK_STALE_RULES", 1) != 0.0;
+    return async && (p->role == YK_ROLE_SINGLE || p->cursor_kind == YK_CURSOR_LEASE) && has_stale_rules(t);
 }
 
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
 static yk_local_config store_config(const yk__trainer *t)
 {
     const bool single = t->plan->role == YK_ROLE_SINGLE;
-    yk_local_config c = {
-        .ngroups = t->model->ngroups,
-        .team = t->team,
-        .workers = single ? t->plan->workers : 1,
-        .batch = t->plan->batch,
-        .keymap = t->remap,
-        .norm = t->remap ? t->remap->norm : 0.0f,
-        /* not for the threads of a linear model; YK_STALE_RULES is set by tests that count updates */
-        .stale_rules = (t->model->ops->init || !single) && yk_env_number("YK_STALE_RULES", 1) != 0.0,
-        .linear = !t->model->ops->init,
-        .staggered = yk__staggered(t),
-        .max_warm_up = yk__max_warm_up(t),
-        .phases = t->phases,
-        .interrupted = &t->barrier_due};
+    yk_local_config c = {.ngroups = t->model->ngroups,
+                         .team = t->team,
+                         .workers = single ? t->plan->workers : 1,
+                         .batch = t->plan->batch,
+                         .keymap = t->remap,
+                         .norm = t->remap ? t->remap->norm : 0.0f,
+                         .stale_rules = has_stale_rules(t),
+                         .linear = !t->model->ops->init,
+                         .staggered = yk__staggered(t),
+                         .max_warm_up = yk__max_warm_up(t),
+                         .phases = t->phases,
+                         .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
     for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
         c.group[g].staleness = 0;
