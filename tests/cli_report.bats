@@ -86,6 +86,13 @@ trained() { # TEST_DIR OPTION...
     head -n 1 numbers/test-accuracy.csv | grep -q '^series,step,epoch,examples,seconds,Test accuracy'
     [ "$(wc -l <numbers/test-accuracy.csv)" -eq 3 ]
     [ -s numbers/table-runs.csv ]
+    printf 'price,city,clicked\n1,Rome,1\n3,Oslo,0\n2,Rome,1\n5,Oslo,0\n' >clicks.csv
+    "$YOKE" train --model logreg --data 'csv:clicks.csv?categorical=city&encode=onehot' --test none --out runs/named --quiet >/dev/null
+    try report runs/named -o named.html --csv named
+    expect 0
+    grep -q '<h3>Largest weights</h3>.*>feature<' named.html
+    grep -qE '>city=Rome</td><td[^>]*>0\.[0-9]+<' named.html
+    grep -qE '^named,city=Oslo,-0\.[0-9]+' named/table-weights.csv
     for by in step epoch examples seconds; do
         python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "plots/deep/test-accuracy-by-$by.svg"
     done

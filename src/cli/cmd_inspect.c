@@ -73,7 +73,6 @@ static void make_tensors(const inspection *i, yk_table *t)
 static void make_tables(inspection *i)
 {
     const yk_schema *s = i->model->schema;
-    const size_t outputs = i->model->model->outputs;
     yk_table *t = &i->table[COLUMNS];
     char text[32];
     begin_table(t, 3, (const char *const[]){"column", "role", "type", "values", "mean", "deviation", NULL});
@@ -92,12 +91,9 @@ static void make_tables(inspection *i)
                 (const char *const[]){"name", "class", "feature", "weight", "rows", "importance", NULL});
     for (size_t k = 0; k < i->weights.n; k++) {
         const yk_weight *w = &i->weights.weight[k];
-        snprintf(text, sizeof text, "%u", w->output);
         yk_table_row(t, -1);
         yk_table_text(t, w->name);
-        yk_table_text(t, outputs == 1                   ? ""
-                         : s && s->classes.n == outputs ? s->classes.name[w->output]
-                                                        : text);
+        yk_table_text(t, yk_weight_class(i->model, w, text));
         YK_TABLE_NUMBERS(t, w->feature, (double)w->weight, i->data ? (double)w->rows : NAN, w->importance);
     }
     t = &i->table[FIELDS];
@@ -128,14 +124,6 @@ static json_t *read_summary(const char *file)
     return o;
 }
 
-/* libsvm, libffm: the first index, as the spec of this data, or else that of training, says. */
-static uint64_t first_index(const inspection *i)
-{
-    const char *spec = i->data ? i->data : json_string_value(json_object_get(i->summary, "data"));
-    const char *base = spec && strchr(spec, '?') ? strstr(strchr(spec, '?'), "base=") : NULL;
-    return base ? base[5] == '1' : i->model->schema && !strcmp(i->model->schema->format, "libsvm");
-}
-
 static yk_status find(inspection *i)
 {
     yk_source *source = NULL;
@@ -146,7 +134,9 @@ static yk_status find(inspection *i)
     if (st || (st = yk_safetensors_open(i->file, &i->metadata)) || (st = yk_trained_load(i->file, &i->model)))
         return st;
     i->summary = read_summary(i->file);
-    i->weights = (yk_weights){.top = (size_t)i->top, .base = first_index(i)};
+    const char *trained_on = json_string_value(json_object_get(i->summary, "data"));
+    i->weights = (yk_weights){.top = (size_t)i->top,
+                              .base = yk_weights_base(i->model, i->data ? i->data : trained_on)};
     if (i->data && yoke_data_from_spec(i->data, i->split, i->options, &data, &error))
         return yk_fail((yk_status)error.status, "%s", error.message);
     if (data) {

@@ -226,8 +226,15 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
                       4 * YK_MAX_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
-    for (int k = 0; k < YK_RUN_TABLES; k++)
+    for (int k = 0; k < YK_RUN_WEIGHTS; k++)
         show((yk_run_table)k, c, i, out);
+    yk_text weights = {0};
+    show(YK_RUN_WEIGHTS, c, i, &weights);
+    if (only && weights.n)
+        yk_text_add(out, "</div></section>\n<section id=\"model\"><div class=\"body\">");
+    yk_text_put(out, weights.s ? weights.s : "", weights.n);
+    out->status = out->status ? out->status : weights.status;
+    yk_text_fini(&weights);
     if (only)
         yk_text_add(out, "</div></section>\n<section id=\"configuration\"><h2>Configuration</h2>");
     configuration(p, i, out);

@@ -1,7 +1,9 @@
 #include "report/run_tables.h"
 
+#include "train/weights.h"
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -142,6 +144,34 @@ static void alerts(const yk_compare *c, size_t i, yk_table *t)
         }
 }
 
+static const yk_column weight_columns[] = {
+    {"feature", .words = true}, {"class", .words = true}, {"weight", NULL, YK_UNIT_PLAIN}};
+
+/* Of linear models that the run directory contains. */
+static void weights(const yk_compare *c, size_t i, yk_table *t)
+{
+    enum { TOP = 20, RUNS = 4 }; /* pages with more runs would be long */
+    const yk_run *r = &c->run[i];
+    const char *name = yk_run_get(r, "model");
+    yk_feature_names names = {0};
+    yk_weights w = {.top = TOP};
+    yk_trained *m;
+    if (c->n > RUNS || !name || (strcmp(name, "logreg") && strcmp(name, "softmax")) ||
+        yk_trained_load(r->path, &m))
+        return;
+    w.base = yk_weights_base(m, yk_run_get(r, "data"));
+    const yk_status st = yk_weights_find(&w, m, NULL, &names);
+    for (size_t k = 0; k < w.n && !st; k++) {
+        char number[16];
+        add_row(c, i, t);
+        yk_table_text(t, w.weight[k].name);
+        yk_table_text(t, yk_weight_class(m, &w.weight[k], number));
+        yk_table_number(t, (double)w.weight[k].weight, NAN);
+    }
+    yk_weights_fini(&w);
+    yk_trained_release(m);
+}
+
 void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out)
 {
     static const struct {
@@ -155,7 +185,10 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
         {"traffic", "Network traffic by purpose", NULL, traffic_columns, COUNT(traffic_columns), traffic},
         {"alerts", "Alerts",
          "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.", alert_columns,
-         COUNT(alert_columns), alerts}};
+         COUNT(alert_columns), alerts},
+        {"weights", "Largest weights",
+         "yoke inspect RUN --data SPEC finds the names of hashed features in the data.", weight_columns,
+         COUNT(weight_columns), weights}};
     const bool all = run < 0;
     *out = (yk_table){.id = kinds[which].id,
                       .title = kinds[which].title,

@@ -14,7 +14,14 @@
 
 #include "report/compare.h"
 
-typedef enum { YK_RUN_WORKERS, YK_RUN_PROCESSES, YK_RUN_TRAFFIC, YK_RUN_ALERTS, YK_RUN_TABLES } yk_run_table;
+typedef enum {
+    YK_RUN_WORKERS,
+    YK_RUN_PROCESSES,
+    YK_RUN_TRAFFIC,
+    YK_RUN_ALERTS,
+    YK_RUN_WEIGHTS,
+    YK_RUN_TABLES
+} yk_run_table;
 
 /* `run` -1: one table of all runs, with their labels in the first column. */
 void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_table *out);

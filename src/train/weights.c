@@ -319,3 +319,18 @@ void yk_weights_fini(yk_weights *w)
     free(w->field);
     *w = (yk_weights){0};
 }
+
+uint64_t yk_weights_base(const yk_trained *m, const char *spec)
+{
+    const char *base = spec && strchr(spec, '?') ? strstr(strchr(spec, '?'), "base=") : NULL;
+    return base ? base[5] == '1' : m->schema && !strcmp(m->schema->format, "libsvm");
+}
+
+const char *yk_weight_class(const yk_trained *m, const yk_weight *w, char number_out[static 16])
+{
+    const size_t outputs = m->model->outputs;
+    if (outputs > 1 && m->schema && m->schema->classes.n == outputs)
+        return m->schema->classes.name[w->output];
+    snprintf(number_out, 16, outputs > 1 ? "%u" : "", w->output);
+    return number_out;
+}
