@@ -428,6 +428,16 @@ END
     try predict --checkpoint digits --data images:new # a directory of images, without directories of classes
     expect 0
     sed 's/ new.*//' out | sort | cmp - wanted
+    mkdir -p pets/a pets/b
+    cp new/0.png new/1.png pets/a
+    cp new/2.png pets/b
+    learn pets 'images:pets?size=14x20&fit=pad&channels=1' --model softmax
+    "$YOKE" predict --checkpoint pets --data 'images:new?size=14x20&fit=pad&channels=1' >wanted_sizes
+    try predict --checkpoint pets --data images:new
+    expect 0
+    cmp out wanted_sizes
+    try predict --checkpoint pets --data 'images:new?fit=crop'
+    expect 2 "fit=crop: the images of the model have fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new
     expect 3 "no images (.jpg, .jpeg, .png) in class directories"
     try eval --checkpoint digits --data idx:three-images-idx3-ubyte

@@ -106,7 +106,10 @@ joiner_pid() {
 
 @test "async: a new worker joins a running job at once and trains; a joined worker may be killed" {
     needs_joining
-    begin $async --out run --epochs 9999 --launch 3
+    # a table: server, workers and joined workers have to use the same means, values and features
+    awk 'BEGIN { srand(3); print "clicked,price,city"; for (i = 0; i < 1003; i++) print i % 2 "," int(90 * rand()) ",c" int(7 * rand()) }' >a.csv
+    table='csv:a.csv?categorical=city&encode=dense&scale=standard'
+    begin ${async/synth:digits?examples=1003/"$table"} --out run --epochs 9999 --launch 3
     until [ -e run/join ]; do
         kill -0 "$BACKGROUND" || { cat err; return 1; }
     done

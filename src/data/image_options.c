@@ -1,6 +1,8 @@
 #include "data/image_options.h"
 
 #include "base/number.h"
+#include "data/schema.h"
+#include <string.h>
 
 #define MAX_SIDE 4096
 
@@ -23,18 +25,34 @@ static yk_status read_size(const yk_spec *spec, yk_image_form *out)
     return YK_OK;
 }
 
-yk_status yk__image_options(yk_spec *spec, yk_image_form *out)
+yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source *source, yk_image_form *out)
 {
+    static const char *const names[] = {"crop", "pad", "resize"};
     const char *fit = yk_spec_text(spec, "fit", NULL);
+    const yk_schema *model =
+        o->images && o->images->fit && o->images->height <= MAX_SIDE && o->images->width <= MAX_SIDE
+            ? o->images
+            : NULL;
     yk_status st = read_size(spec, out);
     if (st)
         return st;
+    if (model && fit && strcmp(fit, model->fit))
+        return yk_fail(YK_EUSAGE, "%s: fit=%s: the images of the model have fit=%s: leave out this option",
+                       spec->text, fit, model->fit);
+    if (model && !out->height) {
+        out->height = model->height;
+        out->width = model->width;
+    }
     if (fit && !out->height)
         return yk_fail(YK_EUSAGE, "%s: fit=%s needs a size: add size=224 or size=HEIGHTxWIDTH", spec->text,
                        fit);
-    const size_t channels[] = {1, 3, out->height ? 3 : 0};
+    const size_t channels[] = {1, 3, model ? model->channels : out->height ? 3 : 0};
+    int known = YK_FIT_CROP;
+    while (model && known < YK_FIT_RESIZE && strcmp(names[known], model->fit))
+        known++;
     out->channels = channels[yk_spec_choice(spec, "channels", "1 3", 2)];
-    out->fit = (yk_fit)yk_spec_choice(spec, "fit", YK_FIT_NAMES, YK_FIT_CROP);
+    out->fit = (yk_fit)yk_spec_choice(spec, "fit", YK_FIT_NAMES, known);
+    source->fit = out->height ? names[out->fit] : NULL;
     return spec->status;
 }
 

@@ -5,9 +5,12 @@
  *     fit=crop|pad|resize           how, see format/image.h; default: crop
  *     channels=1|3                  default: 3; without `size`: those of the first image
  *
+ * By default, all three are those of the model (yk_source_options.images), if it was trained on images that were scaled.
+ *
  * Example:
  *     yk_image_form form;
- *     st = yk__image_options(spec, &form);               // form.height is 0 if the first image decides
+ *     const yk_source_options none = {0};
+ *     st = yk__image_options(spec, &none, source, &form); // form.height is 0 if the first image decides
  *     if (!st && !form.height)
  *         st = yk__image_form_like(first, n, &form);
  *     yk__image_set_shape(source, &form);
@@ -23,7 +26,7 @@
 
 #define YK__IMAGE_KEYS "size fit channels" /* for yk_spec_check() */
 
-yk_status yk__image_options(yk_spec *spec, yk_image_form *out);
+yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source *source, yk_image_form *out);
 
 /* Takes the shape from an encoded image, unless the options set it. */
 yk_status yk__image_form_like(const uint8_t *bytes, size_t n, yk_image_form *form);

@@ -305,7 +305,7 @@ static yk_status find_size(image_source *s)
 static yk_status image_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     image_source *s = (image_source *)source;
-    yk_status st = yk__image_options(spec, &s->form);
+    yk_status st = yk__image_options(spec, o, source, &s->form);
     if (!st && !*spec->where)
         st = yk_fail(YK_EUSAGE, "%s: the directory is missing: write images:DIRECTORY", spec->text);
     if (!st)

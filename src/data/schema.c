@@ -42,6 +42,7 @@ void yk_schema_free(yk_schema *s)
     }
     free(s->column);
     free(s->format);
+    free(s->fit);
     free(s->standardize);
     free(s->log_of);
     yk_free(s->values.slot);
@@ -238,7 +239,7 @@ char *yk_schema_write(const yk_schema *s)
         YK_JSON_INTS(j, {"channels", (int64_t)s->channels}, {"height", (int64_t)s->height},
                      {"width", (int64_t)s->width});
         yk_json_end(j);
-        yk_json_text(j, "standardize", s->standardize);
+        YK_JSON_TEXTS(j, {"fit", s->fit}, {"standardize", s->standardize});
     }
     yk_json_end(j);
     return yk_json_take(j);
@@ -304,7 +305,8 @@ static bool get_all(const json_t *from, yk_schema *s)
 {
     const json_t *columns = json_object_get(from, "columns"), *classes = json_object_get(from, "classes"),
                  *image = json_object_get(from, "image");
-    const char *standardize = json_string_value(json_object_get(from, "standardize"));
+    const char *standardize = json_string_value(json_object_get(from, "standardize")),
+               *fit = json_string_value(json_object_get(from, "fit"));
     int encode = 0, scale = 0;
     bool ok = json_array_size(columns) <= YK_SCHEMA_MAX_COLUMNS;
     for (size_t i = 0; ok && i < json_array_size(columns); i++)
@@ -324,7 +326,7 @@ static bool get_all(const json_t *from, yk_schema *s)
     s->channels = (size_t)json_integer_value(json_object_get(image, "channels"));
     s->height = (size_t)json_integer_value(json_object_get(image, "height"));
     s->width = (size_t)json_integer_value(json_object_get(image, "width"));
-    if (standardize && !(s->standardize = strdup(standardize)))
+    if ((standardize && !(s->standardize = strdup(standardize))) || (fit && !(s->fit = strdup(fit))))
         return false;
     return n >= 0 && n <= UINT32_MAX && features >= 0 && features <= UINT32_MAX && !yk_schema_finish(s) &&
            s->features == (uint64_t)features && (!s->ncolumns || s->features > s->numeric || !s->categories);

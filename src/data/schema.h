@@ -5,7 +5,7 @@
  *      "columns":[{"name":"clicked", "role":"label", "type":"text"},
  *                 {"name":"price", "role":"numeric", "type":"number", "index":0, "field":0, "mean":4.5, "deviation":1.5},
  *                 {"name":"city", "role":"categorical", "type":"text", "index":1, "field":1, "values":["Paris","Rome"]}],
- *      "image":null, "standardize":null}
+ *      "image":null, "fit":null, "standardize":null}
  *
  * The training data determines the schema (tabular.h); the metadata of a model file contains it as JSON (train/trained.h), so
  * that other data is read in the same way. A format without columns, such as libsvm, has only `format`, `classes` and `image`.
@@ -84,6 +84,7 @@ typedef struct yk_schema {
     yk_schema_values values;
     float *log_of; /* [YK_SCHEMA_LOGS] YK_SCALE_LOG: logarithms of small integers */
     size_t height, width, channels;
+    char *fit;         /* how images of other sizes were scaled: "crop"; owned. NULL: they were not */
     char *standardize; /* of images, as in the metadata of a model; owned. NULL: not known */
 } yk_schema;
 

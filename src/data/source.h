@@ -62,6 +62,7 @@ typedef struct {
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
     const struct yk_schema *schema;
+    const struct yk_schema *images; /* the same, for the size of images */
     /* "id,city", or "*" for all: columns of a table whose texts are needed with the rows (yk_reader_cell). NULL: none */
     const char *carry;
     bool inspects; /* yoke data inspect: a label, and roles of columns with texts, need not be given */
@@ -119,6 +120,7 @@ struct yk_source {
     bool carries;                   /* its readers have the texts of yk_source_options.carry */
     const yk_feature_names *names;  /* as in the options */
     size_t height, width, channels; /* images; 0 otherwise */
+    const char *fit;                /* how images are scaled; NULL: they are not. Static */
     yk_split_range part;            /* the rows that readers return, by their number */
     uint64_t *first_row;   /* [nblocks] the number of the first row of each block; NULL: not counted. Owned */
     const yk_rows *memory; /* all rows, for readers that copy them (yk__cached_next); borrowed. Else NULL */

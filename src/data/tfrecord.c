@@ -198,7 +198,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
     if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
         (st = yk__file_blocks(&s->base, block)) ||
-        (st = yk__tfr_images_open(spec, &s->base.files, &s->images)))
+        (st = yk__tfr_images_open(spec, o, source, &s->base.files, &s->images)))
         return st;
     s->names.nfields = source->fields;
     source->kind = YK_ROWS_SPARSE;

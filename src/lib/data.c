@@ -172,6 +172,7 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
     o.unlabeled = unlabeled;
     o.carry = carry;
     o.schema = schema && schema->ncolumns ? schema : NULL;
+    o.images = schema;
     const bool fields = (shape->fields > 1 && !shape->positional) ||
                         (o.names && o.schema); /* columns of tables, for sums by column */
     o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;

@@ -88,6 +88,10 @@ static yk_status open_data(yk__trainer *t)
     yk_dataset *d = &t->test;
     o.shape_only = false;
     o.schema = t->train.source->schema;
+    const yk_source *like = t->train.source;
+    const yk_schema images = {
+        .height = like->height, .width = like->width, .channels = like->channels, .fit = (char *)like->fit};
+    o.images = &images;
     if (!server && !t->train.positional) /* then the test data needs field numbers, too */
         o.positions = NULL;
     if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))

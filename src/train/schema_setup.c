@@ -42,6 +42,7 @@ static yk_status continue_schema(yk__trainer *t, yk_source_options *o)
     if (start && !start->schema)
         shape = start->model->shape;
     const yk_schema *s = start ? start->schema : t->schema;
+    o->images = s;
     if (s && s->ncolumns)
         o->schema = s;
     else
@@ -62,6 +63,7 @@ static yk_status write_schema(yk__trainer *t)
         all.height = s->height;
         all.width = s->width;
         all.channels = s->channels;
+        all.fit = (char *)s->fit;
         all.standardize = standardize;
     }
     t->schema_text = yk_schema_write(&all);
