@@ -59,8 +59,8 @@ def read_mnist(directory):
     return images.astype(np.float32) / 255, read_idx(find("train-labels-idx1-ubyte")).astype(np.int64)
 
 
-def map_cache(path):
-    """yoke's binary cache (src/format/cache.h): (columns, start, index, label), mapped."""
+def map_cache(path, values=False):
+    """yoke's binary cache (src/format/cache.h): (columns, start, index, label), and with `values` the values, mapped."""
     with open(path, "rb") as f:
         header = f.read(256)
     if header[:8] != b"YKCACHE1":
@@ -73,7 +73,8 @@ def map_cache(path):
             sys.exit(f"{path}: array {number} has {size} bytes")
         return np.memmap(path, dtype, "r", offset, (count,))
 
-    return columns, array(2, "<u8", n + 1), array(3, "<u4", entries), array(1, "<i4", n)
+    found = columns, array(2, "<u8", n + 1), array(3, "<u4", entries), array(1, "<i4", n)
+    return (*found, array(4, "<f4", entries)) if values else found
 
 
 def softmax(batch, threads, directory=None):

@@ -38,7 +38,10 @@ def column(x, name):
         found = x[name]
     except Exception:  # each package has its own
         return None
-    return np.asarray(found.to_pylist() if hasattr(found, "to_pylist") else found)
+    try:
+        return np.asarray(found)
+    except (TypeError, ValueError, NotImplementedError):  # a dictionary of pyarrow
+        return np.asarray(found.to_pylist())
 
 
 def stream_of(x):

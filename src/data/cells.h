@@ -40,7 +40,11 @@ typedef struct {
     yk__cell_treatment treatment;
     uint64_t *hash; /* [values->texts] HASH; 0: missing */
     size_t hash_cap, hashed;
-    uint64_t now[YK_PARQUET_BATCH]; /* HASH: of the rows of the batch */
+    bool bad; /* NUMBER: some values of the batch are infinite, or too large for a float */
+    union {
+        uint64_t now[YK_PARQUET_BATCH]; /* HASH: of the rows of the batch */
+        float x[YK_PARQUET_BATCH];      /* NUMBER: likewise, scaled; 0: missing */
+    };
 } yk__cell;
 
 typedef struct {

@@ -47,14 +47,25 @@ static inline uint64_t yk__cell_hash_end(uint64_t h, uint64_t x, size_t n)
 
 static inline uint64_t yk_cell_hash(uint64_t salt, const char *text, size_t n)
 {
-    uint64_t x, h = salt;
+    uint64_t x = 0, h = salt;
     size_t left = n;
     for (; left >= 8; left -= 8, text += 8) {
         memcpy(&x, text, sizeof x);
         h = yk__cell_hash_word(h, x);
     }
-    x = 0;
-    memcpy(&x, text, left);
+    /* The rest with loads of fixed size: a call of memcpy() would take longer than the hash. */
+    if (n >= 8 && left) {
+        memcpy(&x, text + left - 8, sizeof x);
+        x >>= 8 * (8 - left);
+    } else if (left >= 4) {
+        uint32_t first, last;
+        memcpy(&first, text, sizeof first);
+        memcpy(&last, text + left - 4, sizeof last);
+        x = first | (uint64_t)last << 8 * (left - 4);
+    } else if (left) {
+        const uint8_t *const p = (const uint8_t *)text;
+        x = p[0] | (uint64_t)p[left / 2] << 8 * (left / 2) | (uint64_t)p[left - 1] << 8 * (left - 1);
+    }
     return yk__cell_hash_end(h, x, n);
 }
 
@@ -146,12 +157,17 @@ static inline void yk_row_hash(yk_row *w, const yk_schema *s, const yk_schema_co
         yk__row_put(w, value->index, 1.0f, c->field);
 }
 
+static inline float yk_scaled(yk_scale scale, const yk_schema_column *c, double v)
+{
+    return scale == YK_SCALE_NONE       ? (float)v
+           : scale == YK_SCALE_STANDARD ? (float)((v - (double)c->shift) * (double)c->factor)
+                                        : (float)copysign(log1p(fabs(v)), v);
+}
+
 /* A value of a numeric column; false: too large for a float. */
 static inline bool yk_row_scaled(yk_row *w, const yk_schema *s, const yk_schema_column *c, double v)
 {
-    const float x = s->scale == YK_SCALE_NONE       ? (float)v
-                    : s->scale == YK_SCALE_STANDARD ? (float)((v - (double)c->shift) * (double)c->factor)
-                                                    : (float)copysign(log1p(fabs(v)), v);
+    const float x = yk_scaled(s->scale, c, v);
     if (x != 0.0f)
         yk__row_put(w, c->index, x, c->field);
     return isfinite(x);
