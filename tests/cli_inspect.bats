@@ -52,7 +52,7 @@ sys.exit(0 if eval(sys.argv[1]) else 1)' "$1" || { echo "not true: $1"; cat out;
     tr -d '\r' <out | cut -d , -f 1,4 | sort | diff - by_name
 
     inspect hashed --top 3 # without data
-    grep -q 'names of hashed features: --data' err
+    grep -q 'names of hashed features; to look them up, add --data' err
     grep -q '^data  *csv: label clicked, 2 numeric (standardized), 2 categorical (hashed, 2^14), 1 ignored' out
     grep -q '^training  *done, 3 epochs, 12 steps, 600 examples' out
     grep -q '^  price  *numeric  *number' out
@@ -138,13 +138,13 @@ END
     inspect "$BATS_TEST_DIRNAME/fixtures/run-0.1.0/logreg" --json
     says 'm["schema"] is None and m["training"]["state"] == "done" and all(x["name"] == "feature %d" % x["feature"] for x in m["weights"])'
     inspect old.safetensors
-    grep -q '^data  *not stored' out
+    grep -q '^data  *unknown: yoke 0.1 and 0.2' out
     learn net lenet5 'synth:digits?examples=20&test=10' --epochs 1
     inspect net
     grep -q '^model  *lenet5$' out
     grep -qE '^  3\.weight +16x6x5x5 +2400 +[0-9.]+ +[0-9.]+$' out # norms by tensor
     try inspect net --csv weights
-    expect 2 "--csv weights: the model net (lenet5) has none; use --json"
+    expect 2 "--csv weights: the model net (lenet5) has no such table"
 }
 
 @test "errors say what to do" {

@@ -84,7 +84,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     sed '1s/price/Price/' day1.csv >renamed.csv
     refused 3 "the column 'price' is missing" csv:renamed.csv
     sed '1s/id/hour/' day1.csv >twice.csv
-    refused 3 "another column with the name 'hour'" csv:twice.csv
+    refused 3 "a second column named 'hour', but the model has only one" csv:twice.csv
     sed '1s/price/hour/; 1s/,hour,city/,price,city/' day1.csv >exchanged.csv # the values belong to the names
     try predict --checkpoint run --data csv:exchanged.csv
     expect 0
@@ -144,7 +144,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
 
 @test "data without a header" {
     tail -n +2 day1.csv >bare.csv
-    refused 3 "the columns have no names, but those of the model have: add ?header=0" csv:bare.csv
+    refused 3 "the data has no header, but the training data had one: add ?header=0" csv:bare.csv
     same "csv:bare.csv?header=0"
     learn positions "csv:bare.csv?label=6&categorical=4,5&ignore=1&scale=standard"
     for data in bare.csv 'day1.csv?header=1'; do
@@ -162,7 +162,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     try predict --checkpoint positions --data csv:short.csv
     expect 3 "4 columns, but the model was trained on 6"
     try predict --checkpoint positions --data csv:day1.csv
-    expect 3 "the columns have names, but those of the model have none: add ?header=1"
+    expect 3 "the data has a header, but the training data had none: add ?header=1"
 }
 
 @test "the label is never chosen silently" {
@@ -179,7 +179,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     expect 2 "columns 1 (click) and 3 (y) may both be the label: add ?label=1 or ?label=3"
     tail -n 2 a.csv >b.csv
     try train --model logreg --data csv:b.csv --test none --out none
-    expect 0 "the columns have no names: the first one is the label; ?label=NUMBER chooses another" "label column 1, 2 numeric"
+    expect 0 "there is no header: the first column is the label; to choose another, add ?label=NUMBER" "label column 1, 2 numeric"
 }
 
 @test "classes by name" {
@@ -194,7 +194,7 @@ refused() { # STATUS WORDS SPEC OPTION...: by predict and eval
     try eval --checkpoint named --data 'csv:named.csv?classes=yes,no'
     expect 2 "column 6 (clicked): classes is yes,no here, but no,yes in the model"
     try eval --checkpoint named --data csv:day1.csv
-    expect 3 "the label '1' is not in classes="
+    expect 3 "the label '1' is not listed in classes="
 }
 
 @test "predict: --id, --with, --threshold, --raw; CSV and JSON" {

@@ -77,8 +77,9 @@ static void labels(void **state)
     expect(YK_EDATA, csv("y,x\n0,5\n,5\n", ""), "the label is missing");
     expect(YK_EDATA, csv("y,x\n0,5\n1.5,5\n", ""), "the label '1.5' is not a class");
     expect(YK_EDATA, csv("y,x\n0,5\nyes,5\n", ""), "list the classes with classes=NAME,NAME");
-    expect(YK_EDATA, csv("y,x\n0,5\n2,5\n", "?classes=2"), "the label '2' is not below classes=2");
-    expect(YK_EDATA, csv("y,x\na,5\nc,5\n", "?classes=a,b"), "the label 'c' is not in classes=");
+    expect(YK_EDATA, csv("y,x\n0,5\n2,5\n", "?classes=2"),
+           "the label '2' is out of range: classes=2 allows 0 to 1");
+    expect(YK_EDATA, csv("y,x\na,5\nc,5\n", "?classes=a,b"), "the label 'c' is not listed in classes=");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a"), "at least two names");
     expect(YK_EUSAGE, csv("y,x\na,5\n", "?classes=a,b, a"), "classes: 'a' is listed twice");
 }
@@ -242,7 +243,7 @@ static void faults(void **state)
         {"label,a\n1,2\n1,-1e999\n", "", "-1e999 is too large for a 32-bit float"},
         {"label,a\r1,2\r1,3\r", "", "the lines end with CR; they must end with LF or CR LF"},
         {"label,a\n0,\"x\n1,y\n", "?multiline=1&categorical=a&encode=onehot",
-         "no valid line from which to compute values and means: line 2: column 2 (a): the quote is not "
+         "no valid line to compute means and values from: line 2: column 2 (a): the quote is not "
          "closed"},
         {"label,a\n1,2\n1,\"3\n", "", "column 2 (a): the quote is not closed on this line"},
         {"label,a\n1,2\n1,\"3\"4\n", "", "column 2 (a): text after the closing quote"},
@@ -393,7 +394,7 @@ static void columns_are_matched_by_name(void **state)
     assert_error(read_all(csv("5,a\n7,b\n", ""), &o, 7, &rows, NULL), YK_EDATA,
                  "2 columns, but the model was trained on 3");
     assert_error(read_all(csv("y,x,c\n1,7,b\n", ""), &o, 7, &rows, NULL), YK_EDATA,
-                 "the columns have names, but those of the model have none: add ?header=1");
+                 "the data has a header, but the training data had none: add ?header=1");
     yk_schema_free(s);
 }
 
@@ -408,8 +409,8 @@ static void other_columns_than_the_model(void **state)
     } fault[] = {
         {YK_EDATA, "label,c\n1,x\n", "", "the column 'n' is missing; the model needs it (numeric)"},
         {YK_EDATA, "n,c\n1,x\n", "", "the column 'label' is missing"},
-        {YK_EDATA, "label,n,c,n\n1,2,x,3\n", "", "column 4 is another column with the name 'n'"},
-        {YK_EDATA, "1,2,x\n", "", "the columns have no names, but those of the model have"},
+        {YK_EDATA, "label,n,c,n\n1,2,x,3\n", "", "column 4 is a second column named 'n'"},
+        {YK_EDATA, "1,2,x\n", "", "the data has no header, but the training data had one"},
         {YK_EDATA, "label,n,c\n1,z,x\n", "", "'z' is not a number; the column is numeric in the model"},
         {YK_EUSAGE, "label,n,c\n1,2,x\n", "?scale=log",
          "column 2 (n): scale is log here, but standard in the model"},

@@ -215,7 +215,9 @@ static void print_text(inspection *i)
            by ? by : "(unknown)");
     printf(LABEL "%zu, for %zu feature%s and %zu output%s\n", "parameters", m->nparams, m->shape.dim,
            yk_plural(m->shape.dim), m->outputs, yk_plural(m->outputs));
-    printf(LABEL "%s%s%s\n", "data", s ? s->format : "not stored by yoke 0.1 and 0.2; features have numbers",
+    printf(LABEL "%s%s%s\n", "data",
+           s ? s->format
+             : "unknown: yoke 0.1 and 0.2 did not store a schema; features have numbers, not names",
            summary ? ": " : "", summary ? summary : "");
     free(summary);
     print_training(i->summary);
@@ -231,7 +233,7 @@ static void print_text(inspection *i)
     if (i->table[TENSORS].rows > 2)
         print_table("norms by tensor", &i->table[TENSORS]);
     if (!i->data && i->weights.n && ((s && yk_schema_hashes(s)) || m->shape.hashed))
-        yk_note("the model does not contain the names of hashed features: --data SPEC finds them in data");
+        yk_note("the model does not contain the names of hashed features; to look them up, add --data SPEC");
 }
 
 /* ---- JSON and CSV */
@@ -292,7 +294,7 @@ static yk_status print_csv(const inspection *i)
     if (t == TABLES || !i->table[t].rows)
         return yk_fail(YK_EUSAGE,
                        t == TABLES ? "--csv %s: must be weights, fields, tensors or columns"
-                                   : "--csv %s: the model %s (%s) has none; use --json",
+                                   : "--csv %s: the model %s (%s) has no such table",
                        i->csv, i->path, i->model->name);
     yk_table_csv(&i->table[t], &text);
     fputs(text.s ? text.s : "", stdout);

@@ -146,7 +146,7 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
     double v;
     yk__text_show(text, n, token);
     if (s->classes.n)
-        snprintf(out, 400, "%s: the label '%s' is not in classes=", name, token);
+        snprintf(out, 400, "%s: the label '%s' is not listed in classes=", name, token);
     else if (!n)
         snprintf(out, 400, "%s: the label is missing; label=NAME or label=NUMBER chooses another column",
                  name);
@@ -157,7 +157,8 @@ static void label_fault(const yk_schema *s, const char *name, const char *text, 
             "column with label=",
             name, token);
     else if (s->nclasses && v >= 0.0 && v == floor(v))
-        snprintf(out, 400, "%s: the label '%s' is not below classes=%u", name, token, s->nclasses);
+        snprintf(out, 400, "%s: the label '%s' is out of range: classes=%u allows 0 to %u", name, token,
+                 s->nclasses, s->nclasses - 1);
     else
         snprintf(
             out, 400,
@@ -182,6 +183,6 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
         snprintf(
             out, 400,
             "%s: '%s' is not a number%s; if the column is not numeric, add it to categorical= or ignore=; if "
-            "this means a missing value, add it to missing=",
+            "it stands for a missing value, add it to missing=",
             name, token, yk_cell_comma_hint(text, n));
 }

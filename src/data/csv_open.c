@@ -338,8 +338,8 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
         st = fit_file(&f, fit, files->path[i]);
     if (!st && !yk_fit_rows(fit))
         st = yk_fail(YK_EDATA,
-                     "%s: no valid line from which to compute values and means%s%s; the columns must be "
-                     "those of the data",
+                     "%s: no valid line to compute means and values from%s%s; the files of fit= need the "
+                     "same columns as the data",
                      files->path[0], *f.fault ? ": " : "", f.fault);
     for (size_t i = 0; f.field && i < n; i++)
         free(f.field[i].buffer);

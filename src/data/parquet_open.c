@@ -111,7 +111,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *where)
     for (size_t i = 0; i < (where ? others.n : s->base.files.n) && !st; i++)
         st = fit_table(s, &tables[i], where ? NULL : &row, fit);
     if (!st && !yk_fit_rows(fit))
-        st = yk_fail(YK_EDATA, "%s: no row from which to compute values and means", s->base.base.spec);
+        st = yk_fail(YK_EDATA, "%s: no rows to compute means and values from", s->base.base.spec);
     if (where)
         close_tables(tables, others.n);
     yk_files_fini(&others);

@@ -341,9 +341,8 @@ yk_status yk_schema_parse(const char *text, const char *name, yk_schema **out)
     yk_status st = YK_OK;
     *out = NULL;
     if (version > YK_SCHEMA_VERSION)
-        st = yk_fail(YK_EDATA,
-                     "%s: its schema has version %lld; this is yoke %s, which reads versions up to %d", name,
-                     (long long)version, YK_VERSION, YK_SCHEMA_VERSION);
+        st = yk_fail(YK_EDATA, "%s: its schema has version %lld, but yoke %s reads only versions up to %d",
+                     name, (long long)version, YK_VERSION, YK_SCHEMA_VERSION);
     else if (version < 1 || !format)
         st = yk_fail(YK_EDATA, "%s: its schema is damaged%s%s", name, from ? "" : ": ", from ? "" : why.text);
     else if (!(st = yk_schema_create(format, out)) && !get_all(from, *out))

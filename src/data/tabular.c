@@ -191,7 +191,7 @@ static yk_status guess_label(const yk_tabular *t, size_t *out)
                  list_names(s, list));
     if (!s->header && n > 1) {
         *out = 0;
-        yk_warn("%s: the columns have no names: the first one is the label; ?label=NUMBER chooses another",
+        yk_warn("%s: there is no header: the first column is the label; to choose another, add ?label=NUMBER",
                 t->spec->text);
     }
     if (*why && !t->options.inspects)
@@ -326,8 +326,8 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_ta
     if (st)
         return st;
     if (s->numeric + s->categories == 0)
-        return yk_fail(YK_EDATA, "%s: no column is left besides the label; delimiter= sets the delimiter",
-                       t->spec->text);
+        return yk_fail(YK_EDATA, "%s: no column is left besides the label%s", t->spec->text,
+                       t->source->ops->is_text ? "; if the delimiter is wrong, set it with delimiter=" : "");
     if (yk_schema_hashes(s) && !s->features)
         s->features = default_features(t, rows);
     if (yk_schema_hashes(s) && s->features <= s->numeric)
@@ -344,10 +344,11 @@ static yk_status make_schema(yk_tabular *t, uint64_t rows, yk_split split, yk_ta
                        t->spec->text, yk_source_once_name(t->source),
                        t->source->ops->is_text ? "add fit=FILES" : "read it into a table first");
     if (!files && split == YK_SPLIT_TEST)
-        return yk_fail(YK_EUSAGE,
-                       "%s: columns and scales must be those of the training data: add fit=FILES with the "
-                       "training files",
-                       t->spec->text);
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: means and one-hot values must be those of the training data: add fit=FILES with the "
+            "training files",
+            t->spec->text);
     return (st = yk__fit(t, pass, context)) ? st : yk_schema_finish(s);
 }
 

@@ -67,7 +67,7 @@ static yk_status add_value(yk_fit *f, yk_schema_column *c, const char *text, siz
                        f->table->spec->text, c->name);
     if ((f->bytes += n + 8) > MAX_BYTES)
         return yk_fail(YK_EDATA,
-                       "%s: the categorical columns have too many different values (%zu, column '%s'); use "
+                       "%s: the categorical columns have too many distinct values (%zu, column '%s'); use "
                        "encode=hash",
                        f->table->spec->text, f->seen.n, c->name);
     return yk__names_add(&c->values, text, n);

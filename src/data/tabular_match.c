@@ -52,9 +52,9 @@ static yk_status match_sorted(yk_tabular *t, const yk_schema_column **file, cons
             const bool twice =
                 k && !strcmp(file[f]->name, model[k - 1]->name) && model[k - 1]->role <= YK_COLUMN_LABEL;
             if (twice)
-                return yk_fail(
-                    YK_EDATA, "%s: column %zu is another column with the name '%s', which the model has once",
-                    t->spec->text, (size_t)(file[f] - s->column) + 1, file[f]->name);
+                return yk_fail(YK_EDATA,
+                               "%s: column %zu is a second column named '%s', but the model has only one",
+                               t->spec->text, (size_t)(file[f] - s->column) + 1, file[f]->name);
             if (n < 150)
                 n += (size_t)snprintf(list + n, sizeof list - n, "%s%.40s", extra ? ", " : "", file[f]->name);
             extra++;
@@ -88,17 +88,17 @@ static yk_status match_positions(yk_tabular *t)
     const char *given = yk_spec_text(t->spec, "header", NULL);
     const yk_schema_column *label = yk_schema_label(m);
     if (s->header != m->header && !given)
-        return yk_fail(
-            YK_EDATA,
-            "%s: the columns %s names, but those of the model %s: add ?header=%d to match them by their "
-            "positions",
-            t->spec->text, s->header ? "have" : "have no", m->header ? "have" : "have none", s->header);
+        return yk_fail(YK_EDATA,
+                       "%s: the data has %s header, but the training data had %s: add ?header=%d to match "
+                       "the columns by "
+                       "position",
+                       t->spec->text, s->header ? "a" : "no", m->header ? "one" : "none", s->header);
     const bool shorter = label && t->options.unlabeled && s->ncolumns + 1 == m->ncolumns;
     if (s->ncolumns != m->ncolumns && !shorter)
         return yk_fail(
             YK_EDATA,
             "%s: %zu column%s, but the model was trained on %zu; columns without names are matched by "
-            "their positions",
+            "position",
             t->spec->text, s->ncolumns, yk_plural(s->ncolumns), m->ncolumns);
     for (size_t i = 0, k = 0; i < s->ncolumns; i++, k++) {
         k += shorter && &m->column[k] == label;

@@ -146,13 +146,13 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
             return yk__text_bad(
                        r, p,
                        "a number that touches the '|' is a tag: put an apostrophe before it, or a blank "
-                       "after it if it is the importance"),
+                       "after it if it is the importance weight"),
                    false;
         if (after == bar || (*p == '\'' && skip_blanks(after, bar) == bar)) /* no more words, or a tag */
             return true;
         yk__text_show(p, (size_t)(after - p), token);
         if (i > 1 || !number)
-            return yk__text_bad(r, p, "'%s' is neither a number nor a tag, which begins with an apostrophe",
+            return yk__text_bad(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
                                 token),
                    false;
         if (v != 1.0 - i && !s->ignore_weights && !r->base.base.source->unlabeled)
@@ -179,8 +179,9 @@ static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32
         return bad_label(r, p, bar), false;
     const int32_t label = (int32_t)v;
     if (!yk__labels_agree(&s->seen, label))
-        return yk__text_bad(
-                   r, p, "the label %d does not match the others: with -1 the only other label is +1", label),
+        return yk__text_bad(r, p,
+                            "the label %d does not match earlier labels: -1 can only be combined with +1",
+                            label),
                false;
     *label_out = label < 0 ? 0 : label - (int32_t)s->base;
     after = skip_blanks(after, bar);
@@ -219,7 +220,7 @@ static bool check_text(yk_text_reader *r, const char *name, const char *p, const
     if (n == 0)
         return bad_value(r, p, name, "is missing");
     if (*after == ':')
-        return bad_value(r, after, name, "has a ':'; a feature is NAME or NAME:VALUE");
+        return bad_value(r, after, name, "contains a second ':'; a feature is NAME or NAME:VALUE");
     if (number && *number == ',')
         return bad_value(r, number, name, "is not a number; write a decimal point instead of the comma");
     for (size_t sign = *p == '-' || *p == '+', k = 0; k < 3; k++) {
@@ -241,7 +242,7 @@ static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n
     char token[48];
     double v = 1.0;
     if (listed && field == s->namespaces.n)
-        return yk__text_bad(r, p, "the namespace '%s' is not in ?namespaces=",
+        return yk__text_bad(r, p, "the namespace '%s' is not listed in ?namespaces=",
                             n ? yk__text_show(p, n, token) : "default"),
                false;
     if (n_weight != SIZE_MAX && (!parse_value(p + n + 1, n_weight, &v) || !isfinite((float)v)))

@@ -132,7 +132,7 @@ static yk_status read_header(const yk_parquet_reader *r, column *c, yk__pq_page 
             return bad(r, c, "its header is damaged");
     }
     if (h->compressed < 0 || (uint64_t)h->compressed > remaining(c) || h->bytes < 0 || h->bytes > MAX_PAGE)
-        return bad(r, c, "%lld bytes, decompressed %lld, do not fit into the column",
+        return bad(r, c, "a page of %lld bytes, %lld decompressed, does not fit into the column",
                    (long long)h->compressed, (long long)h->bytes);
     return YK_OK;
 }
@@ -142,7 +142,8 @@ static yk_status decompress(yk_parquet_reader *r, column *c, int codec, const ui
                             size_t size, uint8_t **buffer, size_t *cap, const uint8_t **out)
 {
     if (codec == YK__PQ_RAW ? n != size : !yk__pq_can_expand(codec, n, size))
-        return bad(r, c, "%zu bytes of %s compression cannot contain %zu", n, yk__pq_codec_name(codec), size);
+        return bad(r, c, "%zu bytes with %s compression cannot hold %zu bytes", n, yk__pq_codec_name(codec),
+                   size);
     *out = from;
     if (codec == YK__PQ_RAW && buffer == &c->page)
         return YK_OK;
@@ -163,7 +164,7 @@ static yk_status read_dictionary(yk_parquet_reader *r, column *c, const yk__pq_p
     const uint8_t *p;
     const size_t n = (size_t)h->values, size = (size_t)h->bytes;
     if (c->has_dictionary)
-        return bad(r, c, "a second dictionary");
+        return bad(r, c, "the column has a second dictionary");
     if (h->encoding != YK__PQ_PLAIN && h->encoding != YK__PQ_PLAIN_DICTIONARY)
         return bad(r, c, "a dictionary with the encoding %s is not supported",
                    yk__pq_encoding_name(h->encoding));
@@ -275,7 +276,8 @@ static yk_status next_page(yk_parquet_reader *r, column *c)
             return st;
         const bool data = h.type == YK__PQ_DATA || h.type == YK__PQ_DATA_V2;
         if (data && (h.values < 0 || (uint64_t)h.values > c->later))
-            return bad(r, c, "%lld rows are more than are left of the row group", (long long)h.values);
+            return bad(r, c, "the page has %lld rows, but fewer are left in the row group",
+                       (long long)h.values);
         if (data)
             c->later -= (uint64_t)h.values;
         if (data ? (uint64_t)h.values <= c->skip : h.type != YK__PQ_DICTIONARY) {
@@ -438,7 +440,7 @@ static yk_status open_column(const yk_parquet_reader *r, column *c, size_t numbe
         return bad(r, c, "%s is not supported; write the file with Snappy, gzip, Zstandard or no compression",
                    c->chunk->refused);
     if (c->chunk->physical != c->column->physical)
-        return bad(r, c, "its type is not that of the schema");
+        return bad(r, c, "its type differs from that in the schema");
     return YK_OK;
 }
 

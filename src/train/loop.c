@@ -341,8 +341,10 @@ static yk_status wait_to_begin(loop *w)
             yk_wait_restart(&turns);
         last = steps;
         if (!yk_wait_poll(&turns))
-            return yk_fail(YK_ELOST, "worker %d waited to begin, but no worker took a step for %g s", w->me,
-                           turns.seconds);
+            return yk_fail(
+                YK_ELOST,
+                "worker %d is waiting for its first step, but no worker has completed a step for %g s", w->me,
+                turns.seconds);
     }
 }
 
