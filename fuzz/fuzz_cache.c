@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         yk_cache_header h;
         memcpy(&h, copy, sizeof h);
         memcpy(h.magic, YK_CACHE_MAGIC, sizeof h.magic);
-        h.version = 1;
+        h.version = choice & 16 ? 4 : 1;
         h.file_size = size;
         if (choice & 2) { /* and valid array offsets */
             yk_cache_header layout;
@@ -52,9 +52,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .dim = h.dim,
                                     .entries = h.entries,
                                     .has_value = choice & 4,
-                                    .has_truth = choice & 8};
+                                    .has_truth = choice & 8,
+                                    .schema_size = choice & 16 ? h.schema_size % 256 + 1 : 0};
             if (!yk__cache_layout("input", &shape, &layout)) {
                 h.kind = layout.kind;
+                h.schema_size = layout.schema_size;
                 memcpy(h.array, layout.array, sizeof h.array);
             }
         }

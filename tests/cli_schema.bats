@@ -258,6 +258,28 @@ END
     expect 2 "whose features are not those of csv"
 }
 
+@test "a binary cache keeps the schema of a table" {
+    "$YOKE" data convert "csv:day1.csv$model&bits=14" --out day1.cache --quiet
+    learn cached cache:day1.cache --test "csv:day1.csv"
+    table clicked,os,hour,id,city,price >other.csv
+    "$YOKE" predict --checkpoint cached --data cache:day1.cache >wanted
+    try predict --checkpoint cached --data csv:other.csv
+    expect 0
+    cmp out wanted
+    refused 2 "day1.cache: its schema is not that of the model" cache:day1.cache # another number of bits
+    learn same "csv:day1.csv$model&bits=14"
+    try predict --checkpoint same --data cache:day1.cache
+    expect 0
+    try train --model logreg --data cache:day1.cache --features 99999 --out none
+    expect 2 "the rows have 16384 features by their schema; leave out --features"
+    printf x | dd of=day1.cache bs=1 seek=$(($(stat -c %s day1.cache) - 9)) conv=notrunc status=none
+    try predict --checkpoint cached --data cache:day1.cache
+    expect 3 "the schema is damaged: its checksum is wrong"
+    printf x | dd of=day1.cache bs=1 seek=$(($(stat -c %s day1.cache) - 1)) conv=notrunc status=none
+    try predict --checkpoint cached --data cache:day1.cache
+    expect 3 "the schema does not end with a zero byte"
+}
+
 @test "--warm-start: other columns, order, scales and bits" {
     (head -n 1 day1.csv; tail -n 100 day1.csv | sed 's/,\([0-9]\)/,1\1/') >day2.csv
     learn wanted "csv:day2.csv$model" --warm-start run

@@ -1,15 +1,20 @@
 /* cache:FILE, the binary cache (format/cache.h): all rows are mapped (yk_source.cached). Readers copy blocks of them. */
 #include "format/cache.h"
 #include "data/formats.h"
+#include "data/schema.h"
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     yk_source base;
     yk_rows rows;
+    yk_schema *schema; /* NULL: none */
 } cache;
 
 static void cache_free(yk_source *source)
 {
     yk_rows_fini(&((cache *)source)->rows);
+    yk_schema_free(((cache *)source)->schema);
 }
 
 static yk_status cache_verify(const yk_source *source)
@@ -23,6 +28,9 @@ static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *
     uint64_t features = yk_spec_u64(spec, "features", o->features, 1, UINT32_MAX);
     if (spec->status || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
         return spec->status;
+    if (s->schema && features != s->rows.dim)
+        return yk_fail(YK_EUSAGE, "%s: the rows have %zu features by their schema; leave out --features",
+                       spec->where, s->rows.dim);
     if (features < s->rows.dim)
         return yk_fail(YK_EDATA,
                        "%s: index %zu is out of range for %llu features; raise --features to at least %zu",
@@ -42,6 +50,28 @@ static yk_status count_fields(cache *s, uint32_t given)
     return YK_OK;
 }
 
+/* The schema of the table that was converted. Rows must have been encoded as those of the model. */
+static yk_status read_schema(cache *s, const char *text, const yk_source_options *o)
+{
+    if (!text)
+        return YK_OK;
+    yk_status st = yk_schema_parse(text, s->base.parsed.where, &s->schema);
+    s->base.schema = s->schema;
+    s->base.hashed_into = !st && yk_schema_hashes(s->schema) ? s->schema->features : 0;
+    char *here = st ? NULL : yk_schema_write(s->schema),
+         *model = o->schema ? yk_schema_write(o->schema) : NULL;
+    if (!st && (!here || (o->schema && !model)))
+        st = yk_fail_memory(1000, "the schema");
+    else if (!st && model && strcmp(here, model))
+        st = yk_fail(YK_EUSAGE,
+                     "%s: its schema is not that of the model: convert the data again, with the options of "
+                     "the training data and, for means and one-hot values, with fit=FILES",
+                     s->base.parsed.where);
+    free(here);
+    free(model);
+    return st;
+}
+
 static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, const yk_source_options *o)
 {
     (void)split;
@@ -58,7 +88,9 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     source->width = shape.width;
     source->channels = shape.channels;
     source->cached = &s->rows;
-    source->may_have_hashes = true;
+    source->may_have_hashes = !shape.schema;
+    if ((st = read_schema(s, shape.schema, o)))
+        return st;
     const bool fields = yk__spec_positions(spec, o, source);
     st = !fields || source->by_position ? yk_rows_drop_fields(&s->rows) : count_fields(s, shape.fields);
     return st ? st : fit_features(s, spec, o);

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "data/formats.h"
+#include "data/schema.h"
 #include "format/cache.h"
 #include "format/example.h"
 #include "format/tfrecord.h"
@@ -221,10 +222,16 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
                             .has_truth = !c.no_truth,
                             .has_field = c.field,
                             .fields = s->fields > c.fields ? s->fields : c.fields};
+    char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
+    if (s->schema && !schema)
+        return yk_fail_memory(1000, "the schema");
+    shape.schema = schema;
+    shape.schema_size = schema ? (uint32_t)strlen(schema) + 1 : 0;
     yk_cache_writer *w;
-    if ((st = yk_cache_create(path, &shape, &w)))
-        return st;
-    if ((st = yk_cache_close(w, yk_source_each(s, add_rows, w))))
+    st = yk_cache_create(path, &shape, &w);
+    st = st ? st : yk_cache_close(w, yk_source_each(s, add_rows, w));
+    free(schema);
+    if (st)
         return st;
     struct stat file;
     out->bytes = stat(path, &file) ? 0 : (uint64_t)file.st_size;

@@ -38,7 +38,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    out->version = !s->has_field ? 1 : s->fields ? 3 : 2;
+    out->version = s->schema_size ? 4 : !s->has_field ? 1 : s->fields ? 3 : 2;
     out->kind = s->kind;
     out->n = s->n;
     out->dim = s->dim;
@@ -62,6 +62,9 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
         yk__cache_array(out, i)->size = size;
         at += size;
     }
+    if (s->schema_size)
+        at = (at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + s->schema_size;
+    out->schema_size = s->schema_size;
     out->file_size = at;
     return YK_OK;
 }
@@ -74,9 +77,9 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h->version < 1 || h->version > 3)
+    if (h->version < 1 || h->version > 4)
         return yk_fail_at(path, offsetof(yk_cache_header, version),
-                          "version %u of the cache, but only versions 1 to 3 can be read; convert the data "
+                          "version %u of the cache, but only versions 1 to 4 can be read; convert the data "
                           "again",
                           h->version);
     if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
@@ -98,7 +101,9 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
     if (h->kind != YK_ROWS_SPARSE &&
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
         return yk_fail_at(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
-    if ((h->version == 3) != (h->fields != 0) || h->fields > UINT16_MAX + 1)
+    if ((h->version == 4) != (h->schema_size != 0))
+        return yk_fail_at(path, offsetof(yk_cache_header, schema_size), "invalid size of the schema");
+    if ((h->version < 4 && (h->version == 3) != (h->fields != 0)) || h->fields > UINT16_MAX + 1)
         return yk_fail_at(path, offsetof(yk_cache_header, fields), "invalid number of fields");
     if (!isfinite(h->scale))
         return yk_fail_at(path, offsetof(yk_cache_header, scale), "the scale is not finite");
@@ -119,8 +124,9 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
                           .channels = h->channels,
                           .has_value = h->array[YK_CACHE_VALUE].size != 0,
                           .has_truth = h->array[YK_CACHE_TRUTH].size != 0,
-                          .has_field = h->version > 1,
-                          .fields = h->fields};
+                          .has_field = h->version < 4 ? h->version > 1 : h->field.size != 0,
+                          .fields = h->fields,
+                          .schema_size = h->schema_size};
     yk_cache_header want;
     yk_status st = yk__cache_layout(path, s, &want);
     if (st)
@@ -196,7 +202,10 @@ yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
     rows->n = (size_t)shape->n;
     rows->scale = shape->scale;
     point_into(rows, h, map);
-    if ((st = check_rows(path, h, rows)))
+    shape->schema = shape->schema_size ? (const char *)map + size - shape->schema_size : NULL;
+    if (shape->schema && shape->schema[shape->schema_size - 1])
+        st = yk_fail_at(path, size, "the schema does not end with a zero byte: the file is damaged");
+    if (st || (st = check_rows(path, h, rows)))
         goto unmap;
     rows->map = map;
     rows->map_size = size;
@@ -228,6 +237,10 @@ yk_status yk_cache_check(const char *path, const yk_rows *rows)
             return yk_fail_at(path, array->offset, "the %s array is damaged: its checksum is wrong",
                               array_name[i]);
     }
+    const yk_cache_header *h = rows->map;
+    const uint64_t at = h->file_size - h->schema_size;
+    if (h->schema_size && yk_crc32c((const char *)rows->map + at, h->schema_size) != h->schema_crc)
+        return yk_fail_at(path, at, "the schema is damaged: its checksum is wrong");
     return YK_OK;
 }
 

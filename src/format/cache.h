@@ -2,7 +2,7 @@
  *
  *     offset  size   all numbers are little endian
  *          0     8   magic "YKCACHE1"
- *          8     4   version: 1; 2 or 3 with field numbers
+ *          8     4   version: 1; 2 or 3 with field numbers; 4 with a schema
  *         12     4   kind: 0 u8, 1 f32, 2 sparse     (yk_rows_kind)
  *         16     8   n, rows
  *         24     8   dim, columns
@@ -13,9 +13,10 @@
  *         60     4   zero
  *         64   144   six arrays, 24 each:  offset u64 | size in bytes u64 | CRC-32C u32 | zero u32
  *        208     8   size of the file
- *        216    24   versions 2 and 3: array 6 (field) in the same form; version 1: zero
- *        240     4   version 3: fields, the exclusive upper bound of field numbers; otherwise zero: not known
- *        244     8   zero
+ *        216    24   array 6 (field) in the same form; version 1: zero
+ *        240     4   versions 3 and 4: fields, the exclusive upper bound of field numbers; zero: not known
+ *        244     4   version 4: size of the schema; otherwise zero
+ *        248     4   version 4: CRC-32C of the schema; otherwise zero
  *        252     4   CRC-32C of the preceding 252 bytes
  *        256         the arrays that exist, in this order, each at the next multiple of 64:
  *
@@ -24,7 +25,8 @@
  *     2 start  u64 [n + 1]   sparse               5 truth  f32 [n]         omitted if not known
  *                                                 6 field  u16 [entries]   sparse, omitted if there are none
  *
- * The shape must be known before the first row is written, so writing a stream takes two passes.
+ * The schema, JSON (data/schema.h) with a zero byte at its end, follows at the next multiple of 64, at the end of the file. The
+ * shape must be known before the first row is written, so writing a stream takes two passes.
  *
  * Example:
  *     yk_rows rows;
@@ -70,6 +72,9 @@ typedef struct {
     uint32_t height, width, channels;
     bool has_value, has_truth, has_field;
     uint32_t fields; /* exclusive upper bound of field numbers; 0: not known. Only with has_field */
+    uint32_t schema_size;
+    const char
+        *schema; /* [schema_size] with the zero byte; NULL: none. Borrowed: for reading, from the mapping */
 } yk_cache_shape;
 
 typedef struct {
@@ -89,7 +94,7 @@ typedef struct {
     uint64_t file_size;
     yk_cache_array field;
     uint32_t fields;
-    uint8_t zeros[8];
+    uint32_t schema_size, schema_crc;
     uint32_t crc;
 } yk_cache_header;
 _Static_assert(sizeof(yk_cache_header) == YK_CACHE_HEADER, "as drawn above");

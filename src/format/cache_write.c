@@ -165,6 +165,10 @@ static yk_status finish(yk_cache_writer *w)
         yk_cache_array *array = yk__cache_array(&w->header, i);
         array->crc = array->size ? ~w->array[i].crc : 0;
     }
+    if (!st && w->shape.schema_size) {
+        w->header.schema_crc = yk_crc32c(w->shape.schema, w->shape.schema_size);
+        st = write_at(w, w->shape.schema, w->shape.schema_size, w->header.file_size - w->shape.schema_size);
+    }
     w->header.crc = yk_crc32c(&w->header, offsetof(yk_cache_header, crc));
     if (!st)
         st = write_at(w, &w->header, sizeof w->header, 0);
