@@ -379,12 +379,12 @@ static void threads_do_not_change_results(void **state)
         "linear + fm 16 + (embed 16, dense 150, tanh, dense 40, relu, dense 1)",
         /* enough parameters to be divided by layers */
         "linear + (embed 2, dense 2100, relu, dense 1000, relu, dense 1)"};
-    static const size_t batches[] = {1, 18, 82, 1100}; /* 18, 82: two examples in the last block */
-    static const int threads[] = {2, 3, 8};
+    static const size_t batches[] = {1, 18, 82, 250, 1100}; /* 18, 82: two examples in the last block */
+    static const int threads[] = {2, 3, 16};
     static uint32_t pick[1100];
     (void)state;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
-        for (size_t i = 0; i < (k == 4 ? 2 : 4); i++) {
+        for (size_t i = 0; i < (k == 4 ? 2 : 5); i++) {
             yk_rows rows;
             make_rows(&rows, i & 1, k != 1);
             for (size_t r = 0; r < batches[i]; r++)

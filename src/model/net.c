@@ -204,7 +204,9 @@ yk__division yk__divide(const yk__net *net, size_t max_batch)
     size_t wave = (size_t)WAVE_BYTES / bytes;
     wave = wave < blocks ? wave : blocks;
     wave = wave < YK__MAX_BLOCKS ? wave : YK__MAX_BLOCKS;
-    d.wave = wave > chunk ? wave / chunk * chunk : chunk;
+    d.wave = wave == blocks ? blocks
+             : wave > chunk ? wave / chunk * chunk
+                            : chunk; /* chunks begin with a wave */
     const int all = (int)(blocks < d.wave ? blocks : d.wave),
               max = 1 + (int)(products / (double)stages / MIN_PRODUCTS);
     d.size = threads / all < 1 ? 1 : threads / all;
