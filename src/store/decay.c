@@ -33,8 +33,10 @@ float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)
     const yk_optim_config *o = &t->config.optim;
     if (w == 0.0f || to <= from)
         return w;
-    double sum = yk_optim_lr_sum(o, from, to);
-    double magnitude = fabs((double)w) * exp(-o->l2 * sum) - o->l1 * sum;
+    /* few steps are the usual case: without exp(), the difference is below 1e-13 */
+    const double sum = yk_optim_lr_sum(o, from, to), x = o->l2 * sum;
+    const double factor = x > 1e-3 ? exp(-x) : 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0)));
+    const double magnitude = fabs((double)w) * factor - o->l1 * sum;
     return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
 }
 
@@ -50,19 +52,6 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
 bool yk__decay_deferred(const yk__table *t)
 {
     return t->touched && !t->lockstep && t->store->config.workers > 1;
-}
-
-/* yk__decayed() for many keys, without exp(): the difference is below 1e-13. */
-static inline float decayed_soon(const yk__table *t, float w, uint32_t from, uint32_t to)
-{
-    const yk_optim_config *o = &t->config.optim;
-    const double sum =
-        o->schedule == YK_LR_CONSTANT ? o->lr * (double)(to - from) : yk_optim_lr_sum(o, from, to);
-    const double x = o->l2 * sum;
-    if (x > 1e-3)
-        return yk__decayed(t, w, from, to);
-    const double magnitude = fabs((double)w) * (1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0)))) - o->l1 * sum;
-    return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
 }
 
 /* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls to a function that only prefetches. */
@@ -98,10 +87,9 @@ static yk_status cold_keys(yk__table *t, int me, const yk_batch *b, size_t *n_ou
     return YK_OK;
 }
 
-/* One worker alone gives the same bits as with yk__decayed() in synchronous mode. */
-static YK_RACY void catch_up_cold(yk__table *t, uint32_t now, const uint32_t *key, size_t n)
+/* Decays the keys of this part. */
+static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
 {
-    const bool soon = yk__decay_deferred(t);
     float *const w = t->shared.w;
     for (size_t i = 0; i < n; i++) {
         const uint32_t k = key[i];
@@ -109,22 +97,12 @@ static YK_RACY void catch_up_cold(yk__table *t, uint32_t now, const uint32_t *ke
             __builtin_prefetch(&t->touched[key[i + KEYS_AHEAD]], 1);
             __builtin_prefetch(&w[key[i + KEYS_AHEAD]], 1);
         }
-        if (__atomic_load_n(&t->touched[k], __ATOMIC_RELAXED) >= now)
+        if (k < t->hot || (parts > 1 && yk__part_of(k, parts) != part) ||
+            __atomic_load_n(&t->touched[k], __ATOMIC_RELAXED) >= now)
             continue;
         const uint32_t then = yk__decay_advance(t, k, now);
         if (w[k] != 0.0f && then < now)
-            w[k] = soon ? decayed_soon(t, w[k], then, now) : yk__decayed(t, w[k], then, now);
-    }
-}
-
-/* Decays the keys of this part. */
-static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, size_t n, int part, int parts)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t k = key[i];
-        if (k < t->hot || (parts > 1 && yk__part_of(k, parts) != part))
-            continue;
-        t->shared.w[k] = yk__decayed(t, t->shared.w[k], yk__decay_advance(t, k, now), now);
+            w[k] = yk__decayed(t, w[k], then, now);
     }
 }
 
@@ -144,7 +122,7 @@ yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
         size_t n;
         yk_status st = cold_keys(t, me, batch, &n);
         if (!st)
-            catch_up_cold(t, now, t->worker[me].cold, n);
+            catch_up(t, now, t->worker[me].cold, n, 0, 1);
         return st;
     }
     yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* the values are not used */
@@ -165,7 +143,6 @@ void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n)
 void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now)
 {
     const yk_optim_config *o = &t->config.optim;
-    double factor = 1.0, less = 0.0;
     bool small = true;
     uint32_t then = now;
     for (size_t k = begin; k < end; k++) {
@@ -173,13 +150,10 @@ void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now)
             then = t->touched[k];
             const double sum = yk_optim_lr_sum(o, then, now); /* 0 if now is earlier */
             small = o->l2 * sum < 1e-4 && o->l1 * sum < 1e-5;
-            factor = exp(-o->l2 * sum);
-            less = o->l1 * sum;
         }
         if (small)
             continue;
-        const double magnitude = fabs((double)t->shared.w[k]) * factor - less;
-        t->shared.w[k] = copysignf((float)(magnitude > 0.0 ? magnitude : 0.0), t->shared.w[k]);
+        t->shared.w[k] = yk__decayed(t, t->shared.w[k], then, now);
         t->touched[k] = now;
     }
 }
