@@ -1,5 +1,4 @@
-/* The internals of a client: remote.c receives and waits, remote_send.c sends pulls and pushes, remote_batch.c builds
- * requests, remote_lease.c leases examples, joins and leaves. */
+/* The internals of a client: remote.c receives and waits, remote_send.c sends, remote_batch.c builds requests. */
 #ifndef YK_STORE_REMOTE_INTERNAL_H
 #define YK_STORE_REMOTE_INTERNAL_H
 
@@ -133,12 +132,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
                           const char *what);
 
 /* remote_send.c */
-yk_status yk__remote_message(yk_remote *r, int channel, int server, size_t bytes, yk_purpose purpose,
-                             yk__up **out);                        /* allocates a message */
-yk_status yk__remote_queue(yk_remote *r, int channel, int server); /* the message is complete */
-yk_status yk__remote_drain(yk_remote *r, int channel, int server); /* waits until all were sent */
-yk_status yk__remote_send_queued(yk_remote *r);                    /* in the thread that pumps */
-
+yk_status yk__remote_send_queued(yk_remote *r); /* in the thread that pumps */
 size_t yk__remote_keys_on(const yk_remote *r, const yk__request *a,
                           int k); /* number of its keys on server k */
 /* Copies the values of all groups on server k from a message, or into one. */

@@ -1,6 +1,5 @@
 /* The internals of a server: server.c has its loop, server_handle.c handles messages, server_answer.c answers, server_round.c
- * applies gradients and deltas, server_control.c sends messages from server 0 to the other servers, server_join.c lets
- * workers join, server_parts.c takes snapshots and restores them. */
+ * applies gradients and deltas, server_parts.c has what servers send each other. */
 #ifndef YK_STORE_SERVER_INTERNAL_H
 #define YK_STORE_SERVER_INTERNAL_H
 
@@ -204,6 +203,7 @@ bool yk__is_paused(const yk_server *s); /* by the hook */
 
 /* server_handle.c */
 yk_status yk__handle_message(yk_server *s, yk__client *c);
+yk_status yk__accept_join(yk_server *s); /* a worker that has connected, if any */
 /* Returns its leases, and adds the number of their examples to *examples. */
 yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples);
 void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its message as used */
@@ -211,14 +211,6 @@ void yk__count_shares(yk_server *s, yk__client *c); /* marks the examples of its
 /* server_answer.c; now: 0 if the clock was not read */
 yk_status yk__answer_all(yk_server *s, double now);
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
-
-/* A client that joins, or is active again, starts at the steps of the slowest one. */
-static inline void yk__skip_missed(yk_server *s, yk__client *c)
-{
-    const uint64_t min = yk__slowest(s), own = c->thread[0].clock;
-    if (min != UINT64_MAX && min > c->skipped + own)
-        c->skipped = min - own;
-}
 
 /* server_round.c */
 yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up); /* asynchronous */
@@ -228,15 +220,9 @@ yk_status yk__close_round_if_all(yk_server *s);
 /* In synchronous mode, while workers compute: prepares the sums of their gradients. */
 yk_status yk__prepare_round(yk_server *s);
 
-/* server_control.c */
+/* server_parts.c */
 yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
 yk_status yk__control_handle(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
-
-/* server_join.c */
-yk_status yk__accept_join(yk_server *s); /* a worker that has connected, if any */
-yk_status yk__handle_join(yk_server *s, yk__client *c, const yk__up *up); /* its first message */
-
-/* server_parts.c */
 yk_status yk__snapshot_send(yk_server *s); /* sends all parameters to server 0, if that is due */
 
 #endif
