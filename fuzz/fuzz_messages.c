@@ -138,11 +138,10 @@ static void make_message(const yk_server *s, yk__client *c, const uint8_t *b)
                  .steps = b[9] % 8,
                  .stream = b[10],
                  .next_epoch = b[10] % 3,
-                 .last = {b[11], b[12] % 4, b[13], b[14]},
-                 .chunk = b[15]};
+                 .last = {b[11], b[12] % 4, b[13], b[14]}};
     if (up.flags & YK__HAS_PUSH && up.examples)
         up.npush = (uint32_t)yk__layout_all(&s->layout, yk__pull_of(s, c, up.push_of)->n);
-    const size_t keys = yk__keys_sent(&up);
+    const size_t keys = up.npull;
     char *at = allocate(c, sizeof up + up.nshares * sizeof(yk__share) + (up.npush + keys) * 4);
     memcpy(at, &up, sizeof up);
     at += sizeof up;

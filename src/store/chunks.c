@@ -11,7 +11,6 @@ struct yk_chunks {
     int servers;
     uint32_t bias_key;
     yk_chunk *chunk;
-    atomic_bool *remembered; /* [n] */
 };
 
 yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bias_key, yk_chunks **out)
@@ -25,14 +24,9 @@ yk_status yk_chunks_create(yk_rows *rows, size_t unit, int servers, uint32_t bia
                      .servers = servers,
                      .bias_key = bias_key};
     c->chunk = yk_alloc(c->n, sizeof *c->chunk, "the chunks");
-    c->remembered = c->chunk ? yk_alloc(c->n, sizeof *c->remembered, "the chunks") : NULL;
-    if (!c->remembered) {
+    if (!c->chunk) {
         yk_chunks_free(c);
         return YK_ESYSTEM;
-    }
-    for (size_t i = 0; i < c->n; i++) {
-        c->chunk[i].number = (uint32_t)i + 1;
-        c->chunk[i].remembered = &c->remembered[i];
     }
     *out = c;
     return YK_OK;
@@ -45,7 +39,6 @@ void yk_chunks_free(yk_chunks *c)
     for (size_t i = 0; c->chunk && i < c->n; i++)
         free(c->chunk[i].begin);
     yk_free(c->chunk);
-    yk_free(c->remembered);
     yk_free(c);
 }
 

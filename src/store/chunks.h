@@ -5,8 +5,7 @@
  *     list of keys          | those of server 0 | of server 1 | ... |    as row numbers on the servers, ascending
  *
  * The keys of a chunk are found once, before training or when it is first used. Then no epoch hashes a key again: a request is
- * the list itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages. Servers
- * remember the lists of a client, so that later requests contain only the number of a chunk (messages.h).
+ * the list itself, and an answer is a table that the rows index. Both have the same layout in memory as in messages.
  *
  * Example:
  *     yk_chunks *c;
@@ -26,7 +25,6 @@
 
 #include "base/keys.h"
 #include "base/rows.h"
-#include <stdatomic.h>
 
 typedef struct {
     uint32_t nkeys;
@@ -37,9 +35,7 @@ typedef struct {
     float *squares; /* [nkeys] sum of the squared values of each key */
     size_t cap;
     double squares_sum;
-    uint64_t entries;        /* number of values that were summed */
-    uint32_t number;         /* from 1; 0: not a chunk of the data */
-    atomic_bool *remembered; /* if `number` is not 0: whether all servers remember the keys */
+    uint64_t entries; /* number of values that were summed */
 } yk_chunk;
 
 typedef struct yk_chunks yk_chunks;

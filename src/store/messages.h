@@ -1,11 +1,9 @@
 /* The messages between clients and servers. A client is a process that trains; a server owns a shard of the parameters. A
  * message is a header and its data:
  *
- *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] (1) |
+ *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] |
  *     server to client, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
  *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
- *
- * (1) no keys with REMEMBERS
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + 1, and the answer
  * contains their values. Copies (shards.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
@@ -17,9 +15,7 @@
  *
  * A message has values of all parameter groups that the server owns a part of, one after another: for a keyed group, the values
  * of the keys; for a dense group, all values that the server owns. A push contains no keys: its values are in the order of the
- * keys that were pulled, which the server remembers. If the keys are those of a chunk of the client's data (chunks.h), the
- * server may remember them for the whole job. It then sets REMEMBERS in its answer, and later pulls of this chunk contain its
- * number and no keys.
+ * keys that were pulled, which the server remembers.
  *
  * With local SGD (copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
@@ -79,11 +75,10 @@ typedef enum {
 enum {
     YK__HAS_PUSH = 1,
     YK__HAS_PULL = 2,
-    YK__IDLE = 4,       /* the thread has nothing to do until it gets examples */
-    YK__WANTS = 8,      /* there is a batch: the answer must contain values */
-    YK__LAST = 16,      /* the final snapshot: all clients have left, and it includes everything they sent */
-    YK__REMEMBERS = 32, /* a pull, or its answer: the server remembers the keys of the chunk */
-    YK__EVALUATES = 64  /* a snapshot of only the parameters that an evaluation reads */
+    YK__IDLE = 4,      /* the thread has nothing to do until it gets examples */
+    YK__WANTS = 8,     /* there is a batch: the answer must contain values */
+    YK__LAST = 16,     /* the final snapshot: all clients have left, and it includes everything they sent */
+    YK__EVALUATES = 32 /* a snapshot of only the parameters that an evaluation reads */
 };
 
 typedef struct {
@@ -101,14 +96,8 @@ typedef struct {
     /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without
      * the last number; its next epoch */
     uint64_t stream, last[YK_CURSOR_SIZE - 1], next_epoch;
-    uint64_t chunk; /* a pull: the number of the chunk, from 1; 0: other keys */
+    uint64_t unused;
 } yk__up;
-
-/* Keys that follow the values. */
-static inline size_t yk__keys_sent(const yk__up *up)
-{
-    return up->flags & YK__REMEMBERS ? 0 : up->npull;
-}
 
 /* The examples of one thread in a push. */
 typedef struct {

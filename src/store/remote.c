@@ -111,7 +111,6 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
     r->server[k].in.data = read;
     r->server[k].in.cap = cap;
     a->bytes += bytes;
-    a->remembered += (down->flags & YK__REMEMBERS) != 0;
     atomic_fetch_sub(&r->server[k].pending_answers, 1);
     if (k == 0) {
         if (down->flags & YK__STOP)
@@ -339,9 +338,6 @@ yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
     if (phases && phases->track)
         yk_trace_message(phases->track, "pull", YK_ANY, a->bytes, a->requested_at,
                          yk_now_ns() - a->requested_at);
-    /* only now: requests of other channels may overtake the one with the keys */
-    if (a->keys && a->keys->number && a->remembered == r->config.servers)
-        atomic_store(a->keys->remembered, true);
     l->current = a;
     *out = (yk_remote_answer){.request = a,
                               .chunk = a->keys,

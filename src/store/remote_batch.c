@@ -15,7 +15,6 @@ yk__request *yk__request_open(yk_remote *r, yk__remote_channel *l)
         return a;
     l->open = a;
     a->bytes = 0;
-    a->remembered = 0;
     a->found = false;
     l->chunk = NULL;
     if (l->requested) /* the cursors of threads without a batch do not change */

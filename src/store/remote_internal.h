@@ -47,7 +47,6 @@ typedef struct {
         char *data;
         size_t cap;
     } * answer;                      /* [servers] messages, until the channel awaits them */
-    int remembered;                  /* servers that remember `keys` */
     float *w;                        /* the groups, one after the other: [arrays][keys or floats] */
     size_t w_cap, at[YK_MAX_GROUPS]; /* where each group begins */
     yk__share *share;                /* [threads of the channel] incarnations and cursor of its batches */

@@ -155,9 +155,9 @@ void yk__remote_move(const yk_remote *r, int k, const yk__request *a, float *con
     }
 }
 
-/* Sends the values of a push, the keys of a request, or both, to server k. known: the servers remember the keys. */
+/* Sends the values of a push, the keys of a request, or both, to server k. */
 static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pushed *p,
-                           const yk__request *request, bool known)
+                           const yk__request *request)
 {
     const yk__remote_channel *l = &r->channel[channel];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
@@ -166,9 +166,8 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     const size_t pushed = pushes ? keys_on(r, of, k).n : 0,
                  npush = pushes ? yk__layout_all(&layout, pushed) : 0;
     const keys_there pulled = request ? keys_on(r, request, k) : (keys_there){0};
-    const size_t npull = pulled.n, sent = known ? 0 : npull;
     const size_t shares = p ? (size_t)yk__remote_shares(r) : 0;
-    const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + sent);
+    const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + pulled.n);
     yk__up *up;
     yk_status st = new_message(r, channel, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
     if (st)
@@ -179,7 +178,7 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
                    .pull = request ? request->number : 0,
                    .push_of = of ? of->number : 0,
                    .npush = (uint32_t)npush,
-                   .npull = (uint32_t)npull,
+                   .npull = (uint32_t)pulled.n,
                    .nshares = (uint32_t)shares,
                    .thread = (uint32_t)channel,
                    .round = p ? p->round : 0,
@@ -188,10 +187,6 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
                    .loss = p ? p->loss : 0.0};
     if (request && request->batches)
         up->flags |= YK__WANTS;
-    if (request && request->keys && request->keys->number) {
-        up->chunk = request->keys->number;
-        up->flags |= known ? YK__REMEMBERS : 0;
-    }
     yk__share *share = (yk__share *)(void *)(up + 1);
     for (size_t i = 0; i < shares; i++) {
         share[i] = of ? of->share[i] : (yk__share){0};
@@ -200,11 +195,11 @@ static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pus
     float *v = (float *)(void *)(share + shares);
     if (npush)
         yk__remote_move(r, k, of, (float *const *)(void *)p->value, v, false);
-    if (sent)
-        memcpy(v + npush, pulled.row, sent * sizeof *pulled.row);
+    if (pulled.n)
+        memcpy(v + npush, pulled.row, pulled.n * sizeof *pulled.row);
     if (p) {
         struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
-        m->pull_bytes = 4 * sent;
+        m->pull_bytes = 4 * pulled.n;
         m->pushed_keys = pushed;
     }
     if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
@@ -219,15 +214,13 @@ static yk_status send_steps(yk_remote *r, int channel, const yk_remote_pushed *p
     yk__remote_channel *l = &r->channel[channel];
     yk_trace_track *track = r->config.phases ? r->config.phases[channel + me].track : NULL;
     const uint64_t began = track ? yk_now_ns() : 0;
-    const bool known =
-        request && request->keys && request->keys->number && atomic_load(request->keys->remembered);
     yk_status st = YK_OK;
     if (request && me == 0)
         request->requested_at = began;
     for (int k = me; !st && k < r->config.servers; k += all) {
         if (k == 0)
             yk_mutex_lock(&l->lock); /* another thread may request examples from it */
-        st = send_step(r, channel, k, p, request, known);
+        st = send_step(r, channel, k, p, request);
         if (k == 0)
             yk_mutex_unlock(&l->lock);
         if (!st && p && track)

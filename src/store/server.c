@@ -74,13 +74,10 @@ void yk_server_free(yk_server *s)
     for (int i = 0; s->client && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         for (int p = 0; c->pull && p < s->npulls; p++) {
-            free(c->pull[p].sent);
+            free(c->pull[p].key);
             free(c->pull[p].at);
             free(c->pull[p].out);
         }
-        for (size_t l = 0; l < c->nlists; l++)
-            free(c->list[l].key);
-        free(c->list);
         free(c->in.data);
         yk_free(c->pull);
         yk_free(c->thread);

@@ -68,7 +68,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                    .incarnation = (uint32_t)c->incarnation,
                    .workers = (uint32_t)yk__active_workers(s),
                    .kind = YK__DOWN_VALUES,
-                   .flags = (uint16_t)((s->stopping ? YK__STOP : 0) | (p->remembered ? YK__REMEMBERS : 0) |
+                   .flags = (uint16_t)((s->stopping ? YK__STOP : 0) |
                                        (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0)),
                    .pull = p->number,
                    .n = (uint32_t)n,

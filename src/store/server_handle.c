@@ -144,34 +144,6 @@ yk_status yk__return_leases(yk_server *s, yk__client *c, uint64_t *examples)
     return return_leases(s, c, 0, s->config.threads, examples);
 }
 
-/* Lists are remembered up to 256 MB and up to this chunk. */
-enum { MAX_REMEMBERED = 1 << 26, MAX_CHUNK = 1 << 24 };
-
-/* The remembered keys of a chunk, or NULL. */
-static yk__key_list *list_of(const yk__client *c, uint64_t chunk)
-{
-    return chunk < c->nlists && c->list[chunk].key ? &c->list[chunk] : NULL;
-}
-
-/* Remembers the keys of a chunk, if there is memory for them. */
-static yk_status remember(yk_server *s, yk__client *c, const yk__up *up, const uint32_t *key)
-{
-    if (!up->chunk || up->chunk > MAX_CHUNK || list_of(c, up->chunk) ||
-        s->remembered + up->npull > MAX_REMEMBERED)
-        return YK_OK;
-    if (YK_RESERVE(c->list, c->list_cap, up->chunk + 1, "the keys of a worker"))
-        return YK_ESYSTEM;
-    for (; c->nlists <= up->chunk; c->nlists++)
-        c->list[c->nlists] = (yk__key_list){0};
-    uint32_t *copy = malloc((size_t)up->npull * sizeof *copy + 1);
-    if (!copy)
-        return yk_fail_memory((size_t)up->npull * sizeof *copy, "the keys of a worker");
-    memcpy(copy, key, up->npull * sizeof *copy);
-    c->list[up->chunk] = (yk__key_list){copy, up->npull};
-    s->remembered += up->npull;
-    return YK_OK;
-}
-
 /* Whether all keys that were sent with a pull are on this server. */
 static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
 {
@@ -186,29 +158,12 @@ static bool has_keys(const yk_server *s, const uint32_t *key, size_t n)
     return !n || max < keys;
 }
 
-/* The keys of a pull: those in the message, or those of its chunk. */
-static yk_status handle_keys(yk_server *s, yk__client *c, const yk__up *up, yk__pull *p)
-{
-    const uint32_t *sent = (const uint32_t *)(const void *)(yk__values_of(c) + up->npush);
-    if (!has_keys(s, sent, yk__keys_sent(up)))
-        return yk_fail(YK_ELOST, "rank %d requested parameters that server %d does not have", c->peer, s->me);
-    yk_status st = up->flags & YK__REMEMBERS ? YK_OK : remember(s, c, up, sent);
-    const yk__key_list *list = up->chunk && !st ? list_of(c, up->chunk) : NULL;
-    p->remembered = list != NULL;
-    if (st || list) {
-        p->key = list ? list->key : NULL;
-        return st;
-    }
-    if (YK_RESERVE(p->sent, p->sent_cap, (size_t)up->npull + 1, "the keys of a worker"))
-        return YK_ESYSTEM;
-    memcpy(p->sent, sent, up->npull * sizeof *p->sent);
-    p->key = p->sent;
-    return YK_OK;
-}
-
 static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
 {
+    const float *keys = yk__values_of(c) + up->npush;
     yk__pull *p = yk__pull_of(s, c, up->pull);
+    if (!has_keys(s, (const uint32_t *)(const void *)keys, up->npull))
+        return yk_fail(YK_ELOST, "rank %d requested parameters that server %d does not have", c->peer, s->me);
     if (p->unanswered)
         return yk_fail(YK_ELOST, "rank %d sent a pull before the previous one was answered", c->peer);
     p->number = c->newest = up->pull;
@@ -217,7 +172,10 @@ static yk_status handle_pull(yk_server *s, yk__client *c, const yk__up *up)
     p->unanswered = true;
     p->of_push = (up->flags & YK__HAS_PUSH) != 0;
     p->wants = (up->flags & YK__WANTS) != 0;
-    return handle_keys(s, c, up, p);
+    if (YK_RESERVE(p->key, p->key_cap, (size_t)up->npull + 1, "the keys of a worker"))
+        return YK_ESYSTEM;
+    memcpy(p->key, keys, up->npull * sizeof *p->key);
+    return YK_OK;
 }
 
 static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
@@ -255,9 +213,6 @@ static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up 
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
     const uint64_t max = s->config.local_steps ? s->config.local_steps : (uint64_t)s->config.threads;
-    const yk__key_list *list = up->chunk ? list_of(c, up->chunk) : NULL;
-    if (list ? list->n != up->npull : (up->flags & YK__REMEMBERS) != 0)
-        return false;
     if (up->nshares > (uint32_t)s->config.threads ||
         up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
         return false;
@@ -273,7 +228,7 @@ static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)
 {
     const yk__up *up = yk__header_of(c);
     bool ok = bytes >= sizeof *up && up->magic == YK__MAGIC &&
-              bytes == sizeof *up + up->nshares * sizeof(yk__share) + (up->npush + yk__keys_sent(up)) * 4 &&
+              bytes == sizeof *up + up->nshares * sizeof(yk__share) + (up->npush + (size_t)up->npull) * 4 &&
               is_consistent(s, c, up);
     for (uint32_t i = 0; ok && s->config.streams && i < up->nshares; i++)
         ok = yk__shares_of(c)[i].cursor[YK_CURSOR_SIZE - 1] >> YK_STREAM_SHIFT <
@@ -429,7 +384,7 @@ yk_status yk__handle_message(yk_server *s, yk__client *c)
     if (up->kind != YK__UP_STEP)
         yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_CONTROL, bytes, 1);
     else if (up->flags & YK__HAS_PUSH)
-        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, 4 * yk__keys_sent(up),
+        yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, 4 * (size_t)up->npull,
                                0);
     else
         yk_comm_change_purpose(s->config.comm, true, YK_PURPOSE_PUSH, YK_PURPOSE_PULL, bytes, 1);

@@ -21,10 +21,8 @@ typedef struct {
     bool unanswered;     /* the answer has not been sent yet */
     bool of_push, wants; /* it was sent with a push; it requests values */
     uint32_t number, n;
-    uint32_t *key;  /* of keyed groups: rows on this server: `sent`, or a list that is remembered */
-    uint32_t *sent; /* with this pull */
-    size_t sent_cap;
-    bool remembered;
+    uint32_t *key; /* of keyed groups: rows on this server */
+    size_t key_cap;
     uint32_t *at; /* [n] synchronous: the index of each key in the sums of the round */
     size_t at_cap;
     bool placed;                     /* `at` is set */
@@ -35,9 +33,9 @@ typedef struct {
     yk_op op;
 } yk__pull;
 
-/* The keys of a chunk of a client's data. */
+/* The keys of a server that evaluations read. */
 typedef struct {
-    uint32_t *key; /* NULL: not remembered */
+    uint32_t *key;
     uint32_t n;
 } yk__key_list;
 
@@ -64,10 +62,8 @@ typedef struct {
     bool pushed; /* synchronous: the gradient in `in` waits for those of others */
     bool counts; /* and is part of the round; with a quorum, server 0 decides */
 
-    yk__pull *pull;     /* [channels * YK__MAX_OUTSTANDING], by number */
-    uint32_t newest;    /* the number of the last one */
-    yk__key_list *list; /* [nlists] by the number of the chunk */
-    size_t nlists, list_cap;
+    yk__pull *pull;  /* [channels * YK__MAX_OUTSTANDING], by number */
+    uint32_t newest; /* the number of the last one */
     yk__down alive;
     yk_op alive_op;
 } yk__client;
@@ -94,7 +90,6 @@ struct yk_server {
     uint64_t round, updates, late, late_examples, returned;
     uint64_t round_examples; /* of the last round */
     double round_loss;
-    uint64_t remembered; /* keys in the lists of all clients */
     /* Synchronous: the sums of a round. */
     yk_merger keys;            /* of keyed groups, each once */
     size_t capacity;           /* in keys */
