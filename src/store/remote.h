@@ -126,10 +126,8 @@ yk_status yk_remote_stream(yk_remote *r, int thread, const uint64_t last[YK_CURS
 bool yk_remote_orphans(const yk_remote *r); /* whether there are streams without a worker */
 /* Whether this process was declared lost, so that the lease went to others. */
 bool yk_remote_revoked(const yk_remote *r, int thread);
-/* Threads first .. end - 1 had no examples in this step. Sets `pending` if they have some for the next one, or, after a short
- * sleep, if there may be some later; else `over`. */
-void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out);
-/* Ends a step of threads first .. end - 1: whether to stop, and whether they are idle (`pending`). */
+/* Ends a step of threads first .. end - 1: whether to stop. If they had no examples, sets `pending` if they have some for the
+ * next step, or, after a short sleep, if there may be some later: they are idle then; else `over`. */
 void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out);
 
 /* Sends and receives messages. Called by the thread that drives, or by the only thread. */

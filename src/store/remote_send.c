@@ -386,26 +386,21 @@ static bool has_batches(const yk_remote *r, int first)
     return yk_remote_added(r, channel) > 0 || yk_remote_outstanding(r, channel) > 0;
 }
 
-void yk_remote_out_of_examples(yk_remote *r, int first, int end, yk_step_result *out)
+void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
 {
     const bool has = has_batches(r, first);
     bool later = false;
-    for (int i = first; i < end; i++)
-        later |= r->leases[i].later;
-    later &= !is_leaving(r);
-    *out = (yk_step_result){.pending = has || later, .over = !has && !later};
-    if (later && !has)
+    for (int i = first; !out->examples && i < end; i++)
+        later |= r->leases[i].later && !is_leaving(r);
+    if (!out->examples && !r->config.lockstep)
+        *out = (yk_step_result){.pending = has || later, .over = !has && !later};
+    if (out->pending && !has)
         yk_sleep(retry_seconds);
-}
-
-void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_result *out)
-{
     out->action = stop ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
     out->over |= stop || is_leaving(r);
     out->pending &= !out->over;
     for (int i = first; i < end; i++)
-        r->leases[i].idle =
-            out->pending && !has_batches(r, first); /* servers do not wait for an idle thread */
+        r->leases[i].idle = out->pending && !has; /* servers do not wait for an idle thread */
 }
 
 bool yk_remote_revoked(const yk_remote *r, int thread)

@@ -232,8 +232,6 @@ yk_status yk__shards_end_step(yk__shards *s, yk__channel *c)
         out->examples = c->answer.status.examples;
         out->loss = c->answer.status.loss;
         out->steps = c->answer.status.steps - before;
-    } else if (!p->examples) {
-        yk_remote_out_of_examples(s->config.remote, c->first, c->end, out);
     }
     yk_remote_end_step(s->config.remote, c->first, c->end, c->answer.status.stop, out);
     return st;
