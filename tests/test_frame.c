@@ -2,6 +2,7 @@
  * read once, damage. The rows are those of the same values as CSV. */
 #include "read_all.h"
 
+#include "data/columns.h"
 #include "data/frame.h"
 
 /* ---- a table of two arrays: rows 0 to 3, and rows 4 and 5. Buffers begin with values that an offset skips. */
@@ -281,6 +282,37 @@ static void models_match_names(void **state)
     yk_frame_free(f);
 }
 
+/* Texts of dates, for a model that was trained on dates. */
+static void dates_of_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *text;
+        double want; /* NaN: not a number */
+    } cases[] = {{"date", "2024-02-29", 19782},
+                 {"DATE", " 1969-12-31 ", -1},
+                 {"timestamp[us]", "1970-01-02T00:00:01.5", 86401.5},
+                 {"TIMESTAMP", "2000-01-01 12:30", 946729800},
+                 {"timestamp[s]", "1970-01-01T00:00:09Z", 9},
+                 {"timestamp[s]", "1970-01-01 00:00:09+00:00", 9},
+                 {"timestamp[s]", "1970-01-01 00:00:09+01:00", NAN},
+                 {"timestamp[s]", "1970-13-01", NAN},
+                 {"timestamp[s]", "1970-1-01", NAN},
+                 {"date", "1970-01-01T", NAN},
+                 {"date", "17.5", 17.5},
+                 {"float64", "2024-02-29", NAN},
+                 {"number", "True", 1},
+                 {"bool", "false", 0},
+                 {"bool", "yes", NAN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_schema_column c = {0};
+        double v = NAN;
+        strcpy(c.type, cases[i].type);
+        const bool ok = yk_cell_number_of(&c, cases[i].text, strlen(cases[i].text), &v);
+        assert_true(isnan(cases[i].want) ? !ok : ok && v == cases[i].want);
+    }
+}
+
 static void fails(yk_status want, const char *message)
 {
     yk_frame *f;
@@ -331,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_those_of_csv),
         cmocka_unit_test(models_match_names),
+        cmocka_unit_test(dates_of_texts),
         cmocka_unit_test(bad_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

@@ -19,6 +19,9 @@ def is_frame(x):
     """Whether x is a table whose columns have names."""
     if is_pandas(x):
         return all(isinstance(name, str) for name in x.columns)
+    if type(x).__name__ == "LazyFrame":
+        from ._native import UsageError
+        raise UsageError("a LazyFrame is a query: pass its result, frame.collect()")
     return hasattr(x, "__arrow_c_stream__")
 
 

@@ -202,7 +202,7 @@ def as_data(given, split, copy=True, fields=None, hash_keys=False, table=None):
     if table and split == _native.TRAIN:
         raise _native.UsageError("table: these are options for frames; data is none")
     if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise _native.UsageError(f"data and test must be a spec or a pair (X, y), not {type(given).__name__}")
+        raise _native.UsageError(f"data and test must be a spec, a frame or a pair (X, y), not {type(given).__name__}")
     x, y = given
     if y is None:
         name = "test" if split == _native.TEST else "data"

@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "data/tabular.h"
 #include <stdio.h>
+#include <strings.h>
 
 enum { MAX_LABEL = 1000000 };
 
@@ -32,14 +33,85 @@ size_t yk__words_find(const yk__names *w, const char *text, size_t n)
 
 /* ---- cells */
 
+static bool boolean(const char *text, size_t n, double *out)
+{
+    static const char *const words[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == n && !memcmp(words[i], text, n)) {
+            *out = (double)(i % 2);
+            return true;
+        }
+    return false;
+}
+
 bool yk_cell_number(const char *text, size_t n, double *out)
 {
     yk_cell_trim(&text, &n);
     const char *end = text + n;
     double v;
     if (!n || yk_decimal_before(text, end, &v) != end || !isfinite(v))
-        return false;
+        return boolean(text, n, out);
     *out = v;
+    return true;
+}
+
+/* ---- dates and times: ISO 8601, UTC */
+
+/* `digits` digits, after the separator `before` (0: none). */
+static bool part(const char **p, const char *end, const char *before, int digits, int64_t *out)
+{
+    *out = 0;
+    if (*before && (*p == end || !strchr(before, *(*p)++)))
+        return false;
+    for (; digits; digits--, (*p)++) {
+        if (*p == end || **p < '0' || **p > '9')
+            return false;
+        *out = *out * 10 + (**p - '0');
+    }
+    return true;
+}
+
+/* Days since 1970 of the proleptic Gregorian calendar: years begin in March, so that a leap day is the last one. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    const int64_t y = month > 2 ? year : year - 1, m = month > 2 ? month - 3 : month + 9;
+    return 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 719469;
+}
+
+static bool read_time(const char *p, const char *end, int64_t *days, double *seconds)
+{
+    int64_t year, month, day, hour, minute, second = 0;
+    *seconds = 0.0;
+    if (!part(&p, end, "", 4, &year) || !part(&p, end, "-", 2, &month) || !part(&p, end, "-", 2, &day) ||
+        month < 1 || month > 12 || day < 1 || day > 31)
+        return false;
+    *days = days_of(year, month, day);
+    if (p == end)
+        return true;
+    if (!part(&p, end, "T ", 2, &hour) || !part(&p, end, ":", 2, &minute) ||
+        (p < end && *p == ':' && !part(&p, end, ":", 2, &second)))
+        return false;
+    *seconds = (double)(hour * 3600 + minute * 60 + second);
+    if (p < end && *p == '.') {
+        double unit = 1.0;
+        for (p++; p < end && *p >= '0' && *p <= '9'; p++)
+            *seconds += (*p - '0') * (unit /= 10.0);
+    }
+    const size_t left = (size_t)(end - p);
+    return !left || (left == 1 && *p == 'Z') || (left == 6 && !memcmp(p, "+00:00", 6));
+}
+
+bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out)
+{
+    const bool date = !strncasecmp(c->type, "date", 4), time = !strncasecmp(c->type, "timestamp", 9);
+    int64_t days;
+    double seconds;
+    if (yk_cell_number(text, n, out))
+        return true;
+    yk_cell_trim(&text, &n);
+    if (!(date || time) || !read_time(text, text + n, &days, &seconds))
+        return false;
+    *out = date ? (double)days : (double)days * 86400.0 + seconds;
     return true;
 }
 
@@ -89,7 +161,7 @@ bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
         return true;
     if (c->role == YK_COLUMN_NUMERIC)
-        return yk_cell_number(text, n, &v) && yk_row_scaled(w, s, c, v);
+        return yk_cell_number_of(c, text, n, &v) && yk_row_scaled(w, s, c, v);
     const uint64_t hash = yk_cell_hash(c->salt, text, n);
     yk_row_hash(w, s, c, hash);
     if (t->source->names && s->encode == YK_ENCODE_HASH) {

@@ -80,8 +80,13 @@ static inline void yk_cell_trim(const char **text, size_t *n)
         --*n;
 }
 
-/* A number, with blanks around it allowed; false: not a finite number. */
+/* A number, or true or false (1, 0) as Python and others write them, with blanks around it allowed; false: not a finite
+ * number. */
 bool yk_cell_number(const char *text, size_t n, double *out);
+
+/* The same for a column. If its values were dates or times where the model was trained (Parquet, frames), a text such as
+ * 2024-02-29 or 2024-02-29T12:30:00.5Z becomes the same number: days or seconds since 1970. */
+bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out);
 
 /* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like. */
 bool yk_cell_missing(const yk_schema *s, const char *text, size_t n, bool numeric);

@@ -61,8 +61,7 @@ def no_warnings():
 def files(frame):
     """The frame as DIRECTORY/a.csv and a.parquet."""
     with tempfile.TemporaryDirectory() as directory:
-        plain = frame.assign(mobile=frame.mobile.astype(int)) if "mobile" in frame else frame
-        plain.to_csv(f"{directory}/a.csv", index=False)
+        frame.to_csv(f"{directory}/a.csv", index=False)  # booleans are True and False, dates 2024-01-31
         pq.write_table(pa.Table.from_pandas(frame), f"{directory}/a.parquet", row_group_size=700)
         yield directory
 
@@ -186,6 +185,22 @@ def test_models_go_between_frames_and_files():
         model = yoke.Model.load(f"{directory}/cli")
         assert np.array_equal(model.probabilities(new), model.probabilities(again))
         assert model.evaluate(pl.from_pandas(new)) == model.evaluate(spec)
+
+
+def test_dates_and_booleans_of_files():
+    """Files have them as texts, or as values of their own."""
+    frame = visits().drop(columns="clicked")
+    days = np.arange(ROWS) % 400
+    frame["day"] = [datetime.date(2023, 12, 31) + datetime.timedelta(int(i)) for i in days]
+    frame["when"] = pd.to_datetime("2024-02-28T23:59:58.5") + pd.to_timedelta(days * 5000, "s")
+    frame["bought"] = frame.price > 0
+    run = yoke.train("logreg", (frame, "bought"), table={"scale": "standard"}, **OPTIONS)
+    want = run.model.evaluate(frame)
+    with files(frame) as directory:
+        pl.from_pandas(frame).write_csv(f"{directory}/b.csv")  # true, and times with T
+        for data in (f"csv:{directory}/a.csv", f"csv:{directory}/b.csv", f"parquet:{directory}/a.parquet"):
+            assert run.model.evaluate(data) == want
+            assert np.abs(run.model.probabilities(data) - run.model.probabilities(frame)).max() < 1e-6
 
 
 def test_columns_are_matched_by_name():
@@ -338,6 +353,7 @@ def test_dates_and_refused_types():
     raises("one column", lambda: weights((pa.chunked_array([[1.0, 2.0]]), [0, 1])))
     raises("has values of different types" if "pyarrow" not in sys.modules else "city",
            lambda: weights((visits(rows=10).assign(city=[1, "a"] * 5), "clicked")))
+    raises("pass its result", lambda: weights((frame.lazy(), "clicked")))
     raises("table", lambda: yoke.train("logreg", "synth:ctr?examples=10", table={"scale": "log"}))
 
 

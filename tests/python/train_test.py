@@ -70,7 +70,7 @@ def test_exceptions_name_python_parameters():
     raises(yoke.UsageError, "unknown optimizer=\"nonsense\"; choose", "softmax", DIGITS, optimizer="nonsense", out="none")
     raises(yoke.DataError, "/nowhere: no such file", "softmax", "libsvm:/nowhere", out="none")
     rows = np.zeros((4, 2), np.float32)
-    raises(yoke.UsageError, "data and test must be a spec or a pair (X, y), not ndarray", "softmax", rows, out="none")
+    raises(yoke.UsageError, "data and test must be a spec, a frame or a pair (X, y), not ndarray", "softmax", rows, out="none")
     raises(yoke.UsageError, "class numbers 0, 1, 2, ..., not float64", "softmax", (rows, [0.5, 1, 0, 1]), out="none")
     raises(yoke.UsageError, "the estimators accept other labels", "softmax", (rows, ["a", "b", "a", "b"]), out="none")
     error = raises(yoke.TrainingError, "use a smaller lr", "softmax", DIGITS, lr=1e38, out="none")
