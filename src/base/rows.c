@@ -260,9 +260,9 @@ static yk_status commit_sparse(yk_rows *rows, size_t n)
             return YK_ESYSTEM;
         n = merge_equal(&e, n);
     }
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !rows->value; i++)
         ones &= e.value[i] == 1.0f;
-    if (!ones && !rows->value) {
+    if (!ones) {
         if (grow(rows, YK_ROWS_VALUE, rows->cap[YK_ROWS_INDEX]))
             return YK_ESYSTEM;
         fill_default(rows, YK_ROWS_VALUE, 0, at);

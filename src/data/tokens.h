@@ -50,12 +50,12 @@ static inline void yk__find_ends(yk__ends *e, const char *p, const char *end)
     size_t n = 0;
     for (; p <= end && n < YK__ENDS; p += 64) {
         uint64_t found = yk__ends_of_64(p);
-        const size_t next = n + (size_t)__builtin_popcountll(found);
         do { /* a loop over each bit would end unpredictably */
-            for (int i = 0; i < 4; i++, found &= found - 1)
-                e->at[n++] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
-        } while (n < next);
-        n = next;
+            for (int i = 0; i < 4; i++, found &= found - 1) {
+                e->at[n] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
+                n += found != 0;
+            }
+        } while (found);
     }
     e->n = n;
 }

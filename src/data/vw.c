@@ -337,16 +337,17 @@ static yk_status put_row(vw_reader *r, size_t n, int32_t label, yk_rows *rows)
         return st;
     feature *f = r->feature;
     size_t out = 0;
+    uint32_t last = 0;
     if (s->fields)
         memcpy(field, r->field, n * sizeof *field);
     else
         yk__sort_words(&r->feature->word, n, &(f += n)->word);
     for (size_t i = 0; i < n; i++) {
         const uint32_t id = yk_key_id(f[i].word, s->features);
-        if (!s->fields && out && index[out - 1] == id) {
+        if (!s->fields && out && last == id) {
             value[out - 1] += f[i].value;
         } else {
-            index[out] = id;
+            index[out] = last = id;
             value[out++] = f[i].value;
         }
     }
