@@ -40,7 +40,8 @@ yk_status yk_exchange_create(yk_comm *comm, size_t nparams, double timeout, doub
     x->transfers = yk_alloc(slots * size, sizeof *x->transfers, "the exchange");
     x->pieces = yk_alloc(slots * size * piece, sizeof *x->pieces, "the exchange");
     x->zeros = yk_alloc(nparams, sizeof *x->zeros, "the exchange");
-    if (!x->head || !x->header_in || !x->transfers || !x->pieces || !x->zeros) {
+    x->piece = yk_alloc(size, sizeof *x->piece, "the exchange");
+    if (!x->head || !x->header_in || !x->transfers || !x->pieces || !x->zeros || !x->piece) {
         yk_exchange_free(x);
         return YK_ESYSTEM;
     }
@@ -62,26 +63,27 @@ void yk_exchange_free(yk_exchange *x)
     yk_free(x->zeros);
     yk_free(x->transfers);
     yk_free(x->pieces);
+    yk_free(x->piece);
     yk_free(x);
 }
 
 /* ---- buckets ---- */
 
-static size_t piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
+size_t yk__piece_begin(const yk_exchange *x, const yk__slot *s, int rank)
 {
     return s->begin + (s->end - s->begin) * (size_t)rank / (size_t)x->size;
 }
 
 static size_t piece_bytes(const yk_exchange *x, const yk__slot *s, int rank)
 {
-    return (piece_begin(x, s, rank + 1) - piece_begin(x, s, rank)) * sizeof(float);
+    return (yk__piece_begin(x, s, rank + 1) - yk__piece_begin(x, s, rank)) * sizeof(float);
 }
 
 static yk_status send_piece(yk_exchange *x, const yk__slot *s, int piece, int to, int tag, yk_op *op)
 {
     const size_t bytes = piece_bytes(x, s, piece);
     const yk_status st =
-        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, piece), bytes, op);
+        yk_comm_send(x->comm, to, tag, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, piece), bytes, op);
     if (!st)
         yk_comm_count_values(x->comm, 0, bytes);
     return st;
@@ -108,22 +110,26 @@ static yk_status begin_bucket(yk_exchange *x, yk__slot *s, size_t number)
     return st;
 }
 
-/* Adds all copies of this rank's piece: 0 + g0 + g1 + ... in rank order. */
-static void sum_pieces(yk_exchange *x, yk__slot *s)
+/* 0 + g0 + g1 + ...; block by block, so that the sum stays in the cache. */
+void yk__sum_piece(const yk_exchange *x, size_t n, float *out)
 {
-    float *mine = x->dense + piece_begin(x, s, x->rank);
-    const size_t n = piece_bytes(x, s, x->rank) / sizeof(float);
-    float sum[256];
-    for (size_t at = 0; at < n; at += 256) {
-        const size_t count = n - at < 256 ? n - at : 256;
-        memset(sum, 0, sizeof sum);
-        for (int r = 0; r < x->size; r++) {
-            const float *g = (r == x->rank ? mine : s->transfer[r].in) + at;
-            for (size_t k = 0; k < count; k++)
-                sum[k] += g[k];
-        }
-        memcpy(mine + at, sum, count * sizeof(float));
+    enum { BLOCK = 1024 };
+    for (size_t at = 0; at < n; at += BLOCK) {
+        const size_t count = n - at < BLOCK ? n - at : BLOCK;
+        float sum[BLOCK] = {0};
+        for (int r = 0; r < x->size; r++)
+            for (size_t k = 0; x->piece[r] && k < count; k++)
+                sum[k] += x->piece[r][at + k];
+        memcpy(out + at, sum, count * sizeof *out);
     }
+}
+
+static void sum_bucket(yk_exchange *x, const yk__slot *s)
+{
+    float *mine = x->dense + yk__piece_begin(x, s, x->rank);
+    for (int r = 0; r < x->size; r++)
+        x->piece[r] = r == x->rank ? mine : s->transfer[r].in;
+    yk__sum_piece(x, piece_bytes(x, s, x->rank) / sizeof *mine, mine);
 }
 
 static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
@@ -145,13 +151,13 @@ static yk_status advance(yk_exchange *x, yk__slot *s)
         gathered &= is_done(x, &t->gather_in, &st);
         if (is_done(x, &t->gather_out, &st) && !t->posted) {
             t->posted = true;
-            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + piece_begin(x, s, r),
+            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, r),
                               piece_bytes(x, s, r), &t->broadcast_in);
         }
         over &= t->posted;
     }
     if (!st && gathered && !s->summed) {
-        sum_pieces(x, s);
+        sum_bucket(x, s);
         s->summed = true;
         for (int r = 0; !st && r < x->size; r++)
             if (r != x->rank)
@@ -211,15 +217,11 @@ yk_status yk__timed_out(const yk_exchange *x)
         if (is_missing(x, r) && strlen(ranks) < sizeof ranks - 16)
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", missing++ ? ", " : "", r);
     }
-    if (missing > 1)
-        return yk_fail(YK_ELOST,
-                       "ranks %s did not send their gradients within %.0f s: they have died, are hung, or "
-                       "cannot be reached (rank %d waited for them)",
-                       ranks, x->limit, x->rank);
-    return yk_fail(YK_ELOST,
-                   "rank %s did not send its gradient within %.0f s: it has died, is hung, or cannot be "
-                   "reached (rank %d waited for it)",
-                   missing ? ranks : "?", x->limit, x->rank);
+    const bool one = missing <= 1;
+    return yk_fail(
+        YK_ELOST, "rank%s %s did not send %s within %.0f s: %s, or cannot be reached (rank %d waited for %s)",
+        one ? "" : "s", missing ? ranks : "?", one ? "its gradient" : "their gradients", x->limit,
+        one ? "it has died, is hung" : "they have died, are hung", x->rank, one ? "it" : "them");
 }
 
 static yk_status finish(yk_exchange *x)

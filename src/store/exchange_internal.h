@@ -49,12 +49,15 @@ struct yk_exchange {
     yk__header *head;              /* [size] */
     yk_op *header_in, *header_out; /* [size] */
 
+    const float **piece; /* [size] what yk__sum_piece() adds; NULL: zeros */
     char *const *shared; /* [size] shared memory; NULL: messages */
     uint64_t shared_stage;
     yk_wait_kind shared_wait;
 };
 
-yk_status yk__timed_out(const yk_exchange *x); /* the error */
+yk_status yk__timed_out(const yk_exchange *x);                             /* the error */
+size_t yk__piece_begin(const yk_exchange *x, const yk__slot *s, int rank); /* of the piece that a rank sums */
+void yk__sum_piece(const yk_exchange *x, size_t n, float *out);            /* x->piece [n], in rank order */
 
 /* exchange_shared.c */
 bool yk__shared_is_missing(const yk_exchange *x, int rank);

@@ -18,11 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The header and progress of a rank; only that rank writes it. */
+/* The memory of a rank. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_uint_fast64_t stage; /* 2 round - 1: it has arrived; 2 round: it has summed */
     _Alignas(YK_ALIGN) yk__header head;
-    bool has_examples; /* otherwise its gradient is zero, and not written */
+    bool has_examples;               /* otherwise its gradient is zero, and not written */
+    _Alignas(YK_ALIGN) float data[]; /* the sum, the gradient */
 } shared_state;
 
 static shared_state *state_of(const yk_exchange *x, int rank)
@@ -30,29 +31,14 @@ static shared_state *state_of(const yk_exchange *x, int rank)
     return (shared_state *)(void *)x->shared[rank];
 }
 
-static size_t sum_at(void)
-{
-    return YK_ROUND_UP(sizeof(shared_state), YK_ALIGN);
-}
-
-static size_t gradient_at(size_t nparams)
-{
-    return sum_at() + YK_ROUND_UP(nparams * sizeof(float), YK_ALIGN);
-}
-
-static float *sum_of(const yk_exchange *x)
-{
-    return (float *)(void *)(x->shared[0] + sum_at());
-}
-
 static float *gradient_of(const yk_exchange *x, int rank)
 {
-    return (float *)(void *)(x->shared[rank] + gradient_at(x->nparams));
+    return state_of(x, rank)->data + YK_ROUND_UP(x->nparams, 16);
 }
 
 size_t yk_exchange_shared_memory_bytes(size_t nparams)
 {
-    return gradient_at(nparams) + YK_ROUND_UP(nparams * sizeof(float), YK_ALIGN);
+    return sizeof(shared_state) + 2 * YK_ROUND_UP(nparams, 16) * sizeof(float);
 }
 
 void yk_exchange_use_shared_memory(yk_exchange *x, char *const *at)
@@ -82,37 +68,10 @@ static yk_status wait_all(yk_exchange *x, int *last_out)
     return YK_OK;
 }
 
-/* ---- the sum ---- */
-
-static size_t piece_begin(const yk_exchange *x, int rank)
+/* Counts the bytes that messages would have: headers, gradients of pieces, sums. mine: floats of this rank's piece. */
+static void count(yk_exchange *x, size_t mine)
 {
-    const size_t lines = (x->nparams + 15) / 16, at = lines * (size_t)rank / (size_t)x->size * 16;
-    return at < x->nparams ? at : x->nparams;
-}
-
-/* 0 + g0 + g1 + ... in rank order; block by block, so that the sum stays in the cache. */
-static void sum_pieces(const yk_exchange *x)
-{
-    enum { BLOCK = 1024 };
-    const size_t end = piece_begin(x, x->rank + 1);
-    for (size_t at = piece_begin(x, x->rank); at < end; at += BLOCK) {
-        const size_t n = end - at < BLOCK ? end - at : BLOCK;
-        float *restrict sum = sum_of(x) + at;
-        memset(sum, 0, n * sizeof *sum);
-        for (int r = 0; r < x->size; r++) {
-            const float *g = gradient_of(x, r) + at;
-            for (size_t k = 0; state_of(x, r)->has_examples && k < n; k++)
-                sum[k] += g[k];
-        }
-    }
-}
-
-/* Counts the bytes that messages would have: headers, gradients of pieces, sums. */
-static void count(yk_exchange *x)
-{
-    const size_t others = (size_t)x->size - 1;
-    const size_t mine = piece_begin(x, x->rank + 1) - piece_begin(x, x->rank), theirs = x->nparams - mine;
-    const size_t values = (theirs + others * mine) * sizeof(float),
+    const size_t others = (size_t)x->size - 1, values = (x->nparams - mine + others * mine) * sizeof(float),
                  each = others * sizeof(yk__header) + values;
     yk_comm_count_values(x->comm, 0, values);
     yk_comm_count_shared(x->comm, YK_PURPOSE_REDUCE, each, each, 3 * (unsigned)others);
@@ -120,7 +79,10 @@ static void count(yk_exchange *x)
 
 yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_round *out)
 {
+    const yk__slot all = {.end = x->nparams};
+    const size_t begin = yk__piece_begin(x, &all, x->rank), n = yk__piece_begin(x, &all, x->rank + 1) - begin;
     shared_state *own = state_of(x, x->rank);
+    float *sum = state_of(x, 0)->data;
     int last;
     own->head = *mine;
     own->has_examples = g->examples > 0;
@@ -131,13 +93,15 @@ yk_status yk__shared_sum(yk_exchange *x, yk_grad *g, const yk__header *mine, yk_
     if (st)
         return st;
     out->last_wait = yk_now() - began;
-    for (int r = 0; r < x->size; r++)
+    for (int r = 0; r < x->size; r++) {
         x->head[r] = state_of(x, r)->head;
-    sum_pieces(x);
+        x->piece[r] = state_of(x, r)->has_examples ? gradient_of(x, r) + begin : NULL;
+    }
+    yk__sum_piece(x, n, sum + begin);
     if ((st = wait_all(x, &last)))
         return st;
-    count(x);
+    count(x, n);
     x->final = x->nparams;
-    g->group[0].dense = sum_of(x);
+    g->group[0].dense = sum;
     return YK_OK;
 }
