@@ -4,6 +4,7 @@
 
 #include "data/columns.h"
 #include "data/frame.h"
+#include <yoke.h>
 
 /* ---- a table of two arrays: rows 0 to 3, and rows 4 and 5. Buffers begin with values that an offset skips. */
 
@@ -358,6 +359,58 @@ static void bad_tables_are_refused(void **state)
     fails(YK_EUSAGE, "6 labels");
 }
 
+/* yoke.h: trains on a stream that is read once, and predicts with its columns in place. */
+static void library(void **state)
+{
+    (void)state;
+    static const char *const settings[][2] = {
+        {"model", "logreg"}, {"epochs", "1"}, {"lr", "0.01"}, {"out", "none"}, {"batch", "2"}};
+    yoke_options *o = yoke_options_create();
+    yoke_error error;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        assert_int_equal(yoke_options_set(o, settings[i][0], settings[i][1], &error), YOKE_OK);
+    struct ArrowArrayStream stream = {get_schema, get_next, last_error, release_stream, NULL};
+    yoke_arrow arrow = YOKE_ARROW_INIT;
+    yoke_data *data;
+    make_table();
+    arrow.stream = &stream;
+    arrow.options = "label=flag&categorical=city&scale=log&classes=2&bits=10&ignore=id,count";
+    arrow.stream_once = 1;
+    assert_int_equal(yoke_data_from_arrow(&arrow, &data, &error), YOKE_OK);
+    const char *type;
+    assert_string_equal(yoke_data_column(data, 11, &type), "when");
+    assert_string_equal(type, "timestamp[ms]");
+    assert_null(yoke_data_column(data, COLUMNS + 1, NULL));
+    yoke_training training = YOKE_TRAINING_INIT;
+    training.options = o;
+    training.data = data;
+    yoke_run *run;
+    yoke_model *model;
+    if (yoke_train(&training, &run, &error))
+        fail_msg("%s", error.message);
+    assert_true(yoke_run_number(run, "examples") == ROWS);
+    assert_int_equal(yoke_run_model(run, &model, &error), YOKE_OK);
+    yoke_data_free(data);
+    assert_int_equal(yoke_data_from_arrow(&arrow, &data, &error), YOKE_BAD_USAGE); /* the stream is empty */
+    assert_non_null(strstr(error.message, "was used before"));
+
+    make_table();
+    stream.release = release_stream;
+    arrow.options = NULL;
+    arrow.stream_once = 0;
+    assert_int_equal(yoke_data_from_arrow(&arrow, &data, &error), YOKE_OK);
+    float p[ROWS];
+    yoke_score score;
+    assert_int_equal(yoke_predict_array(model, data, p, ROWS, &error), YOKE_OK);
+    assert_true(p[0] > 0.0f && p[0] < 1.0f);
+    assert_int_equal(yoke_evaluate(model, data, &score, &error), YOKE_OK);
+    assert_int_equal(score.examples, ROWS);
+    yoke_data_free(data);
+    yoke_model_free(model);
+    yoke_run_free(run);
+    yoke_options_free(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +418,7 @@ int main(void)
         cmocka_unit_test(models_match_names),
         cmocka_unit_test(dates_of_texts),
         cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(library),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);
 }

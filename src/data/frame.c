@@ -119,6 +119,9 @@ static yk_status take_options(yk_frame *f, const yk_frame_options *o)
 
 yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_options *o, yk_frame **out)
 {
+    *out = NULL;
+    if (!stream || !stream->release)
+        return yk_fail(YK_EUSAGE, "frame: the Arrow stream was used before, and is empty");
     yk_frame *f = calloc(1, sizeof *f);
     yk_status st = f ? YK_OK : yk_fail_memory(sizeof *f, "a frame");
     if (f)
