@@ -331,6 +331,8 @@ const char *yk_weight_class(const yk_trained *m, const yk_weight *w, char number
     const size_t outputs = m->model->outputs;
     if (outputs > 1 && m->schema && m->schema->classes.n == outputs)
         return m->schema->classes.name[w->output];
-    snprintf(number_out, 16, outputs > 1 ? "%u" : "", w->output);
+    *number_out = 0;
+    if (outputs > 1)
+        snprintf(number_out, 16, "%u", w->output);
     return number_out;
 }
