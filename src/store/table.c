@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP = 4 }; /* entries of a row, see add_row() */
+enum { UNUSED = 4 }; /* floats after the sums of frequent keys, see add_row() */
 
 /* Synchronous sgd: the gradients of keys that are in many batches are summed in an array per worker, all others as pairs. For a
  * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
@@ -40,7 +40,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
-        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + GROUP, sizeof(float),
+        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + UNUSED, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
         w->view.shared = workers > 1 && !t->lockstep && !t->hot;
@@ -231,46 +231,21 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
     return st;
 }
 
-#define INLINE static inline __attribute__((always_inline))
-
-/* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys, and their values if there are any, are
- * appended to key_out and value_out; returns their number. Whether a key is frequent is unpredictable, so there is no branch:
- * the values of other keys are added to the floats after the sums. All loads, then all stores: the keys of a row differ, but
- * the processor does not know that. */
-INLINE size_t add_entries(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
-                          size_t n, uint32_t *restrict key_out, float *restrict value_out)
+/* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys and their values are appended to key_out and
+ * value_out, which have space for n more; returns their number. Whether a key is frequent is unpredictable, so there is no
+ * branch: the values of other keys are added to the floats after the sums. */
+static size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
+                      size_t n, uint32_t *restrict key_out, float *restrict value_out)
 {
-    float *at[GROUP], x[GROUP];
     size_t others = 0;
     for (size_t i = 0; i < n; i++) {
         const uint32_t k = key[i], other = k >= frequent;
-        at[i] = sum + (other ? frequent + (uint32_t)i : k);
-        x[i] = value ? err * value[i] : err;
+        const float x = value ? err * value[i] : err;
+        sum[other ? frequent + (uint32_t)(i % UNUSED) : k] += x;
         key_out[others] = k;
-        if (value)
-            value_out[others] = x[i];
+        value_out[others] = x;
         others += other;
     }
-    for (size_t i = 0; i < n; i++)
-        x[i] += *at[i];
-    for (size_t i = 0; i < n; i++)
-        *at[i] = x[i];
-    return others;
-}
-
-/* The same for a whole row; key_out and value_out have space for n more. */
-INLINE size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
-                      size_t n, uint32_t *key_out, float *value_out)
-{
-    size_t others = 0, e = 0;
-    for (; e + GROUP <= n; e += GROUP)
-        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, GROUP, key_out + others,
-                              value_out + others);
-    for (; e < n; e++)
-        others += add_entries(sum, frequent, key + e, value ? value + e : NULL, err, 1, key_out + others,
-                              value_out + others);
-    for (size_t i = 0; !value && i < others; i++)
-        value_out[i] = err;
     return others;
 }
 
@@ -292,10 +267,9 @@ static yk_status merge_others(yk__table *t, int me, const yk_group_grad *g)
     for (size_t i = 0; i < g->rows.n; i++) {
         const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
         bias += g->err[i];
-        n += rows->value ? add_row(w->sum_of_frequent, t->frequent, rows->index + begin, rows->value + begin,
-                                   g->err[i], end - begin, w->cold + n, w->cold_value + n)
-                         : add_row(w->sum_of_frequent, t->frequent, rows->index + begin, NULL, g->err[i],
-                                   end - begin, w->cold + n, w->cold_value + n);
+        n += add_row(w->sum_of_frequent, t->frequent, rows->index + begin,
+                     rows->value ? rows->value + begin : NULL, g->err[i], end - begin, w->cold + n,
+                     w->cold_value + n);
     }
     yk_status st = yk_merger_reserve(&w->pairs, n + 1);
     if (st)
