@@ -197,16 +197,8 @@ static YK_RACY void apply_pairs(const yk__table *t, const yk_view *v, const yk_m
     t->rule->pairs(v, pairs->key, pairs->value, read, pairs->n, t->width, scale, o);
 }
 
-/* Prefetches the optimizer's state of keys. The model has just read their weights. */
-static inline void prefetch_state(const yk_view *v, const uint32_t *key, size_t n)
-{
-    for (size_t k = 0; k < YK_MAX_SLOTS && v->s[k]; k++)
-        for (size_t i = 0; i < n; i++)
-            __builtin_prefetch(v->s[k] + yk_view_at(v, key[i]), 1, 2);
-}
-
-/* Merges the rows of a worker's gradient, like yk_grad_merge(). next: where its keys are updated next, or NULL. */
-static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const yk_view *next)
+/* Merges the rows of a worker's gradient, like yk_grad_merge(). */
+static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g)
 {
     yk_merger *m = &t->worker[me].pairs;
     const yk_rows *rows = g->rows.rows;
@@ -219,12 +211,9 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g, const 
     float bias = 0.0f;
     for (size_t i = 0; !st && i < g->rows.n; i++) {
         const uint64_t begin = rows->start[g->rows.pick[i]], end = rows->start[g->rows.pick[i] + 1];
-        const size_t known = m->n;
         bias += g->err[i];
         t->store->kern->merge(m, rows->index + begin, rows->value ? rows->value + begin : NULL, g->err[i],
                               end - begin);
-        if (next)
-            prefetch_state(next, m->key + known, m->n - known);
     }
     if (!st && g->bias)
         yk_merger_add(m, g->bias_key, bias);
@@ -257,7 +246,7 @@ static yk_status merge_others(yk__table *t, int me, const yk_group_grad *g)
     size_t max = 1, n = 0;
     memset(w->sum_of_frequent, 0, t->frequent * sizeof *w->sum_of_frequent);
     if (g->pairs || !g->rows.n || rows->field) /* none are treated as frequent */
-        return g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
+        return g->pairs ? YK_OK : merge_rows(t, me, g);
     for (size_t i = 0; i < g->rows.n; i++)
         max += yk_rows_entries(rows, g->rows.pick[i]);
     if (YK_RESERVE(w->cold, w->cold_cap, max, "the keys of a batch") ||
@@ -349,7 +338,7 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         add_rows(t, me, g, scale);
         return YK_OK;
     }
-    yk_status st = merge_rows(t, me, g, &w->view);
+    yk_status st = merge_rows(t, me, g);
     if (st)
         return st;
     apply_pairs(t, &w->view, &w->pairs, NULL, scale, &w->optim);
@@ -364,7 +353,7 @@ yk_status yk__table_divide(yk__table *t, int me)
     const yk_group_grad *g = grad_of(t, me);
     const int workers = t->store->config.workers;
     const size_t width = t->width;
-    yk_status st = t->frequent ? merge_others(t, me, g) : g->pairs ? YK_OK : merge_rows(t, me, g, NULL);
+    yk_status st = t->frequent ? merge_others(t, me, g) : g->pairs ? YK_OK : merge_rows(t, me, g);
     const yk_merger *pairs = g->pairs ? g->pairs : &w->pairs;
     const size_t n = t->store->worker[me].grad.examples ? pairs->n : 0;
     if (st || YK_RESERVE(p->key, p->cap_keys, n + 1, "the keys of a batch") ||
