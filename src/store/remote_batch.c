@@ -86,19 +86,6 @@ static yk_status begin_part(yk__remote_channel *l, const yk_chunk *chunk, size_t
     return YK_OK;
 }
 
-/* The rows of a batch are in random order: prefetches a later one. */
-static inline void prefetch_row(const yk_batch *b, size_t i)
-{
-    enum { LINE = 16, LATER = 4 }; /* keys; rows */
-    if (i + 2 * LATER < b->n)
-        __builtin_prefetch(b->rows->start + b->pick[i + 2 * LATER]);
-    if (i + LATER >= b->n)
-        return;
-    const uint64_t begin = b->rows->start[b->pick[i + LATER]], end = b->rows->start[b->pick[i + LATER] + 1];
-    for (uint64_t at = begin; at < end; at += LINE)
-        __builtin_prefetch(b->rows->index + at);
-}
-
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
 static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk_merger *m, const yk_batch *b,
                             const yk_chunk *chunk)
@@ -119,7 +106,6 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk
     for (size_t i = 0, to = w->n; i < b->n; i++, to++) {
         const size_t row = b->pick[i];
         const uint64_t begin = b->rows->start[row], end = b->rows->start[row + 1];
-        prefetch_row(b, i);
         /* most keys are in several rows: a table for all entries would not fit into a cache */
         if (!chunk && (st = yk_merger_grow(m, end - begin)))
             return st;
