@@ -106,22 +106,18 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
 /* Divides work among the threads of a worker, if there are enough parameters or keys to be worth a barrier. */
 enum { MIN_PARALLEL = 1 << 15, MIN_KEYS = 1 << 10 };
 
-static void run_parts(yk_thread_pool *pool, bool enough, void (*part)(void *, int, int), void *context)
-{
-    yk_thread_pool_run(enough ? pool : NULL, part, context);
-}
-
-/* The arguments of apply_own_part() and apply_sum_part(). */
+/* What the threads of worker `me` apply: each a part of begin .. end. */
 typedef struct {
     yk__table *t;
     int me;
-    size_t begin, end; /* parameters */
+    const yk_merger *pairs; /* NULL: begin .. end are parameters */
+    size_t begin, end;
     float scale;
-} dense_update;
+} update;
 
-static YK_RACY void apply_own_part(void *update, int me, int all)
+static YK_RACY void apply_own_part(void *context, int me, int all)
 {
-    dense_update u = *(const dense_update *)update;
+    update u = *(const update *)context;
     const yk__table_worker *w = &u.t->worker[u.me];
     yk_part_of_range(&u.begin, &u.end, 16, me, all);
     apply_dense(u.t, &w->view, u.begin, u.end - u.begin, grad_of(u.t, u.me)->dense + u.begin, u.scale,
@@ -149,7 +145,7 @@ static void apply_dense_own(yk__table *t, int me, float scale)
 {
     yk__table_worker *w = &t->worker[me];
     const yk_grad *g = &t->store->worker[me].grad;
-    dense_update u = {t, me, 0, t->floats, scale};
+    update u = {t, me, NULL, 0, t->floats, scale};
     yk__stale_step step;
     const bool stale = t->stale_rules && g->read_at && t->store->in_flight > 1;
     const float lr = w->optim.lr;
@@ -157,7 +153,7 @@ static void apply_dense_own(yk__table *t, int me, float scale)
     if (t->range)
         apply_own_locked(t, me, scale);
     else
-        run_parts(g->pool, u.end >= MIN_PARALLEL, apply_own_part, &u);
+        yk_thread_pool_run(u.end >= MIN_PARALLEL ? g->pool : NULL, apply_own_part, &u);
     w->optim.lr = lr;
     if (stale)
         yk__stale_end(t, me, &step);
@@ -170,10 +166,10 @@ static const float *sums_of(const yk__table *t, int worker)
 }
 
 /* Adds the gradients in worker order, and applies the sum once. */
-static void apply_sum_part(void *update, int me, int all)
+static void apply_sum_part(void *context, int me, int all)
 {
     enum { MAX = 1024 };
-    dense_update u = *(const dense_update *)update;
+    update u = *(const update *)context;
     const yk_local *s = u.t->store;
     yk_part_of_range(&u.begin, &u.end, 16, me, all);
     for (size_t at = u.begin; at < u.end; at += MAX) {
@@ -294,27 +290,19 @@ static YK_RACY void add_rows(yk__table *t, int me, const yk_group_grad *g, float
         w->view.w[yk_view_at(&w->view, g->bias_key)] += bias;
 }
 
-/* The arguments of apply_pairs_part(). */
-typedef struct {
-    yk__table *t;
-    int me;
-    const yk_merger *pairs;
-    float scale;
-} pairs_update;
-
-static void apply_pairs_part(void *update, int me, int all)
+static void apply_pairs_part(void *context, int me, int all)
 {
-    const pairs_update *u = update;
-    const yk__table_worker *w = &u->t->worker[u->me];
-    size_t begin = 0, end = u->pairs->n;
-    yk_part_of_range(&begin, &end, 16, me, all);
+    update u = *(const update *)context;
+    const yk__table_worker *w = &u.t->worker[u.me];
+    yk_part_of_range(&u.begin, &u.end, 16, me, all);
+    const size_t first = u.begin * u.t->width;
     const yk_merger part = {
-        .n = end - begin, .key = u->pairs->key + begin, .value = u->pairs->value + begin * u->t->width};
-    if (u->t->touched)
-        yk__decay_keys(u->t, 0, part.key, part.n);
-    const float *read = yk__stale_revises(u->t) ? grad_of(u->t, u->me)->read : NULL;
-    apply_pairs(u->t, &w->view, &part, read ? read + begin * u->t->width : NULL, u->scale, &w->optim);
-    mark_touched(u->t, u->me, &part);
+        .n = u.end - u.begin, .key = u.pairs->key + u.begin, .value = u.pairs->value + first};
+    if (u.t->touched)
+        yk__decay_keys(u.t, 0, part.key, part.n);
+    const float *read = yk__stale_revises(u.t) ? grad_of(u.t, u.me)->read : NULL;
+    apply_pairs(u.t, &w->view, &part, read ? read + first : NULL, u.scale, &w->optim);
+    mark_touched(u.t, u.me, &part);
 }
 
 YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
@@ -330,8 +318,8 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
         return YK_OK;
     }
     if (g->pairs) {
-        run_parts(all->pool, g->pairs->n >= MIN_KEYS, apply_pairs_part,
-                  &(pairs_update){t, me, g->pairs, scale});
+        yk_thread_pool_run(g->pairs->n >= MIN_KEYS ? all->pool : NULL, apply_pairs_part,
+                           &(update){t, me, g->pairs, 0, g->pairs->n, scale});
         return YK_OK;
     }
     if (t->rule->plain && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
@@ -418,9 +406,10 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     const int workers = s->config.workers;
     const float scale = 1.0f / (float)examples;
     if (!t->config.shape.keyed || t->frequent) {
-        dense_update u = {t, me, 0, t->frequent ? t->frequent : t->floats, scale};
+        update u = {t, me, NULL, 0, t->frequent ? t->frequent : t->floats, scale};
         yk_part_of_range(&u.begin, &u.end, 16, me, workers);
-        run_parts(s->worker[me].grad.pool, u.end - u.begin >= MIN_PARALLEL, apply_sum_part, &u);
+        yk_thread_pool_run(u.end - u.begin >= MIN_PARALLEL ? s->worker[me].grad.pool : NULL, apply_sum_part,
+                           &u);
     }
     if (!t->config.shape.keyed)
         return YK_OK;
