@@ -192,15 +192,10 @@ yk_status yk_keymap_rows(const yk_keymap *map, yk_rows *rows)
     if (rows->map &&
         mprotect(rows->map, rows->map_size, PROT_READ | PROT_WRITE)) /* private: pages are copied */
         return yk_fail(YK_ESYSTEM, "cannot make the mapped data cache writable: %s", strerror(errno));
-    const int cores = yk_cores();
-    remap_job job = {map, rows->index, entries, entries < 1 << 20 ? 1 : cores < 16 ? cores : 16};
-    yk_team *team;
-    if (job.threads == 1)
-        return remap_part(&job, 0);
-    yk_status st = yk_team_create(job.threads, &team);
-    st = st ? st : yk_team_run(team, remap_part, &job);
-    yk_team_free(team);
-    return st;
+    enum { MIN_ENTRIES = 1 << 20 };
+    remap_job job = {map, rows->index, entries,
+                     entries < MIN_ENTRIES ? 1 : yk_cores_for(entries / MIN_ENTRIES + 1)};
+    return job.threads == 1 ? remap_part(&job, 0) : yk_team_once(job.threads, remap_part, &job);
 }
 
 /* array[to[i]] = old array[from[i]] for all moves. Every element that is written is also read. */

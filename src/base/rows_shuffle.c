@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORKERS = 16, STRIDE = 64 };
+enum { STRIDE = 64 };
 
 typedef struct {
     const yk_rows *block;
@@ -16,7 +16,7 @@ typedef struct {
     yk_perm order;
     yk_team *team;
     int workers;
-    uint64_t entries[MAX_WORKERS]; /* of the part of each worker */
+    uint64_t entries[YK_MAX_THREADS]; /* of the part of each worker */
 } shuffle;
 
 /* The block of row i of the new order. *r_out: its number there. */
@@ -157,12 +157,11 @@ yk_status yk_rows_shuffled_copy(const yk_rows *blocks, size_t n, uint64_t seed, 
     shuffle m = {.block = blocks, .to = out};
     *out = (yk_rows){0};
     yk_status st = prepare(&m, n, out);
-    const int cores = yk_cores();
     if (!st) {
         out->n = m.first[n];
         out->start[0] = 0;
         m.order = yk_perm_make(out->n, seed);
-        m.workers = out->n < 4096 ? 1 : cores < MAX_WORKERS ? cores : MAX_WORKERS;
+        m.workers = yk_cores_for(out->n / 4096 + 1);
         st = yk_team_create(m.workers, &m.team);
     }
     if (!st)

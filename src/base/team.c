@@ -56,6 +56,12 @@ int yk_cores_per_process(int processes)
     return share > 1 ? share : 1;
 }
 
+int yk_cores_for(size_t parts)
+{
+    const size_t most = parts < YK_MAX_THREADS ? parts : YK_MAX_THREADS, cores = (size_t)yk_cores();
+    return (int)(cores < most ? cores : most ? most : 1);
+}
+
 yk_status yk_team_create(int workers, yk_team **out)
 {
     yk_team *team = yk_alloc(1, sizeof *team, "the workers");
@@ -209,4 +215,13 @@ yk_status yk_team_run(yk_team *team, yk_status (*work)(void *context, int me), v
     for (int i = 1; i < started; i++)
         yk_thread_join(&team->worker[i].thread);
     return team->status ? yk_fail(team->status, "%s", team->error) : YK_OK;
+}
+
+yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), void *context)
+{
+    yk_team *team;
+    yk_status st = yk_team_create(threads, &team);
+    st = st ? st : yk_team_run(team, work, context);
+    yk_team_free(team);
+    return st;
 }

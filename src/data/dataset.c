@@ -177,7 +177,6 @@ static yk_status join_shuffled(yk_dataset *d, yk_rows *block, size_t n)
 /* Loads all rows, or only counts them. */
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
-    enum { MAX = 16 };
     const bool part = rows && is_partitioned(d->source, split);
     const bool shuffled = rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN;
     loader l = {.source = d->source,
@@ -191,9 +190,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
     }
     yk_mutex_init(&l.lock);
     yk_cond_init(&l.appended);
-    int want = yk_cores() < MAX ? yk_cores() : MAX;
-    want = d->source->nblocks < (size_t)want ? (int)d->source->nblocks : want;
-    yk_thread thread[MAX];
+    const int want = yk_cores_for(d->source->nblocks);
+    yk_thread thread[YK_MAX_THREADS];
     int started = 0;
     while (started + 1 < want && yk_thread_start(&thread[started], load_thread, &l) == 0)
         started++;

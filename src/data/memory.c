@@ -137,16 +137,10 @@ static yk_status scan_part(void *context, int me)
 
 static yk_status scan_rows(const yk_rows *rows, scan *out)
 {
-    enum { MIN_ENTRIES = 1 << 20, MAX_THREADS = 16 };
-    const size_t parts = (size_t)rows->start[rows->n] / MIN_ENTRIES + 1;
-    scan part[MAX_THREADS];
-    scan_job job = {rows, part, yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS};
-    job.threads = parts < (size_t)job.threads ? (int)parts : job.threads;
-    yk_team *team;
-    yk_status st = yk_team_create(job.threads, &team);
-    if (!st)
-        st = yk_team_run(team, scan_part, &job);
-    yk_team_free(team);
+    enum { MIN_ENTRIES = 1 << 20 };
+    scan part[YK_MAX_THREADS];
+    scan_job job = {rows, part, yk_cores_for((size_t)rows->start[rows->n] / MIN_ENTRIES + 1)};
+    const yk_status st = yk_team_once(job.threads, scan_part, &job);
     *out = (scan){0};
     for (int i = 0; !st && i < job.threads; i++) {
         out->falls += part[i].falls;

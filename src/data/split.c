@@ -89,15 +89,8 @@ static yk_status count_blocks(void *context, int me)
 /* Counts with as many threads as there are cores. Sets rows[b] to the number of the first row of block b. */
 static yk_status count_rows(yk_source *s, uint64_t *rows)
 {
-    enum { MAX_THREADS = 16 };
     counting c = {.source = s, .rows = rows};
-    int threads = yk_cores() < MAX_THREADS ? yk_cores() : MAX_THREADS;
-    threads = s->nblocks < (size_t)threads ? (int)s->nblocks : threads;
-    yk_team *team;
-    yk_status st = yk_team_create(threads, &team);
-    if (!st)
-        st = yk_team_run(team, count_blocks, &c);
-    yk_team_free(team);
+    const yk_status st = yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c);
     uint64_t before = 0;
     for (size_t b = 0; !st && b < s->nblocks; b++) {
         const uint64_t n = rows[b];

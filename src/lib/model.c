@@ -233,15 +233,9 @@ static yk_status predict_share(void *context, int me)
 yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
                          void *context)
 {
-    enum { MIN_ROWS = 16384, MAX_THREADS = 16 };
-    const size_t parts = rows / MIN_ROWS + 1, most = parts < MAX_THREADS ? parts : MAX_THREADS;
-    division d = {rows, yk_cores() < (int)most ? yk_cores() : (int)most, predict, context};
-    yk_team *team;
-    yk_status st = yk_team_create(d.threads, &team);
-    if (!st)
-        st = yk_team_run(team, predict_share, &d);
-    yk_team_free(team);
-    return st;
+    enum { MIN_ROWS = 16384 };
+    division d = {rows, yk_cores_for(rows / MIN_ROWS + 1), predict, context};
+    return yk_team_once(d.threads, predict_share, &d);
 }
 
 typedef struct {

@@ -111,15 +111,8 @@ static yk_status load_some(void *context, int me)
 
 static yk_status load_all(loading *l)
 {
-    yk_team *team;
-    l->threads = yk_cores() < 8 ? yk_cores() : 8;
-    l->threads = (size_t)l->threads < l->list.n ? l->threads : (int)l->list.n;
-    yk_status st = yk_team_create(l->threads, &team);
-    if (st)
-        return st;
-    st = yk_team_run(team, load_some, l);
-    yk_team_free(team);
-    return st;
+    l->threads = yk_cores_for(l->list.n);
+    return yk_team_once(l->threads, load_some, l);
 }
 
 static bool is_run_dir(const char *directory, const char *up)
