@@ -405,6 +405,13 @@ uint32_t yk_rows_count_fields(const yk_rows *rows)
     return largest + 1u;
 }
 
+void yk_rows_expect_f32(yk_rows *rows, size_t n)
+{
+    size_t floats;
+    if (n && !__builtin_mul_overflow(n, rows->dim, &floats) && !grow(rows, YK_ROWS_FLOATS, floats))
+        yk_huge_pages(rows->f32, floats * sizeof *rows->f32);
+}
+
 size_t yk_rows_bytes(const yk_rows *rows)
 {
     size_t bytes = 0;

@@ -106,6 +106,9 @@ yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, flo
 /* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
 
+/* About n dense rows of floats will be added: reserves memory in huge pages, if there is enough. */
+void yk_rows_expect_f32(yk_rows *rows, size_t n);
+
 /* Serializes all rows, for another process; the caller frees the bytes with free(). Unpacking creates a block that borrows
  * its arrays from the bytes, which must be aligned to 8; YK_EDATA if they are invalid. */
 yk_status yk_rows_pack(const yk_rows *rows, char **out, size_t *bytes_out);

@@ -188,6 +188,8 @@ static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
         l.next_block = l.next_append = d->source->nblocks * (size_t)partition.part / (size_t)partition.parts;
         l.end = d->source->nblocks * ((size_t)partition.part + 1) / (size_t)partition.parts;
     }
+    if (rows && !part && d->kind == YK_ROWS_F32)
+        yk_rows_expect_f32(rows, (size_t)d->source->examples);
     yk_mutex_init(&l.lock);
     yk_cond_init(&l.appended);
     const int want = yk_cores_for(d->source->nblocks);

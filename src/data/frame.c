@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BLOCK_ROWS = 1 << 17 }; /* a reader hashes the values of dictionaries again */
+/* The rows of a small block stay in the cache. But a reader hashes the values of dictionaries again. */
+enum { SMALL_BLOCK = 1 << 14, LARGE_BLOCK = 1 << 17 };
 
 typedef struct {
     struct ArrowArray array;
@@ -171,6 +172,7 @@ typedef struct {
     yk_source base;
     yk__cell_table table;
     yk_frame *frame;
+    uint64_t block_rows;
 } frame_source;
 
 typedef struct {
@@ -185,7 +187,7 @@ typedef struct {
 
 static uint64_t first_row(const yk_reader *r)
 {
-    return (uint64_t)r->block * BLOCK_ROWS;
+    return r->block * ((const frame_source *)r->source)->block_rows;
 }
 
 static yk_status next_batch(frame_reader *r, frame_source *s)
@@ -244,7 +246,7 @@ static yk_status frame_reader_open(yk_reader *base)
     frame_reader *r = (frame_reader *)base;
     const uint64_t first = first_row(base), rest = f->rows - first;
     r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad_row, .label = first};
-    r->left = f->once ? UINT64_MAX : rest < BLOCK_ROWS ? rest : BLOCK_ROWS;
+    r->left = f->once ? UINT64_MAX : rest < s->block_rows ? rest : s->block_rows;
     if (f->once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
                        "frame: the stream was read before, and can be read only once; pass a table");
@@ -370,7 +372,11 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
         (st = check_used(s)))
         return st;
     source->once = f->once;
-    source->nblocks = f->once ? 1 : (size_t)((f->rows + BLOCK_ROWS - 1) / BLOCK_ROWS);
+    s->block_rows = SMALL_BLOCK;
+    for (size_t k = 0; k < s->table.nused; k++)
+        if (f->type[s->table.used[k]].index)
+            s->block_rows = LARGE_BLOCK;
+    source->nblocks = f->once ? 1 : (size_t)((f->rows + s->block_rows - 1) / s->block_rows);
     source->examples = source->skip_bad || s->table.part.on ? 0 : f->rows;
     return yk_tabular_finish(t, f->rows, split, pass, s);
 }
