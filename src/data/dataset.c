@@ -55,8 +55,10 @@ static void count_rows(loader *l, const yk_rows *rows)
 static yk_status append(loader *l, yk_rows *part)
 {
     count_rows(l, part);
-    if (!l->keep)
-        return l->rows ? yk_rows_append(l->rows, part, 0, part->n) : YK_OK;
+    enum { MAX_KEPT = 16384 }; /* a process may have 65,530 mappings, and each block has one or two */
+    yk_rows *all = !l->keep ? l->rows : l->nkept == MAX_KEPT ? &l->kept[MAX_KEPT - 1] : NULL;
+    if (!l->keep || all)
+        return all ? yk_rows_append(all, part, 0, part->n) : YK_OK;
     if (YK_RESERVE(l->kept, l->kept_cap, l->nkept + 1, "a list of blocks"))
         return YK_ESYSTEM;
     l->kept[l->nkept++] = *part;
