@@ -178,23 +178,23 @@ typedef struct {
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
 
-/* A table in memory, as an Arrow stream (arrow.apache.org/docs/format/CStreamInterface.html). Columns have the names of the stream:
- * texts and dictionaries are categorical, anything else is numeric; nulls are missing values. docs/data.md (Frames) lists the types.
- * A model that was trained on a table matches columns by name, in any order, also those of CSV and Parquet files. */
+/* A table in memory, as an Arrow stream (arrow.apache.org/docs/format/CStreamInterface.html). The columns have the names
+ * in the stream. Strings and dictionaries are categorical, other types are numeric; nulls are missing values. docs/data.md (Frames)
+ * lists the types. A model that was trained on a table matches columns by name, in any order, also those of CSV and Parquet files. */
 struct ArrowArrayStream;
 
 typedef struct {
     size_t struct_size;              /* sizeof(yoke_arrow) */
-    struct ArrowArrayStream *stream; /* taken, even after a failure: its release function becomes NULL */
+    struct ArrowArrayStream *stream; /* moved, even if the call fails: its release callback becomes NULL */
     const char *options; /* of a table, as in a spec: "label=clicked&scale=log"; NULL: none */
-    /* Instead of a column of the table: */
+    /* Labels that are not a column of the table: */
     const int32_t *labels; /* [rows] class numbers from 0, borrowed until yoke_data_free(); NULL: none */
     size_t rows;
-    const char *label;              /* the name that their column gets in the model; NULL: "label" */
+    const char *label;              /* the name of the label in the schema of the model; NULL: "label" */
     const char *const *class_names; /* [classes]; NULL: only numbers */
     uint32_t classes;               /* 0: one more than the largest label */
-    /* 1: arrays are taken from the stream when the data is used, which can be done once; for streams that are larger than memory.
-     * Training for more than one epoch, or with several workers, then keeps the examples in memory. 0: all are taken now. */
+    /* 0: read the whole stream now. 1: read it when the data is used, which is possible only once; for streams that are larger than
+     * memory. Training for more than one epoch, or with several workers, then keeps the examples in memory. */
     int stream_once;
 } yoke_arrow;
 
@@ -205,7 +205,8 @@ typedef struct {
 
 YOKE_API yoke_status yoke_data_from_arrow(const yoke_arrow *arrow, yoke_data **out, yoke_error *error);
 
-/* The name of column i of a table; NULL: there are fewer, or the data is not such a table. *type_out (may be NULL): "int64". */
+/* The name of column i of data from an Arrow stream; NULL: there is no such column, or the data is not from a stream. *type_out (may be
+ * NULL): the type of the column, such as "int64". */
 YOKE_API const char *yoke_data_column(const yoke_data *d, size_t i, const char **type_out);
 
 YOKE_API void yoke_data_free(yoke_data *d);

@@ -266,12 +266,12 @@ END
     try predict --checkpoint cached --data csv:other.csv
     expect 0
     cmp out wanted
-    refused 2 "day1.cache: its schema is not that of the model" cache:day1.cache # another number of bits
+    refused 2 "day1.cache: its schema differs from that of the model" cache:day1.cache # another number of bits
     learn same "csv:day1.csv$model&bits=14"
     try predict --checkpoint same --data cache:day1.cache
     expect 0
     try train --model logreg --data cache:day1.cache --features 99999 --out none
-    expect 2 "the rows have 16384 features by their schema; leave out --features"
+    expect 2 "its schema has 16384 features; leave out --features"
     printf x | dd of=day1.cache bs=1 seek=$(($(stat -c %s day1.cache) - 9)) conv=notrunc status=none
     try predict --checkpoint cached --data cache:day1.cache
     expect 3 "the schema is damaged: its checksum is wrong"
@@ -459,7 +459,7 @@ END
     expect 0
     cmp out wanted_sizes
     try predict --checkpoint pets --data 'images:new?fit=crop'
-    expect 2 "fit=crop: the images of the model have fit=pad: leave out this option"
+    expect 2 "fit=crop: the model was trained with fit=pad: leave out this option"
     try eval --checkpoint digits --data images:new
     expect 3 "no images (.jpg, .jpeg, .png) in class directories"
     try eval --checkpoint digits --data idx:three-images-idx3-ubyte

@@ -392,7 +392,7 @@ static void library(void **state)
     assert_int_equal(yoke_run_model(run, &model, &error), YOKE_OK);
     yoke_data_free(data);
     assert_int_equal(yoke_data_from_arrow(&arrow, &data, &error), YOKE_BAD_USAGE); /* the stream is empty */
-    assert_non_null(strstr(error.message, "was used before"));
+    assert_non_null(strstr(error.message, "has already been read"));
 
     make_table();
     stream.release = release_stream;

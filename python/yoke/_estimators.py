@@ -80,12 +80,12 @@ _NUMBERS = {"bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int6
 
 
 def _column_types(X):
-    """The types of a frame's columns; that of a stream is not known before it is read."""
+    """The types of a frame's columns; {"stream"} for a stream, which must not be read here."""
     return {"stream"} if _frames.rows_of(X) is None else {kind for _, kind in _native.Data(X).columns}
 
 
-def _both(p):
-    """The probabilities of both classes, if p has that of class 1."""
+def _both_classes(p):
+    """p with one column for each class: a model with one output returns only that of class 1."""
     if p.shape[1] > 1:
         return p
     both = np.empty((p.shape[0], 2), np.float32)
@@ -160,15 +160,15 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return _frames.is_frame(X)
 
     def _framed_data(self, X, y, classes=None, first=True):
-        """A frame and its label, an array or the name of a column, as Data. Sets classes_; classes: they are known."""
+        """Data from a frame and its label y, an array or the name of a column. Sets classes_, unless `classes` has them."""
         name = y if isinstance(y, str) else getattr(y, "name", None)
         values = _frames.column(X, y) if isinstance(y, str) else y
         table, fields = self._table() if first else {}, getattr(self, "fields", None)
         if isinstance(y, str) and values is None and _frames.rows_of(X) is not None:
-            raise _native.UsageError(f"the frame has no column {y!r}, which should be the label")
+            raise _native.UsageError(f"the frame has no column {y!r}, which y names as the label")
         if values is None:  # a stream
             if y is None:
-                raise _native.UsageError("y must be the labels, or the name of the column that has them")
+                raise _native.UsageError("y is None: pass the labels, or the name of the label column")
             self.classes_ = np.arange(2) if classes is None else classes
             return _native.Data(X, fields=fields, table={**table, "label": y, "classes": len(self.classes_)})
         values = column_or_1d(values, warn=True)
@@ -182,7 +182,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
                             class_names=class_names(self.classes_))
 
     def _framed_probabilities(self, X, raw=False):
-        """None: X is not a frame, and is handled as a matrix."""
+        """The probabilities for a frame; None: X must be handled as a matrix."""
         if not getattr(self, "_framed", False):
             return None
         if _frames.is_frame(X):
@@ -199,7 +199,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
     def fit(self, X, y):
-        """Trains on X (array, CSR matrix or frame) and the labels y; of a frame, y may be the name of a column. Returns self."""
+        """Trains on X (array, CSR matrix or frame) and the labels y; for a frame, y may be the name of a column. Returns self."""
         with _unchanged_on_failure(self):
             if self._is_frame(X):
                 data = self._framed_data(X, y)
@@ -273,7 +273,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         p = self._framed_probabilities(X)
         if p is not None:
-            return _both(p)
+            return _both_classes(p)
         X = self._check(X, reset=False)
         if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
             block = max(1, 2**22 // X.shape[1])
@@ -281,7 +281,7 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         X = self._as_trained(X)
         if _is_sparse(X):
             return self.model_.probabilities_of_csr(X, len(self.classes_))
-        return _both(self.model_.probabilities(X))
+        return _both_classes(self.model_.probabilities(X))
 
     def predict_log_proba(self, X):
         """Logarithms of the probabilities, [rows][classes]."""
@@ -334,7 +334,7 @@ class _Linear(_Classifier):
     def decision_function(self, X):
         """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
         check_is_fitted(self)
-        scores = self._framed_probabilities(X, raw=True)  # of more classes: logarithms, which differ by a constant in each row
+        scores = self._framed_probabilities(X, raw=True)  # several classes: log-probabilities, the logits minus a constant per row
         if scores is None:
             scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
         if scores.shape[1] > 2:
@@ -418,7 +418,7 @@ class ClickModel(_TwoClasses, _Classifier):
         return self.model
 
     def _is_frame(self, X):
-        """Numbers become sparse rows; those of a table would be dense."""
+        """Frames of numbers are handled as matrices, which become sparse rows; rows of a table of numbers would be dense."""
         return super()._is_frame(X) and not _column_types(X) <= _NUMBERS
 
     def _check(self, X, **others):
@@ -484,7 +484,7 @@ class Network(_Classifier):
         return self.image_
 
     def _is_frame(self, X):
-        """Columns of bytes are pixels."""
+        """A frame of uint8 columns is handled as a matrix of pixels."""
         return self.image is None and super()._is_frame(X) and _column_types(X) != {"uint8"}
 
     def _table(self):

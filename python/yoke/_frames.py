@@ -1,5 +1,5 @@
-"""Frames: tables of pandas, polars, pyarrow, and anything else with `__arrow_c_stream__`, as Arrow streams (yoke_data_from_arrow()).
-None of these packages is imported here: pandas without pyarrow is converted column by column, through NumPy."""
+"""Frames: pandas, polars and pyarrow tables, and any other object with `__arrow_c_stream__`, as Arrow streams for yoke_data_from_arrow().
+pyarrow is imported only for pandas tables. Without it, they are converted column by column, through NumPy."""
 import ctypes
 import sys
 from ctypes import CFUNCTYPE, Structure, c_char_p, c_int, c_int64, c_void_p, py_object
@@ -39,11 +39,11 @@ def column(x, name):
         return None
     try:
         found = x[name]
-    except Exception:  # each package has its own
+    except Exception:  # each package raises its own exception
         return None
     try:
         return np.asarray(found)
-    except (TypeError, ValueError, NotImplementedError):  # a dictionary of pyarrow
+    except (TypeError, ValueError, NotImplementedError):  # a dictionary array of pyarrow
         return np.asarray(found.to_pylist())
 
 
@@ -79,7 +79,7 @@ class CStream(Structure):
 
 
 class NumpyStream:
-    """One Arrow array with the columns of a DataFrame. Columns of numbers stay where they are if they are contiguous."""
+    """One Arrow array with the columns of a DataFrame. Contiguous columns of numbers are not copied."""
 
     FORMATS = {"i1": b"c", "u1": b"C", "i2": b"s", "u2": b"S", "i4": b"i", "u4": b"I", "i8": b"l", "u8": b"L", "f2": b"e", "f4": b"f",
                "f8": b"g"}
@@ -198,4 +198,4 @@ class NumpyStream:
             return self._categories(name, codes, list(values), valid)
         from ._native import UsageError
         raise UsageError(f"frame: the column {name!r} has values of different types ({', '.join(sorted(t.__name__ for t in types))}): "
-                         "convert it to numbers or texts, or leave it out")
+                         "convert it to numbers or strings, or leave it out")

@@ -352,14 +352,15 @@ def table_options(given):
 class Data:
     """Rows in memory, a frame or a spec. Keeps the arrays, which the library borrows.
 
-    Of a frame, `columns` has the names and types. Its labels are class numbers, or None: a column, which `table` may name.
+    For a frame, `columns` has the names and types of its columns. Its labels are class numbers; None: the labels are a column,
+    which `table` may name.
     """
 
     columns = None
 
     def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, hash_keys=False, table=None,
                  label=None, class_names=None):
-        """label, class_names: of a frame, for the schema of the model."""
+        """label, class_names: names of the label and of the classes of a frame, for the schema of the model."""
         self.handle = None
         if _frames.is_frame(x):
             if fields is not None:
@@ -367,7 +368,7 @@ class Data:
             self._from_frame(x, labels, table or {}, label, class_names, classes)
             return
         if table:
-            raise UsageError("table: only frames have such options; X is not one")
+            raise UsageError("table: these options are only for frames, but X is not a frame")
         x = as_rows(x)
         if is_spec(x):
             self.rows = None
@@ -388,7 +389,8 @@ class Data:
         self.rows = _frames.rows_of(x)
         self.labels = None if labels is None else _as_labels(labels)
         if self.labels is not None and self.labels.shape != (self.rows,):
-            raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
+            raise UsageError("the label of a stream must be one of its columns: pass the name of the column" if self.rows is None else
+                             f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
         try:
             stream, self.kept = _frames.stream_of(x)
         except (TypeError, ValueError, NotImplementedError) as error:  # of pyarrow
@@ -522,7 +524,7 @@ class Model:
         return names or None
 
     def _frame(self, x, labels=None):
-        """A frame as Data; None: x is none, or the model was not trained on a table."""
+        """A frame as Data; None: x is not a frame, or the model was not trained on a table."""
         if not _frames.is_frame(x):
             return None
         known = {c["name"] for c in (self.schema or {}).get("columns", ())}
@@ -537,7 +539,7 @@ class Model:
 
     def probabilities(self, x, raw=False):
         """Probabilities, [rows][outputs], for a matrix, an array of images, a frame, or a data spec. The columns of a frame are
-        matched by name. raw (frames and specs): log-odds if there is one output, else logarithms."""
+        matched by name. raw (frames and specs): log-odds if there is one output, else log-probabilities."""
         frame = self._frame(x)
         if frame is not None:
             return self._probabilities_of_frame(frame, raw)

@@ -130,9 +130,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
 
     model, data, test and **options are the options of `yoke train` (`yoke.options()` lists them), with _ for -: batch=100,
     mode="async", workers=4, eval_every=50, resume=True. `data` and `test` are specs, as on the command line, or pairs (X, y) of
-    a NumPy array or a SciPy CSR matrix, and the class numbers from 0, or frames (tables of pandas, polars or pyarrow, or any object
-    with `__arrow_c_stream__`): a frame, or a pair of a frame and its label, which is the name of a column or an array of class
-    numbers. An object without a length, such as pyarrow.RecordBatchReader, is read once.
+    a NumPy array or a SciPy CSR matrix, and the class numbers from 0, or frames (pandas, polars or pyarrow tables, or any object
+    with `__arrow_c_stream__`), alone or as a pair (frame, label). The label is the name of a column or an array of class numbers.
+    An object without a length, such as pyarrow.RecordBatchReader, is a stream, which is read once.
 
     With hash_bits=B, the column numbers of a CSR matrix are keys of up to 64 bits, which are hashed into 2^B columns in the same way
     as keys in files; the matrix can have any number of columns. The model also hashes the column numbers of CSR matrices that it
@@ -144,7 +144,6 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     progress    True or False: whether to show progress (default: in notebooks and on terminals)
     copy        False: train on a CSR matrix in place, which takes less memory and may take longer
     fields      field number of each column of X, for models that use fields (wide-deep, deepfm, branches with embed)
-
     table       options of the frame `data`, as in a spec: {"scale": "standard", "encode": "onehot", "categorical": ["zip"]}
 
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
@@ -154,7 +153,7 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     if fields is not None and not from_memory:
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     if table and "data" not in from_memory:
-        raise _native.UsageError("table: only a frame needs it; a spec has its own options, such as csv:FILE?scale=log")
+        raise _native.UsageError("table: these options are only for frames; a spec contains its options, as in csv:FILE?scale=log")
     settings = {"model": model, "data": data, "test": test, **options}
     handle = _native.Options({name: value for name, value in settings.items() if name not in from_memory})
     hash_keys = hashes_keys(options)

@@ -181,13 +181,13 @@ def class_names(classes):
     return None if numbers else [str(name) for name in classes.tolist()]
 
 def frame_as_data(x, y, split, table, fields):
-    """A frame as Data. y: the name of a column, class numbers, or None: `table` or the usual names say which column it is."""
+    """A frame as Data. y: the name of the label column, or class numbers; None: `table` names it, or it has a usual name."""
     table = dict(table or {}) if split == _native.TRAIN else {}
     if not isinstance(y, str):
         return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None))
     table["label"] = y
     values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table else None
-    if values is not None and values.dtype.kind not in "biuf":  # the library wants a list of such classes
+    if values is not None and values.dtype.kind not in "biuf":  # the library needs their names
         classes = np.unique(values[values != np.array(None)].astype(str))
         if len(classes) < 1000:
             table["classes"] = classes.tolist()
@@ -200,7 +200,7 @@ def as_data(given, split, copy=True, fields=None, hash_keys=False, table=None):
     if isinstance(given, (tuple, list)) and len(given) == 2 and _frames.is_frame(given[0]):
         return frame_as_data(*given, split, table, fields)
     if table and split == _native.TRAIN:
-        raise _native.UsageError("table: these are options for frames; data is none")
+        raise _native.UsageError("table: these options are only for frames, but data is not a frame")
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise _native.UsageError(f"data and test must be a spec, a frame or a pair (X, y), not {type(given).__name__}")
     x, y = given

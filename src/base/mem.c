@@ -71,7 +71,7 @@ yk_status yk__reserve(void *array, size_t *cap, size_t need, size_t size, const 
     return YK_OK;
 }
 
-/* About the huge pages that are entirely within the array. */
+/* madvise() for the huge pages that are entirely within the array. */
 static void advise(void *p, size_t bytes, int advice)
 {
     const uintptr_t begin = YK_ROUND_UP((uintptr_t)p, HUGE_PAGE),

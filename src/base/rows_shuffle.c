@@ -49,17 +49,17 @@ static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i)
     to->label[i] = from->label[r];
 }
 
-/* Where the rows to come are. Each is looked up, then its beginning is read, then it is copied: the memory that each of these needs
- * is prefetched a few rows before. */
+/* The next rows. Each is looked up, then its start is read, then it is copied. The memory for each of these stages is prefetched AHEAD
+ * rows earlier, by the stage before it. */
 enum { AHEAD = 8 };
 typedef struct {
     struct {
         const yk_rows *from;
         size_t r;
     } row[4 * AHEAD];
-} coming;
+} upcoming;
 
-static inline void look_up(const shuffle *m, coming *c, size_t i)
+static inline void look_up(const shuffle *m, upcoming *c, size_t i)
 {
     const size_t k = i % (4 * AHEAD);
     c->row[k].from = find_row(m, i, &c->row[k].r);
@@ -67,7 +67,7 @@ static inline void look_up(const shuffle *m, coming *c, size_t i)
     __builtin_prefetch(c->row[k].from->label + c->row[k].r);
 }
 
-static inline void prefetch_row(const coming *c, size_t i)
+static inline void prefetch_row(const upcoming *c, size_t i)
 {
     const yk_rows *from = c->row[i % (4 * AHEAD)].from;
     const size_t r = c->row[i % (4 * AHEAD)].r;
@@ -82,7 +82,7 @@ static inline void prefetch_row(const coming *c, size_t i)
 static yk_status set_starts(shuffle *m, int me, size_t begin, size_t end)
 {
     yk_rows *to = m->to;
-    coming c;
+    upcoming c;
     uint64_t sum = 0;
     for (size_t i = begin; i < end + AHEAD; i++) {
         if (i < end)
@@ -109,7 +109,7 @@ static yk_status copy_part(void *context, int me)
     const size_t begin = m->to->n * (size_t)me / (size_t)m->workers,
                  end = m->to->n * ((size_t)me + 1) / (size_t)m->workers;
     const yk_status st = set_starts(m, me, begin, end);
-    coming c;
+    upcoming c;
     for (size_t i = begin; i < end + 2 * AHEAD && !st; i++) {
         if (i < end)
             look_up(m, &c, i);
@@ -123,7 +123,7 @@ static yk_status copy_part(void *context, int me)
     return st;
 }
 
-/* Makes m->first, m->block_of and room for all rows. */
+/* Sets m->first and m->block_of, and allocates memory for all rows. */
 static yk_status prepare(shuffle *m, size_t blocks, yk_rows *out)
 {
     unsigned arrays = 1 << YK_ROWS_TRUTH;

@@ -25,11 +25,11 @@ int yk_cores(void);
 /* The number of cores for each of `processes` processes that share this host; at least 1. 0 (unknown) counts as one process. */
 int yk_cores_per_process(int processes);
 
-/* The number of threads for a computation that can be divided into `parts`: at most one per core, and YK_MAX_THREADS. */
+/* The number of threads for a computation that can be divided into `parts`: at most one per core, and at most YK_MAX_THREADS. */
 enum { YK_MAX_THREADS = 16 };
 int yk_cores_for(size_t parts);
 
-/* Calls work(context, 0 .. threads - 1), each on a thread, and waits for all of them. Returns the first error. */
+/* Calls work(context, i) for i from 0 to threads - 1, each on its own thread, and waits for all of them. Returns the first error. */
 yk_status yk_team_once(int threads, yk_status (*work)(void *context, int me), void *context);
 
 yk_status yk_team_create(int workers, yk_team **out);

@@ -135,10 +135,10 @@ const yk_option yk_options[] = {
      "local: only this host can reach the job; any: a worker can --join it from another host"},
     {"servers", "K|all", INTEGER_OR_ALL_BY_GROUP(servers, 0, 1024), CLUSTER, TRAINS,
      "0 for synchronous training of dense models, else all",
-     "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters of "
-     "a dense model (replicas); all: every process trains and owns a shard of the parameters; "
-     "keyed=K,dense=0: keyed "
-     "parameters are on K servers, and the network is replicated; keyed=0,dense=K: the network is on "
+     "K: processes 0 to K-1 are parameter servers and do not train; 0: every process has all parameters "
+     "(replicas; models for sparse data are sharded instead); all: every process trains and owns a shard of "
+     "the parameters; keyed=K,dense=0: keyed parameters are on K servers, and the network is replicated; "
+     "keyed=0,dense=K: the network is on "
      "K servers, and the keyed parameters are divided among the processes that train; NAME=0 or "
      "NAME=K places one parameter group; groups without a value are on the K servers. Only dedicated "
      "parameter servers allow workers to be lost or to join without a restart"},

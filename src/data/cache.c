@@ -29,8 +29,8 @@ static yk_status fit_features(cache *s, yk_spec *spec, const yk_source_options *
     if (spec->status || features == 0 || s->rows.kind != YK_ROWS_SPARSE)
         return spec->status;
     if (s->schema && features != s->rows.dim)
-        return yk_fail(YK_EUSAGE, "%s: the rows have %zu features by their schema; leave out --features",
-                       spec->where, s->rows.dim);
+        return yk_fail(YK_EUSAGE, "%s: its schema has %zu features; leave out --features", spec->where,
+                       s->rows.dim);
     if (features < s->rows.dim)
         return yk_fail(YK_EDATA,
                        "%s: index %zu is out of range for %llu features; raise --features to at least %zu",
@@ -50,7 +50,7 @@ static yk_status count_fields(cache *s, uint32_t given)
     return YK_OK;
 }
 
-/* The schema of the table that was converted. Rows must have been encoded as those of the model. */
+/* Reads the schema of the table that was converted. It must be that of the model, because the rows are already encoded. */
 static yk_status read_schema(cache *s, const char *text, const yk_source_options *o)
 {
     if (!text)
@@ -63,10 +63,11 @@ static yk_status read_schema(cache *s, const char *text, const yk_source_options
     if (!st && (!here || (o->schema && !model)))
         st = yk_fail_memory(1000, "the schema");
     else if (!st && model && strcmp(here, model))
-        st = yk_fail(YK_EUSAGE,
-                     "%s: its schema is not that of the model: convert the data again, with the options of "
-                     "the training data and, for means and one-hot values, with fit=FILES",
-                     s->base.parsed.where);
+        st = yk_fail(
+            YK_EUSAGE,
+            "%s: its schema differs from that of the model: convert the data again, with the options of "
+            "the training data and, for means and one-hot values, with fit=FILES",
+            s->base.parsed.where);
     free(here);
     free(model);
     return st;

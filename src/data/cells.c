@@ -90,8 +90,8 @@ static const char *text_of(const yk__cell *c, size_t i, char buffer[40], size_t 
     return buffer;
 }
 
-/* Hashes the texts of a batch that are new: those that are not in the dictionary, and at first also those that are. Then looks
- * up the hashes of all rows: one after the other, so that cache misses overlap. */
+/* Hashes the texts of a batch that are new: for the first batch, the whole dictionary; for each batch, texts that are not in it. Then
+ * looks up the hashes of all rows in one loop, so that cache misses overlap. */
 static yk_status hash_texts(const yk_schema *schema, yk__cell *c, size_t rows)
 {
     const yk_parquet_values *v = c->values;
@@ -134,7 +134,7 @@ static void scale_numbers(const yk__cell_table *t, yk__cell *c, size_t rows)
     c->bad = isnan(worst);
 }
 
-/* Labels, and what is rare. */
+/* Labels, and rare cases. */
 static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
 {
     const yk_parquet_values *v = c->values;

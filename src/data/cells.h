@@ -1,15 +1,15 @@
 /* Internal to data/: tables that are decoded by column, up to 1024 rows at a time: Parquet files and frames. A format decodes the
- * columns that are used; this makes rows of them.
+ * columns that are used; this code turns them into rows.
  *
  *     open:    st = yk_tabular_columns(&s->table.tabular);                // the columns are in the schema (tabular.h)
- *              st = yk__cell_table_choose(&s->table, spec, source);            // the columns that are used, split-by, missing
+ *              st = yk__cell_table_choose(&s->table, spec, source);       // the columns that are used, split-by, missing
  *              st = yk_tabular_finish(..., pass, s);                      // the pass calls yk__cells_fit()
  *     reader:  r->cells = (yk__cells){.table = &s->table, .decode = decode, .bad = bad};
  *              st = yk__cells_open(&r->cells);                            // then yk__cells_bind() for each used column
  *     next:    return yk__cells_next(&r->cells, r, rows, max, got_out);
  *     close:   yk__cells_close(&r->cells);
  *
- * The types of columns decide what they are, unless an option says otherwise: texts are categorical, anything else is numeric.
+ * The type of a column determines its role, unless an option says otherwise: texts are categorical, anything else is numeric.
  * Equal values have the same features as in CSV. Each value of a dictionary is hashed once for each reader. A table does not
  * change once it is open; cells are used by one thread.
  */
@@ -23,7 +23,7 @@ typedef struct {
     yk_tabular tabular;
     size_t nused, *used; /* columns that are read */
     yk_split_range part; /* with split-by: the rows of this part, by the value of a column */
-    size_t split_by;     /* its place in `used` */
+    size_t split_by;     /* its index in `used` */
     double *missing;     /* [nmissing] numbers that mean "missing" */
     size_t nmissing;
     const int32_t *labels; /* [rows] of the caller, instead of a column; NULL: none */
@@ -55,7 +55,7 @@ typedef struct {
     yk_status (*bad)(void *context, uint64_t row, size_t k, const char *reason);
     yk__cell *cell;      /* [nused] */
     uint64_t *hash;      /* [categories + 1] */
-    uint64_t row, label; /* the first row of the batch: its number in the reader, and its place in `labels` */
+    uint64_t row, label; /* the first row of the batch: its number in the reader, and its index in `labels` */
     size_t n, at;        /* of the batch */
     yk_carried carried;
 } yk__cells;
@@ -66,7 +66,7 @@ void yk__cell_table_fini(yk__cell_table *t);
 
 yk_status yk__cells_open(yk__cells *c);
 void yk__cells_bind(yk__cells *c, size_t k,
-                    const yk_parquet_values *values); /* of the k-th used column; borrowed */
+                    const yk_parquet_values *values); /* sets those of the k-th used column; borrowed */
 yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max, size_t *got_out);
 const char *yk__cells_carried(const yk__cells *c, size_t row, size_t k); /* yk_source_ops.cell */
 void yk__cells_close(yk__cells *c);

@@ -57,7 +57,7 @@ bool yk_cell_number(const char *text, size_t n, double *out)
 
 /* ---- dates and times: ISO 8601, UTC */
 
-/* `digits` digits, after the separator `before` (0: none). */
+/* A number of `digits` digits, after a separator, which is one of the characters in `before` ("": no separator). */
 static bool part(const char **p, const char *end, const char *before, int digits, int64_t *out)
 {
     *out = 0;
@@ -71,7 +71,7 @@ static bool part(const char **p, const char *end, const char *before, int digits
     return true;
 }
 
-/* Days since 1970 of the proleptic Gregorian calendar: years begin in March, so that a leap day is the last one. */
+/* Days since 1970 in the proleptic Gregorian calendar. Here years begin in March, so that a leap day is the last day of a year. */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     const int64_t y = month > 2 ? year : year - 1, m = month > 2 ? month - 3 : month + 9;

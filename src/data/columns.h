@@ -53,7 +53,7 @@ static inline uint64_t yk_cell_hash(uint64_t salt, const char *text, size_t n)
         memcpy(&x, text, sizeof x);
         h = yk__cell_hash_word(h, x);
     }
-    /* The rest with loads of fixed size: a call of memcpy() would take longer than the hash. */
+    /* the rest, with loads of fixed size: a call to memcpy() would take longer than the hash */
     if (n >= 8 && left) {
         memcpy(&x, text + left - 8, sizeof x);
         x >>= 8 * (8 - left);
@@ -84,8 +84,8 @@ static inline void yk_cell_trim(const char **text, size_t *n)
  * number. */
 bool yk_cell_number(const char *text, size_t n, double *out);
 
-/* The same for a column. If its values were dates or times where the model was trained (Parquet, frames), a text such as
- * 2024-02-29 or 2024-02-29T12:30:00.5Z becomes the same number: days or seconds since 1970. */
+/* The same for a column. If the model was trained on dates or timestamps (Parquet, frames), a text such as 2024-02-29 or
+ * 2024-02-29T12:30:00.5Z becomes the same number as there: days or seconds since 1970. */
 bool yk_cell_number_of(const yk_schema_column *c, const char *text, size_t n, double *out);
 
 /* Whether the value is missing: empty, or one of schema->missing; for numbers also NA, NaN and the like. */

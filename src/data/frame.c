@@ -122,7 +122,7 @@ yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_option
 {
     *out = NULL;
     if (!stream || !stream->release)
-        return yk_fail(YK_EUSAGE, "frame: the Arrow stream was used before, and is empty");
+        return yk_fail(YK_EUSAGE, "frame: the Arrow stream is empty: it has already been read");
     yk_frame *f = calloc(1, sizeof *f);
     yk_status st = f ? YK_OK : yk_fail_memory(sizeof *f, "a frame");
     if (f)
@@ -249,7 +249,7 @@ static yk_status frame_reader_open(yk_reader *base)
     r->left = f->once ? UINT64_MAX : rest < s->block_rows ? rest : s->block_rows;
     if (f->once && atomic_flag_test_and_set(&f->read))
         return yk_fail(YK_EUSAGE,
-                       "frame: the stream was read before, and can be read only once; pass a table");
+                       "frame: the stream has already been read, and can be read only once; pass a table");
     yk_status st = yk__cells_open(&r->cells);
     if (!st && !(r->values = yk_alloc(s->table.nused + 1, sizeof *r->values, "columns")))
         st = YK_ESYSTEM;
@@ -310,7 +310,7 @@ static yk_status pass(void *source, yk_fit *fit, const char *files)
     return st;
 }
 
-/* The labels of the caller are those of the column with their name, or of one more column. A model knows its name. */
+/* The labels of the caller replace the column with their name, or are one more column. With a model, its schema has the name. */
 static yk_status add_label(const yk_frame *f, yk_schema *own, const yk_schema *model, yk_spec *spec)
 {
     const yk_schema_column *known = model ? yk_schema_label(model) : NULL;
@@ -343,7 +343,7 @@ static yk_status check_used(const frame_source *s)
         if (i < s->frame->ncolumns && s->frame->type[i].refused)
             return yk_fail(YK_EDATA,
                            "frame: %s: values of the type %s are not supported: convert them to numbers or "
-                           "texts, or list the column in ignore",
+                           "strings, or list the column in ignore",
                            yk_tabular_name(&s->table.tabular, i, name), s->frame->type[i].refused);
     }
     return YK_OK;

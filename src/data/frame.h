@@ -1,4 +1,4 @@
-/* A table of the caller, which is handed over as an Arrow stream (format/arrow.h), as a source of examples.
+/* Frames: tables that the caller passes as Arrow streams (format/arrow.h), as sources of examples.
  *
  * Example:
  *     yk_frame *f;
@@ -8,9 +8,9 @@
  *         st = yk_source_from_frame(f, &options, &s);  // any number of sources; f must outlive them
  *     yk_frame_free(f);
  *
- * A frame takes all arrays of the stream when it is created: they stay where they are, and can be read any number of times, by
- * several threads. With `once`, arrays are taken one after the other while the source is read, so that a stream may be larger
- * than memory; then the frame has one source, which is read once.
+ * By default, a frame reads the whole stream when it is created. The arrays are not copied, and can be read any number of times, by
+ * several threads. With `once`, the stream is read while the source is read, so that it may be larger than memory; then the frame
+ * has one source, which is read once.
  */
 #ifndef YK_DATA_FRAME_H
 #define YK_DATA_FRAME_H
@@ -31,11 +31,11 @@ typedef struct {
     bool once;
 } yk_frame_options;
 
-/* Takes the stream: *stream is empty afterwards, even after a failure. Copies the options. */
+/* Moves the stream: *stream is empty afterwards, even after a failure. Copies the options, but not the labels. */
 yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_options *o, yk_frame **out);
 void yk_frame_free(yk_frame *f); /* NULL is fine */
 
-/* The name of a column; NULL: there are fewer. *type_out (may be NULL): "int64". */
+/* The name of column i; NULL: there is no such column. *type_out (may be NULL): its type, such as "int64". */
 const char *yk_frame_column(const yk_frame *f, size_t i, const char **type_out);
 
 yk_status yk_source_from_frame(yk_frame *f, const yk_source_options *o, yk_source **out);

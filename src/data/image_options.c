@@ -37,7 +37,7 @@ yk_status yk__image_options(yk_spec *spec, const yk_source_options *o, yk_source
     if (st)
         return st;
     if (model && fit && strcmp(fit, model->fit))
-        return yk_fail(YK_EUSAGE, "%s: fit=%s: the images of the model have fit=%s: leave out this option",
+        return yk_fail(YK_EUSAGE, "%s: fit=%s: the model was trained with fit=%s: leave out this option",
                        spec->text, fit, model->fit);
     if (model && !out->height) {
         out->height = model->height;

@@ -1,10 +1,10 @@
-/* The bytes that end a name, a value or a namespace in Vowpal Wabbit text: blanks, ':' and '|'. They are found 64 at a time before
- * the features are parsed, because a loop that finds the end of one token in order to begin the next waits for each result.
+/* The bytes that end a name, a value or a namespace in Vowpal Wabbit text: blanks, ':' and '|'. They are found in blocks of 64
+ * bytes before the features are parsed: a loop that finds the end of a token before it begins the next one waits for each result.
  *
  *     yk__ends e;
  *     yk__find_ends(&e, line, end);            // e.at[0 .. e.n - 1], up to the end of the line or until there are enough for now
  *
- * *end must be one of them, and the 63 bytes after it readable. Those after `end` are not part of the line.
+ * *end must be one of these bytes, and the 63 bytes after it must be readable. e.at may include some that are after `end`.
  */
 #ifndef YK_DATA_TOKENS_H
 #define YK_DATA_TOKENS_H
@@ -18,7 +18,7 @@ typedef struct {
     size_t n;
 } yk__ends;
 
-/* Bit i: byte i of 64 is one of them. */
+/* Bit i: byte i of 64 ends a token. */
 static inline uint64_t yk__ends_of_64(const char *p)
 {
     uint64_t found = 0;
@@ -50,7 +50,7 @@ static inline void yk__find_ends(yk__ends *e, const char *p, const char *end)
     size_t n = 0;
     for (; p <= end && n < YK__ENDS; p += 64) {
         uint64_t found = yk__ends_of_64(p);
-        do { /* a loop over each bit would end unpredictably */
+        do { /* four at a time: the end of a loop over single bits is unpredictable */
             for (int i = 0; i < 4; i++, found &= found - 1) {
                 e->at[n] = p + __builtin_ctzll(found | (uint64_t)1 << 63);
                 n += found != 0;

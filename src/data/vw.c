@@ -11,8 +11,8 @@
  * index are added; features with the value 0 are left out. A value that is not a number belongs to the name: city:paris.
  *
  * Labels -1/+1 and 0/1 are two classes; other labels are class numbers, from 1 with `?base=1`. The word before the first '|' is a tag
- * if it touches the '|' or begins with an apostrophe; tags are skipped, but carried as the column `tag`. Examples have no weights here: an importance
- * other than 1, or an initial prediction other than 0, is a bad record unless `?weights=ignore` is given.
+ * if it touches the '|' or begins with an apostrophe; predictions can carry it, as the column `tag`. Examples have no weights
+ * here: an importance other than 1, or an initial prediction other than 0, is a bad record unless `?weights=ignore` is given.
  *
  * Fields are the namespaces in the order of `?namespaces=user,ad`, because their order in the files may differ between training
  * and test data. A namespace that is not listed is a bad record. `default` is the one without a name.
@@ -73,7 +73,7 @@ static bool is_blank(char c)
     return (unsigned char)c <= ' ';
 }
 
-/* A parser that fails leaves the status of the line in r->status. */
+/* A function that fails leaves the status of the line in r->status. */
 
 /* A number of n characters; false: it is not one. The frequent cases, 7 and 0.123456, need no branch on the number of digits, which
  * would be unpredictable. */
@@ -231,7 +231,7 @@ static bool check_text(yk_text_reader *r, const char *name, const char *p, const
     return true;
 }
 
-/* The namespace p of n bytes; n_weight: that of its weight after a ':', or SIZE_MAX. false: it is bad. */
+/* The namespace of n bytes at p. n_weight: the number of bytes of its weight, after a ':'; SIZE_MAX: none. false: it is bad. */
 static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n_weight, space *out)
 {
     const vw *s = (const vw *)r->base.base.source;
@@ -253,8 +253,7 @@ static bool parse_namespace(yk_text_reader *r, const char *p, size_t n, size_t n
     return true;
 }
 
-/* The feature at p, which ends at *end or, with a value, at end[1]. Returns the number of these bytes that it includes; 0: it is
- * bad. */
+/* The feature at p, which ends at *end or, with a value, at end[1]. Returns the number of token ends that it uses; 0: it is bad. */
 static inline size_t parse_feature(yk_text_reader *r, const space *in, const char *p, const char *const *end,
                                    feature *out)
 {
@@ -293,7 +292,7 @@ static size_t parse_features(vw_reader *reader, const char *bar, const char *end
     size_t n = 0;
     yk__find_ends(&e, bar, end);
     for (size_t i = 0; e.at[i] != end;) {
-        if (i + 2 >= e.n && e.at[e.n - 1] < end) { /* a token may use two more */
+        if (i + 2 >= e.n && e.at[e.n - 1] < end) { /* a feature may use two more */
             yk__find_ends(&e, e.at[i], end);
             i = 0;
         }

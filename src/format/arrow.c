@@ -149,7 +149,7 @@ static void convert(char letter, const void *p, size_t first, size_t n, void *ou
     }
 }
 
-/* Where the values are, as yk_parquet_values.real or .integer: in the array, or converted to `out`. */
+/* The values, for yk_parquet_values.real or .integer: in place in the array, or converted to `out`. */
 static const void *numbers(const yk_arrow_type *t, char letter, const struct ArrowArray *a, size_t first,
                            size_t n, uint64_t out[YK_PARQUET_BATCH])
 {

@@ -1,5 +1,5 @@
-/* Decodes columns of Arrow arrays: a table in memory, as pyarrow, polars, pandas and others hand it over through Arrow's C data
- * interface (arrow.apache.org/docs/format/CDataInterface.html).
+/* Decodes columns of Arrow arrays: tables in memory that pyarrow, polars, pandas and others export through Arrow's C data interface
+ * (arrow.apache.org/docs/format/CDataInterface.html).
  *
  * Example:
  *     yk_arrow_type type = yk_arrow_type_of(schema);                  // type.refused: its values cannot be read
@@ -8,10 +8,11 @@
  *     st = yk_arrow_decode(v, 0, 1000);                               // at most 1024 values: v->out, as those of Parquet files
  *     yk_arrow_fini(v);
  *
- * Values are those of Parquet files: dates are days and timestamps are seconds since 1970, booleans are 0 and 1. A column of
- * dictionaries has texts, even if they are numbers. float64 and 64-bit integers are used in place.
+ * Values are those of Parquet files: dates are days and timestamps are seconds since 1970, booleans are 0 and 1. The values of
+ * a dictionary become texts, even if they are numbers. float64 and 64-bit integers are used in place.
  *
- * Arrays are in the memory of the caller, and are trusted as far as the interface does not give their sizes. One thread.
+ * Arrays are in the memory of the caller. The interface does not give the sizes of buffers, so offsets into them are not checked. A
+ * yk_arrow_values is used by one thread.
  */
 #ifndef YK_FORMAT_ARROW_H
 #define YK_FORMAT_ARROW_H
@@ -54,7 +55,7 @@ struct ArrowArrayStream {
 
 typedef struct {
     char name[16];       /* "int64", "timestamp[us]", "dictionary" */
-    const char *refused; /* what it is instead; NULL: it can be read */
+    const char *refused; /* the name of a type that is not supported; NULL: it can be read */
     char letter,
         index; /* how values are stored, as in Arrow's format strings; index: into a dictionary, else 0 */
     yk_parquet_kind kind; /* of its values; with a dictionary, of those of the dictionary */
@@ -70,9 +71,10 @@ typedef struct {
     yk_arrow_type type;
     const struct ArrowArray *array; /* borrowed */
     const char *name;               /* of the column, for messages; borrowed */
-    yk_parquet_text *text;          /* first those of the dictionary, then those of the batch */
-    size_t text_cap, entries;       /* entries: of the dictionary */
-    bool direct;  /* there are more of them than rows: the texts of a batch are not codes of the dictionary */
+    yk_parquet_text *text;    /* those of the dictionary, if there is one, and then those of the batch */
+    size_t text_cap, entries; /* entries: of the dictionary */
+    bool
+        direct; /* the dictionary has more entries than there are rows: only the texts of each batch are returned */
     char *digits; /* numbers of a dictionary as texts */
     uint8_t valid[YK_PARQUET_BATCH];
     uint32_t code[YK_PARQUET_BATCH];

@@ -25,7 +25,7 @@
  *     2 start  u64 [n + 1]   sparse               5 truth  f32 [n]         omitted if not known
  *                                                 6 field  u16 [entries]   sparse, omitted if there are none
  *
- * The schema, JSON (data/schema.h) with a zero byte at its end, follows at the next multiple of 64, at the end of the file. The
+ * The schema, JSON (data/schema.h) followed by a zero byte, begins at the next multiple of 64, and ends the file. The
  * shape must be known before the first row is written, so writing a stream takes two passes.
  *
  * Example:

@@ -206,7 +206,7 @@ yk__division yk__divide(const yk__net *net, size_t max_batch)
     wave = wave < YK__MAX_BLOCKS ? wave : YK__MAX_BLOCKS;
     d.wave = wave == blocks ? blocks
              : wave > chunk ? wave / chunk * chunk
-                            : chunk; /* chunks begin with a wave */
+                            : chunk; /* every wave begins with a chunk */
     const int all = (int)(blocks < d.wave ? blocks : d.wave),
               max = 1 + (int)(products / (double)stages / MIN_PRODUCTS);
     d.size = threads / all < 1 ? 1 : threads / all;

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Probes: round trips of small messages; of large ones, there and back; and on a fast link, or on busy hosts, of larger ones,
- * because a rate is exact only if a large message takes much longer than a small one. */
+/* Probes: round trips of small messages; then large messages in each direction; on a fast link or on busy hosts, also larger ones,
+ * because a rate is accurate only if a large message takes much longer than a small one. */
 enum { TAG_PROBE = 14, PROBES = 8, LARGE = 2, MAX_NUMBERS = 10000 };
 static const size_t large_bytes = 512 << 10, larger_bytes = 4 << 20;
 static const double fast = 2e-3; /* seconds */
@@ -25,7 +25,7 @@ typedef enum { SMALL, THERE, BACK, LARGER_THERE, LARGER_BACK, PROBE_KINDS } prob
 /* Seconds, of the fastest probe of each kind. */
 typedef struct {
     double best[PROBE_KINDS];
-    double usual; /* mean of the small ones but the first, which waits for the peer to be ready */
+    double usual; /* mean of the small ones, except the first, which waits for the peer to be ready */
 } probe_times;
 
 static probe_kind kind_of(int i)

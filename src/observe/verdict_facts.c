@@ -178,9 +178,9 @@ static link_end end_of(const yk__facts *f, int i)
                       yk__starved(f, w->delayed)};
 }
 
-/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends have no core for longer than
- * transfers take, for the processes or for the link, they may wait for cores only; otherwise, one of them had a core during
- * transfers, and waited for bytes. */
+/* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends are without a core for
+ * longer than transfers take (as measured by the processes, or on the link), they may be waiting only for cores.
+ * Otherwise, one of them had a core during transfers, and waited for bytes. */
 static void find_link(yk__facts *f)
 {
     const int n = f->e->nmeasured + f->e->nservers;

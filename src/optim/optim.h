@@ -120,7 +120,7 @@ typedef struct {
     bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
-    /* Keys with `width` floats each. read: NULL, or the weights that a stale gradient was computed with, in their order. */
+    /* Keys with `width` floats each. read: the weights that a stale gradient was computed with, in the order of the keys, or NULL. */
     void (*pairs)(const yk_view *v, const uint32_t *key, const float *g, const float *read, size_t n,
                   size_t width, float scale, const yk_optim_step *o);
     /* Scales the deltas of weights first .. first + n - 1, and of their state, to the share that is added. delta:

@@ -176,8 +176,8 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
     }
 }
 
-/* Gathers the floats of some keys, so that update() works on vectors: scalar square roots and divisions take longer than the
- * memory, and the compiler cannot know that weights and gradients do not overlap. Prefetches those of later keys. */
+/* Gathers the floats of some keys, so that update() works on vectors: scalar square roots and divisions take longer than memory
+ * accesses, and the compiler cannot know that weights and gradients do not overlap. Prefetches the floats of later keys. */
 INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g,
                   const float *read, size_t n, size_t width, float scale, const yk_optim_step *step)
 {

@@ -147,7 +147,7 @@ static void alerts(const yk_compare *c, size_t i, yk_table *t)
 static const yk_column weight_columns[] = {
     {"feature", .words = true}, {"class", .words = true}, {"weight", NULL, YK_UNIT_PLAIN}};
 
-/* Of linear models that the run directory contains. */
+/* The largest weights, if the run directory contains a linear model. */
 static void weights(const yk_compare *c, size_t i, yk_table *t)
 {
     enum { TOP = 20, RUNS = 4 }; /* pages with more runs would be long */

@@ -33,7 +33,7 @@ float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)
     const yk_optim_config *o = &t->config.optim;
     if (w == 0.0f || to <= from)
         return w;
-    /* few steps are the usual case: without exp(), the difference is below 1e-13 */
+    /* usually there are few steps: a polynomial instead of exp() differs by less than 1e-13 */
     const double sum = yk_optim_lr_sum(o, from, to), x = o->l2 * sum;
     const double factor = x > 1e-3 ? exp(-x) : 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0)));
     const double magnitude = fabs((double)w) * factor - o->l1 * sum;

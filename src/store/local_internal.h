@@ -10,7 +10,7 @@
 
 enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; floats under one lock */
 
-/* A range of floats, which are updated under one lock. On its own cache line. */
+/* The lock of a range of floats. On its own cache line. */
 typedef struct {
     _Alignas(YK_ALIGN) atomic_flag lock;
 } yk__hot_range;
@@ -47,12 +47,12 @@ typedef struct {
 
 /* stale.c: the curvature of the loss in the direction in which a dense group moves, from samples of successive gradients. */
 typedef struct {
-    yk_stale_mark read, gradient, step; /* an earlier gradient's parameters, itself, and how it moved them */
+    yk_stale_mark read, gradient, step; /* of an earlier gradient: its parameters, its values, its step */
     bool known;
     atomic_flag busy;
     uint64_t age, measured; /* gradients since the earlier one; measurements */
     double product, square; /* moving means; curvature = product / square */
-    double rate;            /* the same: length of a step / length of its gradient */
+    double rate;            /* moving mean: length of a step / length of its gradient */
 } yk__curvature;
 
 typedef struct {

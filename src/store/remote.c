@@ -104,7 +104,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
         atomic_load(&a->missing) == 0 || down->n != n)
         return yk_fail(YK_ELOST, "server %d replied to a request that does not exist", k);
     char *const read =
-        a->answer[k].data; /* the channel's thread copies the values: this one has more to do */
+        a->answer[k].data; /* swap buffers: the channel's thread copies the values, to keep this one free */
     const size_t cap = a->answer[k].cap;
     a->answer[k].data = r->server[k].in.data;
     a->answer[k].cap = r->server[k].in.cap;

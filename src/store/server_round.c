@@ -166,7 +166,7 @@ static void record_straggler(yk_server *s)
         s->client[i].pushed_at = 0.0;
 }
 
-/* Assigns a sum, which is 0, to each key of a pull. */
+/* Assigns a sum to each key of a pull. New sums are 0. */
 static yk_status place(yk_server *s, yk__pull *p)
 {
     const size_t before = s->keys.n;

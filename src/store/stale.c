@@ -13,8 +13,8 @@
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
  *     curvature  linear models that threads share: lr is at most pi / (2 (2 d + 1) c), where d is the number of steps since the
  *                worker read the parameters, and c the curvature of the loss in the direction in which they move. Gradient descent
- *                on c w^2 / 2 with gradients that are d steps old is stable up to twice that rate. c is measured: how much a
- *                gradient differs from one about n steps before, divided by how far the parameters have moved in between
+ *                on c w^2 / 2 with gradients of staleness d >= 1 is stable up to about twice that rate. c is measured: the difference
+ *                between a gradient and one about n steps earlier, divided by the distance the parameters moved in between
  *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
  *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
@@ -120,8 +120,8 @@ YK_RACY static void add_to_mean(double *mean, double x)
         *mean += (*mean > 0.0 ? share : 1.0) * (x - *mean);
 }
 
-/* How the gradient has changed since an earlier one, in the direction in which the parameters have moved. The earlier gradient's
- * own step does not count: it has the noise of that gradient. */
+/* Measures how the gradient has changed since an earlier one, in the direction in which the parameters have moved. The step of the
+ * earlier gradient is left out, because it contains the noise of that gradient. */
 YK_RACY static void measure(yk__curvature *c, const yk_stale_mark *read_at, const yk_stale_mark *gradient,
                             size_t n)
 {
@@ -138,19 +138,20 @@ YK_RACY static void measure(yk__curvature *c, const yk_stale_mark *read_at, cons
     }
 }
 
-/* The factor of the learning rate that makes `delay` steps between reading and updating the parameters harmless. */
-YK_RACY static double stable_factor(const yk__curvature *c, uint64_t delay, uint64_t steps)
+/* The factor of the learning rate with which a gradient of this staleness, a sum of `steps` gradients, is stable. */
+YK_RACY static double stable_factor(const yk__curvature *c, uint64_t staleness, uint64_t steps)
 {
     const double half_limit = 1.5707963267948966;
     const double curvature = c->square > 0.0 && c->product > 0.0 ? c->product / c->square : 0.0,
-                 x = (2.0 * (double)delay + (double)steps) * c->rate * curvature / half_limit;
+                 x = (2.0 * (double)staleness + (double)steps) * c->rate * curvature / half_limit;
     return x > 1.0 ? 1.0 / x : 1.0;
 }
 
 YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
 {
     const yk_grad *g = &t->store->worker[me].grad;
-    const uint64_t steps = g->steps > 1 ? g->steps : 1, delay = yk_local_steps(t->store) - g->read_at->step;
+    const uint64_t steps = g->steps > 1 ? g->steps : 1,
+                   staleness = yk_local_steps(t->store) - g->read_at->step;
     yk__curvature *c = t->curvature;
     yk__stale_mark(t, &out->before);
     out->factor = 1.0f;
@@ -167,7 +168,7 @@ YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
     out->measures = c->age >= (uint64_t)t->store->in_flight && !atomic_flag_test_and_set(&c->busy);
     if (out->measures && c->known)
         measure(c, g->read_at, &out->gradient, sample_size(t));
-    return out->factor = (float)stable_factor(c, delay, steps);
+    return out->factor = (float)stable_factor(c, staleness, steps);
 }
 
 YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNUSED = 4 }; /* floats after the sums of frequent keys, see add_row() */
+enum { SCRATCH = 4 }; /* floats after the sums of frequent keys, which add_row() writes and nobody reads */
 
 /* Synchronous sgd: the gradients of keys that are in many batches are summed in an array per worker, all others as pairs. For a
  * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
@@ -40,7 +40,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->frequent = choose_frequent(t);
     for (int i = 0; !st && i < workers; i++) {
         yk__table_worker *w = &t->worker[i];
-        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + UNUSED, sizeof(float),
+        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + SCRATCH, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
         w->view.shared = workers > 1 && !t->lockstep && !t->hot;
@@ -106,7 +106,7 @@ static void apply_dense(const yk__table *t, const yk_view *v, size_t first, size
 /* Divides work among the threads of a worker, if there are enough parameters or keys to be worth a barrier. */
 enum { MIN_PARALLEL = 1 << 15, MIN_KEYS = 1 << 10 };
 
-/* What the threads of worker `me` apply: each a part of begin .. end. */
+/* What the threads of worker `me` apply; each thread applies a part of begin .. end. */
 typedef struct {
     yk__table *t;
     int me;
@@ -218,7 +218,7 @@ static yk_status merge_rows(yk__table *t, int me, const yk_group_grad *g)
 
 /* Adds n entries of a row: sum[key] += err * value for frequent keys. The other keys and their values are appended to key_out and
  * value_out, which have space for n more; returns their number. Whether a key is frequent is unpredictable, so there is no
- * branch: the values of other keys are added to the floats after the sums. */
+ * branch: the values of other keys are added to scratch floats after the sums. */
 static size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const float *value, float err,
                       size_t n, uint32_t *restrict key_out, float *restrict value_out)
 {
@@ -226,7 +226,7 @@ static size_t add_row(float *sum, uint32_t frequent, const uint32_t *key, const 
     for (size_t i = 0; i < n; i++) {
         const uint32_t k = key[i], other = k >= frequent;
         const float x = value ? err * value[i] : err;
-        sum[other ? frequent + (uint32_t)(i % UNUSED) : k] += x;
+        sum[other ? frequent + (uint32_t)(i % SCRATCH) : k] += x;
         key_out[others] = k;
         value_out[others] = x;
         others += other;

@@ -116,7 +116,7 @@ static servers_of_groups servers_of_all(const yk_config *c)
 }
 
 /* The placement of all groups; if only some are replicated, of the others. Synchronous training of dense models uses replicas.
- * Otherwise every process owns a shard: of keyed parameters, a step needs only some, and gets the same ones as with replicas. */
+ * Otherwise every process owns a shard: a step needs only some of the keyed parameters, and the results are the same. */
 static yk_placement placement_of(const yk_config *c, const yk_plan *p)
 {
     const int servers = servers_of_all(c).job;
@@ -200,7 +200,7 @@ static void set_roles(const yk_config *c, int cores, yk_plan *p)
     p->joinable = !p->synchronous && dedicated;
 }
 
-/* Copies of keyed parameters (store/shards.h) live long enough for a message to have many keys, but within the bound. */
+/* Copies of keyed parameters (store/shards.h) are used long enough that a message has many keys, but within the bound. */
 static uint64_t copy_lifetime_of(const yk_plan *p)
 {
     const uint64_t long_enough = YK_COPY_EXAMPLES / p->batch > 1 ? YK_COPY_EXAMPLES / p->batch : 1,

@@ -61,7 +61,7 @@ typedef struct yk__trainer {
     yk_team *team;
     int local_workers; /* in this process; 1 on a server */
     yk_phases *phases; /* [local_workers + 1] the last one: of the thread that serves a shard beside them */
-    int nworkers;      /* of all processes, and evaluators that do not train */
+    int nworkers;      /* the workers of all processes, and evaluators that do not train */
     yk__worker_state *worker;    /* [nworkers] */
     yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;

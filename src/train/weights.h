@@ -54,7 +54,7 @@ typedef struct {
 yk_status yk_weights_find(yk_weights *out, const yk_trained *m, yk_source *data, yk_feature_names *names);
 void yk_weights_fini(yk_weights *w);
 
-/* The first index in files of libsvm and libffm data, by the spec of the data (NULL: not known). */
+/* The number of the first feature in libsvm and libffm files, 0 or 1, according to the spec of the data (NULL: not known). */
 uint64_t yk_weights_base(const yk_trained *m, const char *spec);
 
 /* The class that a weight is for; "": the model has one output. */
