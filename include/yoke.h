@@ -185,7 +185,7 @@ struct ArrowArrayStream;
 
 typedef struct {
     size_t struct_size;              /* sizeof(yoke_arrow) */
-    struct ArrowArrayStream *stream; /* moved, even if the call fails: its release callback becomes NULL */
+    struct ArrowArrayStream *stream; /* moved (its release becomes NULL), unless the call fails early */
     const char *options; /* of a table, as in a spec: "label=clicked&scale=log"; NULL: none */
     /* Labels that are not a column of the table: */
     const int32_t *labels; /* [rows] class numbers from 0, borrowed until yoke_data_free(); NULL: none */

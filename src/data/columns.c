@@ -83,13 +83,15 @@ static bool read_time(const char *p, const char *end, int64_t *days, double *sec
     int64_t year, month, day, hour, minute, second = 0;
     *seconds = 0.0;
     if (!part(&p, end, "", 4, &year) || !part(&p, end, "-", 2, &month) || !part(&p, end, "-", 2, &day) ||
-        month < 1 || month > 12 || day < 1 || day > 31)
+        month < 1 || month > 12 || day < 1)
         return false;
     *days = days_of(year, month, day);
+    if (*days >= (month < 12 ? days_of(year, month + 1, 1) : days_of(year + 1, 1, 1)))
+        return false;
     if (p == end)
         return true;
     if (!part(&p, end, "T ", 2, &hour) || !part(&p, end, ":", 2, &minute) ||
-        (p < end && *p == ':' && !part(&p, end, ":", 2, &second)))
+        (p < end && *p == ':' && !part(&p, end, ":", 2, &second)) || hour > 23 || minute > 59 || second > 60)
         return false;
     *seconds = (double)(hour * 3600 + minute * 60 + second);
     if (p < end && *p == '.') {
