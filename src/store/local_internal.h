@@ -82,6 +82,7 @@ typedef struct {
     bool stale_rules;     /* stale.c: its rules apply if several gradients are in flight */
     double
         squared_step; /* stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
+    size_t *sample; /* stale.c: [YK_SAMPLE] or [floats], some parameters of a dense group; NULL: not needed */
     yk__curvature *curvature; /* stale.c: of the loss of a linear model; NULL: not measured */
     yk__table_worker *worker;
 } yk__table;

@@ -29,13 +29,33 @@
 
 #include <math.h>
 
+static size_t sample_size(const yk__table *t)
+{
+    return t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE;
+}
+
+/* Distance and curvature are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
+static void choose_sample(yk__table *t)
+{
+    const size_t n = sample_size(t);
+    for (size_t i = 0; i < n; i++) {
+        const size_t begin = t->floats * i / n, end = t->floats * (i + 1) / n;
+        t->sample[i] = begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
+    }
+}
+
 yk_status yk__stale_create(yk__table *t)
 {
     const yk_local_config *c = &t->store->config;
     t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
-    if (!t->stale_rules || t->config.shape.keyed || !c->linear || c->workers == 1)
+    if (!t->stale_rules || t->config.shape.keyed)
+        return YK_OK;
+    if (!(t->sample = yk_alloc(sample_size(t) + 1, sizeof *t->sample, "a sample of the parameters")))
+        return YK_ESYSTEM;
+    choose_sample(t);
+    if (!c->linear || c->workers == 1)
         return YK_OK;
     t->curvature = yk_alloc(1, sizeof *t->curvature, "samples of the gradients");
     return t->curvature ? YK_OK : YK_ESYSTEM;
@@ -83,30 +103,17 @@ float yk__stale_adjust(const yk__table *t, uint64_t step, yk_optim_step *o)
     return warm_up;
 }
 
-/* Distance and curvature are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
-static size_t sampled(const yk__table *t, size_t i)
-{
-    const size_t n = t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE, begin = t->floats * i / n,
-                 end = t->floats * (i + 1) / n;
-    return begin + (size_t)(((uint32_t)i * 0x9e3779b1u) >> 8) % (end - begin);
-}
-
-static size_t sample_size(const yk__table *t)
-{
-    return t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE;
-}
-
 YK_RACY void yk__stale_mark(const yk__table *t, yk_stale_mark *out)
 {
     for (size_t i = 0; i < sample_size(t); i++)
-        out->sample[i] = t->shared.w[sampled(t, i)];
+        out->sample[i] = t->shared.w[t->sample[i]];
 }
 
 YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *from)
 {
     double sum = 0.0;
     for (size_t i = 0; i < sample_size(t); i++) {
-        const double d = (double)t->shared.w[sampled(t, i)] - (double)from->sample[i];
+        const double d = (double)t->shared.w[t->sample[i]] - (double)from->sample[i];
         sum += d * d;
     }
     return sum;
@@ -147,14 +154,26 @@ YK_RACY static double stable_factor(const yk__curvature *c, uint64_t staleness, 
     return x > 1.0 ? 1.0 / x : 1.0;
 }
 
+/* Whether the curvature is measured again, with a gradient about n steps after the last one. */
+YK_RACY static bool is_due(const yk__table *t)
+{
+    return t->curvature->age >= (uint64_t)t->store->in_flight;
+}
+
 YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
 {
     const yk_grad *g = &t->store->worker[me].grad;
     const uint64_t steps = g->steps > 1 ? g->steps : 1,
                    staleness = yk_local_steps(t->store) - g->read_at->step;
     yk__curvature *c = t->curvature;
-    yk__stale_mark(t, &out->before);
     out->factor = 1.0f;
+    out->measures = false;
+    if (c) {
+        c->age += steps;
+        out->measures = g->read_at->sampled && is_due(t) && !atomic_flag_test_and_set(&c->busy);
+    }
+    if (!c || out->measures)
+        yk__stale_mark(t, &out->before);
     if (!c && t->store->config.linear)
         out->factor = 1.0f / sqrtf((float)t->store->in_flight);
     else if (!c && t->squared_step > 0.0)
@@ -162,10 +181,8 @@ YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
     if (!c)
         return out->factor;
     const float *dense = g->group[t - t->store->table].dense;
-    for (size_t i = 0; i < sample_size(t); i++)
-        out->gradient.sample[i] = dense[sampled(t, i)] / (float)g->examples;
-    c->age += steps;
-    out->measures = c->age >= (uint64_t)t->store->in_flight && !atomic_flag_test_and_set(&c->busy);
+    for (size_t i = 0; out->measures && i < sample_size(t); i++)
+        out->gradient.sample[i] = dense[t->sample[i]] / (float)g->examples;
     if (out->measures && c->known)
         measure(c, g->read_at, &out->gradient, sample_size(t));
     return out->factor = (float)stable_factor(c, staleness, steps);
@@ -182,6 +199,8 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
         add_to_mean(&t->squared_step, squared_distance(t, &s->before) / (scale * scale));
         return;
     }
+    if (!s->measures)
+        return;
     double step = 0.0, gradient = 0.0;
     yk__stale_mark(t, &moved);
     for (size_t i = 0; i < n; i++) {
@@ -191,8 +210,6 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
     }
     if (gradient > 0.0) /* of one step */
         add_to_mean(&c->rate, sqrt(step / gradient) / scale / (g->steps > 1 ? (double)g->steps : 1.0));
-    if (!s->measures)
-        return;
     c->read = *g->read_at;
     c->gradient = s->gradient;
     c->step = moved;
@@ -217,10 +234,15 @@ void yk_local_set_in_flight(yk_local *s, int gradients)
     s->in_flight = gradients;
 }
 
-void yk_local_mark(const yk_local *s, yk_stale_mark *out)
+YK_RACY void yk_local_mark(const yk_local *s, yk_stale_mark *out)
 {
     out->step = yk_local_steps(s);
-    for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
-        if (!s->table[g].config.shape.keyed)
-            yk__stale_mark(&s->table[g], out);
+    out->sampled = false;
+    for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++) {
+        const yk__table *t = &s->table[g];
+        if (!t->sample || (t->curvature && !is_due(t)))
+            continue;
+        yk__stale_mark(t, out);
+        out->sampled = true;
+    }
 }

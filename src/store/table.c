@@ -72,6 +72,7 @@ void yk__table_free(yk__table *t)
     yk_free(t->touched);
     yk_free(t->decayed);
     yk_free(t->curvature);
+    yk_free(t->sample);
     yk_free(t->worker);
 }
 
