@@ -390,8 +390,8 @@ void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_res
 {
     const bool has = has_batches(r, first);
     bool later = false;
-    for (int i = first; !out->examples && i < end; i++)
-        later |= r->leases[i].later && !is_leaving(r);
+    for (int i = first; !out->examples && i < end; i++) /* a lease may be on its way */
+        later |= (atomic_load(&r->leases[i].pending) || r->leases[i].later) && !is_leaving(r);
     if (!out->examples && !r->config.lockstep)
         *out = (yk_step_result){.pending = has || later, .over = !has && !later};
     if (out->pending && !has)
