@@ -342,6 +342,7 @@ END
     local second=$!
     wait_for_message "a worker has joined"
     wait_for_step_after "a worker has joined" # an epoch
+    sleep 0.5 # an epoch takes a few milliseconds, fewer than the first lease of the new worker
     kill -INT "$BACKGROUND"
     finish 30
     expect 0

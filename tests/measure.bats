@@ -139,7 +139,7 @@ assert p["workers"] > 0.5 and p["sending"] < 0.3, p'
 
 @test "processes: time, steps, examples, CPU, memory, disk and traffic of each, also of servers" {
     # the run is too short for workers that begin one after the other
-    YK_STALE_RULES=0 try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 300 --mode async --launch 3 --servers 1 \
+    YK_STALE_RULES=0 try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 1200 --mode async --launch 3 --servers 1 \
         --sample-every 0.05 --eval-every 50 --out run
     expect 0
     cp out text
@@ -157,7 +157,9 @@ page = open("page.html").read()
 assert ">chief<" not in page and ">server<" in page
 # one direction of one host, not the sum of both
 rate = max(sum(p["sent_rate"] for p in processes), sum(p["received_rate"] for p in processes)) * 1e-6
-assert abs(float(re.search(r"<dt>Network</dt><dd>([0-9.]+) MB/s", page)[1]) / rate - 1) < 0.05, rate
+shown = re.search(r"<dt>Network</dt><dd>([0-9.]+) ([kMG])B/s", page)
+assert shown, (rate, re.findall(r"<dt>[^<]*</dt><dd>[^<]*", page))
+assert abs(float(shown[1]) * {"k": 1e-3, "M": 1, "G": 1e3}[shown[2]] / rate - 1) < 0.05, (shown[0], rate)
 # the parts of the seconds add up, less what the server did during training
 total, train, test, save, overlap = re.search(
     r"^seconds +([0-9.]+) \(training ([0-9.]+), evaluation ([0-9.]+), checkpoints ([0-9.]+)(?:, ([0-9.]+) of the last two during training)?;", text, re.M).groups("0")
@@ -172,7 +174,7 @@ for p, row in zip(processes, rows):
     assert "train_accuracy" not in p and "accuracy" not in row, (p, row)
     for key in ("time", "steps", "examples", "CPU", "memory peak", "disk read", "disk written", "sent", "received", "sent/s", "received/s"):
         assert float(row[key]) >= 0, (key, row)
-assert sum(p["examples"] for p in processes[1:]) == processes[0]["examples"] == 1500, processes
+assert sum(p["examples"] for p in processes[1:]) == processes[0]["examples"] == 6000, processes
 END
     YK_SLOW_WORKER=0:300ms try train --model softmax --data 'synth:digits?examples=20' --batch 10 --steps 2 --test none --out none
     expect 0
