@@ -28,7 +28,7 @@ static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data
     return m;
 }
 
-/* A stream of the caller can be read only once. For several epochs or workers, its examples are kept in memory. */
+/* A stream of the caller can be read only once. For several epochs or workers, its examples stay in memory. */
 static yk_status choose_stream(const yk__trainer *t, yk_source *s, yk_stream_choice *stream)
 {
     const bool again = t->plan->epochs != 1 || t->plan->workers != 1;
