@@ -14,8 +14,8 @@
 
 #include "reference_optim.h"
 
-#include "base/keymap.h"
 #include "base/mem.h"
+#include "core/keymap.h"
 #include "model/model.h"
 #include "store/local.h"
 

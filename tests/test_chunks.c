@@ -2,8 +2,8 @@
  * that keeps chunks together. */
 #include "scratch.h"
 
-#include "base/keys.h"
 #include "base/rng.h"
+#include "core/keys.h"
 #include "data/feed.h"
 #include "store/assignment.h"
 #include "store/chunks.h"

@@ -1,7 +1,7 @@
 /* The number of fields of a data set: from the format, from the data, or given; in memory, streamed and in a cache. */
 #include "read_all.h"
 
-#include "base/rows.h"
+#include "core/rows.h"
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/memory.h"

@@ -1,11 +1,11 @@
 /* Examples as rows, the keys of a batch, and the key remap that puts frequent keys first. */
 #include "scratch.h"
 
-#include "base/grad.h"
-#include "base/keymap.h"
-#include "base/keys.h"
 #include "base/rng.h"
-#include "base/rows.h"
+#include "core/grad.h"
+#include "core/keymap.h"
+#include "core/keys.h"
+#include "core/rows.h"
 #include <math.h>
 #include <sys/mman.h>
 

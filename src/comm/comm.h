@@ -25,9 +25,9 @@
 #ifndef YK_COMM_COMM_H
 #define YK_COMM_COMM_H
 
-#include "base/group.h"
 #include "base/status.h"
 #include "comm/startup.h"
+#include "core/group.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

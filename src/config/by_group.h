@@ -14,8 +14,8 @@
 #ifndef YK_CONFIG_BY_GROUP_H
 #define YK_CONFIG_BY_GROUP_H
 
-#include "base/group.h"
 #include "base/status.h"
+#include "core/group.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>

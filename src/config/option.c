@@ -1,8 +1,8 @@
 #include "config/option.h"
 
-#include "base/rows.h"
 #include "base/suggest.h"
 #include "config/config.h"
+#include "core/rows.h"
 #include <math.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@
 #ifndef YK_DATA_CHECK_H
 #define YK_DATA_CHECK_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 
 typedef struct {
     uint64_t examples;    /* number of examined examples; 0: nothing was checked */

@@ -21,7 +21,7 @@
 #define YK_DATA_COLUMNS_H
 
 #include "base/rng.h"
-#include "base/rows.h"
+#include "core/rows.h"
 #include "data/schema.h"
 #include "data/text.h"
 #include <math.h>

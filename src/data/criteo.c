@@ -18,7 +18,7 @@
  */
 #include "base/number.h"
 #include "base/rng.h"
-#include "base/rows.h"
+#include "core/rows.h"
 #include "data/exact.h"
 #include "data/text.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "data/csv.h"
 
 #include "base/mem.h"
-#include "base/rows.h"
+#include "core/rows.h"
 #include <stdlib.h>
 
 /* ---- fields */

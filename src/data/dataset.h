@@ -11,7 +11,7 @@
 #ifndef YK_DATA_DATASET_H
 #define YK_DATA_DATASET_H
 
-#include "base/keymap.h"
+#include "core/keymap.h"
 #include "data/source.h"
 
 /* SHAPE: opens the source but reads no examples; columns and classes are 0 if they depend on the examples. */

@@ -31,7 +31,7 @@
 #ifndef YK_DATA_FEED_H
 #define YK_DATA_FEED_H
 
-#include "base/keymap.h"
+#include "core/keymap.h"
 #include "data/dataset.h"
 #include "watch/phase.h"
 

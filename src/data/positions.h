@@ -18,8 +18,8 @@
 #ifndef YK_DATA_POSITIONS_H
 #define YK_DATA_POSITIONS_H
 
-#include "base/rows.h"
 #include "base/sync.h"
+#include "core/rows.h"
 
 typedef struct {
     yk_mutex lock;                 /* held for changes */

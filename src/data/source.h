@@ -22,8 +22,8 @@
 #ifndef YK_DATA_SOURCE_H
 #define YK_DATA_SOURCE_H
 
-#include "base/rows.h"
 #include "base/status.h"
+#include "core/rows.h"
 #include "data/positions.h"
 #include "data/spec.h"
 #include "data/split.h"
@@ -37,7 +37,7 @@ typedef enum {
 typedef struct yk_source yk_source;
 typedef struct yk_reader yk_reader;
 
-/* Which field numbers the rows get (base/rows.h). */
+/* Which field numbers the rows get (core/rows.h). */
 typedef enum {
     YK_FIELDS_NONE, /* none: the model does not use them */
     YK_FIELDS_STORED, /* those that are in the data: libffm, TFRecords, the binary cache; others with ?fields=1 */

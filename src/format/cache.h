@@ -1,4 +1,4 @@
-/* The binary cache: rows (base/rows.h) in a file, laid out as in memory, so that loading it means mapping it.
+/* The binary cache: rows (core/rows.h) in a file, laid out as in memory, so that loading it means mapping it.
  *
  *     offset  size   all numbers are little endian
  *          0     8   magic "YKCACHE1"
@@ -47,8 +47,8 @@
 #ifndef YK_FORMAT_CACHE_H
 #define YK_FORMAT_CACHE_H
 
-#include "base/rows.h"
 #include "base/status.h"
+#include "core/rows.h"
 
 #define YK_CACHE_MAGIC  "YKCACHE1"
 #define YK_CACHE_HEADER 256

@@ -27,8 +27,8 @@
 #ifndef YK_FORMAT_EXAMPLE_H
 #define YK_FORMAT_EXAMPLE_H
 
-#include "base/rows.h"
 #include "base/status.h"
+#include "core/rows.h"
 
 #define YK_EXAMPLE_INDICES ((uint64_t)1 << 31)
 

@@ -6,7 +6,7 @@
 #define YK_FORMAT_VARINTS_H
 
 #include "base/rng.h"
-#include "base/rows.h"
+#include "core/rows.h"
 #include "format/wire.h"
 #include <string.h>
 

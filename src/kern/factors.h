@@ -14,8 +14,8 @@
 #ifndef YK_KERN_FACTORS_H
 #define YK_KERN_FACTORS_H
 
-#include "base/rows.h"
-#include "base/view.h"
+#include "core/rows.h"
+#include "core/view.h"
 #include "kern/isa.h"
 
 enum { YK_MAX_WIDTH = 256 };

@@ -13,9 +13,9 @@
 #ifndef YK_KERN_LINEAR_H
 #define YK_KERN_LINEAR_H
 
-#include "base/keys.h"
-#include "base/rows.h"
-#include "base/view.h"
+#include "core/keys.h"
+#include "core/rows.h"
+#include "core/view.h"
 #include "kern/isa.h"
 
 typedef struct {

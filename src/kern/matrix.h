@@ -13,7 +13,7 @@
 #ifndef YK_KERN_MATRIX_H
 #define YK_KERN_MATRIX_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 #include "kern/isa.h"
 
 #define YK_CLASS_PAD 4

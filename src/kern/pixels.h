@@ -24,7 +24,7 @@
 #ifndef YK_KERN_PIXELS_H
 #define YK_KERN_PIXELS_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 #include "kern/isa.h"
 
 enum { YK_SPAN = 16 };

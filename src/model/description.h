@@ -12,8 +12,8 @@
 #ifndef YK_MODEL_DESCRIPTION_H
 #define YK_MODEL_DESCRIPTION_H
 
-#include "base/group.h"
 #include "base/status.h"
+#include "core/group.h"
 
 typedef struct {
     int ngroups;

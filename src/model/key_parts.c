@@ -67,7 +67,7 @@ void yk__key_parts_rows(const yk__key_parts *p, int me, size_t *begin_out, size_
     yk_part_of_range(begin_out, end_out, 4, me, p->used);
 }
 
-/* The keys of a cache line of parameters have different owners: the most frequent keys are neighbors (base/keymap.h). */
+/* The keys of a cache line of parameters have different owners: the most frequent keys are neighbors (core/keymap.h). */
 static size_t owner_of(uint32_t key, int owners)
 {
     return (size_t)((uint64_t)(key * 0x9e3779b1u) * (uint32_t)owners >> 32);

@@ -27,10 +27,10 @@
 #ifndef YK_MODEL_KEY_PARTS_H
 #define YK_MODEL_KEY_PARTS_H
 
-#include "base/keys.h"
-#include "base/rows.h"
 #include "base/status.h"
-#include "base/view.h"
+#include "core/keys.h"
+#include "core/rows.h"
+#include "core/view.h"
 
 typedef struct yk__key_part yk__key_part;
 

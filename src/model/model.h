@@ -10,7 +10,7 @@
  *     yk_workspace_free(m, work);
  *     yk_model_free(m);
  *
- * A model declares parameter groups (base/group.h); grad and predict get a view of each, in an array [ngroups]. The layout of
+ * A model declares parameter groups (core/group.h); grad and predict get a view of each, in an array [ngroups]. The layout of
  * the parameters within a group is private to the model. Checkpoints use tensors with the names and shapes of PyTorch instead:
  * yk_model_export() and yk_model_import() convert. A model is read-only after its creation and shared by all workers. A
  * workspace (yk_workspace) belongs to one worker and is used by one thread at a time. grad and predict allocate nothing.
@@ -18,10 +18,10 @@
 #ifndef YK_MODEL_MODEL_H
 #define YK_MODEL_MODEL_H
 
-#include "base/grad.h"
-#include "base/rows.h"
 #include "base/status.h"
-#include "base/view.h"
+#include "core/grad.h"
+#include "core/rows.h"
+#include "core/view.h"
 #include "model/description.h"
 #include "model/net_options.h"
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #ifndef YK_MODEL_PACKED_H
 #define YK_MODEL_PACKED_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 #include "kern/matrix.h"
 
 typedef struct {

@@ -35,8 +35,8 @@
 #ifndef YK_OBSERVE_OBSERVE_H
 #define YK_OBSERVE_OBSERVE_H
 
-#include "base/plan.h"
 #include "config/config.h"
+#include "core/plan.h"
 #include "data/check.h"
 #include "model/model.h"
 #include "observe/observation.h"

@@ -32,9 +32,9 @@
 #ifndef YK_OPTIM_OPTIM_H
 #define YK_OPTIM_OPTIM_H
 
-#include "base/optim_config.h"
 #include "base/status.h"
-#include "base/view.h"
+#include "core/optim_config.h"
+#include "core/view.h"
 #include "kern/isa.h"
 #include <stdbool.h>
 #include <stddef.h>

@@ -23,8 +23,8 @@
 #ifndef YK_STORE_CHUNKS_H
 #define YK_STORE_CHUNKS_H
 
-#include "base/keys.h"
-#include "base/rows.h"
+#include "core/keys.h"
+#include "core/rows.h"
 
 typedef struct {
     uint32_t nkeys;

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/plan.h"
+#include "core/plan.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

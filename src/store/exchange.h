@@ -29,8 +29,8 @@
 #ifndef YK_STORE_EXCHANGE_H
 #define YK_STORE_EXCHANGE_H
 
-#include "base/grad.h"
 #include "comm/comm.h"
+#include "core/grad.h"
 #include "watch/phase.h"
 #include "watch/trace.h"
 

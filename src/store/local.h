@@ -11,7 +11,7 @@
  *     // after its last step
  *     yk_local_finish(s, me);
  *
- * Each parameter group (base/group.h) is a table with its own optimizer and its own staleness bound K:
+ * Each parameter group (core/group.h) is a table with its own optimizer and its own staleness bound K:
  *   0         synchronous. clock() waits for all workers. Gradients are added in worker order and applied once, divided by
  *             the number of all examples: the same bits every time. N workers with batch b equal one worker with batch N b,
  *             up to rounding.
@@ -28,9 +28,9 @@
 #ifndef YK_STORE_LOCAL_H
 #define YK_STORE_LOCAL_H
 
-#include "base/keymap.h"
-#include "base/plan.h"
 #include "base/team.h"
+#include "core/keymap.h"
+#include "core/plan.h"
 #include "optim/optim.h"
 #include "store/store.h"
 #include "watch/phase.h"

@@ -51,8 +51,8 @@
 #ifndef YK_STORE_MESSAGES_H
 #define YK_STORE_MESSAGES_H
 
-#include "base/group.h"
 #include "comm/comm.h"
+#include "core/group.h"
 #include "store/store.h"
 #include <stdbool.h>
 #include <stddef.h>

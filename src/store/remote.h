@@ -32,8 +32,8 @@
 #ifndef YK_STORE_REMOTE_H
 #define YK_STORE_REMOTE_H
 
-#include "base/grad.h"
 #include "comm/comm.h"
+#include "core/grad.h"
 #include "store/assignment.h"
 #include "store/chunks.h"
 #include "store/store.h"

@@ -2,9 +2,9 @@
 #ifndef YK_STORE_REMOTE_INTERNAL_H
 #define YK_STORE_REMOTE_INTERNAL_H
 
-#include "base/keys.h"
 #include "base/mem.h"
 #include "base/sync.h"
+#include "core/keys.h"
 #include "store/messages.h"
 #include "store/remote.h"
 #include <stdatomic.h>

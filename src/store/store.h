@@ -23,9 +23,9 @@
 #ifndef YK_STORE_STORE_H
 #define YK_STORE_STORE_H
 
-#include "base/grad.h"
 #include "base/status.h"
-#include "base/view.h"
+#include "core/grad.h"
+#include "core/view.h"
 
 /* What a worker asks for at the end of a step. In lockstep, the most urgent request of any worker applies to all. */
 typedef enum { YK_ACTION_CONTINUE, YK_ACTION_SAVE, YK_ACTION_STOP } yk_action;

@@ -5,7 +5,7 @@
  *
  * A fixed number of examples is converted to steps. With E examples, batch b and N workers, a run takes E / (N b)
  * synchronous steps, E / (M b) steps with a quorum of M (M gradients per step), or E / b asynchronous steps (one
- * gradient per step; with local SGD, one of each worker of a process). The plan of the run (base/plan.h) has the number of
+ * gradient per step; with local SGD, one of each worker of a process). The plan of the run (core/plan.h) has the number of
  * gradients per step.
  *
  * Example:

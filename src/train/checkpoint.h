@@ -23,8 +23,8 @@
 #ifndef YK_TRAIN_CHECKPOINT_H
 #define YK_TRAIN_CHECKPOINT_H
 
-#include "base/keymap.h"
 #include "base/status.h"
+#include "core/keymap.h"
 #include "data/schema.h"
 #include "format/safetensors.h"
 #include "model/model.h"

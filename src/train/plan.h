@@ -1,4 +1,4 @@
-/* Makes a plan (base/plan.h) in three steps: from the options, then for this process, then for the data.
+/* Makes a plan (core/plan.h) in three steps: from the options, then for this process, then for the data.
  *
  * Example:
  *     yk_plan plan;
@@ -12,9 +12,9 @@
 #ifndef YK_TRAIN_PLAN_H
 #define YK_TRAIN_PLAN_H
 
-#include "base/plan.h"
 #include "base/status.h"
 #include "config/config.h"
+#include "core/plan.h"
 
 /* `processes`: the size of the job. 0: unknown, because this process joins a job; the plan then counts it as the only
  * worker.

@@ -36,7 +36,7 @@
 #define YK_TRAIN_SCHEDULE_H
 
 #include "base/mem.h"
-#include "base/plan.h"
+#include "core/plan.h"
 #include <stdatomic.h>
 
 /* When something is due, in steps. */

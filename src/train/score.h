@@ -15,7 +15,7 @@
 #ifndef YK_TRAIN_SCORE_H
 #define YK_TRAIN_SCORE_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 
 typedef struct {
     double loss; /* sum */

@@ -17,8 +17,8 @@
 #ifndef YK_TRAIN_TRAINED_H
 #define YK_TRAIN_TRAINED_H
 
-#include "base/keymap.h"
 #include "base/status.h"
+#include "core/keymap.h"
 #include "data/schema.h"
 #include "format/safetensors.h"
 #include "model/model.h"

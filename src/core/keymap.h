@@ -11,10 +11,10 @@
  * of the map depends on the keys in the data, not on the number of features. freq[i] is the expected sum of squared values
  * of id i per example. Any thread may read a map; it does not change after yk_keymap_make().
  */
-#ifndef YK_BASE_KEYMAP_H
-#define YK_BASE_KEYMAP_H
+#ifndef YK_CORE_KEYMAP_H
+#define YK_CORE_KEYMAP_H
 
-#include "base/rows.h"
+#include "core/rows.h"
 
 typedef struct {
     uint32_t hot; /* ids 0 .. hot-1 are the most frequent keys, in descending order of frequency */

@@ -4,11 +4,11 @@
  * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, what this process does, how
  * long to wait for a peer.
  */
-#ifndef YK_BASE_PLAN_H
-#define YK_BASE_PLAN_H
+#ifndef YK_CORE_PLAN_H
+#define YK_CORE_PLAN_H
 
-#include "base/optim_config.h"
 #include "base/wait.h"
+#include "core/optim_config.h"
 #include <stdbool.h>
 #include <stdint.h>
 

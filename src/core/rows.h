@@ -24,8 +24,8 @@
  *
  * One thread at a time may add rows; afterwards any number of threads may read them.
  */
-#ifndef YK_BASE_ROWS_H
-#define YK_BASE_ROWS_H
+#ifndef YK_CORE_ROWS_H
+#define YK_CORE_ROWS_H
 
 #include "base/rng.h"
 #include "base/status.h"

@@ -1,4 +1,4 @@
-#include "base/grad.h"
+#include "core/grad.h"
 
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
 {

@@ -10,8 +10,8 @@
  *
  * One thread at a time. Memory grows with the largest batch so far.
  */
-#ifndef YK_BASE_KEYS_H
-#define YK_BASE_KEYS_H
+#ifndef YK_CORE_KEYS_H
+#define YK_CORE_KEYS_H
 
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
-#include "base/keymap.h"
+#include "core/keymap.h"
 
-#include "base/keys.h"
 #include "base/mem.h"
 #include "base/team.h"
+#include "core/keys.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,8 @@
  * dense group. Each group has its own optimizer and staleness bound (store/local.h), and its own placement: the processes
  * that own a part of it (store/messages.h).
  */
-#ifndef YK_BASE_GROUP_H
-#define YK_BASE_GROUP_H
+#ifndef YK_CORE_GROUP_H
+#define YK_CORE_GROUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,13 +7,13 @@
  * A store that only adds rows to the weights does so row by row. One that needs each key once merges the rows first
  * (yk_grad_merge). Plain data; everything is borrowed until the next gradient of the worker.
  */
-#ifndef YK_BASE_GRAD_H
-#define YK_BASE_GRAD_H
+#ifndef YK_CORE_GRAD_H
+#define YK_CORE_GRAD_H
 
-#include "base/group.h"
-#include "base/keys.h"
-#include "base/rows.h"
 #include "base/thread_pool.h"
+#include "core/group.h"
+#include "core/keys.h"
+#include "core/rows.h"
 
 /* The gradient of one parameter group (group.h). */
 typedef struct {

@@ -1,6 +1,6 @@
 /* An update rule and its hyperparameters (optim/optim.h). Plain data, part of the plan. */
-#ifndef YK_BASE_OPTIM_CONFIG_H
-#define YK_BASE_OPTIM_CONFIG_H
+#ifndef YK_CORE_OPTIM_CONFIG_H
+#define YK_CORE_OPTIM_CONFIG_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* Shuffles sparse rows (rows.h): each thread copies its part of the new order. */
 #include "base/mem.h"
 #include "base/perm.h"
-#include "base/rows.h"
 #include "base/team.h"
+#include "core/rows.h"
 #include <stdlib.h>
 #include <string.h>
 

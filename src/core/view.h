@@ -7,8 +7,8 @@
  * unpredictable, and a mispredicted branch per entry costs four times the work itself. The state arrays of the optimizer
  * have the same layout, so that one address serves all. Plain data, borrowed from the store.
  */
-#ifndef YK_BASE_VIEW_H
-#define YK_BASE_VIEW_H
+#ifndef YK_CORE_VIEW_H
+#define YK_CORE_VIEW_H
 
 #include <stdbool.h>
 #include <stdint.h>

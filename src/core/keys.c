@@ -1,4 +1,4 @@
-#include "base/keys.h"
+#include "core/keys.h"
 
 #include "base/mem.h"
 #include <string.h>

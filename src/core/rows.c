@@ -1,4 +1,4 @@
-#include "base/rows.h"
+#include "core/rows.h"
 
 #include "base/mem.h"
 #include <stdlib.h>
