@@ -17,9 +17,9 @@ same() { # FILE NEW
     same "$ROOT/docs/options.md" "$BATS_TEST_TMPDIR/options.md"
 }
 
-@test "the options in doc/yoke-train.1.scd are up to date" {
-    "$(dirname "$YOKE")/options_reference" man <"$ROOT/doc/yoke-train.1.scd" >"$BATS_TEST_TMPDIR/page"
-    same "$ROOT/doc/yoke-train.1.scd" "$BATS_TEST_TMPDIR/page"
+@test "the options in docs/man/yoke-train.1.scd are up to date" {
+    "$(dirname "$YOKE")/options_reference" man <"$ROOT/docs/man/yoke-train.1.scd" >"$BATS_TEST_TMPDIR/page"
+    same "$ROOT/docs/man/yoke-train.1.scd" "$BATS_TEST_TMPDIR/page"
     [ "$(grep -c '^\*--' "$BATS_TEST_TMPDIR/page")" -eq "$(grep -c '^| `--' "$ROOT/docs/options.md")" ]
 }
 
@@ -28,9 +28,9 @@ same() { # FILE NEW
     "$YOKE" --help | grep -o '^  yoke [a-z]*' | sed 's/.* //; /version/d' >"$BATS_TEST_TMPDIR/commands"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/commands")" -ge 6 ]
     while read -r command; do
-        file=$ROOT/doc/yoke-$command.1.scd
+        file=$ROOT/docs/man/yoke-$command.1.scd
         [ -f "$file" ] || { echo "$file does not exist"; return 1; }
-        grep -qF "*yoke-$command*(1)" "$ROOT/doc/yoke.1.scd" || { echo "yoke.1 does not name yoke-$command"; return 1; }
+        grep -qF "*yoke-$command*(1)" "$ROOT/docs/man/yoke.1.scd" || { echo "yoke.1 does not name yoke-$command"; return 1; }
         case $command in
         data) for verb in gen convert inspect; do "$YOKE" data $verb --help; done ;;
         *) "$YOKE" "$command" --help ;;
@@ -43,20 +43,20 @@ same() { # FILE NEW
     done <"$BATS_TEST_TMPDIR/commands"
 }
 
-@test "doc/man/ has the man pages of doc/*.scd" {
+@test "docs/man/ has the man page of each source" {
     command -v scdoc >/dev/null || skip "scdoc is not installed"
     local page
-    [ "$(ls "$ROOT"/doc/man)" = "$(cd "$ROOT/doc" && ls ./*.scd | sed 's/^..//; s/\.scd$//')" ]
-    for page in "$ROOT"/doc/*.scd; do
+    [ "$(cd "$ROOT/docs/man" && ls ./*.1)" = "$(cd "$ROOT/docs/man" && ls ./*.scd | sed 's/\.scd$//')" ]
+    for page in "$ROOT"/docs/man/*.scd; do
         "$ROOT/tools/man_page" "$page" >"$BATS_TEST_TMPDIR/page"
-        same "$ROOT/doc/man/$(basename "$page" .scd)" "$BATS_TEST_TMPDIR/page"
+        same "$ROOT/docs/man/$(basename "$page" .scd)" "$BATS_TEST_TMPDIR/page"
     done
 }
 
 @test "man pages build without errors or warnings" {
     command -v scdoc >/dev/null || skip "scdoc is not installed"
     local page file
-    for page in "$ROOT"/doc/*.scd; do
+    for page in "$ROOT"/docs/man/*.scd; do
         file=$BATS_TEST_TMPDIR/$(basename "$page" .scd)
         scdoc <"$page" >"$file" 2>"$BATS_TEST_TMPDIR/err" || { echo "$page:"; cat "$BATS_TEST_TMPDIR/err"; return 1; }
         silent "$BATS_TEST_TMPDIR/err"
@@ -95,7 +95,7 @@ END
 import glob, os, re, sys
 root = sys.argv[1]
 page = open(f"{root}/docs/design.md", encoding="utf-8").read()
-paths = [p for p in re.findall(r"`((?:src|tests|tools|bench|doc)/[\w./-]+)`", page) if "NAME" not in p]
+paths = [p for p in re.findall(r"`((?:src|tests|tools|bench|docs)/[\w./-]+)`", page) if "NAME" not in p]
 source = "".join(open(p, encoding="utf-8", errors="replace").read() for p in glob.glob(f"{root}/src/*/*.[ch]"))
 names = re.findall(r"`(yk_\w+|YK_\w+|(?:UP|DOWN)_\w+|\w+\[\])`", page)
 wrong = [p for p in paths if not os.path.exists(f"{root}/{p}")] + [n for n in names if n not in source]

@@ -17,7 +17,8 @@ setup() {
         share/yoke/deploy/slurm-train.sh share/doc/yoke/README.md share/doc/yoke/docs/tutorial.md share/doc/yoke/CHANGELOG.md; do
         [ -e "moved/$file" ] || { echo "no $file"; return 1; }
     done
-    [ "$(ls moved/share/man/man1 | wc -l)" -eq "$(ls "$ROOT"/doc/*.scd | wc -l)" ]
+    [ "$(ls moved/share/man/man1 | wc -l)" -eq "$(ls "$ROOT"/docs/man/*.scd | wc -l)" ]
+    [ -z "$(find moved -name '*.scd')" ] && [ ! -e moved/share/doc/yoke/docs/man ] # each page is installed once, and no source
     moved/bin/yoke version >out
     grep -q '^yoke [0-9.]* (.* kernels)$' out
     grep -q '^compiler   ' out

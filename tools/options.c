@@ -1,8 +1,8 @@
 /* Generates the option reference from the table in src/config/option.c: docs/options.md, and the options in the man page of
  * yoke train. ./dev docs runs it:
  *
- *     options_reference                                     prints docs/options.md
- *     options_reference man <doc/yoke-train.1.scd           prints the man page with the current options
+ *     options_reference                                          prints docs/options.md
+ *     options_reference man <docs/man/yoke-train.1.scd           prints the man page with the current options
  *
  * tests/docs.bats fails if one of the files is out of date.
  */
