@@ -47,6 +47,7 @@ static void modes(void **state)
         assert_true(p.lockstep == want[i].lockstep && p.survives_loss == want[i].survives);
         assert_true(p.joinable == want[i].joinable);
         assert_int_equal(p.gradients_per_step, want[i].per_step);
+        assert_string_equal(p.mode, want[i].synchronous ? "sync" : "async");
         assert_int_equal(p.workers, 3);
         assert_int_equal(p.servers, servers);
     }
@@ -347,6 +348,8 @@ static void roles(void **state)
                                                    .servers_here = 2,
                                                    .clients_here = 1});
         assert_int_equal(p.role, want[i].role);
+        assert_true(!p.alone && p.trains == (p.role != YK_ROLE_SERVER));
+        assert_true(p.serves == (p.owners && p.role != YK_ROLE_WORKER) && p.whole == !p.owners);
         assert_int_equal(p.owners, want[i].owners);
         assert_int_equal(p.first_worker, want[i].first_worker);
         assert_true(p.driven == want[i].driven && p.first_client == p.servers);

@@ -49,6 +49,7 @@ typedef struct {
 
     /* synchronization */
     uint64_t staleness; /* the smallest bound of any group; YK_ASYNC: none */
+    const char *mode;   /* "sync" or "async" */
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
@@ -74,6 +75,10 @@ typedef struct {
 
     /* this process */
     yk_role role;
+    bool alone;          /* the only process */
+    bool trains;         /* it has workers; false: a dedicated server */
+    bool serves;         /* it owns a shard of the parameters */
+    bool whole;          /* it has all parameters: alone, or a replica */
     int owners;          /* processes that own a shard: the first ranks, or all */
     int first_client;    /* the rank of the first process that trains */
     int clients;         /* processes that train */

@@ -260,6 +260,8 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
     set_groups(c, &p);
     p.synchronous = p.staleness == 0;
+    p.mode = p.synchronous ? "sync" : "async";
+    p.alone = p.trains = p.whole = processes == 1; /* otherwise, yk_plan_set_process() sets them */
     p.lockstep = p.synchronous && !p.quorum;
     set_roles(c, cores, &p);
     set_batch(c, &p);

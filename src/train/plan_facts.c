@@ -46,6 +46,9 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
     /* if only some groups are on dedicated servers, the processes that train own the others */
     p->owners = p->placement == YK_PLACEMENT_SHARDS || p->replicates ? p->processes : p->servers;
     p->role = role_of(p, process);
+    p->trains = p->role != YK_ROLE_SERVER;
+    p->serves = p->role == YK_ROLE_SERVER || p->role == YK_ROLE_SHARD;
+    p->whole = p->role == YK_ROLE_SINGLE || p->role == YK_ROLE_REPLICA;
     p->first_client = p->servers;
     p->clients = process->joined ? 1 : p->processes - p->servers;
     p->first_worker = process->joined || p->role == YK_ROLE_SERVER
