@@ -323,20 +323,20 @@ static void roles(void **state)
         const char *options;
         int rank;
         bool joined;
-        yk_role role;
+        bool trains, serves, whole;
         int owners, first_worker;
         bool driven;
     } want[] = {
-        {DENSE "workers=2", 3, false, YK_ROLE_REPLICA, 0, 6, false},
-        {DENSE "workers=2 servers=all", 3, false, YK_ROLE_SHARD, 5, 6, true},
-        {DENSE "workers=2 servers=2", 1, false, YK_ROLE_SERVER, 2, 0, false},
-        {DENSE "workers=2 servers=2", 3, false, YK_ROLE_WORKER, 2, 2, true},
-        {DENSE "servers=2", 3, false, YK_ROLE_WORKER, 2, 1, false},
-        {DENSE "servers=2 mode=async", 1, true, YK_ROLE_WORKER, 2, 0, false},
-        {"model=deepfm data=synth:ctr servers=keyed=2,dense=0", 3, false, YK_ROLE_SHARD, 5, 1, true},
-        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 3, false, YK_ROLE_SHARD, 5, 1, true},
-        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 1, false, YK_ROLE_SERVER, 5, 0, false},
-        {"model=deepfm data=synth:ctr servers=keyed=0,dense=all", 3, false, YK_ROLE_SHARD, 5, 3, true},
+        {DENSE "workers=2", 3, false, true, false, true, 0, 6, false},
+        {DENSE "workers=2 servers=all", 3, false, true, true, false, 5, 6, true},
+        {DENSE "workers=2 servers=2", 1, false, false, true, false, 2, 0, false},
+        {DENSE "workers=2 servers=2", 3, false, true, false, false, 2, 2, true},
+        {DENSE "servers=2", 3, false, true, false, false, 2, 1, false},
+        {DENSE "servers=2 mode=async", 1, true, true, false, false, 2, 0, false},
+        {"model=deepfm data=synth:ctr servers=keyed=2,dense=0", 3, false, true, true, false, 5, 1, true},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 3, false, true, true, false, 5, 1, true},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=2", 1, false, false, true, false, 5, 0, false},
+        {"model=deepfm data=synth:ctr servers=keyed=0,dense=all", 3, false, true, true, false, 5, 3, true},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;
@@ -347,15 +347,14 @@ static void roles(void **state)
                                                    .sharing = 1,
                                                    .servers_here = 2,
                                                    .clients_here = 1});
-        assert_int_equal(p.role, want[i].role);
-        assert_true(!p.alone && p.trains == (p.role != YK_ROLE_SERVER));
-        assert_true(p.serves == (p.owners && p.role != YK_ROLE_WORKER) && p.whole == !p.owners);
+        assert_true(p.trains == want[i].trains && p.serves == want[i].serves);
+        assert_true(p.whole == want[i].whole && !p.alone);
         assert_int_equal(p.owners, want[i].owners);
         assert_int_equal(p.first_worker, want[i].first_worker);
         assert_true(p.driven == want[i].driven && p.first_client == p.servers);
         assert_int_equal(p.clients, want[i].joined ? 1 : 5 - p.servers);
         /* servers share the cores that the workers leave free */
-        assert_int_equal(p.serving_threads, p.role == YK_ROLE_SERVER ? (8 - p.workers_per_process) / 2 : 1);
+        assert_int_equal(p.serving_threads, p.trains ? 1 : (8 - p.workers_per_process) / 2);
     }
 }
 

@@ -24,15 +24,6 @@ typedef enum {
 /* "local", "replicas", "servers", "shards" */
 extern const char *const yk_placement_name[];
 
-/* What a process of a job does (train/cluster.h). */
-typedef enum {
-    YK_ROLE_SINGLE, /* the only process */
-    YK_ROLE_REPLICA,
-    YK_ROLE_SERVER, /* owns a shard, and does not train */
-    YK_ROLE_WORKER, /* trains, and owns no shard */
-    YK_ROLE_SHARD   /* both trains and owns a shard */
-} yk_role;
-
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 
@@ -73,12 +64,11 @@ typedef struct {
     bool survives_loss; /* the job continues without a lost worker */
     bool joinable;      /* workers may join the running job */
 
-    /* this process */
-    yk_role role;
-    bool alone;          /* the only process */
-    bool trains;         /* it has workers; false: a dedicated server */
-    bool serves;         /* it owns a shard of the parameters */
-    bool whole;          /* it has all parameters: alone, or a replica */
+    /* this process (train/cluster.h) */
+    bool alone;          /* the only process of the run */
+    bool trains;         /* it has workers */
+    bool serves;         /* it owns a shard of the parameters, for the workers of all processes */
+    bool whole;          /* it has all parameters: it is alone, or a replica */
     int owners;          /* processes that own a shard: the first ranks, or all */
     int first_client;    /* the rank of the first process that trains */
     int clients;         /* processes that train */

@@ -83,7 +83,7 @@ static yk_status gather_cursors(yk__trainer *t, uint64_t *cursors)
 
 static yk_status save(yk__trainer *t)
 {
-    const bool streams = t->plan->role == YK_ROLE_REPLICA && t->plan->cursor_kind == YK_CURSOR_STREAM;
+    const bool streams = t->cluster.exchange && t->plan->cursor_kind == YK_CURSOR_STREAM;
     yk_progress_state p = yk__progress_now(t);
     if (t->cluster.rank != 0 && !streams) /* the cursor is the same on all ranks */
         return YK_OK;
@@ -115,7 +115,7 @@ static yk_status copy_and_start(yk__trainer *t, int me)
 /* Worker 0 of a process, while the others wait. */
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
-    const bool replica = t->plan->role == YK_ROLE_REPLICA;
+    const bool replica = t->cluster.exchange;
     yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
     if (!st && t->due.eval && t->cluster.rank == 0) {
         const yk_progress_state at = yk__progress_now(t);
@@ -164,7 +164,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
     /* includes waiting for workers whose evaluation takes longer */
     yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
     yk_local_tables(t->local, table);
-    if (!st && me == 0 && t->plan->role == YK_ROLE_REPLICA)
+    if (!st && me == 0 && t->cluster.exchange)
         st = compare(t);
     if (!st && t->due.eval && t->tested)
         st = yk__evaluate(t, &t->worker[me], t->plan->first_worker + me, t->plan->workers, table);

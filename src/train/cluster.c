@@ -334,10 +334,10 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
 
 yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole)
 {
-    if (t->plan->role == YK_ROLE_REPLICA)
+    if (t->plan->whole)
         return make_replica(t, whole);
-    yk_status st = yk__owns_shard(t->plan->role) ? make_server(t, whole) : YK_OK;
-    return st || t->plan->role == YK_ROLE_SERVER ? st : make_client(t);
+    yk_status st = t->plan->serves ? make_server(t, whole) : YK_OK;
+    return st || !t->plan->trains ? st : make_client(t);
 }
 
 static yk_status prepare_chunks(void *trainer, int me)
@@ -405,7 +405,7 @@ static yk_status make_replicas(yk__trainer *t)
 
 yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole)
 {
-    return t->plan->role == YK_ROLE_REPLICA ? make_replicas(t) : make_shards(t, whole);
+    return t->plan->whole ? make_replicas(t) : make_shards(t, whole);
 }
 
 void yk__cluster_free(yk__trainer *t)
@@ -427,5 +427,5 @@ void yk__cluster_free(yk__trainer *t)
     t->result->comm = k->comm;
     t->result->clean = !k->rank_lost && !k->no_finalize;
     t->result->chief = k->rank == 0;
-    t->result->dispensable = t->plan->role == YK_ROLE_WORKER && !k->joined && t->plan->survives_loss;
+    t->result->dispensable = t->plan->trains && !k->joined && t->plan->survives_loss;
 }

@@ -27,11 +27,6 @@
 #include "train/train.h"
 #include <sched.h>
 
-static inline bool yk__owns_shard(yk_role role)
-{
-    return role == YK_ROLE_SERVER || role == YK_ROLE_SHARD;
-}
-
 typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */

@@ -111,14 +111,14 @@ static const char *difference(const yk__trainer *t, const identity *all, int i, 
 yk_status yk__cluster_agree(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
-    if (t->plan->role == YK_ROLE_SINGLE)
+    if (t->plan->alone)
         return YK_OK;
     identity mine = {.options = hash_options(t->config),
                      .program = hash_program(),
                      .nparams = t->model->nparams,
-                     .parameters = t->plan->role == YK_ROLE_REPLICA ? yk__parameter_hash(t) : 0},
+                     .parameters = t->plan->whole ? yk__parameter_hash(t) : 0},
              *all = NULL;
-    yk_status st = t->plan->role == YK_ROLE_SERVER ? YK_OK : hash_data(t, &mine.data);
+    yk_status st = t->plan->trains ? hash_data(t, &mine.data) : YK_OK;
     if (st)
         return st;
     if (k->joined)
@@ -141,8 +141,8 @@ yk_status yk__cluster_agree(yk__trainer *t)
     if (!st)
         st = yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->startup_timeout,
                                "all processes to be ready");
-    if (!st && t->plan->role == YK_ROLE_SERVER && t->plan->cursor_kind == YK_CURSOR_LEASE &&
-        t->plan->joinable && getenv("YK_JOINABLE")) {
+    if (!st && !t->plan->trains && t->plan->cursor_kind == YK_CURSOR_LEASE && t->plan->joinable &&
+        getenv("YK_JOINABLE")) {
         st = yk_server_open(k->server, identity_hash(&mine, data));
         k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
     }

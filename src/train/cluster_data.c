@@ -52,7 +52,7 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
 void yk__set_partition(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const bool trains = !k->joined && t->plan->role != YK_ROLE_SINGLE && t->plan->role != YK_ROLE_SERVER;
+    const bool trains = !k->joined && !t->plan->alone && t->plan->trains;
     const yk_dataset_partition partition = {.here = yk_comm_local_size(k->comm),
                                             .part = trains ? k->rank - t->plan->first_client : 0,
                                             .parts = trains ? t->plan->clients : 1,
@@ -81,15 +81,15 @@ yk_status yk__cluster_shape(yk__trainer *t)
                   .examples = t->train.examples,
                   .classes = t->train.classes,
                   .fields = t->train.fields,
-                  .positional = t->plan->role != YK_ROLE_SERVER && t->train.positional,
+                  .positional = t->plan->trains && t->train.positional,
                   .earlier = t->start.earlier,
-                  .streams = t->plan->role != YK_ROLE_SERVER && !t->train.rows,
-                  .ordered = t->plan->role != YK_ROLE_SERVER && !t->train.shuffled},
+                  .streams = t->plan->trains && !t->train.rows,
+                  .ordered = t->plan->trains && !t->train.shuffled},
           *all = NULL, max = {0};
     if (k->joined && !t->train.rows)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
-    if (t->plan->role == YK_ROLE_SINGLE || k->joined)
+    if (t->plan->alone || k->joined)
         return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the unit comes from the job */
     if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
         return YK_ESYSTEM;

@@ -54,7 +54,7 @@ static yk_status open_data(yk__trainer *t)
 {
     const yk_config *c = t->config;
     const char *s = c->stream ? c->stream : "auto";
-    const bool server = t->plan->role == YK_ROLE_SERVER;
+    const bool server = !t->plan->trains;
     const yk_stream_choice automatic = c->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO;
     yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : automatic;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
@@ -74,9 +74,7 @@ static yk_status open_data(yk__trainer *t)
         st = choose_stream(t, source, &stream);
     if (st || (st = yk_dataset_take(source, YK_SPLIT_TRAIN, stream, &t->train)))
         return st;
-    const yk_role role = t->plan->role;
-    if (role != YK_ROLE_SINGLE && role != YK_ROLE_REPLICA && t->cluster.rank != 0 &&
-        !t->cluster.joined) /* the chief evaluates */
+    if (!t->plan->whole && t->cluster.rank != 0 && !t->cluster.joined) /* the chief evaluates */
         return YK_OK;
     bool none = c->test && strcmp(c->test, "none") == 0;
     const char *test = t->caller->test             ? "memory"
@@ -159,8 +157,8 @@ yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
     const bool copies = !t->plan->lockstep && t->plan->workers > 1;
-    if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) ||
-        t->plan->role != YK_ROLE_SINGLE || t->train.source->read_only)
+    if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || !t->plan->alone ||
+        t->train.source->read_only)
         return YK_OK;
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, SAMPLE_ROWS, &sample);
@@ -236,5 +234,5 @@ yk_status yk__make_feed(yk__trainer *t)
                                .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
                                .revoked = leased ? is_revoked : NULL,
                                .lease_context = t};
-    return t->plan->role == YK_ROLE_SERVER ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
+    return t->plan->trains ? yk_feed_create(&t->train, &plan, &t->feed) : YK_OK;
 }

@@ -52,16 +52,16 @@ static void print_processes(const yk__trainer *t)
                                           : "; only the keys of a batch are sent",
                *deltas = t->plan->local_steps ? "; deltas are sent every --local-steps steps" : "";
     const int n = t->plan->workers_per_process;
-    if (t->plan->role == YK_ROLE_REPLICA)
+    if (t->plan->whole)
         yk_note("%d processes (%s), each with all parameters; %s", k->ranks, library,
                 t->plan->local_steps ? "parameters are averaged every --local-steps steps"
                 : k->memory.at       ? "gradients are all-reduced through shared memory"
                                      : "gradients are all-reduced");
-    else if (t->plan->role == YK_ROLE_SERVER && t->plan->servers == 1)
+    else if (t->plan->servers == 1)
         yk_note("%d processes (%s): a parameter server with %d thread%s (rank 0), the others train%s%s",
                 k->ranks, library, t->plan->serving_threads, yk_plural((uint64_t)t->plan->serving_threads),
                 keys, deltas);
-    else if (t->plan->role == YK_ROLE_SERVER)
+    else if (t->plan->servers)
         yk_note("%d processes (%s): %d parameter servers (ranks 0 to %d; rank 0 has %d thread%s), the others "
                 "train%s%s",
                 k->ranks, library, t->plan->servers, t->plan->servers - 1, t->plan->serving_threads,
@@ -136,8 +136,7 @@ void yk__print_plan(const yk__trainer *t)
                  (unsigned long long)p->staleness);
     if (t->train.examples)
         snprintf(examples, sizeof examples, "%llu example%s%s", (unsigned long long)t->train.examples,
-                 yk_plural(t->train.examples),
-                 t->train.rows || t->plan->role == YK_ROLE_SERVER ? "" : ", streamed");
+                 yk_plural(t->train.examples), t->train.rows || !t->plan->trains ? "" : ", streamed");
     yk_note("%s, %llu parameter%s, on %s: %s, %zu column%s, %u classes", c->model,
             (unsigned long long)t->result->params, yk_plural(t->result->params), c->data, examples,
             t->train.dim, yk_plural(t->train.dim), t->train.classes);
@@ -188,7 +187,7 @@ void yk__print_plan(const yk__trainer *t)
     if (c->hash_bits && !t->train.source->hashed_into)
         yk_note("--hash-bits %lld has no effect: the keys of %s are not hashed", (long long)c->hash_bits,
                 c->data);
-    if (t->plan->role != YK_ROLE_SINGLE)
+    if (!t->plan->alone)
         print_processes(t);
     if (t->result->best_known)
         yk_note("the best that any model can reach on this test set: loss %.4f, AUC %.4f",
@@ -247,7 +246,7 @@ yk_status yk__profile_collect(yk__trainer *t)
     if (!p)
         return yk_fail_memory(sizeof *p, "a profile");
     t->result->profile = p;
-    if (t->model->ops->profile && t->plan->role != YK_ROLE_SERVER)
+    if (t->model->ops->profile && t->plan->trains)
         p->nlines = t->model->ops->profile(t->worker[0].work, p->line);
     p->threads = t->result->threads_used;
     p->peak = t->model->ops->peak ? t->model->ops->peak() : 0.0;

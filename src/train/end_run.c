@@ -34,9 +34,9 @@ static uint64_t steps_here(const yk__trainer *t)
  * result. */
 static bool was_done(const yk__trainer *t)
 {
-    const uint64_t steps = t->plan->role == YK_ROLE_WORKER ? t->step + steps_here(t)
-                           : t->cluster.rank               ? yk_local_steps(t->local)
-                                                           : t->step;
+    const uint64_t steps = t->cluster.rank == 0 ? t->step
+                           : t->local           ? yk_local_steps(t->local)
+                                                : t->step + steps_here(t);
     return t->result->resumed_from && steps == t->result->resumed_from && !t->result->interrupted;
 }
 
@@ -56,7 +56,7 @@ static void summarize(yk__trainer *t)
     r->epochs_unknown = !t->plan->lockstep && !t->train.examples && !t->epoch && r->examples;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
-    if (t->plan->role == YK_ROLE_SINGLE)
+    if (t->plan->alone)
         yk_local_staleness(t->local, -1, &r->observed);
 }
 
@@ -114,7 +114,7 @@ static yk_status gather_reports(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
     yk_result *r = t->result;
-    if (t->plan->role == YK_ROLE_SINGLE)
+    if (t->plan->alone)
         return YK_OK;
     if (k->server && k->rank == 0)
         copy_server_counters(t);
@@ -210,8 +210,7 @@ static bool writes_summary(const yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const yk_status st = t->result->status;
-    const bool continues =
-        t->plan->role == YK_ROLE_WORKER && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
+    const bool continues = t->plan->trains && t->plan->survives_loss && (st == YK_ELOST || st == YK_ESTOP);
     if (st == YK_EINTERRUPTED) /* nothing was trained */
         return false;
     if (k->rank == 0 && t->lock && !yk_lock_covers(t->lock, t->result->run_dir))
@@ -222,9 +221,9 @@ static bool writes_summary(const yk__trainer *t)
 /* Including the steps since the last barrier. */
 static uint64_t steps_so_far(const yk__trainer *t)
 {
-    const yk_role role = t->plan->role;
-    const uint64_t stored = t->local && !yk__owns_shard(role) ? yk_local_steps(t->local) : 0;
-    const uint64_t own = role == YK_ROLE_WORKER && t->plan->lockstep ? t->step + steps_here(t) : t->step;
+    const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
+    const uint64_t own =
+        t->cluster.remote && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 
@@ -258,7 +257,7 @@ static void end_failure(yk__trainer *t, yk_status st)
     yk_observer_close(t->observer, "failed");
     if (writes_summary(t))
         save_failure(t);
-    if (t->plan->role == YK_ROLE_SINGLE) /* the other processes of a job must not wait */
+    if (t->plan->alone) /* the other processes of a job must not wait */
         show_end(t, "failed");
     if (r->error)
         yk_fail(st, "%s", r->error);

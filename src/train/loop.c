@@ -46,7 +46,7 @@ typedef struct {
 static yk_status next_batch(loop *w, size_t max, yk_batch *out)
 {
     yk__trainer *t = w->t;
-    if (t->plan->role != YK_ROLE_SINGLE)
+    if (!t->plan->alone)
         yk_phase_to(w->state->phases, YK_PHASE_INPUT);
     return yk_feed_next(t->feed, w->number, max, out);
 }
@@ -123,7 +123,7 @@ static yk_status step(loop *w, yk_action action, yk_step_result *out)
         return st;
     yk_phase_to(p, YK_PHASE_OTHER);
     w->loss += grad.loss;
-    if (w->t->plan->role != YK_ROLE_REPLICA) { /* replicas count the examples of all: record_round() */
+    if (!w->t->cluster.exchange) { /* replicas count the examples of all: record_round() */
         w->state->period_loss += grad.loss;
         w->state->period_examples += grad.examples;
         w->state->examples += grad.examples;
@@ -178,7 +178,7 @@ static yk_action action_of(const loop *w)
 static yk_status record_round(loop *w, const yk_step_result *r, bool epoch_over)
 {
     yk__trainer *t = w->t;
-    if (t->plan->role == YK_ROLE_REPLICA) {
+    if (t->cluster.exchange) {
         w->state->period_loss += r->loss;
         w->state->period_examples += r->examples;
         w->state->examples += r->examples;

@@ -12,7 +12,7 @@ static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
     yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
-    if (t->plan->role == YK_ROLE_SINGLE && !t->plan->lockstep) /* the workers take separate steps */
+    if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,
@@ -78,12 +78,13 @@ yk_status yk__observe(yk__trainer *t)
                                   .rank = k->rank,
                                   .ranks = k->ranks,
                                   .chief = k->server_peer ? k->server_peer[0] : 0,
-                                  .server = t->plan->role == YK_ROLE_SERVER,
+                                  .server = !t->plan->trains,
                                   .joined = k->joined,
                                   .streamed = yk__is_streamed(t),
                                   .workers = t->local_workers,
                                   .phases = t->phases,
-                                  .serving = t->plan->role == YK_ROLE_SHARD ? yk__serving_phases(t) : NULL,
+                                  .serving =
+                                      t->plan->trains && t->plan->serves ? yk__serving_phases(t) : NULL,
                                   .run_dir = t->result->run_dir,
                                   .http = t->http,
                                   .resumed_from = t->result->resumed_from,

@@ -6,21 +6,12 @@
 
 /* ---- this process ---- */
 
-static yk_role role_of(const yk_plan *p, const yk_plan_process *process)
-{
-    return process->joined                         ? YK_ROLE_WORKER
-           : p->placement == YK_PLACEMENT_REPLICAS ? YK_ROLE_REPLICA
-           : process->rank < p->servers            ? YK_ROLE_SERVER
-           : p->owners > p->servers                ? YK_ROLE_SHARD
-                                                   : YK_ROLE_WORKER;
-}
-
 enum { MAX_SERVING_THREADS = 16 };
 
 /* A dedicated server uses the cores of its host that the workers there leave free, shared with the other servers there. */
 static int serving_threads_of(const yk_plan *p, const yk_plan_process *process)
 {
-    if (p->role != YK_ROLE_SERVER)
+    if (p->trains)
         return 1;
     const int busy = process->clients_here * p->workers_per_process * p->threads;
     const int given =
@@ -45,16 +36,14 @@ void yk_plan_set_process(yk_plan *p, const yk_plan_process *process)
 {
     /* if only some groups are on dedicated servers, the processes that train own the others */
     p->owners = p->placement == YK_PLACEMENT_SHARDS || p->replicates ? p->processes : p->servers;
-    p->role = role_of(p, process);
-    p->trains = p->role != YK_ROLE_SERVER;
-    p->serves = p->role == YK_ROLE_SERVER || p->role == YK_ROLE_SHARD;
-    p->whole = p->role == YK_ROLE_SINGLE || p->role == YK_ROLE_REPLICA;
+    p->trains = process->joined || process->rank >= p->servers;
+    p->serves = !process->joined && process->rank < p->owners;
+    p->whole = p->placement == YK_PLACEMENT_REPLICAS;
     p->first_client = p->servers;
     p->clients = process->joined ? 1 : p->processes - p->servers;
-    p->first_worker = process->joined || p->role == YK_ROLE_SERVER
-                          ? 0
-                          : (process->rank - p->first_client) * p->workers_per_process;
-    p->driven = p->role == YK_ROLE_SHARD || (p->role == YK_ROLE_WORKER && p->workers_per_process > 1);
+    p->first_worker =
+        process->joined || !p->trains ? 0 : (process->rank - p->first_client) * p->workers_per_process;
+    p->driven = p->trains && (p->serves || (!p->whole && p->workers_per_process > 1));
     p->wait = wait_of(p, process);
     p->serving_threads = serving_threads_of(p, process);
     p->usable_threads = p->threads < process->cores ? p->threads : process->cores;

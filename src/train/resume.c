@@ -82,7 +82,7 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
 {
     if (!t->feed)
         return YK_OK;
-    if (t->plan->role == YK_ROLE_SINGLE || t->plan->lockstep || t->plan->cursor_kind == YK_CURSOR_STREAM)
+    if (t->plan->alone || t->plan->cursor_kind != YK_CURSOR_LEASE)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
     yk_plan_set_unit(&t->result->plan, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
     return YK_OK;
@@ -144,9 +144,8 @@ static yk_status distribute(yk__trainer *t, bool found)
 {
     yk__cluster *k = &t->cluster;
     yk_progress_state *p = &t->resumed;
-    const bool single = t->plan->role == YK_ROLE_SINGLE;
-    yk_status st = single ? YK_OK : broadcast_progress(t, &found, p);
-    if (!st && t->plan->role == YK_ROLE_REPLICA && (found || t->config->warm_start))
+    yk_status st = t->plan->alone ? YK_OK : broadcast_progress(t, &found, p);
+    if (!st && k->exchange && (found || t->config->warm_start))
         st = broadcast_parameters(t, p->step);
     if (!st && k->server)
         st = scatter(t);
@@ -156,7 +155,7 @@ static yk_status distribute(yk__trainer *t, bool found)
     yk__saved(&t->schedule, t->step);
     yk__evaluated(&t->schedule, UINT64_MAX); /* this process has not evaluated it */
     t->epoch = p->epoch;
-    if (t->plan->role == YK_ROLE_REPLICA || k->rank == 0) {
+    if (t->plan->whole || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;
     }

@@ -101,7 +101,7 @@ static yk_status share_schema(yk__trainer *t, const yk_source *s)
 yk_status yk__open_training(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
                             yk_source **out)
 {
-    const bool alone = t->plan->role == YK_ROLE_SINGLE || t->cluster.joined || t->caller->data,
+    const bool alone = t->plan->alone || t->cluster.joined || t->caller->data,
                chief = alone || t->cluster.rank == 0;
     yk_source_options mine = *o;
     yk_status st = chief ? continue_schema(t, &mine) : YK_OK;

@@ -189,7 +189,7 @@ uint64_t yk__max_warm_up(const yk__trainer *t)
  * count updates. */
 static bool has_stale_rules(const yk__trainer *t)
 {
-    const bool copies = t->plan->role == YK_ROLE_SINGLE && !t->model->ops->init && t->model->group[0].keyed;
+    const bool copies = t->plan->alone && !t->model->ops->init && t->model->group[0].keyed;
     return !copies && yk_env_number("YK_STALE_RULES", 1) != 0.0;
 }
 
@@ -199,13 +199,13 @@ bool yk__staggered(const yk__trainer *t)
     bool async = p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime;
     for (int g = 0; g < t->model->ngroups; g++) /* with a bound, the others would wait */
         async &= t->group[g].staleness == YK_ASYNC;
-    return async && (p->role == YK_ROLE_SINGLE || p->cursor_kind == YK_CURSOR_LEASE) && has_stale_rules(t);
+    return async && (p->alone || p->cursor_kind == YK_CURSOR_LEASE) && has_stale_rules(t);
 }
 
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
 static yk_local_config store_config(const yk__trainer *t)
 {
-    const bool single = t->plan->role == YK_ROLE_SINGLE;
+    const bool single = t->plan->alone;
     yk_local_config c = {.ngroups = t->model->ngroups,
                          .team = t->team,
                          .workers = single ? t->plan->workers : 1,
@@ -228,9 +228,9 @@ static yk_local_config store_config(const yk__trainer *t)
 static yk_status make_store(yk__trainer *t)
 {
     const yk_local_config whole = store_config(t);
-    if (t->plan->role == YK_ROLE_SINGLE)
+    if (t->plan->alone)
         t->store = yk_local_store(t->local);
-    return t->store || t->plan->role == YK_ROLE_SERVER ? YK_OK : yk__cluster_store(t, &whole);
+    return t->store || !t->plan->trains ? YK_OK : yk__cluster_store(t, &whole);
 }
 
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
@@ -245,16 +245,16 @@ static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 static int evaluators_of(const yk__trainer *t)
 {
     const yk_plan *p = t->plan;
-    return p->role == YK_ROLE_SINGLE || p->role == YK_ROLE_REPLICA ? p->workers
-           : t->cluster.rank != 0                                  ? 1
-           : p->role == YK_ROLE_SERVER                             ? p->serving_threads
-                                                                   : p->workers_per_process;
+    return p->whole               ? p->workers
+           : t->cluster.rank != 0 ? 1
+           : p->trains            ? p->workers_per_process
+                                  : p->serving_threads;
 }
 
 static yk_status make_workers(yk__trainer *t)
 {
-    const bool shard = t->plan->role == YK_ROLE_SHARD, server = t->plan->role == YK_ROLE_SERVER;
-    const int first = shard ? t->plan->workers : 0, own = server ? 0 : t->local_workers;
+    const bool serves = t->plan->serves;
+    const int own = t->plan->trains ? t->local_workers : 0, first = own && serves ? t->plan->workers : 0;
     yk_status st = YK_OK;
     t->nevaluators = evaluators_of(t);
     t->nworkers = first + t->nevaluators > t->plan->workers ? first + t->nevaluators : t->plan->workers;
@@ -266,9 +266,9 @@ static yk_status make_workers(yk__trainer *t)
         st = make_worker(t, &t->worker[i]);
     }
     t->evaluator = &t->worker[first];
-    if (shard || server)
+    if (serves)
         t->evaluator->phases = yk__serving_phases(t);
-    for (int i = 0; !st && (shard || server) && i < t->nevaluators; i++)
+    for (int i = 0; !st && serves && i < t->nevaluators; i++)
         st = make_worker(t, &t->evaluator[i]);
     return st;
 }
@@ -276,7 +276,7 @@ static yk_status make_workers(yk__trainer *t)
 /* The initial parameters, unless they are all zero. */
 static yk_status init_parameters(yk__trainer *t)
 {
-    yk_local *whole = yk__owns_shard(t->plan->role) ? t->cluster.whole : t->local; /* NULL: on another rank */
+    yk_local *whole = t->plan->serves ? t->cluster.whole : t->local; /* NULL: on another rank */
     const yk_trained *start = t->caller->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
@@ -303,8 +303,7 @@ static yk_status create_workers(yk__trainer *t)
     if (st)
         return st;
     const yk_local_config whole = store_config(t);
-    st = t->plan->role == YK_ROLE_SINGLE ? yk_local_create(&whole, &t->local)
-                                         : yk__cluster_parameters(t, &whole);
+    st = t->plan->alone ? yk_local_create(&whole, &t->local) : yk__cluster_parameters(t, &whole);
     if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
         return st;
     return init_parameters(t);
@@ -338,7 +337,7 @@ static yk_status set_up(yk__trainer *t)
         return st ? st : yk__describe(t);
     if ((st = yk__sort_keys(t)))
         return st;
-    t->local_workers = t->plan->role == YK_ROLE_SERVER ? 1 : t->plan->workers_per_process;
+    t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
     if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
@@ -412,7 +411,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
         st = set_up(&t);
     if (st || !c->dry_run)
         st = yk__end_run(&t, st ? st : run(&t));
-    if (!st && caller->keep_model && !c->dry_run && t.plan->role == YK_ROLE_SINGLE)
+    if (!st && caller->keep_model && !c->dry_run && t.plan->alone)
         st = yk_trained_take(c->model, t.schema_text, t.model, t.local, t.remap, &out->trained);
     tear_down(&t);
     return st;

@@ -126,7 +126,7 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
 /* Whether the data is read again in each epoch. A server does not read the data, so it goes by the kind of cursor. */
 static inline bool yk__is_streamed(const yk__trainer *t)
 {
-    return t->plan->role == YK_ROLE_SERVER ? t->plan->cursor_kind == YK_CURSOR_STREAM : !t->train.rows;
+    return t->plan->trains ? !t->train.rows : t->plan->cursor_kind == YK_CURSOR_STREAM;
 }
 
 /* Examples per epoch; 0: not known yet. For a resumed stream, the number in the checkpoint. */
@@ -147,7 +147,7 @@ static inline void yk__set_epoch_examples(yk__trainer *t, uint64_t seen, uint64_
 /* The phases of the thread that serves a shard: a server has no workers. */
 static inline yk_phases *yk__serving_phases(const yk__trainer *t)
 {
-    return t->plan->role == YK_ROLE_SERVER ? t->phases : &t->phases[t->local_workers];
+    return t->plan->trains ? &t->phases[t->local_workers] : t->phases;
 }
 
 /* Examples that fit into a worker's workspace. */
