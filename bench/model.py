@@ -33,7 +33,7 @@ HEADERS = 128 + 64   # bytes: of a message to a server, and of its answer (src/s
 DELIVERED = 0.94     # of a link's rate: what TCP leaves of Ethernet frames of 1,500 bytes
 COPY = 0.56          # copy / serve, measured with dedicated servers (docs/performance-model.md)
 OWN = 0.3            # of `serve`: what looking up and applying take; the rest are messages, which a process's own keys do not need
-MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/performance.md: 4.3 us from one to the other)
+MESSAGE = 2.15e-6    # seconds to send or receive a small message over TCP (docs/experiments-log.md: 4.3 us from one to the other)
 HOSTS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 GIGABITS = (10, 25, 100)
 

@@ -21,14 +21,19 @@ page() { # PAGE
     page README.md
 }
 @test "docs/README.md" { page docs/README.md; }
+@test "docs/checkpoints.md" { page docs/checkpoints.md; }
 @test "docs/clusters.md" { page docs/clusters.md; }
 @test "docs/commands.md" { page docs/commands.md; }
+@test "docs/comparison.md" { page docs/comparison.md; }
 @test "docs/convergence.md" { page docs/convergence.md; }
 @test "docs/data.md" { page docs/data.md; }
 @test "docs/design.md" { page docs/design.md; }
+@test "docs/experiments-log.md" { page docs/experiments-log.md; }
 @test "docs/file-formats.md" { page docs/file-formats.md; }
+@test "docs/jobs.md" { page docs/jobs.md; }
 @test "docs/library.md" { page docs/library.md; }
 @test "docs/models.md" { page docs/models.md; }
+@test "docs/networks.md" { page docs/networks.md; }
 @test "docs/observation.md" { page docs/observation.md; }
 @test "docs/options.md" { page docs/options.md; }
 @test "docs/performance.md" { page docs/performance.md; }

@@ -28,7 +28,7 @@
  *
  * yk_parquet does not change: any thread may use it. It holds no file open; a reader does, and is used by one thread.
  *
- * docs/performance.md (Reading) says why this is our own, and not a library.
+ * docs/experiments-log.md (Reading) says why this is our own, and not a library.
  */
 #ifndef YK_FORMAT_PARQUET_H
 #define YK_FORMAT_PARQUET_H
