@@ -77,9 +77,11 @@ static void create(uint8_t how, bool chief, job *j)
                           .staleness = synchronous ? 0
                                        : how & 16  ? 3
                                                    : YK_ASYNC,
-                          .quorum = synchronous && how & 16 ? 1 : 0,
-                          .synchronous = synchronous,
-                          .local_steps = local ? 4 : 0,
+                          .rounds = !synchronous ? &yk_rounds_none
+                                    : how & 16   ? &yk_rounds_first
+                                                 : &yk_rounds_all,
+                          .round_size = 1,
+                          .copy_steps = local ? 4 : 0,
                           .survives_loss = true,
                           .timeout = 1e9,
                           .first_timeout = 1e9,
@@ -96,7 +98,7 @@ static void create(uint8_t how, bool chief, job *j)
     if (yk_streams_init(&j->streams, CLIENTS * THREADS, 2))
         abort();
     c.streams = streamed && chief ? &j->streams : NULL;
-    c.assignment = !streamed && chief && (!synchronous || c.quorum) ? &j->assignment : NULL;
+    c.assignment = !streamed && chief && (!synchronous || how & 16) ? &j->assignment : NULL;
     if (yk_server_create(&c, &j->server))
         abort();
 }
@@ -162,13 +164,13 @@ static void make_message(const yk_server *s, yk__client *c, const uint8_t *b)
 static yk_status handle(yk_server *s, yk__client *c)
 {
     yk_status st = !c ? yk__control_handle(s, arrived.bytes) : c->pushed ? YK_OK : yk__handle_message(s, c);
-    if (!st && s->config.synchronous)
-        st = yk__close_round_if_all(s);
+    if (!st && s->config.rounds->close)
+        st = s->config.rounds->close(s);
     if (!st)
         st = yk__snapshot_send(s);
     if (!st)
         st = yk__answer_all(s, 0.0);
-    return st ? st : yk__prepare_round(s);
+    return st || !s->config.rounds->prepare ? st : s->config.rounds->prepare(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -72,8 +72,8 @@ static inline yk_status serve(job *j, yk_comm *comm, int rank)
                                .channels = 1,
                                .ngroups = GROUPS,
                                .staleness = j->staleness,
-                               .synchronous = j->lockstep,
-                               .local_steps = j->local_steps,
+                               .rounds = j->lockstep ? &yk_rounds_all : &yk_rounds_none,
+                               .copy_steps = j->local_steps,
                                .scaled = j->copies,
                                .timeout = 20.0,
                                .first_timeout = 60.0,
@@ -112,7 +112,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
                                .ngroups = GROUPS,
                                .channels = 1,
                                .threads = j->threads,
-                               .lockstep = j->lockstep,
+                               .rounds = j->lockstep,
                                .bias_key = j->model.bias_key,
                                .timeout = 20.0,
                                .heartbeat_every = 1.0};
@@ -129,14 +129,13 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
                                .joint = !j->copies && (j->lockstep || j->local_steps),
-                               .synchronous = j->lockstep,
-                               .lockstep = j->lockstep,
+                               .one_step = j->lockstep,
                                .whole = store_config(j, j->threads),
                                .steps = j->local_steps,
                                .scaled = j->copies,
                                .bounded = j->staleness != YK_ASYNC,
                                .depth = j->copies ? j->depth : 1,
-                               .until_due = nothing_due};
+                               .until_due = j->lockstep ? nothing_due : NULL};
     shards.whole.team = team;
     yk_store *s = NULL;
     st = yk_remote_create(&config, &shards.remote);

@@ -146,7 +146,7 @@ yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor,
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)a->examples);
     const bool used_up =
-        cursor[2] == a->examples; /* in lockstep, the next epoch begins only after a round without examples */
+        cursor[2] == a->examples; /* in rounds, the next epoch begins only after one without examples */
     a->next_epoch = cursor[1] + used_up;
     a->next_at = used_up ? 0 : cursor[2];
     a->unit = cursor[0] >> UNIT_SHIFT; /* continues the order of that epoch */

@@ -31,15 +31,15 @@ yk_status yk__copies_create(yk__shards *s)
 
 /* ---- batches ---- */
 
-/* The maximum number of steps of a round that begins with this step. With a quorum, the first step of a round is only an
- * estimate until it begins. */
+/* The maximum number of steps of a round that begins with this step. If some processes do not take part in a round, its first
+ * step is only an estimate until it begins. */
 static uint64_t max_steps(const yk__shards *s, uint64_t step)
 {
     const uint64_t h = s->config.steps;
-    if (!s->config.synchronous)
+    if (!s->config.until_due)
         return h;
     const uint64_t due = s->config.until_due(s->config.context, step), max = due < h ? due : h;
-    return max || s->config.lockstep ? max : 1;
+    return max || s->rounds ? max : 1;
 }
 
 /* T (shards.h), as the last answer says. Before the first one, only one step will be taken with a copy. */
@@ -255,13 +255,13 @@ static yk_status merge(yk__shards *s, yk__channel *c)
     p->steps = p->steps < max ? p->steps : max; /* do not skip an evaluation or checkpoint */
     p->round = c->answer.status.round;
     yk_phase_to(phases, YK_PHASE_SENDING);
-    if (p->examples || s->config.lockstep) {
+    if ((c->sends = p->examples || s->rounds)) {
         memcpy(p->value, c->answer.value, sizeof p->value);
         if (!(st = add_rest(s, c)))
             st = yk_remote_push(s->config.remote, c->first, p);
         c->answer.batches = 0;
     }
-    if (s->config.lockstep)
+    if (s->rounds)
         yk_phase_to(phases, YK_PHASE_WORKERS);
     return st ? st : yk__shards_end_step(s, c);
 }

@@ -5,9 +5,8 @@
  *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
  *
  * (Langford, Li, Zhang 2009 for l1). docs/models.md states the error of this approximation, and tests/test_store.c checks it.
- * Only for plain sgd on sparse rows: the other rules decay the weights that they update. In synchronous mode each key is
- * decayed by one worker. In asynchronous mode a worker advances the weight's step with an atomic compare-and-swap, never
- * backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
+ * Only for plain sgd on sparse rows: the other rules decay the weights that they update. If workers take their steps together,
+ * each key is decayed by one of them. Otherwise a worker advances the weight's step with an atomic compare-and-swap, never backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
  * or merge applies the decay of that step. Hot keys (hot.c) are decayed when they are merged.
  */
 #include "store/local_internal.h"
@@ -51,7 +50,7 @@ uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to)
 
 bool yk__decay_deferred(const yk__table *t)
 {
-    return t->touched && !t->lockstep && t->store->config.workers > 1;
+    return t->touched && t->concurrent;
 }
 
 /* Prefetches the entries of a later row of a batch. Always inlined: gcc drops calls to a function that only prefetches. */
@@ -106,28 +105,37 @@ static YK_RACY void catch_up(yk__table *t, uint32_t now, const uint32_t *key, si
     }
 }
 
+static yk_status step_of(const yk_local *s, int me, uint32_t *out)
+{
+    const uint64_t now = yk__global_step(s, &s->worker[me]);
+    *out = (uint32_t)now;
+    return now < UINT32_MAX
+               ? YK_OK
+               : yk_fail(YK_EUSAGE,
+                         "sgd with --l1 or --l2 on sparse data is limited to %u steps; use a larger --batch, "
+                         "or --optimizer ftrl",
+                         UINT32_MAX);
+}
+
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch)
 {
-    yk_local *s = t->store;
-    yk__worker *w = &s->worker[me];
-    const int workers = s->config.workers;
-    if (yk__global_step(s, w) >= UINT32_MAX)
-        return yk_fail(
-            YK_EUSAGE,
-            "sgd with --l1 or --l2 on sparse data is limited to %u steps; use a larger --batch, or "
-            "--optimizer ftrl",
-            UINT32_MAX);
-    const uint32_t now = (uint32_t)yk__global_step(s, w);
-    if (!t->lockstep) {
-        size_t n;
-        yk_status st = cold_keys(t, me, batch, &n);
-        if (!st)
-            catch_up(t, now, t->worker[me].cold, n, 0, 1);
+    uint32_t now;
+    size_t n;
+    yk_status st = step_of(t->store, me, &now);
+    if (st || (st = cold_keys(t, me, batch, &n)))
         return st;
-    }
-    yk_group_grad keys = {.rows = *batch, .err = w->coef}; /* the values are not used */
-    yk_status st = yk_grad_merge(&keys, &t->worker[me].pairs);
-    if (st || (st = yk_team_barrier(s->config.team, me)))
+    catch_up(t, now, t->worker[me].cold, n, 0, 1);
+    return YK_OK;
+}
+
+yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch)
+{
+    yk_local *s = t->store;
+    const int workers = s->config.workers;
+    yk_group_grad keys = {.rows = *batch, .err = s->worker[me].coef}; /* the values are not used */
+    uint32_t now;
+    yk_status st = step_of(s, me, &now);
+    if (st || (st = yk_grad_merge(&keys, &t->worker[me].pairs)) || (st = yk_team_barrier(s->config.team, me)))
         return st;
     for (int i = 0; i < workers; i++)
         catch_up(t, now, t->worker[i].pairs.key, t->worker[i].pairs.n, me, workers);

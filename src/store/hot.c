@@ -124,7 +124,7 @@ yk_status yk__hot_create(yk__table *t)
     }
     if (t->hot && t->config.staleness == YK_ASYNC)
         t->config.optim = yk_optim_without_velocity(&t->config.optim);
-    const bool shared = t->store->config.linear && workers > 1 && !t->lockstep && !t->config.shape.keyed;
+    const bool shared = t->store->config.linear && t->concurrent && !t->config.shape.keyed;
     const size_t locked = shared ? t->floats : t->hot;
     if (st || !locked) /* others are updated without locks */
         return st;

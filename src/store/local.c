@@ -5,7 +5,7 @@
 
 enum { COUNT_EVERY = 1024 }; /* examples, see yk__global_step() */
 
-static const yk_store_ops local_ops;
+static const yk_store_ops free_ops, round_ops;
 static const yk_burst_ops bursts;
 
 /* Whether bursts are possible (store.h). */
@@ -24,19 +24,22 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     yk_local *s = yk_alloc(1, sizeof *s, "the store");
     if (!s)
         return YK_ESYSTEM;
-    s->base.ops = &local_ops;
     s->config = *config;
     s->kern = yk_linear();
     s->bound = YK_ASYNC;
+    bool rounds = false; /* if one group is synchronous, all workers take the same steps */
+    for (int g = 0; g < config->ngroups; g++)
+        rounds |= config->group[g].staleness == 0;
+    s->base.ops = rounds ? &round_ops : &free_ops;
+    s->together = rounds && config->workers > 1;
+    s->clocks = rounds ? 1 : config->workers;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && g < config->ngroups; g++) {
         yk__table *t = &s->table[g];
-        const uint64_t k = config->group[g].staleness;
         s->ngroups = g + 1;
         st = yk__table_create(t, s, &config->group[g]);
-        s->lockstep |= k == 0;
-        if (!st && k && yk__hot_bound(t) < s->bound)
+        if (!st && !rounds && yk__hot_bound(t) < s->bound)
             s->bound = yk__hot_bound(t);
         s->decays |= t->touched != NULL;
     }
@@ -81,7 +84,7 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
     yk_status st = YK_OK;
     for (int g = 0; !st && s->decays && g < s->ngroups; g++)
         if (s->table[g].touched)
-            st = yk__decay_pull(&s->table[g], me, batch);
+            st = s->table[g].ops->pull(&s->table[g], me, batch);
     if (st)
         return st;
     if (yk__sampled(s, w))
@@ -104,8 +107,7 @@ static void prepare_step(yk_local *s, int me)
                     (s->table[g].stale_rules && s->in_flight > 1);
         any |= change[g];
     }
-    if (!s->lockstep && s->config.workers > 1 && any &&
-        (w->own_steps - w->counted_at) * s->config.batch >= COUNT_EVERY) {
+    if (s->clocks > 1 && any && (w->own_steps - w->counted_at) * s->config.batch >= COUNT_EVERY) {
         w->counted = w->own_steps + yk__steps_of_others(s, me);
         w->counted_at = w->own_steps;
     }
@@ -122,13 +124,8 @@ yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
     if (w->mark)
         w->grad.read_at = w->mark;
     prepare_step(s, me);
-    for (int i = 0; !st && i < s->ngroups; i++) {
-        yk__table *t = &s->table[i];
-        if (!t->lockstep)
-            st = g->examples ? yk__table_apply_own(t, me) : YK_OK;
-        else if (t->config.shape.keyed) /* applied together, in clock() */
-            st = yk__table_divide(t, me);
-    }
+    for (int i = 0; !st && i < s->ngroups; i++)
+        st = s->table[i].ops->push(&s->table[i], me);
     return st;
 }
 
@@ -145,7 +142,7 @@ static yk_status barrier(yk_local *s, int me, bool named)
     return st;
 }
 
-static yk_status clock_synchronous(yk_local *s, int me, yk_step_result *out)
+static yk_status end_together(yk_local *s, int me, yk_step_result *out)
 {
     yk_status st = barrier(s, me, true);
     if (st)
@@ -156,14 +153,14 @@ static yk_status clock_synchronous(yk_local *s, int me, yk_step_result *out)
         out->loss += s->worker[i].grad.loss;
     }
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
-        if (s->table[g].lockstep)
-            st = yk__table_apply_part(&s->table[g], me, (size_t)out->examples);
+        if (s->table[g].ops->clock)
+            st = s->table[g].ops->clock(&s->table[g], me, (size_t)out->examples);
     return st ? st : barrier(s, me, false); /* all apply the same amount: which one is last does not matter */
 }
 
 static bool bounded(const yk_local *s)
 {
-    return !s->lockstep && s->bound != YK_ASYNC;
+    return s->bound != YK_ASYNC;
 }
 
 /* The steps of a worker; UINT64_MAX: it has finished. */
@@ -227,8 +224,8 @@ static yk_status wait_for_slowest(yk_local *s, int me)
 yk_status yk_local_clock(yk_local *s, int me, yk_step_result *out)
 {
     yk__worker *w = &s->worker[me];
-    if (s->lockstep && s->config.workers > 1) {
-        yk_status st = clock_synchronous(s, me, out);
+    if (s->together) {
+        yk_status st = end_together(s, me, out);
         if (st || out->examples == 0)
             return st;
     } else {
@@ -254,8 +251,7 @@ void yk_local_finish(yk_local *s, int me)
 uint64_t yk_local_steps(const yk_local *s)
 {
     uint64_t sum = 0;
-    int counted = s->lockstep ? 1 : s->config.workers;
-    for (int i = 0; i < counted; i++)
+    for (int i = 0; i < s->clocks; i++)
         sum += atomic_load_explicit(&s->worker[i].steps, memory_order_relaxed);
     return s->restored_steps + sum;
 }
@@ -383,20 +379,27 @@ static yk_status push(yk_store *s, int me, const yk_grad *g)
     return yk_local_push(local_of(s), me, g);
 }
 
-/* Two entries are enough: no worker is two rounds ahead of another. */
-static yk_status clock_action(yk_store *store, int me, yk_action action, yk_step_result *out)
+static yk_status clock_alone(yk_store *store, int me, yk_action action, yk_step_result *out)
+{
+    yk__worker *w = &local_of(store)->worker[me];
+    w->wants = 1;
+    yk_status st = yk_local_clock(local_of(store), me, out);
+    out->own = w->grad.examples;
+    out->over = out->examples == 0;
+    out->action = action;
+    return st;
+}
+
+/* All workers do what worker 0 asks for. Two entries are enough: no worker is two rounds ahead of another. */
+static yk_status clock_round(yk_store *store, int me, yk_action action, yk_step_result *out)
 {
     yk_local *s = local_of(store);
-    yk__worker *w = &s->worker[me];
-    atomic_int *at = &s->action_at[w->rounds++ & 1];
-    w->wants = 1;
-    if (me == 0 && s->lockstep)
+    atomic_int *at = &s->action_at[s->worker[me].rounds++ & 1];
+    if (me == 0)
         atomic_store_explicit(at, (int)action, memory_order_relaxed);
-    const size_t own = w->grad.examples;
-    yk_status st = yk_local_clock(s, me, out);
-    out->own = own;
-    out->over = !s->lockstep && out->examples == 0;
-    out->action = s->lockstep ? (yk_action)atomic_load_explicit(at, memory_order_relaxed) : action;
+    yk_status st = clock_alone(store, me, action, out);
+    out->over = false;
+    out->action = (yk_action)atomic_load_explicit(at, memory_order_relaxed);
     return st;
 }
 
@@ -453,14 +456,11 @@ static void burst_end(yk_store *store, int me, size_t steps)
 
 static const yk_burst_ops bursts = {.max = burst_max, .begin = burst_begin, .end = burst_end};
 
-static const yk_store_ops local_ops = {.wants = wants,
-                                       .announce = announce,
-                                       .pull = pull,
-                                       .push = push,
-                                       .clock = clock_action,
-                                       .finish = finish,
-                                       .steps = steps_so_far,
-                                       .free = free_nothing};
+#define SHARED                                                                                               \
+    .wants = wants, .announce = announce, .pull = pull, .push = push, .finish = finish,                      \
+    .steps = steps_so_far, .free = free_nothing
+static const yk_store_ops free_ops = {.clock = clock_alone, SHARED},
+                          round_ops = {.clock = clock_round, SHARED};
 
 yk_store *yk_local_store(yk_local *s)
 {

@@ -19,8 +19,8 @@
  *   infinity  asynchronous: no worker waits.
  * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
  * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because if all cores write
- * to the same cache lines, many cores are slower than one. If one group is synchronous, all workers take the same steps,
- * and the other groups are updated immediately within these steps.
+ * to the same cache lines, many cores are slower than one. If one group has K = 0, all workers take the same steps, and the
+ * other groups are updated immediately within these steps.
  *
  * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own
  * thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
@@ -107,7 +107,7 @@ void yk_local_finish(yk_local *s, int me);
 void yk_local_set_in_flight(yk_local *s, int gradients);
 void yk_local_mark(const yk_local *s, yk_stale_mark *out);
 
-/* Steps so far: rounds if synchronous, otherwise the updates of all workers. */
+/* Steps so far: rounds, or the updates of all workers. */
 uint64_t yk_local_steps(const yk_local *s);
 
 /* For a consistent view, all workers call quiesce and then wait at a barrier. Until the next barrier the tables are complete

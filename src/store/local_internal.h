@@ -19,16 +19,17 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
     yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
-    /* synchronous: this worker's gradient, ordered by the worker that applies each pair */
+    /* The next three are for the sums of all workers' gradients (yk__table_summed).
+     * This worker's gradient, ordered by the worker that applies each pair: */
     _Alignas(YK_ALIGN) struct yk__parts {
         size_t cap_keys, cap_values;
         size_t *begin; /* [workers + 1] */
         uint32_t *key;
         float *value;
     } parts; /* read by others */
-    /* [frequent] synchronous: this worker's gradient of the frequent keys; read by others. */
+    /* [frequent] this worker's gradient of the frequent keys; read by others. */
     float *sum_of_frequent;
-    _Alignas(YK_ALIGN) yk_merger sum; /* synchronous: the sum of the pairs that this worker applies */
+    _Alignas(YK_ALIGN) yk_merger sum; /* the sum of the pairs that this worker applies */
     yk_optim_step optim;
     float warm_up; /* stale.c: the factor in `optim` */
 
@@ -61,14 +62,25 @@ typedef struct {
     bool measures;
 } yk__stale_step;
 
-/* The parameters of a group. */
+typedef struct yk__table yk__table;
+
+/* How the gradients of workers are applied to a table. */
 typedef struct {
+    yk_status (*pull)(yk__table *t, int me, const yk_batch *batch); /* lazy decay of the keys of a batch */
+    yk_status (*push)(yk__table *t, int me);                        /* a worker's gradient */
+    /* At the end of a step of all workers: applies a part of the sum of their gradients. NULL: push() applied them. */
+    yk_status (*clock)(yk__table *t, int me, size_t examples);
+} yk__table_ops;
+
+/* The parameters of a group. */
+struct yk__table {
     yk_local *store;
     yk_local_group config;
     size_t floats;
     uint32_t width; /* floats per key */
     const yk_optim_rule *rule;
-    bool lockstep;                  /* synchronous with several workers: gradients are applied in clock() */
+    const yk__table_ops *ops;
+    bool concurrent;                /* several workers update it at any time */
     float *block[1 + YK_MAX_SLOTS]; /* copies of all workers, then the shared array */
     yk_view shared;                 /* w and s of the shared arrays, no copies */
     uint32_t hot;                   /* keys with copies */
@@ -85,7 +97,7 @@ typedef struct {
     size_t *sample; /* stale.c: [YK_SAMPLE] or [floats], some parameters of a dense group; NULL: not needed */
     yk__curvature *curvature; /* stale.c: of the loss of a linear model; NULL: not measured */
     yk__table_worker *worker;
-} yk__table;
+};
 
 typedef struct {
     /* read by others, on its own cache line */
@@ -115,20 +127,17 @@ struct yk_local {
     yk__worker *worker;
     uint64_t restored_steps;
     int in_flight;  /* stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
-    bool lockstep;  /* a group is synchronous */
+    bool together;  /* workers wait for each other in every step: a table sums their gradients */
+    int clocks;     /* workers whose steps are counted: all, or one if they take them together */
     uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
     bool decays;    /* a table has lazy decay */
-    /* Lockstep: the request of worker 0, by the parity of the round. */
+    /* The request of worker 0, by the parity of the round. */
     _Alignas(YK_ALIGN) atomic_int action_at[2];
 };
 
-/* table.c: applies the gradient of this worker to its view. Synchronous: orders its gradient, if it is keyed, for the workers
- * that apply it; after a barrier, applies a part of the sum of all gradients. */
+/* table.c */
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config);
 void yk__table_free(yk__table *t);
-yk_status yk__table_apply_own(yk__table *t, int me);
-yk_status yk__table_divide(yk__table *t, int me);
-yk_status yk__table_apply_part(yk__table *t, int me, size_t examples);
 void yk__table_prepare(yk__table *t, int me, uint64_t step); /* the learning rate of this step */
 
 /* hot.c */
@@ -155,7 +164,9 @@ void yk__stale_end(yk__table *t, int me, const yk__stale_step *s);
 /* decay.c */
 yk_status yk__decay_create(yk__table *t);
 bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
+/* Decays the keys of a worker's batch, or, in all workers together, those of all batches. */
 yk_status yk__decay_pull(yk__table *t, int me, const yk_batch *batch);
+yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch);
 void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n); /* up to the step of a worker */
 void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now); /* which are locked */
 void yk__decay_catch_up(yk__table *t, int me);
@@ -173,18 +184,16 @@ void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step 
  * examples, or in every step if steps are long. */
 static inline bool yk__sampled(const yk_local *s, const yk__worker *w)
 {
-    return !s->lockstep && s->config.workers > 1 && w->own_steps == w->next_sample;
+    return s->clocks > 1 && w->own_steps == w->next_sample;
 }
 
-/* The global step that a worker is in. In asynchronous mode it is extrapolated from the last count of all workers' steps:
- * a slow worker must not use the learning rate of an earlier step. */
+/* The global step that a worker is in, extrapolated from the last count of all workers' steps: a slow worker must not use the learning rate of an earlier step. */
 static inline uint64_t yk__global_step(const yk_local *s, const yk__worker *w)
 {
-    uint64_t per_round = s->lockstep ? 1 : (uint64_t)s->config.workers;
-    return s->restored_steps + w->counted + (w->own_steps - w->counted_at) * per_round;
+    return s->restored_steps + w->counted + (w->own_steps - w->counted_at) * (uint64_t)s->clocks;
 }
 
-/* Which worker applies a key in synchronous mode. All weights of a cache line are applied by the same worker. */
+/* Which worker applies the sum of a key. All weights of a cache line are applied by the same worker. */
 static inline int yk__part_of(uint32_t key, int parts)
 {
     return (int)((uint64_t)((key >> 4) * 0x9e3779b1u) * (uint32_t)parts >> 32);

@@ -88,7 +88,7 @@ typedef struct {
     uint32_t npush, npull, nshares;
     /* of the client: that of the first share, the one that requests examples, or the channel that leaves */
     uint32_t thread;
-    uint64_t round; /* lockstep: the round of the gradient */
+    uint64_t round; /* of the gradient */
     uint64_t examples;
     double loss;
     uint64_t identity; /* UP_JOIN: a digest of program, options, data and model */
@@ -121,7 +121,7 @@ typedef struct {
     uint32_t magic;
     uint16_t kind, flags;
     uint32_t pull, n;  /* the pull that is answered; a lease: the thread, and the unit of its order */
-    uint64_t round;    /* completed rounds (lockstep), or updates so far */
+    uint64_t round;    /* completed rounds */
     uint64_t examples; /* of the last round; a lease: its epoch */
     double loss;
     /* values: ns that the gradient waited for those of others; global steps so far

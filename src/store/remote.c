@@ -92,6 +92,11 @@ void yk_remote_free(yk_remote *r)
     yk_free(r);
 }
 
+bool yk_remote_rounds(const yk_remote *r)
+{
+    return r->config.rounds;
+}
+
 /* ---- messages from servers ---- */
 
 static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t bytes)
@@ -326,7 +331,7 @@ yk_status yk_remote_await(yk_remote *r, int channel, yk_remote_answer *out)
     yk__remote_channel *l = &r->channel[channel];
     yk__request *a = &l->slot[l->awaited++ % YK__MAX_OUTSTANDING];
     yk_phases *phases = yk_phases_of(r->config.phases, channel);
-    const uint64_t began = r->config.lockstep && atomic_load(&a->missing) ? yk_now_ns() : 0;
+    const uint64_t began = r->config.rounds && atomic_load(&a->missing) ? yk_now_ns() : 0;
     yk_status st = yk__remote_wait(r, a, NULL, "parameters");
     if (st)
         return st;

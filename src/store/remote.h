@@ -51,7 +51,7 @@ typedef struct {
     /* Number of arrays that are sent: 1, or with local SGD also the optimizer's state. */
     int arrays[YK_MAX_GROUPS];
     int channels, threads; /* of this process; channels: 1, or one per thread */
-    bool lockstep;         /* every push is answered */
+    bool rounds;           /* every push is answered, also one without examples: all take part in rounds */
     bool driven;
     uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
     double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
@@ -63,8 +63,8 @@ typedef struct {
 
 /* The state of the servers, sent with an answer. */
 typedef struct {
-    uint64_t round, steps; /* completed rounds, or updates; global steps so far */
-    uint64_t examples;     /* lockstep: of the last round; 0: the epoch is over */
+    uint64_t round, steps; /* completed rounds; global steps so far */
+    uint64_t examples;     /* of the last round; 0: the epoch is over */
     double loss;
     int workers;              /* that train now, in the whole job */
     uint64_t gradient_waited; /* ns that the last gradient waited at server 0 for those of others */
@@ -89,6 +89,7 @@ typedef struct {
 
 yk_status yk_remote_create(const yk_remote_config *config, yk_remote **out);
 void yk_remote_free(yk_remote *r); /* NULL is fine */
+bool yk_remote_rounds(const yk_remote *r);
 
 /* A worker that joins a running job calls this first. identity: a digest of program, options, data and model. */
 yk_status yk_remote_join(yk_remote *r, uint64_t identity);

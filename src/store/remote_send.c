@@ -240,7 +240,7 @@ yk_status yk_remote_begin_push(yk_remote *r, int channel)
 {
     yk__remote_channel *l = &r->channel[channel];
     l->sending = NULL;
-    return l->open || r->config.lockstep ? yk__request_close(r, channel, &l->sending) : YK_OK;
+    return l->open || r->config.rounds ? yk__request_close(r, channel, &l->sending) : YK_OK;
 }
 
 yk_status yk_remote_push_part(yk_remote *r, int channel, const yk_remote_pushed *p, int me, int all)
@@ -392,7 +392,7 @@ void yk_remote_end_step(yk_remote *r, int first, int end, bool stop, yk_step_res
     bool later = false;
     for (int i = first; !out->examples && i < end; i++) /* a lease may be on its way */
         later |= (atomic_load(&r->leases[i].pending) || r->leases[i].later) && !is_leaving(r);
-    if (!out->examples && !r->config.lockstep)
+    if (!out->examples && !r->config.rounds)
         *out = (yk_step_result){.pending = has || later, .over = !has && !later};
     if (out->pending && !has)
         yk_sleep(retry_seconds);

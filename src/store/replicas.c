@@ -31,13 +31,13 @@ static yk_status ready(yk_store *s, int me, float *dense, size_t begin, size_t e
 {
     const yk_replicas_config *c = &of(s)->config;
     (void)me;
-    return c->workers == 1 && !c->local_steps ? yk_exchange_ready(c->exchange, dense, begin, end) : YK_OK;
+    return c->workers == 1 ? yk_exchange_ready(c->exchange, dense, begin, end) : YK_OK;
 }
 
 static yk_status push(yk_store *s, int me, const yk_grad *g)
 {
-    of(s)->worker[me].grad = *g;
-    return of(s)->config.local_steps ? yk_store_push(s->inner, me, g) : YK_OK;
+    of(s)->worker[me].grad = *g; /* applied in clock() */
+    return YK_OK;
 }
 
 /* The gradient of several threads, in r->total: each adds its part, 0 + g0 + g1 + ... in thread order. */
@@ -119,11 +119,16 @@ static yk_status pull(yk_store *s, int me, yk_batch *batch_out, yk_view *view_ou
 {
     replicas *r = of(s);
     worker *w = &r->worker[me];
-    if (r->config.local_steps && w->steps == 0) { /* a round begins */
+    if (w->steps == 0) { /* a round begins */
         const uint64_t due = r->config.until_due(r->config.context, r->step);
-        w->max = due < r->config.local_steps ? due : r->config.local_steps;
+        w->max = due < r->config.steps ? due : r->config.steps;
     }
     return yk_store_pull(s->inner, me, batch_out, view_out);
+}
+
+static yk_status push_local(yk_store *s, int me, const yk_grad *g)
+{
+    return yk_store_push(s->inner, me, g);
 }
 
 /* A step of this process; after the last one of a round, parameters are averaged. */
@@ -164,14 +169,14 @@ static void free_all(yk_store *s)
 
 static const yk_store_ops replicas_ops = {.push = push, .clock = clock_all, .ready = ready, .free = free_all};
 static const yk_store_ops local_sgd_ops = {
-    .pull = pull, .push = push, .clock = clock_local, .ready = ready, .free = free_all};
+    .pull = pull, .push = push_local, .clock = clock_local, .free = free_all};
 
 yk_status yk_replicas_create(const yk_replicas_config *config, yk_store **out)
 {
     replicas *r = yk_alloc(1, sizeof *r, "the replica");
     if (!r)
         return YK_ESYSTEM;
-    r->base.ops = config->local_steps ? &local_sgd_ops : &replicas_ops;
+    r->base.ops = config->steps ? &local_sgd_ops : &replicas_ops;
     r->base.inner = yk_local_store(config->local);
     r->config = *config;
     r->nparams = yk_group_floats(yk_local_group_of(config->local, 0));

@@ -3,11 +3,11 @@
  *     pull  grad ----------> sum of the threads' gradients, in thread order    all-reduce    apply  clock
  *                \ buckets are sent as soon as they are final
  *
- * Synchronous: N processes with T threads and batch b equal one worker with batch N T b, up to rounding. Gradients are added
+ * N processes with T threads and batch b equal one worker with batch N T b, up to rounding. Gradients are added
  * in thread order within a process and in rank order between processes: the same bits every time, on every rank. The first
  * thread of a process sends and receives.
  *
- * Local SGD: a process takes up to H steps on its own (synchronous, if it has several threads). Then parameters and optimizer
+ * Local SGD: a process takes up to H steps on its own, its threads together. Then parameters and optimizer
  * state become their mean over all ranks:
  *
  *     | step step step step | mean of all | step step step step | mean of all | ...
@@ -23,13 +23,13 @@
 
 typedef struct {
     yk_exchange *exchange; /* borrowed, like the next three */
-    yk_local *local;       /* this process's replica: synchronous, with one worker per thread */
+    yk_local *local;       /* this process's replica, with one worker per thread; staleness bounds are 0 */
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
     int workers;
 
-    uint64_t local_steps; /* H; 0: gradients are summed in every step */
-    uint64_t first_step;  /* of this run: more than 0 if it was resumed */
+    uint64_t steps;      /* H of local SGD; 0: gradients are summed in every step */
+    uint64_t first_step; /* of this run: more than 0 if it was resumed */
     /* The number of steps from this one until an evaluation, a checkpoint or the end is due. */
     uint64_t (*until_due)(void *context, uint64_t step);
     void *context;

@@ -44,10 +44,7 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
     s->me = yk_comm_rank(config->comm);
     s->chief = s->me == 0;
     s->npulls = config->channels * YK__MAX_OUTSTANDING;
-    int arrays[YK_MAX_GROUPS];
-    for (int g = 0; g < config->ngroups; g++)
-        arrays[g] = config->local_steps ? yk_copy_arrays(config->table, g) : 1;
-    s->layout = yk__layout_of(config->group, config->ngroups, arrays, s->me);
+    yk__content_choose(s);
     s->client = yk_alloc(YK__MAX_WORKERS, sizeof *s->client, "the workers");
     yk_status st = s->client ? YK_OK : YK_ESYSTEM;
     if (!st && config->serving_threads > 1)
@@ -134,33 +131,50 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
         yk_phase_to(s->config.phases, YK_PHASE_RECEIVING);
         st = yk__handle_message(s, c);
     }
-    if (!st && done && s->config.quorum) /* a step uses exactly that many gradients */
-        st = yk__close_round_if_all(s);
+    if (!st && done && s->config.rounds->decides) /* a step uses exactly that many gradients */
+        st = s->config.rounds->close(s);
     return st;
 }
 
-bool yk__is_paused(const yk_server *s)
+static bool is_paused(const yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
     return s->chief && h->paused && h->paused(h->context);
 }
 
+bool yk__holds_answers(const yk_server *s)
+{
+    return s->config.rounds->close && is_paused(s);
+}
+
+bool yk__holds_messages(const yk_server *s)
+{
+    return !s->config.rounds->close && is_paused(s);
+}
+
+/* A message of server 0, if there is one, unless the round that it decided is not complete yet. */
+static yk_status receive_control(yk_server *s, bool *found)
+{
+    int peer;
+    size_t bytes;
+    if (s->chief || s->decided)
+        return YK_OK;
+    yk_status st = yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, found, &peer, &bytes);
+    return st || !*found ? st : yk__control_handle(s, bytes);
+}
+
 static yk_status receive_all(yk_server *s, bool *busy)
 {
-    if (!s->config.synchronous && yk__is_paused(s))
-        return YK_OK;
     bool found = false;
     int peer;
     size_t bytes;
     yk__client *first = NULL;
-    yk_status st = s->chief || s->decided
-                       ? YK_OK /* complete the round that server 0 decided first */
-                       : yk_comm_probe(s->config.comm, 0, YK__TAG_CTRL, &found, &peer, &bytes);
-    if (!st && found)
-        return yk__control_handle(s, bytes);
-    if (!st)
-        st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes);
-    if (!st && found) {
+    if (yk__holds_messages(s))
+        return YK_OK;
+    yk_status st = receive_control(s, &found);
+    if (st || found || (st = yk_comm_probe(s->config.comm, YK_ANY, YK__TAG_UP, &found, &peer, &bytes)))
+        return st;
+    if (found) {
         message_begins(s);
         st = sender(s, peer, &first);
     }
@@ -186,7 +200,7 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
             "reached; %s cannot "
             "continue without it (--restarts restarts from the last checkpoint)",
             c->peer, seconds,
-            s->config.synchronous ? "synchronous training" : "training without dedicated servers");
+            s->config.rounds->close ? "synchronous training" : "training without dedicated servers");
     c->active = false;
     c->lost = true;
     c->pushed = c->counts = false;
@@ -204,14 +218,15 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     return st;
 }
 
-/* Server 0 tells the others that it is alive if they may wait for it during training: with a quorum, until it decides on a
- * round. They also wait for server 0 when they have no active clients. */
+/* Server 0 tells the others that it is alive if they may wait for it during training, until it decides on a round. They also
+ * wait for server 0 when they have no active clients. */
 static yk_status check_chief(yk_server *s, double now)
 {
+    const bool decides = s->config.rounds->decides;
     bool waits = s->active == 0;
-    for (int i = 0; s->config.quorum && i < s->nclients; i++)
+    for (int i = 0; decides && i < s->nclients; i++)
         waits |= s->client[i].pushed;
-    if (s->chief && s->config.quorum && now - s->control_at > s->config.heartbeat_every) {
+    if (s->chief && decides && now - s->control_at > s->config.heartbeat_every) {
         s->control_at = now;
         return yk_server_alive(s);
     }
@@ -226,37 +241,34 @@ static yk_status check_chief(yk_server *s, double now)
     return YK_OK;
 }
 
+/* Declares a client lost if it missed its heartbeat timeout. held: messages are not received. */
+static yk_status check_client(yk_server *s, yk__client *c, bool held, double now)
+{
+    /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
+    if (!c->active || c->pushed || held || (s->config.rounds->close && yk__awaits_answer(s, c))) {
+        c->last_message = now;
+        return YK_OK;
+    }
+    const double silent = now - c->last_message,
+                 max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
+    const bool dead = silent > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer);
+    return dead || silent > fmax(max, YK_TIMEOUT_FACTOR * c->longest) ? declare_lost(s, c, silent) : YK_OK;
+}
+
 static yk_status check_timeouts(yk_server *s, double now)
 {
-    const bool held = !s->config.synchronous && yk__is_paused(s); /* their messages are not received */
-    for (int i = 0; i < s->nclients; i++) {
-        yk__client *c = &s->client[i];
-        /* a worker that waits sends heartbeats, but they are not received before its gradient was applied */
-        if (!c->active || c->pushed || held || (s->config.synchronous && yk__awaits_answer(s, c))) {
-            c->last_message = now;
-            continue;
-        }
-        double max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
-        if (YK_TIMEOUT_FACTOR * c->longest > max)
-            max = YK_TIMEOUT_FACTOR * c->longest;
-        const bool dead =
-            now - c->last_message > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer);
-        yk_status st =
-            dead || now - c->last_message > max ? declare_lost(s, c, now - c->last_message) : YK_OK;
-        if (st)
-            return st;
+    const bool held = yk__holds_messages(s);
+    bool all_bye = true;
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < s->nclients; i++) {
+        st = check_client(s, &s->client[i], held, now);
+        all_bye &= s->client[i].left || s->client[i].joined;
     }
-    yk_status st = check_chief(s, now);
-    if (st)
+    if (st || (st = check_chief(s, now)))
         return st;
-    if (s->active == 0 && s->chief) {
-        bool all_bye = true;
-        for (int i = 0; i < s->nclients; i++)
-            all_bye &= s->client[i].left || s->client[i].joined;
-        if (!all_bye && yk__has_examples(s))
-            return yk_fail(YK_ELOST, "no worker is left");
-    }
-    return YK_OK;
+    return s->active == 0 && s->chief && !all_bye && yk__has_examples(s)
+               ? yk_fail(YK_ELOST, "no worker is left")
+               : YK_OK;
 }
 
 bool yk__all_have_left(const yk_server *s)
@@ -306,9 +318,53 @@ static void turn_ends(yk_server *s, bool busy, uint64_t began)
     wait_begins(s);
 }
 
-yk_status yk_server_run(yk_server *s)
+void yk__stop_if_asked(yk_server *s)
 {
     const yk_server_hooks *h = &s->config.hooks;
+    s->stopping |= s->chief && h->stop && h->stop(h->context);
+}
+
+static yk_status tick(yk_server *s, double now)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    yk_status st = check_timeouts(s, now);
+    if (!st && s->listener)
+        st = yk__accept_join(s);
+    if (!st && h->on_tick)
+        st = h->on_tick(h->context);
+    if (!st &&
+        !s->config.rounds->close) /* otherwise between two rounds: all workers see it in the same one */
+        yk__stop_if_asked(s);
+    return st;
+}
+
+/* An iteration of the loop. */
+static yk_status take_turn(yk_server *s, const yk_wait *w, double *ticked, bool *busy)
+{
+    const yk_server_hooks *h = &s->config.hooks;
+    const yk_rounds *r = s->config.rounds;
+    double now = 0.0;
+    yk_status st = receive_all(s, busy);
+    if (!st && h->poll)
+        st = h->poll(h->context, busy);
+    if (!st && r->close)
+        st = r->close(s);
+    if (!st)
+        st = yk__snapshot_send(s);
+    if (!*busy && (w->polls % 64 == 0 || w->polls > w->yields))
+        now = yk_now();
+    if (!st)
+        st = yk__answer_all(s, now);
+    if (!st && r->prepare && !*busy && w->polls) /* answers have had time to leave */
+        st = r->prepare(s);
+    if (st || now - *ticked <= tick_seconds)
+        return st;
+    *ticked = now;
+    return tick(s, now);
+}
+
+yk_status yk_server_run(yk_server *s)
+{
     yk_wait w = yk_wait_begin(s->config.wait, HUGE_VAL);
     double ticked = s->control_at = yk_now();
     yk_status st = YK_OK;
@@ -316,32 +372,8 @@ yk_status yk_server_run(yk_server *s)
         s->client[i].last_message = ticked;
     while (!st && !ended(s)) {
         bool busy = false;
-        double now = 0.0;
         const uint64_t began = yk_now_ns();
-        st = receive_all(s, &busy);
-        if (!st && h->poll)
-            st = h->poll(h->context, &busy);
-        if (!st && s->config.synchronous)
-            st = yk__close_round_if_all(s);
-        if (!st)
-            st = yk__snapshot_send(s);
-        if (!busy && (w.polls % 64 == 0 || w.polls > w.yields))
-            now = yk_now();
-        if (!st)
-            st = yk__answer_all(s, now);
-        if (!st && !busy && w.polls) /* answers have had time to leave */
-            st = yk__prepare_round(s);
-        if (!st && now - ticked > tick_seconds) {
-            ticked = now;
-            st = check_timeouts(s, now);
-            if (!st && s->listener)
-                st = yk__accept_join(s);
-            if (!st && h->on_tick)
-                st = h->on_tick(h->context);
-            if (!st && !s->config.synchronous && s->chief && h->stop && h->stop(h->context))
-                s->stopping =
-                    true; /* synchronous: only between two rounds, so that all workers see it in the same one */
-        }
+        st = take_turn(s, &w, &ticked, &busy);
         turn_ends(s, busy, began);
         if (busy)
             yk_wait_restart(&w);

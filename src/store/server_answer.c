@@ -18,21 +18,6 @@ uint64_t yk__slowest(const yk_server *s)
     return min;
 }
 
-static bool may_answer(const yk_server *s, const yk__client *c, const yk__pull *p)
-{
-    const uint64_t k = s->config.staleness, h = s->config.local_steps;
-    const uint32_t channels = (uint32_t)s->config.channels;
-    if (s->config.synchronous)
-        return !(p->of_push && c->pushed); /* after its gradient was applied */
-    if (k == YK_ASYNC || s->stopping)
-        return true;
-    /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
-    const yk__client_thread *t = &c->thread[p->number % channels];
-    const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
-                   clock = c->skipped + t->clock + ahead * (h ? h : 1) - 1;
-    return min >= UINT64_MAX - k || min + k >= clock;
-}
-
 typedef struct {
     const yk_server *s;
     const yk__pull *p;
@@ -72,7 +57,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                                        (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0)),
                    .pull = p->number,
                    .n = (uint32_t)n,
-                   .round = s->config.synchronous ? s->round : s->updates,
+                   .round = s->round,
                    .examples = s->round_examples,
                    .loss = s->round_loss,
                    .begin = p->of_push ? (uint64_t)(c->gradient_waited * 1e9) : 0,
@@ -82,7 +67,7 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
         yk_thread_pool_run(yk__pool_for(s, n), look_up_part, &(lookup){s, p, (float *)(void *)(down + 1)});
     p->unanswered = false;
     p->updates_then = s->updates;
-    if (!s->config.synchronous && !s->config.local_steps)
+    if (s->stale)
         yk_local_set_in_flight(s->config.table, yk__active_workers(s));
     yk_local_mark(s->config.table, &p->mark);
     p->own_then = c->thread[p->number % (uint32_t)s->config.channels].pushes;
@@ -111,16 +96,17 @@ static yk_status send_heartbeat(yk_server *s, yk__client *c, bool held, double n
 
 yk_status yk__answer_all(yk_server *s, double now)
 {
-    const bool held = yk__is_paused(s); /* clients still get heartbeats */
+    const bool answers = !yk__holds_answers(s),
+               held = yk__holds_messages(s); /* clients still get heartbeats */
     yk_status st = YK_OK;
-    for (int i = 0; !(held && s->config.synchronous) && i < s->nclients; i++) {
+    for (int i = 0; answers && i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         /* in the order of their numbers: a worker waits for the oldest */
         for (yk__pull *p = c->pull; !st && c->active && p < c->pull + s->npulls; p++)
-            if (p->unanswered && may_answer(s, c, p))
+            if (p->unanswered && s->config.rounds->may_answer(s, c, p))
                 st = answer(s, c, p);
     }
     for (int i = 0; !st && now > 0.0 && i < s->nclients; i++)
-        st = send_heartbeat(s, &s->client[i], held && !s->config.synchronous, now);
+        st = send_heartbeat(s, &s->client[i], held, now);
     return st;
 }

@@ -190,29 +190,20 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
     c->thread[up->thread].rounds++;
     if ((st = leased_again(s, c, &again)))
         return st;
-    const bool late =
-        s->config.synchronous && up->round < s->round; /* the worker gets the current parameters */
+    const bool late = up->round < s->round; /* the worker gets the current parameters */
     s->late += again || late;
     c->late += again || late;
     if (late && !again) { /* its examples count as used in this epoch */
         yk__count_shares(s, c);
         s->late_examples += up->examples;
     }
-    if (late || (again && !s->config.synchronous))
-        return YK_OK;
-    if (!s->config.synchronous)
-        return up->examples ? yk__handle_push(s, c, up) : YK_OK;
-    c->pushed = true;
-    c->counts |= !again && (s->chief || !s->config.quorum); /* otherwise server 0 decides */
-    c->pushed_at = c->last_message;
-    return up->examples && !again ? yk__apply_immediately(s, c) : YK_OK;
+    return late ? YK_OK : s->config.rounds->push(s, c, again);
 }
 
 /* Whether the push matches its pull. */
 static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up *up)
 {
     const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    const uint64_t max = s->config.local_steps ? s->config.local_steps : (uint64_t)s->config.threads;
     if (up->nshares > (uint32_t)s->config.threads ||
         up->thread > (uint32_t)s->config.threads - (up->nshares ? up->nshares : 1))
         return false;
@@ -221,7 +212,7 @@ static bool is_consistent(const yk_server *s, const yk__client *c, const yk__up 
     if (up->flags & YK__HAS_PULL &&
         yk__pull_of(s, c, up->pull) == p) /* it would replace the keys of the gradient */
         return false;
-    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= max;
+    return up->npush == yk__layout_all(&s->layout, p->n) && up->steps >= 1 && up->steps <= s->max_steps;
 }
 
 static yk_status check(const yk_server *s, const yk__client *c, size_t bytes)

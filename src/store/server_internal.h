@@ -23,7 +23,7 @@ typedef struct {
     uint32_t number, n;
     uint32_t *key; /* of keyed groups: rows on this server */
     size_t key_cap;
-    uint32_t *at; /* [n] synchronous: the index of each key in the sums of the round */
+    uint32_t *at; /* [n] the index of each key in the sums of the round */
     size_t at_cap;
     bool placed;                     /* `at` is set */
     uint64_t updates_then, own_then; /* when it was answered, for the staleness of the gradient */
@@ -59,8 +59,8 @@ typedef struct {
     yk__client_thread *thread; /* [threads] */
 
     yk_inbox in; /* its message: header, shares, values, keys */
-    bool pushed; /* synchronous: the gradient in `in` waits for those of others */
-    bool counts; /* and is part of the round; with a quorum, server 0 decides */
+    bool pushed; /* the gradient in `in` waits for those of others */
+    bool counts; /* and is part of the round */
 
     yk__pull *pull;  /* [channels * YK__MAX_OUTSTANDING], by number */
     uint32_t newest; /* the number of the last one */
@@ -74,6 +74,17 @@ typedef struct {
     uint32_t peer[YK__MAX_WORKERS];
 } yk__control;
 
+struct yk_rounds {
+    /* A gradient has arrived. again: its examples were leased to others in the meantime. */
+    yk_status (*push)(yk_server *s, yk__client *c, bool again);
+    bool (*may_answer)(const yk_server *s, const yk__client *c, const yk__pull *p);
+    yk_status (*close)(yk_server *s);   /* ends the round if it is complete; NULL: there are no rounds */
+    yk_status (*prepare)(yk_server *s); /* while workers compute; NULL: there is nothing to prepare */
+    bool decides;                       /* server 0 decides which gradients a round uses */
+};
+
+struct yk__update; /* server_round.c */
+
 struct yk_server {
     yk_server_config config;
     int me;
@@ -81,16 +92,21 @@ struct yk_server {
     double over_at; /* when server 0 ended the job */
     /* The last message from server 0, if this server waits for one; of server 0: its last heartbeat. */
     double control_at;
-    uint64_t idle;        /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
-    yk__layout layout;    /* of values in messages */
-    int npulls;           /* of each client */
-    yk_thread_pool *pool; /* the serving threads; NULL: one */
+    uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
+    yk__layout layout; /* of values in messages */
+    /* What clients send (yk__content_choose()): gradients, or the deltas of copies. */
+    yk_status (*apply)(struct yk__update *u); /* ends a step, or adds the deltas of several */
+    uint64_t max_steps, answer_steps;         /* of a message; with an answer */
+    bool joint;                               /* a gradient of several threads is one step of each */
+    bool stale;                               /* gradients are applied while others are computed (stale.c) */
+    int npulls;                               /* of each client */
+    yk_thread_pool *pool;                     /* the serving threads; NULL: one */
     yk__client *client;
     int nclients, active;
     uint64_t round, updates, late, late_examples, returned;
     uint64_t round_examples; /* of the last round */
     double round_loss;
-    /* Synchronous: the sums of a round. */
+    /* The sums of a round. */
     yk_merger keys;            /* of keyed groups, each once */
     size_t capacity;           /* in keys */
     float *sum[YK_MAX_GROUPS]; /* [arrays][capacity][width], or dense: [arrays][floats] */
@@ -109,7 +125,7 @@ struct yk_server {
     uint64_t snapshot_round;
     double snapshot_at; /* when it was requested */
     yk__control control;
-    bool decided; /* with a quorum, on servers other than 0: `control` has the workers of the round */
+    bool decided; /* rounds->decides, on servers other than 0: `control` has the workers of the round */
 };
 
 static inline const yk__up *yk__header_of(const yk__client *c)
@@ -194,7 +210,10 @@ static inline bool yk__is_idle(const yk_server *s, const yk__client *c)
 bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
-bool yk__is_paused(const yk_server *s); /* by the hook */
+/* Training is paused by the hook: answers wait, or, without rounds, messages are not received. */
+bool yk__holds_answers(const yk_server *s);
+bool yk__holds_messages(const yk_server *s);
+void yk__stop_if_asked(yk_server *s); /* server 0: the job ends if the hook says so */
 
 /* server_handle.c */
 yk_status yk__handle_message(yk_server *s, yk__client *c);
@@ -208,15 +227,11 @@ yk_status yk__answer_all(yk_server *s, double now);
 uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel; UINT64_MAX: there is none */
 
 /* server_round.c */
-yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up); /* asynchronous */
-/* In synchronous mode: updates the groups that do not wait for the end of the round. */
-yk_status yk__apply_immediately(yk_server *s, yk__client *c);
-yk_status yk__close_round_if_all(yk_server *s);
-/* In synchronous mode, while workers compute: prepares the sums of their gradients. */
-yk_status yk__prepare_round(yk_server *s);
+void yk__content_choose(yk_server *s);
 
 /* server_parts.c */
-yk_status yk__control_round(yk_server *s); /* with a quorum: the round uses the gradients that have arrived */
+yk_status
+yk__control_round(yk_server *s); /* server 0 decides: the round uses the gradients that have arrived */
 yk_status yk__control_handle(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
 yk_status yk__snapshot_send(yk_server *s); /* sends all parameters to server 0, if that is due */
 

@@ -1,6 +1,6 @@
 /* What servers send each other: their parts of the parameters, for snapshots and to restore them; and messages of server 0, which
- * request a snapshot, end the job, or, with a quorum, list the gradients that a round uses. Gradients arrive at each server in a
- * different order: if each server used the first M, a step would use the gradients of different workers on different servers. */
+ * request a snapshot, end the job, or list the gradients that a round uses (yk_rounds_first). Gradients arrive at each server in
+ * a different order: if each server used the first M, a step would use the gradients of different workers on different servers. */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
@@ -18,15 +18,14 @@ yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
     return piece;
 }
 
-/* In synchronous mode, server 0 may be ahead of this one by a round, but a snapshot must be of one round. Likewise, server 0 may
- * have received all leave messages while the last gradients are still in flight to this server. */
+/* Server 0 may be ahead of this one by a round, but a snapshot must be of one round. Likewise, server 0 may have received all leave messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
     if (!s->snapshot_wanted)
         return false;
     if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->config.leave_timeout)
         return false;
-    return !s->config.synchronous || s->round >= s->snapshot_round;
+    return s->round >= s->snapshot_round;
 }
 
 /* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. some: only

@@ -1,20 +1,21 @@
-/* Applies what clients send: in synchronous mode the sum of a round, once; otherwise each message as it arrives. Clients send
- * gradients, to which the update rule is applied, or, with local SGD, deltas, which are added (copy.h). */
+/* Applies what clients send: each message as it arrives, or the sum of a round, once. Clients send gradients, to which the update
+ * rule is applied, or, if they train on copies, deltas, which are added (copy.h). */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
+#include <limits.h>
 #include <string.h>
 
 /* The gradients or deltas of one client, or the sum of those of `workers` clients (0: copy.h). */
-typedef struct {
+typedef struct yk__update {
     yk_server *s;
     const yk__up *totals;         /* their steps, examples and loss */
-    const yk_stale_mark *read_at; /* asynchronous gradients: when their parameters were read */
+    const yk_stale_mark *read_at; /* stale gradients: when their parameters were read */
     uint64_t now;                 /* deltas: the step after them */
     uint32_t *key;
     size_t n, stride;
     float *block[YK_MAX_GROUPS];      /* the values of each group */
-    const float *read[YK_MAX_GROUPS]; /* asynchronous gradients: the parameters they were computed with */
+    const float *read[YK_MAX_GROUPS]; /* stale gradients: the parameters they were computed with */
     int workers;
 } update;
 
@@ -30,8 +31,7 @@ static update update_of(yk_server *s, const yk__client *c)
                 .workers = s->config.scaled ? 0 : s->active};
     float *at = yk__values_of(c);
     /* a client may send a gradient without having received the parameters */
-    const bool known =
-        p->out && p->wants && !p->unanswered && !s->config.synchronous && !s->config.local_steps;
+    const bool known = p->out && p->wants && !p->unanswered && s->stale;
     size_t sent = sizeof(yk__down);
     for (int g = 0; g < s->layout.ngroups; g++) {
         u.block[g] = at;
@@ -42,7 +42,7 @@ static update update_of(yk_server *s, const yk__client *c)
     return u;
 }
 
-/* Pushes gradients to the store. Synchronous: those of the groups that are updated on arrival, or of the others. */
+/* Pushes gradients to the store: those of the groups that are updated on arrival, or of the others. */
 static yk_status push(const update *u, bool immediate, bool ends_step)
 {
     yk_server *s = u->s;
@@ -54,7 +54,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
     yk_merger pairs[YK_MAX_GROUPS];
     yk_step_result result;
     for (int g = 0; g < s->layout.ngroups; g++) {
-        if (s->config.synchronous && s->config.immediate[g] != immediate)
+        if (s->config.immediate[g] != immediate)
             continue;
         if (!s->layout.group[g].keyed) {
             grad.group[g].dense = u->block[g];
@@ -78,16 +78,33 @@ static void add_part(void *context, int me, int all)
     }
 }
 
-/* Ends a step, or adds the deltas of several. */
-static yk_status apply(update *u)
+static yk_status apply_gradients(update *u)
+{
+    return push(u, false, true);
+}
+
+static yk_status add_deltas(update *u)
 {
     yk_server *s = u->s;
-    if (!s->config.local_steps)
-        return push(u, false, true);
     u->now = yk_local_steps(s->config.table) + u->totals->steps;
     yk_thread_pool_run(yk__pool_for(s, yk__layout_all(&s->layout, u->n)), add_part, u);
     yk_local_restore(s->config.table, u->now);
     return YK_OK;
+}
+
+void yk__content_choose(yk_server *s)
+{
+    const yk_server_config *c = &s->config;
+    const uint64_t copy = c->copy_steps;
+    int arrays[YK_MAX_GROUPS];
+    for (int g = 0; g < c->ngroups; g++)
+        arrays[g] = copy ? yk_copy_arrays(c->table, g) : 1;
+    s->layout = yk__layout_of(c->group, c->ngroups, arrays, s->me);
+    s->apply = copy ? add_deltas : apply_gradients;
+    s->max_steps = copy ? copy : (uint64_t)c->threads;
+    s->answer_steps = copy ? copy : 1;
+    s->joint = !copy && c->channels == 1 && c->threads > 1;
+    s->stale = !copy && !c->rounds->close;
 }
 
 static yk_status updated(yk_server *s, const yk__up *sum)
@@ -99,8 +116,8 @@ static yk_status updated(yk_server *s, const yk__up *sum)
     yk_status st = s->chief && h->updated
                        ? h->updated(h->context, yk_local_steps(s->config.table), sum->examples, sum->loss)
                        : YK_OK;
-    if (!st && s->chief && h->stop && h->stop(h->context))
-        s->stopping = true;
+    if (!st)
+        yk__stop_if_asked(s);
     return st;
 }
 
@@ -110,13 +127,55 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     yk__count_shares(s, c);
     c->pushes += up->steps;
     c->thread[up->thread].pushes += up->steps;
-    /* a gradient of several threads: each has taken one step */
-    c->thread[up->thread].clock +=
-        s->config.channels == 1 && s->config.threads > 1 && !s->config.local_steps ? 1 : up->steps;
+    c->thread[up->thread].clock += s->joint ? 1 : up->steps;
     c->examples += up->examples;
 }
 
-yk_status yk__apply_immediately(yk_server *s, yk__client *c)
+/* ---- no rounds ---- */
+
+static bool is_within_bound(const yk_server *s, const yk__client *c, const yk__pull *p)
+{
+    const uint64_t k = s->config.staleness;
+    const uint32_t channels = (uint32_t)s->config.channels;
+    if (k == YK_ASYNC || s->stopping)
+        return true;
+    /* `clock`: the worker's clock in the last step with this answer. All updates up to clock - K - 1 must be included */
+    const yk__client_thread *t = &c->thread[p->number % channels];
+    const uint64_t min = yk__slowest(s), ahead = p->number / channels + 1 - t->rounds,
+                   clock = c->skipped + t->clock + ahead * s->answer_steps - 1;
+    return min >= UINT64_MAX - k || min + k >= clock;
+}
+
+static yk_status apply_now(yk_server *s, yk__client *c, bool again)
+{
+    const yk__up *up = yk__header_of(c);
+    const yk__pull *p = yk__pull_of(s, c, up->push_of);
+    if (again || !up->examples)
+        return YK_OK;
+    update u = update_of(s, c);
+    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
+    yk__staleness_add(&s->staleness,
+                      s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
+    if (s->stale)
+        u.read_at = &p->mark;
+    count(s, c, up);
+    yk_status st = s->apply(&u);
+    return st ? st : updated(s, up);
+}
+
+const yk_rounds yk_rounds_none = {.push = apply_now, .may_answer = is_within_bound};
+
+/* ---- rounds ---- */
+
+/* After its gradient was applied. */
+static bool is_applied(const yk_server *s, const yk__client *c, const yk__pull *p)
+{
+    (void)s;
+    return !(p->of_push && c->pushed);
+}
+
+/* Updates the groups that do not wait for the end of the round. */
+static yk_status apply_immediately(yk_server *s, yk__client *c)
 {
     bool any = false;
     for (int g = 0; g < s->layout.ngroups; g++)
@@ -126,18 +185,12 @@ yk_status yk__apply_immediately(yk_server *s, yk__client *c)
     return any ? push(&u, true, false) : YK_OK;
 }
 
-yk_status yk__handle_push(yk_server *s, yk__client *c, const yk__up *up)
+static yk_status push_to_round(yk_server *s, yk__client *c, bool again)
 {
-    const yk__pull *p = yk__pull_of(s, c, up->push_of);
-    update u = update_of(s, c);
-    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    yk__staleness_add(&s->staleness,
-                      s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
-    if (!s->config.local_steps)
-        u.read_at = &p->mark;
-    count(s, c, up);
-    yk_status st = apply(&u);
-    return st ? st : updated(s, up);
+    c->pushed = true;
+    c->counts |= !again && (s->chief || !s->config.rounds->decides); /* otherwise server 0 decides */
+    c->pushed_at = c->last_message;
+    return yk__header_of(c)->examples && !again ? apply_immediately(s, c) : YK_OK;
 }
 
 /* Finds the worker that was last, and how long the others waited for it. */
@@ -200,11 +253,12 @@ static yk_status place_keys(yk_server *s, yk__pull *const *pull)
     return st;
 }
 
-yk_status yk__prepare_round(yk_server *s)
+/* While workers compute: prepares the sums of their gradients. */
+static yk_status prepare_round(yk_server *s)
 {
     yk__pull *pull[YK__MAX_WORKERS];
     bool any = false;
-    if (!s->config.synchronous || s->config.quorum || s->placed)
+    if (s->placed)
         return YK_OK;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
@@ -288,18 +342,13 @@ static yk_status apply_sum(yk_server *s, const yk__up *totals, int workers)
                 .stride = s->capacity,
                 .workers = workers};
     memcpy(u.block, s->sum, sizeof u.block);
-    return apply(&u);
+    return s->apply(&u);
 }
 
-/* Applies the gradients of a round, added in worker order. */
-static yk_status close_round(yk_server *s)
+/* Adds the gradients of a round in worker order. Returns the number of workers. */
+static int add_all(yk_server *s, yk__up *sum)
 {
-    yk__up sum = {0}; /* the totals, as if one client had sent them */
     int workers = 0;
-    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    yk_status st = begin_sum(s);
-    if (st)
-        return st;
     for (int i = 0; i < s->nclients; i++) {
         yk__client *c = &s->client[i];
         const yk__up *up = yk__header_of(c);
@@ -311,12 +360,24 @@ static yk_status close_round(yk_server *s)
         c->counts = false;
         workers++;
         count(s, c, up);
-        sum.steps = up->steps > sum.steps ? up->steps : sum.steps;
-        sum.examples += up->examples;
-        sum.loss += up->loss;
+        sum->steps = up->steps > sum->steps ? up->steps : sum->steps;
+        sum->examples += up->examples;
+        sum->loss += up->loss;
         if (up->examples)
             add_to_sum(s, c);
     }
+    return workers;
+}
+
+/* Applies the gradients of a round. */
+static yk_status end_round(yk_server *s)
+{
+    yk__up sum = {0}; /* the totals, as if one client had sent them */
+    yk_phase_to(s->config.phases, YK_PHASE_APPLY);
+    yk_status st = begin_sum(s);
+    if (st)
+        return st;
+    const int workers = add_all(s, &sum);
     record_straggler(s);
     s->decided = false;
     s->round++;
@@ -324,16 +385,16 @@ static yk_status close_round(yk_server *s)
     s->round_loss = sum.loss;
     if (sum.examples)
         return (st = apply_sum(s, &sum, workers)) ? st : updated(s, &sum);
-    if (s->config.quorum) /* the examples of all gradients went to other workers */
+    if (s->config.rounds->decides) /* the examples of all gradients went to other workers */
         return YK_OK;
     const yk_server_hooks *h = &s->config.hooks; /* no worker had examples: the end of an epoch, not a step */
     st = s->chief && h->epoch_over ? h->epoch_over(h->context) : YK_OK;
-    if (!st && s->chief && h->stop && h->stop(h->context))
-        s->stopping = true;
+    if (!st)
+        yk__stop_if_asked(s);
     return st;
 }
 
-/* With a quorum: whether server 0 has decided on the gradients of the round, and they have arrived. */
+/* Whether server 0 has decided on the gradients of the round, and they have arrived. */
 static bool decided_have_arrived(const yk_server *s)
 {
     bool arrived = s->decided;
@@ -344,19 +405,34 @@ static bool decided_have_arrived(const yk_server *s)
     return arrived;
 }
 
-yk_status yk__close_round_if_all(yk_server *s)
+/* Whether the gradients of all workers with examples have arrived, or of as many as a round needs. */
+static bool have_arrived(const yk_server *s, int max)
 {
-    if (s->config.quorum && !s->chief)
-        return decided_have_arrived(s) ? close_round(s) : YK_OK;
     int pushed = 0, expected = 0;
     for (int i = 0; i < s->nclients; i++) {
         pushed += s->client[i].pushed;
         expected += s->client[i].active && !yk__is_idle(s, &s->client[i]);
     }
-    if (s->config.quorum && s->config.quorum < expected)
-        expected = s->config.quorum;
-    if (!pushed || pushed < expected)
-        return YK_OK;
-    yk_status st = s->config.quorum ? yk__control_round(s) : YK_OK;
-    return st ? st : close_round(s);
+    return pushed && pushed >= (max < expected ? max : expected);
 }
+
+static yk_status close_all(yk_server *s)
+{
+    return have_arrived(s, INT_MAX) ? end_round(s) : YK_OK;
+}
+
+const yk_rounds yk_rounds_all = {
+    .push = push_to_round, .may_answer = is_applied, .close = close_all, .prepare = prepare_round};
+
+static yk_status close_first(yk_server *s)
+{
+    yk_status st = YK_OK;
+    if (s->chief ? !have_arrived(s, s->config.round_size) : !decided_have_arrived(s))
+        return YK_OK;
+    if (s->chief)
+        st = yk__control_round(s);
+    return st ? st : end_round(s);
+}
+
+const yk_rounds yk_rounds_first = {
+    .push = push_to_round, .may_answer = is_applied, .close = close_first, .decides = true};

@@ -185,8 +185,9 @@ static void add_totals(const yk__shards *s, yk__channel *c)
         p->loss += g->loss;
         p->steps += g->examples > 0;
     }
-    if (s->config.synchronous)
+    if (s->config.one_step)
         p->steps = p->examples > 0;
+    c->sends = p->examples || s->rounds;
     for (int k = 0; p->examples && k < s->config.whole.ngroups; k++)
         p->value[k] = threads_of(c) > 1 ? c->sum[k] : gradient_of(s, c->first, k);
 }
@@ -210,12 +211,12 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
         sum_part(s, c, me);
     if (me == c->first) {
         add_totals(s, c);
-        if (c->pushed.examples || s->config.lockstep)
+        if (c->sends)
             st = yk_remote_begin_push(s->config.remote, c->first);
     }
     if (st || (st = barrier(s, me)))
         return st;
-    return c->pushed.examples || s->config.lockstep
+    return c->sends
                ? yk_remote_push_part(s->config.remote, c->first, &c->pushed, me - c->first, threads_of(c))
                : YK_OK;
 }
@@ -227,7 +228,7 @@ yk_status yk__shards_end_step(yk__shards *s, yk__channel *c)
     yk_step_result *out = &c->result;
     yk_status st = YK_OK;
     *out = (yk_step_result){.examples = p->examples, .loss = p->loss, .steps = p->steps};
-    if (s->config.lockstep) {
+    if (s->rounds) {
         st = yk_remote_await(s->config.remote, c->first, &c->answer);
         out->examples = c->answer.status.examples;
         out->loss = c->answer.status.loss;
@@ -244,7 +245,7 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
     yk__channel *c = yk__channel_of(s, me);
     (void)action; /* the chief decides */
     yk_status st = s->base.ahead ? find_keys(s, me) : YK_OK;
-    if (s->config.lockstep)
+    if (s->rounds)
         yk_phase_to(yk_phases_of(s->config.phases, me), YK_PHASE_PARAMETERS);
     if (!st && me == c->first)
         st = yk__shards_end_step(s, c);
@@ -252,9 +253,9 @@ static yk_status clock_step(yk_store *store, int me, yk_action action, yk_step_r
         st = barrier(s, me);
     *out = c->result;
     out->own = w->grad.examples;
-    if (!s->config.synchronous)
+    if (!s->config.one_step)
         out->steps = out->own > 0;
-    w->answered = s->config.lockstep && out->examples > 0;   /* otherwise it was the end of an epoch */
+    w->answered = s->rounds && out->examples > 0;            /* otherwise it was the end of an epoch */
     if ((out->pending || out->examples == 0) && !w->batch.n) /* ask the feed again */
         w->announced = w->found = false;
     return st;
@@ -330,7 +331,8 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     s->nchannels = config->joint ? 1 : config->workers;
     for (int g = 0; g < config->whole.ngroups; g++)
         s->keyed |= config->whole.group[g].shape.keyed;
-    s->base.ahead = s->keyed && config->lockstep && !config->steps;
+    s->rounds = yk_remote_rounds(config->remote);
+    s->base.ahead = s->keyed && s->rounds && !config->steps;
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     s->channel = yk_alloc((size_t)s->nchannels, sizeof *s->channel, "the workers");
     yk_status st = s->worker && s->channel ? YK_OK : YK_ESYSTEM;

@@ -8,7 +8,7 @@
  *     copies         announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
  *     prefetched     announce 0, announce 1 | pull 0  step step  announce 2  push delta 0 + keys 2 | pull 1 (has arrived)  step ...
  *
- * In lockstep, with local SGD, and if the model has a dense group, the threads of a process work together (`joint`): their gradient
+ * In rounds, with local SGD, and if the model has a dense group, the threads of a process work together (`joint`): their gradient
  * is summed in thread order, and each thread sends it to some of the servers, or they train synchronously on one copy. So it is
  * sent once, and fewer gradients are in flight. Otherwise each thread has its own channel.
  *
@@ -29,7 +29,7 @@
  * (decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, workers take part in rounds as in lockstep, but lease their examples as in asynchronous mode. clock() reports
+ * With a quorum, workers send their gradients to rounds, but lease their examples and do not wait (no remote.h `rounds`). clock() reports
  * `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
  */
 #ifndef YK_STORE_SHARDS_H
@@ -44,8 +44,7 @@ typedef struct {
     yk_phases *phases; /* [workers], or NULL */
     int workers;       /* threads of this process */
     bool joint;
-    bool synchronous; /* the gradient of all threads is one step of the job; otherwise one of each thread */
-    bool lockstep;    /* without a quorum */
+    bool one_step; /* the gradient of all threads is one step of the job; otherwise one of each thread */
     yk_local_config
         whole; /* of all parameters, and of a copy of them; its keyed groups are as large as the copy needs */
 
@@ -56,7 +55,8 @@ typedef struct {
     int depth;           /* copies in flight */
     yk_chunks *chunks;   /* data in memory: a scaled copy holds one chunk; NULL: any batches */
     uint64_t first_step; /* of this run: more than 0 if it was resumed */
-    /* Local SGD: the number of steps from this one until an evaluation, a checkpoint or the end is due. */
+    /* The number of steps from this one until an evaluation, a checkpoint or the end is due, which ends a round on copies. NULL:
+     * that need not happen at a certain step. */
     uint64_t (*until_due)(void *context, uint64_t step);
     void *context;
 } yk_shards_config;

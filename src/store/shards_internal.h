@@ -38,6 +38,7 @@ typedef struct {
     yk_remote_answer answer; /* copies: no batches: the answer for the next round has not arrived */
     uint64_t *share;         /* [threads] examples of each in this step or round */
     yk_remote_pushed pushed;
+    bool sends; /* `pushed`: there are examples, or servers expect it in this round */
     yk_step_result result;
 
     float *sum[YK_MAX_GROUPS]; /* gradients of several threads: [keys][width], or dense: [floats] */
@@ -56,6 +57,7 @@ typedef struct {
     yk_shards_config config;
     const yk_linear_ops *kern;
     bool keyed;
+    bool rounds; /* all processes take part in every round (remote.h) */
     int nchannels;
     yk__shards_worker *worker; /* [workers] */
     yk__channel *channel;      /* [nchannels] 1 if joint, else one per worker */
@@ -71,10 +73,10 @@ static inline yk__channel *yk__channel_of(const yk__shards *s, int me)
     return &s->channel[s->config.joint ? 0 : me];
 }
 
-/* The job ends: no more training. In lockstep, clock() reports it. */
+/* The job ends: no more training. In rounds, clock() reports it. */
 static inline bool yk__channel_stopped(const yk__shards *s, const yk__channel *c)
 {
-    return c->answer.status.stop && !s->config.lockstep;
+    return c->answer.status.stop && !s->rounds;
 }
 
 /* shards.c: runs `what` in the first thread of a channel, while the others wait. */

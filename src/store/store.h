@@ -18,7 +18,8 @@
  *                      for some steps, in a copy of them
  *
  * pull() returns the batch, because a store may remap its keys to indices into a small table of just the parameters that it
- * needs. Worker `me` of this process calls every function on its own thread.
+ * needs. Worker `me` of this process calls every function on its own thread. "In rounds" means that all workers take their steps
+ * together (lockstep).
  */
 #ifndef YK_STORE_STORE_H
 #define YK_STORE_STORE_H
@@ -27,12 +28,12 @@
 #include "core/grad.h"
 #include "core/view.h"
 
-/* What a worker asks for at the end of a step. In lockstep, the most urgent request of any worker applies to all. */
+/* What a worker asks for at the end of a step. In rounds, the most urgent request of any worker applies to all. */
 typedef enum { YK_ACTION_CONTINUE, YK_ACTION_SAVE, YK_ACTION_STOP } yk_action;
 
 /* The step that clock() ended. */
 typedef struct {
-    uint64_t examples; /* lockstep: of all workers, 0 at the end of an epoch; otherwise of this worker */
+    uint64_t examples; /* of this worker; in rounds: of all workers, 0 at the end of an epoch */
     double loss;       /* summed over these examples */
     uint64_t steps;    /* more than one at the end of a round of local SGD */
     uint64_t own;      /* examples of this process */
@@ -53,7 +54,7 @@ typedef struct {
     yk_status (*push)(yk_store *s, int me, const yk_grad *g);
     yk_status (*clock)(yk_store *s, int me, yk_action action, yk_step_result *out);
     yk_status (*finish)(yk_store *s, int me);
-    /* Steps so far, as far as this worker knows: rounds in lockstep, otherwise the updates of all workers. */
+    /* Steps so far, as far as this worker knows: rounds, or the updates of all workers. */
     uint64_t (*steps)(const yk_store *s, int me);
     /* Optional (may be NULL). These gradients of the dense group are final. The worker's thread calls it while it computes
      * the others. */

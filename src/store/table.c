@@ -7,7 +7,7 @@
 
 enum { SCRATCH = 4 }; /* floats after the sums of frequent keys, which add_row() writes and nobody reads */
 
-/* Synchronous sgd: the gradients of keys that are in many batches are summed in an array per worker, all others as pairs. For a
+/* Sums of sgd's gradients: those of keys that are in many batches are summed in an array per worker, all others as pairs. For a
  * key that occurs in a share p of the batches, 4 bytes are written and read instead of 8 p, and nothing is hashed. Keys of
  * the array that are not in any batch do not change, so the rule must be that of sgd. */
 static uint32_t choose_frequent(const yk__table *t)
@@ -15,12 +15,15 @@ static uint32_t choose_frequent(const yk__table *t)
     const yk_local_config *c = &t->store->config;
     const double min = 0.125; /* occurrences per batch */
     uint32_t n = 0;
-    if (!t->lockstep || !t->config.shape.keyed || t->width > 1 || !t->rule->plain || t->touched || !c->keymap)
+    if (!t->ops->clock || !t->config.shape.keyed || t->width > 1 || !t->rule->plain || t->touched ||
+        !c->keymap)
         return 0;
     while (n < c->keymap->hot && (double)c->keymap->freq[n] * (double)c->batch >= min)
         n++;
     return n / 16 * 16; /* cache lines */
 }
+
+static const yk__table_ops each, summed;
 
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config)
 {
@@ -30,7 +33,8 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     t->width = config->shape.width;
     t->floats = yk_group_floats(&config->shape);
     t->rule = yk_optim_rule_of(config->optim.kind);
-    t->lockstep = config->staleness == 0 && workers > 1;
+    t->concurrent = config->staleness && workers > 1;
+    t->ops = config->staleness == 0 && workers > 1 ? &summed : &each;
     t->worker = yk_alloc((size_t)workers, sizeof *t->worker, "the workers");
     yk_status st = t->worker ? yk__decay_create(t) : YK_ESYSTEM;
     if (!st)
@@ -43,7 +47,7 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
         if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + SCRATCH, sizeof(float),
                                                            "the gradient of frequent keys")))
             st = YK_ESYSTEM;
-        w->view.shared = workers > 1 && !t->lockstep && !t->hot;
+        w->view.shared = t->concurrent && !t->hot;
         yk__table_prepare(t, i, 0);
         if (!st && config->shape.keyed)
             st = yk_merger_init_wide(&w->pairs, 64, t->width);
@@ -306,13 +310,14 @@ static void apply_pairs_part(void *context, int me, int all)
     mark_touched(u.t, u.me, &part);
 }
 
-YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
+/* Applies the gradient of a worker to its view. */
+static YK_RACY yk_status apply_own(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
     const float scale = (float)(all->steps > 1 ? all->steps : 1) / (float)all->examples;
-    if (!g->dense && !g->pairs && !g->rows.n) /* no gradient for this group */
+    if (!all->examples || (!g->dense && !g->pairs && !g->rows.n)) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {
         apply_dense_own(t, me, scale);
@@ -335,13 +340,20 @@ YK_RACY yk_status yk__table_apply_own(yk__table *t, int me)
     return YK_OK;
 }
 
-yk_status yk__table_divide(yk__table *t, int me)
+static const yk__table_ops each = {.pull = yk__decay_pull, .push = apply_own};
+
+/* ---- sums ---- */
+
+/* Orders a worker's gradient, if it is keyed, by the workers that apply it. */
+static yk_status divide(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
     struct yk__parts *p = &w->parts;
     const yk_group_grad *g = grad_of(t, me);
     const int workers = t->store->config.workers;
     const size_t width = t->width;
+    if (!t->config.shape.keyed)
+        return YK_OK;
     yk_status st = t->frequent ? merge_others(t, me, g) : g->pairs ? YK_OK : merge_rows(t, me, g);
     const yk_merger *pairs = g->pairs ? g->pairs : &w->pairs;
     const size_t n = t->store->worker[me].grad.examples ? pairs->n : 0;
@@ -400,7 +412,7 @@ static yk_status add_parts(yk__table *t, int me)
     return st;
 }
 
-yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
+static yk_status apply_part(yk__table *t, int me, size_t examples)
 {
     const yk_local *s = t->store;
     yk__table_worker *w = &t->worker[me];
@@ -423,3 +435,5 @@ yk_status yk__table_apply_part(yk__table *t, int me, size_t examples)
     mark_touched(t, me, &w->sum);
     return YK_OK;
 }
+
+static const yk__table_ops summed = {.pull = yk__decay_pull_together, .push = divide, .clock = apply_part};

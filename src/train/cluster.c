@@ -256,7 +256,7 @@ static yk_status make_client(yk__trainer *t)
                           .ngroups = t->model->ngroups,
                           .channels = t->plan->channels,
                           .threads = t->plan->workers_per_process,
-                          .lockstep = t->plan->lockstep,
+                          .rounds = t->plan->lockstep,
                           .driven = t->plan->driven,
                           .bias_key = bias_key_of(t),
                           .timeout = t->plan->server_timeout,
@@ -293,10 +293,12 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         .channels = t->plan->channels,
         .ngroups = t->model->ngroups,
         .staleness = t->plan->staleness,
-        .quorum = t->plan->quorum,
-        .local_steps = t->plan->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
+        .rounds = t->plan->quorum        ? &yk_rounds_first
+                  : t->plan->synchronous ? &yk_rounds_all
+                                         : &yk_rounds_none,
+        .round_size = t->plan->quorum,
+        .copy_steps = t->plan->copy_lifetime ? longest_copy(t) : t->plan->local_steps,
         .scaled = t->plan->copy_lifetime > 0,
-        .synchronous = t->plan->synchronous,
         .survives_loss = t->plan->survives_loss,
         .timeout = t->plan->worker_timeout,
         .first_timeout = t->plan->first_step_timeout,
@@ -368,15 +370,14 @@ static yk_status make_shards(yk__trainer *t, const yk_local_config *whole)
                           .phases = t->phases,
                           .workers = p->workers_per_process,
                           .joint = p->joint,
-                          .synchronous = p->synchronous,
-                          .lockstep = p->lockstep,
+                          .one_step = p->synchronous,
                           .whole = *whole,
                           .steps = scaled ? p->copy_lifetime : p->local_steps,
                           .scaled = scaled,
                           .bounded = p->staleness != YK_ASYNC,
                           .depth = p->depth,
                           .first_step = p->local_steps ? t->step : 0,
-                          .until_due = yk__until_due,
+                          .until_due = p->synchronous ? yk__until_due : NULL,
                           .context = &t->schedule};
     yk_status st = YK_OK;
     c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
@@ -396,7 +397,7 @@ static yk_status make_replicas(yk__trainer *t)
                                   .team = t->team,
                                   .phases = t->phases,
                                   .workers = t->plan->workers_per_process,
-                                  .local_steps = t->plan->local_steps,
+                                  .steps = t->plan->local_steps,
                                   .first_step = t->step,
                                   .until_due = yk__until_due,
                                   .context = &t->schedule};
