@@ -13,8 +13,7 @@
 enum { MAX = 64 };
 
 typedef struct {
-    yk_worker_evidence worker[MAX];
-    yk_server_evidence server[MAX];
+    yk_process_evidence worker[MAX], server[MAX];
     yk_usage usage;
     yk_evidence e;
 } evidence;
@@ -47,23 +46,25 @@ static yk_link_evidence read_link(const json_t *o)
                               real(o, "highest")};
 }
 
-static yk_worker_evidence read_worker(const json_t *o)
+static yk_process_evidence read_worker(const json_t *o)
 {
-    yk_worker_evidence w = {.rank = whole(o, "rank"),
-                            .worker = whole(o, "worker"),
-                            .host = text(o, "host"),
-                            .stopped = real(o, "stopped"),
-                            .delayed = real(o, "delayed"),
-                            .bytes_per_step = real(o, "bytes_per_step"),
-                            .link = read_link(o),
-                            .phases = {.seconds = real(o, "seconds"),
-                                       .steps = (uint64_t)real(o, "steps"),
-                                       .examples = (uint64_t)real(o, "examples"),
-                                       .timed = (uint64_t)real(o, "timed"),
-                                       .barriers = (uint64_t)real(o, "barriers"),
-                                       .last = (uint64_t)real(o, "last"),
-                                       .step_mean = real(o, "step_mean"),
-                                       .step_deviation = real(o, "step_deviation")}};
+    yk_process_evidence w = {.rank = whole(o, "rank"),
+                             .worker = whole(o, "worker"),
+                             .host = text(o, "host"),
+                             .busy = real(o, "busy"),
+                             .cpu = real(o, "cpu"),
+                             .stopped = real(o, "stopped"),
+                             .delayed = real(o, "delayed"),
+                             .bytes_per_step = real(o, "bytes_per_step"),
+                             .link = read_link(o),
+                             .phases = {.seconds = real(o, "seconds"),
+                                        .steps = (uint64_t)real(o, "steps"),
+                                        .examples = (uint64_t)real(o, "examples"),
+                                        .timed = (uint64_t)real(o, "timed"),
+                                        .barriers = (uint64_t)real(o, "barriers"),
+                                        .last = (uint64_t)real(o, "last"),
+                                        .step_mean = real(o, "step_mean"),
+                                        .step_deviation = real(o, "step_deviation")}};
     const json_t *phases = json_object_get(o, "phases");
     for (int k = 0; k < YK_PHASES; k++) /* older evidence lacks phases that were added later */
         w.phases.phase[k] = json_number_value(json_object_get(phases, yk_phase_name((yk_phase)k)));
@@ -87,16 +88,16 @@ static void read_evidence(const json_t *o, evidence *out)
 {
     const json_t *list = json_object_get(o, "measured"), *servers = json_object_get(o, "servers"), *one;
     size_t i;
-    out->e = (yk_evidence){.synchronous = flag(o, "synchronous"),
+    out->e = (yk_evidence){.waits = flag(o, "waits"),
+                           .do_not_wait = text(o, "do_not_wait"),
+                           .send_less = text(o, "send_less"),
                            .network = flag(o, "network"),
                            .streamed = flag(o, "streamed"),
-                           .quorum = flag(o, "quorum"),
                            .workers = whole(o, "workers"),
                            .ranks = whole(o, "ranks"),
                            .hosts = whole(o, "hosts"),
                            .threads = whole(o, "threads"),
                            .batch = (uint64_t)whole(o, "batch"),
-                           .local_steps = (uint64_t)whole(o, "local_steps"),
                            .host_threads = whole(o, "host_threads"),
                            .saves = whole(o, "saves"),
                            .seconds = real(o, "seconds"),
@@ -113,9 +114,7 @@ static void read_evidence(const json_t *o, evidence *out)
     json_array_foreach(servers, i, one)
     {
         if (i < MAX)
-            out->server[out->e.nservers++] = (yk_server_evidence){
-                whole(one, "rank"),   text(one, "host"),    real(one, "busy"), real(one, "cpu"),
-                real(one, "stopped"), real(one, "delayed"), read_link(one)};
+            out->server[out->e.nservers++] = read_worker(one);
     }
     read_usage(json_object_get(o, "usage"), &out->usage);
 }
@@ -177,7 +176,7 @@ static void print(const char *path)
     json_t *o = load(path), *inner = json_object_get(o, "evidence");
     yk_verdict v;
     find(inner ? inner : o, &v);
-    printf("%s\t%s\n", path, v.text);
+    printf("%s\t%s; %s\n", path, v.text, v.advice);
     json_decref(o);
 }
 

@@ -8,7 +8,7 @@ enum { MAX = 8 };
 
 /* The evidence of a run of 10 s: the phases of its workers, and resource usage. */
 typedef struct {
-    yk_worker_evidence measured[MAX];
+    yk_process_evidence measured[MAX];
     yk_usage usage;
     yk_evidence e;
     yk_verdict v;
@@ -22,14 +22,20 @@ static trial begin(int workers)
                          .cpu_host = {workers + 0.1, workers + 0.2},
                          .memory_limit = 16e9,
                          .memory = {1e9, 1e9}},
-               .e = {.synchronous = true, .workers = workers, .threads = 1, .batch = 64, .seconds = 10.0}};
+               .e = {.waits = true,
+                     .do_not_wait = "--mode async, or --quorum",
+                     .send_less = "--local-steps",
+                     .workers = workers,
+                     .threads = 1,
+                     .batch = 64,
+                     .seconds = 10.0}};
     for (int i = 0; i < workers; i++)
-        t.measured[i] = (yk_worker_evidence){.worker = i,
-                                             .phases = {.seconds = 10.0,
-                                                        .steps = 1000,
-                                                        .examples = 64000,
-                                                        .barriers = 1000,
-                                                        .last = 1000 / (uint64_t)workers}};
+        t.measured[i] = (yk_process_evidence){.worker = i,
+                                              .phases = {.seconds = 10.0,
+                                                         .steps = 1000,
+                                                         .examples = 64000,
+                                                         .barriers = 1000,
+                                                         .last = 1000 / (uint64_t)workers}};
     return t;
 }
 
@@ -111,11 +117,11 @@ static void a_worker_that_computes(void **state)
     t.e.network = true;
     assert_words(judge(&t)->advice,
                  "use --threads 8, which does not change the result, or --workers 8, with 8");
-    t.e.synchronous = false;
+    t.e.waits = false;
     assert_null(strstr(judge(&t)->advice, "updates"));
     t.e.threads = 2; /* more do not help */
     assert_null(strstr(judge(&t)->advice, "--threads"));
-    t.e.synchronous = true;
+    t.e.waits = true;
     t.e.threads = 1;
     t.usage.cores = t.usage.host_cores = 1;
     t.usage.cpu_host.mean = 1.0;
@@ -150,7 +156,7 @@ static void more_threads_than_cores(void **state)
 {
     (void)state;
     trial t = begin(4);
-    t.e.synchronous = false;
+    t.e.waits = false;
     t.usage.cores = t.usage.host_cores = 2;
     t.usage.cpu.mean = t.usage.cpu_host.mean = 2.0;
     t.usage.delayed.mean = 2.0;
@@ -496,7 +502,7 @@ static void one_slow_link(void **state)
     assert_string_equal(v->host, "");
     assert_null(strstr(v->advice, "check the link"));
 
-    const yk_server_evidence server = {.rank = 9, .host = "h9", .busy = 0.4, .link = {100e6, 105e6, 110e6}};
+    const yk_process_evidence server = {.rank = 9, .host = "h9", .busy = 0.4, .link = {100e6, 105e6, 110e6}};
     link_all(&t, 110e3, 110e6); /* the link of a server carries the bytes of all workers */
     t.e.server = &server;
     t.e.nservers = 1;
@@ -508,12 +514,12 @@ static void one_slow_link(void **state)
 static void a_busy_server(void **state)
 {
     (void)state;
-    yk_server_evidence server[2] = {{.rank = 0, .host = "h9", .busy = 0.95, .cpu = 1.0},
-                                    {.rank = 1, .host = "h9", .busy = 0.4, .cpu = 0.9}};
+    yk_process_evidence server[2] = {{.rank = 0, .host = "h9", .busy = 0.95, .cpu = 1.0},
+                                     {.rank = 1, .host = "h9", .busy = 0.4, .cpu = 0.9}};
     trial t = begin(8);
     t.usage.cores = t.usage.host_cores = 16;
     t.e.ranks = 10;
-    t.e.synchronous = false;
+    t.e.waits = false;
     t.e.server = server;
     t.e.nservers = 2;
     give_all(&t, YK_PHASE_PARAMETERS, 0.7);
@@ -546,9 +552,9 @@ static void one_is_stopped(void **state)
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_STRAGGLER, 0.8);
     assert_words(v->text, "rank 1 (h1) was stopped for 70 % of the time");
-    t.e.synchronous = false; /* the others go on */
+    t.e.waits = false; /* the others go on */
     assert_int_equal(judge(&t)->kind, YK_VERDICT_STRAGGLER);
-    t.e.synchronous = true;
+    t.e.waits = true;
     t.measured[1].stopped = 0.0; /* pinned to a core that another program uses, at nice 19 */
     t.measured[1].delayed = 0.95;
     v = judge(&t);
@@ -568,7 +574,7 @@ static void one_is_stopped(void **state)
     t.measured[1].stopped = 0.7;
     t.measured[0].stopped = t.measured[2].stopped = 0.7; /* all of them: the host was suspended */
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
-    const yk_server_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */
+    const yk_process_evidence server = {.host = "h0", .busy = 0.1, .stopped = 0.7}; /* by the same limit */
     t.e.server = &server;
     t.e.nservers = 1;
     assert_kind(judge(&t), YK_VERDICT_SYNC, 0.8);
@@ -579,7 +585,7 @@ static void an_asynchronous_worker_that_falls_behind(void **state)
     (void)state;
     trial t = begin(3);
     t.e.ranks = 4;
-    t.e.synchronous = false;
+    t.e.waits = false;
     link_all(&t, 1e3, 1e9);
     t.measured[2].phases.steps = 300;
     const yk_verdict *v = judge(&t);
@@ -599,15 +605,15 @@ static void workers_that_contend(void **state)
 {
     (void)state;
     trial t = begin(8);
-    t.e.synchronous = false;
+    t.e.waits = false;
     give_all(&t, YK_PHASE_APPLY, 0.7); /* merging copies */
     const yk_verdict *v = judge(&t);
     assert_kind(v, YK_VERDICT_CONTENTION, 0.4);
     assert_words(v->text, "8 workers change the same parameters");
     assert_words(v->text, "merging updates takes 70 %");
-    t.e.synchronous = true; /* then it is work */
+    t.e.waits = true; /* then it is work */
     assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
-    t.e.synchronous = false;
+    t.e.waits = false;
     t.usage.delayed.mean = 4.0; /* they had no core */
     assert_int_not_equal(judge(&t)->kind, YK_VERDICT_CONTENTION);
 }
@@ -634,7 +640,8 @@ static void unknown_values_are_not_reported(void **state)
     assert_kind(v, YK_VERDICT_NONE, 0.0);
     assert_words(v->text, "too short");
 
-    yk_evidence nothing = {.workers = 1};
+    const yk_usage unused = {0};
+    yk_evidence nothing = {.workers = 1, .usage = &unused};
     yk_verdict empty;
     yk_verdict_find(&nothing, &empty);
     assert_int_equal(empty.kind, YK_VERDICT_NONE);

@@ -26,17 +26,18 @@ static int hosts_of(const yk_process *p, int n)
 static yk_evidence evidence_of(const yk_observer *o, const yk_process *p, int n)
 {
     const yk_plan *plan = o->c.plan;
-    return (yk_evidence){.synchronous = plan->synchronous,
+    return (yk_evidence){.waits = plan->synchronous,
+                         .do_not_wait =
+                             o->c.ranks > 1 && !plan->quorum ? "--mode async, or --quorum" : "--mode async",
+                         .send_less = plan->local_steps > 1 ? "a larger --local-steps" : "--local-steps",
                          .saves = atomic_load(&o->saves),
                          .network = o->c.model->ops->threads != NULL,
                          .streamed = o->c.streamed,
-                         .quorum = plan->quorum > 0,
                          .workers = plan->workers,
                          .ranks = o->c.ranks,
                          .hosts = hosts_of(p, n),
                          .threads = plan->threads,
                          .batch = plan->batch,
-                         .local_steps = plan->local_steps,
                          .round_trips = (plan->placement == YK_PLACEMENT_REPLICAS ? 2.0 : 1.0) /
                                         fmax(1.0, (double)plan->local_steps)};
 }
@@ -102,47 +103,39 @@ static yk_link_evidence link_of(const yk_process *p, int n, int i)
                               highest};
 }
 
-/* Lists the workers that are not lost: the threads of one process, or the ranks that train. */
-static int list_workers(const yk_observer *o, const yk_process *p, int n, yk_worker_evidence *out)
-{
-    int found = 0;
-    for (int i = 0; o->single_process && i < o->c.workers; i++) {
-        out[found] = (yk_worker_evidence){.worker = i};
-        yk_phases_read(&o->c.phases[i], &out[found++].phases);
-    }
-    for (int i = 0; !o->single_process && i < n; i++)
-        if (p[i].workers > 0 && !p[i].lost)
-            out[found++] = (yk_worker_evidence){.rank = p[i].rank,
-                                                .worker = -1,
-                                                .host = p[i].usage.host,
-                                                .phases = p[i].phases,
-                                                .stopped = p[i].usage.stopped,
-                                                .delayed = p[i].usage.delayed.mean,
-                                                .bytes_per_step = bytes_per_step(&p[i]),
-                                                .link = link_of(p, n, i)};
-    return found;
-}
-
 /* The share of the time in which a server handled messages. */
 static double busy_share(const yk_phases_sample *s)
 {
     return s->seconds > 0.0 ? 1.0 - s->phase[YK_PHASE_WAITING] / s->seconds : 0.0;
 }
 
-/* Lists the servers that do not train. */
-static int list_servers(const yk_process *p, int n, yk_server_evidence *out)
+/* Lists the workers that are not lost (the threads of one process, or the ranks that train) and, after them, the servers that
+ * do not train. */
+static void list_measured(const yk_observer *o, yk_observation *w)
 {
-    int found = 0;
-    for (int i = 0; i < n; i++)
-        if (!p[i].workers && !p[i].lost)
-            out[found++] = (yk_server_evidence){.rank = p[i].rank,
-                                                .host = p[i].usage.host,
-                                                .busy = busy_share(&p[i].phases),
-                                                .cpu = p[i].usage.cpu.mean,
-                                                .stopped = p[i].usage.stopped,
-                                                .delayed = p[i].usage.delayed.mean,
-                                                .link = link_of(p, n, i)};
-    return found;
+    const int n = w->nprocesses;
+    for (int i = 0; o->single_process && i < o->c.workers; i++) {
+        w->measured[w->nmeasured].worker = i;
+        yk_phases_read(&o->c.phases[i], &w->measured[w->nmeasured++].phases);
+    }
+    for (int k = 0; !o->single_process && k < 2 * n; k++) {
+        const yk_process *p = &w->process[k % n];
+        const bool server = k >= n;
+        if (p->lost || server != !p->workers)
+            continue;
+        w->measured[w->nmeasured + w->nservers] =
+            (yk_process_evidence){.rank = p->rank,
+                                  .worker = -1,
+                                  .host = p->usage.host,
+                                  .phases = p->phases,
+                                  .busy = busy_share(&p->phases),
+                                  .cpu = p->usage.cpu.mean,
+                                  .stopped = p->usage.stopped,
+                                  .delayed = p->usage.delayed.mean,
+                                  .bytes_per_step = bytes_per_step(p),
+                                  .link = link_of(w->process, n, k % n)};
+        *(server ? &w->nservers : &w->nmeasured) += 1;
+    }
 }
 
 /* The busiest host, and the threads of this run on it. */
@@ -181,21 +174,18 @@ static void save_evidence(const yk_evidence *e)
 }
 
 /* The verdict from the measurements of the processes and their workers in `w`. */
-static yk_status find_verdict(const yk_observer *o, bool last, yk_observation *w)
+static void find_verdict(const yk_observer *o, bool last, yk_observation *w)
 {
     const int n = w->nprocesses;
     const yk_process *p = w->process;
     yk_usage busiest;
-    yk_server_evidence *servers = calloc((size_t)n, sizeof *servers);
-    if (!servers)
-        return yk_fail_memory((size_t)n * sizeof *servers, "the measurements");
     yk_evidence e = evidence_of(o, p, n);
     e.measured = w->measured;
     e.nmeasured = w->nmeasured;
+    e.server = w->measured + w->nmeasured;
+    e.nservers = w->nservers;
     for (int i = 0; i < w->nmeasured; i++)
         e.seconds = fmax(e.seconds, w->measured[i].phases.seconds);
-    e.server = servers;
-    e.nservers = o->single_process ? 0 : list_servers(p, n, servers);
     find_busiest(o, p, n, &busiest, &e.host_threads);
     e.usage = &busiest;
     for (int i = 0; i < n; i++)
@@ -204,8 +194,6 @@ static yk_status find_verdict(const yk_observer *o, bool last, yk_observation *w
     yk_verdict_find(&e, &w->verdict);
     if (last)
         save_evidence(&e);
-    free(servers);
-    return YK_OK;
 }
 
 /* Completes the observations from the processes in `w`. */
@@ -217,13 +205,14 @@ static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
         w->nprocesses = 0;
         return yk_fail_memory((size_t)max * (sizeof *w->measured + sizeof *w->process), "the measurements");
     }
-    w->nmeasured = list_workers(o, w->process, w->nprocesses, w->measured);
+    list_measured(o, w);
     for (int i = 0; i < w->nprocesses; i++) {
         w->forward += w->process[i].forward;
         w->backward += w->process[i].backward;
     }
     yk_verdict_shares(w->measured, w->nmeasured, w->phase);
-    return find_verdict(o, last, w);
+    find_verdict(o, last, w);
+    return YK_OK;
 }
 
 bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)

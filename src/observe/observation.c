@@ -138,7 +138,7 @@ static void workers_of(yk_json *j, const yk_observation *w, const yk_process *p)
 {
     yk_json_array(j, "workers");
     for (int i = 0; i < w->nmeasured; i++) {
-        const yk_worker_evidence *one = &w->measured[i];
+        const yk_process_evidence *one = &w->measured[i];
         if (one->rank != p->rank || one->worker < 0)
             continue;
         yk_json_object(j, NULL);

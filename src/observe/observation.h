@@ -42,9 +42,9 @@ typedef struct {
     yk_verdict verdict;
     double phase[YK_PHASES]; /* shares of the workers' time */
     double forward, backward;
-    int nprocesses, nmeasured, nwarnings;
-    yk_process *process; /* owned, like the next two; [nprocesses] */
-    yk_worker_evidence *measured;
+    int nprocesses, nmeasured, nservers, nwarnings;
+    yk_process *process;           /* owned, like the next two; [nprocesses] */
+    yk_process_evidence *measured; /* [nmeasured] the workers; then [nservers] */
     yk_warning *warning;
 } yk_observation;
 

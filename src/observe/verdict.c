@@ -22,8 +22,8 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
 {
     const yk_evidence *e = f->e;
     const yk_usage *u = e->usage;
-    const yk_worker_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
-    const yk_server_evidence *server = f->server >= 0 ? &e->server[f->server] : NULL;
+    const yk_process_evidence *slow = f->slowest >= 0 ? &e->measured[f->slowest] : NULL;
+    const yk_process_evidence *server = f->server >= 0 ? &e->server[f->server] : NULL;
     const double nan = (double)NAN;
     const struct yk_verdict_number list[] = {
         {"step_seconds", f->step},
@@ -32,13 +32,13 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
         {"computing", f->share[YK_PHASE_COMPUTE] + f->share[YK_PHASE_APPLY]},
         {"waiting_for_workers", f->share[YK_PHASE_WORKERS]},
         {"waiting_for_messages", e->ranks > 1 ? f->messages : nan},
-        {"cores", u ? f->cores : nan},
-        {"threads", u ? f->threads : nan},
-        {"cpu", u ? f->cpu : nan},
-        {"cpu_of_others", u ? f->others : nan},
-        {"without_a_core", u ? f->delayed : nan},
-        {"disk_busy", u ? u->disk_busy.mean : nan},
-        {"memory_stall", u ? u->memory_stall.mean : nan},
+        {"cores", f->cores},
+        {"threads", f->threads},
+        {"cpu", f->cpu},
+        {"cpu_of_others", f->others},
+        {"without_a_core", f->delayed},
+        {"disk_busy", u->disk_busy.mean},
+        {"memory_stall", u->memory_stall.mean},
         {"bytes_per_step", e->ranks > 1 && f->bytes_per_step > 0.0 ? f->bytes_per_step : nan},
         {"link_bytes_per_second", f->link.host ? f->link.link.highest : nan},
         {"link_bytes_carried_per_second", f->link.host ? f->link.link.carried : nan},
@@ -53,6 +53,322 @@ static void list_numbers(const yk__facts *f, yk_verdict *v)
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (isfinite(list[i].value))
             v->number[v->nnumbers++] = list[i];
+}
+
+/* ---- texts */
+
+typedef void describer(const yk__facts *f, yk_verdict *v);
+
+/* The text begins with the name of the kind. */
+#define say(v, format, ...)                                                                                  \
+    snprintf((v)->text, sizeof(v)->text, "%s: " format, yk_verdict_name((v)->kind), __VA_ARGS__)
+#define advise(v, ...) snprintf((v)->advice, sizeof(v)->advice, __VA_ARGS__)
+
+/* "1 core", "2.5 cores", with "%.3g core%s" */
+static const char *plural(double n)
+{
+    return fabs(n - 1.0) < 0.005 ? "" : "s";
+}
+
+/* "12 us", "3.4 ms", "1.2 s" */
+static const char *duration(double seconds, char out[24])
+{
+    if (seconds < 1e-3)
+        snprintf(out, 24, "%.3g us", seconds * 1e6);
+    else if (seconds < 1.0)
+        snprintf(out, 24, "%.3g ms", seconds * 1e3);
+    else
+        snprintf(out, 24, "%.3g s", seconds);
+    return out;
+}
+
+/* "rank 2 (host3)"; in one process, "worker 1" */
+static const char *name_of(const yk_process_evidence *p, const yk_evidence *e, char out[96])
+{
+    if (e->ranks > 1)
+        snprintf(out, 96, p->host ? "rank %d (%s)" : "rank %d", p->rank, p->host);
+    else
+        snprintf(out, 96, "worker %d", p->worker);
+    return out;
+}
+
+/* Threads first: they do not change the result. More workers that wait for each other make fewer updates with the same batch. */
+static void advise_idle_cores(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const int workers = e->workers + (int)(f->free + 0.2), threads = workers / e->workers;
+    char fewer[96] = "";
+    if (e->waits && e->ranks > 1)
+        snprintf(fewer, sizeof fewer, ", with fewer updates per epoch unless --global-batch is used");
+    else if (e->waits)
+        snprintf(fewer, sizeof fewer,
+                 ", with %.2g times fewer updates per epoch unless --global-batch is used",
+                 (double)workers / e->workers);
+    if (e->ranks > 1)
+        advise(v, "%.1f cores of this host are idle: use %smore processes (--launch)%s", f->free,
+               e->network ? "a larger --threads, which does not change the result, or " : "", fewer);
+    else if (e->network && e->threads <= 1 && threads > 1)
+        advise(v,
+               "%.1f cores are idle: use --threads %d, which does not change the result, or --workers %d%s",
+               f->free, threads, workers, fewer);
+    else
+        advise(v, "%.1f cores are idle: use --workers %d%s", f->free, workers, fewer);
+}
+
+static void describe_cpu(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const double *s = f->share;
+    const double evaluating = s[YK_PHASE_EVAL];
+    const double computing = s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] +
+                             (e->ranks > 1 ? 0.0 : s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING]);
+    if (evaluating > computing) {
+        say(v, "evaluation takes %.0f %% of the time, training %.0f %%", 100.0 * evaluating,
+            100.0 * computing);
+        advise(v, "evaluate less often (--eval-every), or on fewer examples");
+        return;
+    }
+    say(v, "computing takes %.0f %% of the workers' time; the run uses %.1f of %.3g core%s",
+        100.0 * computing, f->cpu, f->cores, plural(f->cores));
+    if (f->free >= 0.8)
+        advise_idle_cores(f, v);
+    else if (f->others >= 0.5 && f->cores - f->cpu >= 0.8)
+        advise(v, "other programs use %.1f cores: stop them, or use another host", f->others);
+    else
+        advise(v, "all cores are busy: use more or faster cores (another host), or a smaller model");
+}
+
+static void describe_competition(const yk__facts *f, yk_verdict *v)
+{
+    say(v, "other programs use %.1f of %.3g core%s and take %.0f %% of the workers' time", f->others,
+        f->host_cores, plural(f->host_cores), 100.0 * v->share);
+    advise(v,
+           "stop the other programs or use another host; do not compare the speed of this run with others");
+}
+
+static void describe_oversubscribed(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const double cores = f->shared_cores;
+    char of[40] = "";
+    if (f->threads < 1.5) {
+        say(v, "this run is at the CPU limit of its cgroup, %.3g core%s", cores, plural(cores));
+        advise(v, "raise the CPU limit of the container or the job");
+        return;
+    }
+    if (e->ranks > 1)
+        snprintf(of, sizeof of, " of %d processes", e->ranks);
+    say(v, "%.0f threads%s share %.3g core%s%s; they wait for a core or for each other %.0f %% of the time",
+        f->threads, of, cores, plural(cores), e->ranks > 1 && e->hosts > 1 ? " of a host" : "",
+        100.0 * v->share);
+    if (e->ranks > 1)
+        advise(v, "use fewer processes on this host (workers plus servers at most %d), or more hosts",
+               (int)cores);
+    else if (e->threads > 1)
+        advise(v, "use a smaller --workers or --threads: workers times threads at most %d", (int)cores);
+    else
+        advise(v, "use --workers %d", (int)fmax(cores, 1.0));
+}
+
+static void describe_checkpoints(const yk__facts *f, yk_verdict *v)
+{
+    say(v, "saving checkpoints takes %.0f %% of the time", 100.0 * f->share[YK_PHASE_CHECKPOINT]);
+    advise(v, "%s or %s a faster disk (--out)",
+           f->e->saves == 1 ? "only the last checkpoint was written: its share is smaller in a longer run,"
+                            : "save less often (--checkpoint-every),",
+           f->e->saves == 1 ? "with" : "to");
+}
+
+static void describe_input(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    if (v->kind == YK_VERDICT_DISK && f->share[YK_PHASE_CHECKPOINT] >= f->share[YK_PHASE_INPUT]) {
+        describe_checkpoints(f, v);
+        return;
+    }
+    say(v, "the workers spent %.0f %% of the time waiting for data and %.0f %% computing", 100.0 * v->share,
+        100.0 * f->share[YK_PHASE_COMPUTE]);
+    if (v->kind == YK_VERDICT_DISK)
+        advise(v,
+               "the disk is busy %.0f %% of the time: copy the data to a faster disk, or load it into memory "
+               "(--stream never)",
+               100.0 * e->usage->disk_busy.mean);
+    else if (!e->streamed)
+        advise(v, "the data is in memory: use a larger --batch");
+    else if (f->free < 0.5 && f->cpu > 0.5)
+        advise(v, "reading and training compete for the cores: convert the data to a cache (yoke data "
+                  "convert), which needs no decoding");
+    else
+        advise(v, "reading the data is slow: load it into memory (--stream never), convert it to a cache "
+                  "(yoke data convert), or copy it to a faster disk");
+}
+
+static void describe_bandwidth(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const yk__link *l = &f->link;
+    char others[80] = "";
+    if (l->slow) {
+        snprintf(others, sizeof others, ", those of other hosts up to %.3g MB/s", l->others * 1e-6);
+        advise(v, "check the link of host %s, or leave it out; or use a larger --batch or %s", l->host,
+               e->send_less);
+    } else
+        advise(v, "use a larger --batch (fewer bytes per example), %s (fewer transfers), or a faster link",
+               e->send_less);
+    say(v,
+        "the workers spent %.0f %% of the time transferring data (%.3g MB sent and received per step and "
+        "worker); the link of host %s carried %.3g of %.3g MB/s%s",
+        100.0 * v->share, f->bytes_per_step * 1e-6, l->host, l->link.carried * 1e-6, l->link.highest * 1e-6,
+        others);
+}
+
+static void describe_latency(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    char trip[24], trips[80];
+    duration(e->round_trip, trip);
+    if (e->round_trips < 1.0)
+        snprintf(trips, sizeof trips, "one round trip of %s every %.0f steps,", trip, 1.0 / e->round_trips);
+    else
+        snprintf(trips, sizeof trips, "%.1f round trips of %s and", e->round_trips, trip);
+    say(v, "the workers spent %.0f %% of the time waiting for replies: %s %.3g kB per step", 100.0 * v->share,
+        trips, f->bytes_per_step * 1e-3);
+    advise(v, e->waits ? "use a larger --batch, %s, or --mode async" : "use a larger --batch or %s",
+           e->send_less);
+}
+
+static void describe_server(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    const yk_process_evidence *s = &e->server[f->server];
+    char name[96];
+    say(v,
+        "the workers spent %.0f %% of the time waiting for parameter servers; %s handles messages %.0f %% of "
+        "the time",
+        100.0 * v->share, name_of(s, e, name), 100.0 * fmin(s->busy, 1.0));
+    advise(v, "use more --servers (now %d), a larger --batch (now %llu), or %s", e->nservers, e->batch,
+           e->send_less);
+}
+
+/* The end of the advice about a slow worker. */
+static const char *do_not_wait(const yk_evidence *e, char out[96])
+{
+    snprintf(out, 96, "; or do not wait for it: %s", e->do_not_wait);
+    return e->waits ? out : "";
+}
+
+/* A process that was stopped, or had no core, for a share of the time. */
+static void describe_halted(const yk__facts *f, const yk_process_evidence *p, double share, yk_verdict *v)
+{
+    const bool server = f->slowest < 0, stopped = p->stopped >= share;
+    char name[96], end[96];
+    say(v, "%s%s %s for %.0f %% of the time%s", name_of(p, f->e, name), server ? ", a parameter server," : "",
+        stopped ? "was stopped" : "had no core", 100.0 * share,
+        server || f->e->waits ? "; the others waited for it" : "");
+    advise(v, "%s%s",
+           stopped
+               ? "check what stops it: a CPU limit (cgroup), a debugger, a job scheduler, or a suspended host"
+               : "another program uses its core: stop that program, or let this process use other cores "
+                 "(taskset, nice)",
+           server ? "" : do_not_wait(f->e, end));
+}
+
+static void describe_straggler(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    char name[96], slow[24], end[96];
+    if (f->slowest < 0) {
+        describe_halted(f, &e->server[f->stopped], f->stopped_share, v);
+        return;
+    }
+    if (f->slowest_halted > yk__often_halted) {
+        describe_halted(f, &e->measured[f->slowest], f->slowest_halted, v);
+        return;
+    }
+    name_of(&e->measured[f->slowest], e, name);
+    if (e->waits)
+        say(v,
+            "%s takes %.1f times as long per step as the others (%s), and was last at %.0f %% of the "
+            "barriers; the workers waited %.0f %% of the time",
+            name, f->slowest_factor, duration(f->slowest_step, slow), 100.0 * f->slowest_last,
+            100.0 * v->share);
+    else
+        say(v, "%s takes %.1f times as long per step as the others; %.0f %% of the throughput is lost", name,
+            f->slowest_factor, 100.0 * v->share);
+    advise(v, "check what slows down %s%s%s%s", f->several_hosts ? "the host of " : "", name,
+           f->several_hosts ? "" : ", for example another program on its core", do_not_wait(e, end));
+}
+
+static void describe_exchange(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    char step[24], threads[80] = ""; /* processes of one host exchange parameters through memory */
+    say(v,
+        "the processes spent %.0f %% of the time exchanging parameters and waiting for each other (a step "
+        "takes %s)",
+        100.0 * v->share, duration(f->step, step));
+    if (e->hosts <= 1)
+        snprintf(threads, sizeof threads, ", or threads instead of processes (--workers %d without --launch)",
+                 e->workers);
+    advise(v, "use a larger --batch (now %llu), or %s%s", e->batch, e->send_less, threads);
+}
+
+static void describe_sync(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    char step[24];
+    if (e->ranks > 1 && f->messages > f->share[YK_PHASE_WORKERS]) {
+        describe_exchange(f, v);
+        return;
+    }
+    if (f->tiny)
+        say(v, "the workers spent %.0f %% of the time synchronizing and %.0f %% computing (a step takes %s)",
+            100.0 * v->share, 100.0 * f->share[YK_PHASE_COMPUTE], duration(f->step, step));
+    else
+        say(v, "the workers spent %.0f %% of the time waiting for each other at the end of each step (%s)",
+            100.0 * v->share, duration(f->step, step));
+    if (!e->waits)
+        advise(v, "no single worker is slow: use a larger --staleness bound or a larger --batch (now %llu)",
+               e->batch);
+    else if (f->step < 1e-3)
+        advise(v,
+               "the steps are too short to synchronize after each one: use a larger --batch (now %llu), or "
+               "--mode async",
+               e->batch);
+    else
+        advise(v, "no single worker is slow: use --staleness 1 or --mode async, so that workers wait less");
+}
+
+static void describe_contention(const yk__facts *f, yk_verdict *v)
+{
+    const yk_evidence *e = f->e;
+    say(v,
+        "%d workers change the same parameters: applying and merging updates takes %.0f %% of the time, "
+        "computing %.0f %%",
+        e->workers, 100.0 * f->share[YK_PHASE_APPLY], 100.0 * f->share[YK_PHASE_COMPUTE]);
+    advise(v, "use a larger --batch (now %llu), a larger --staleness bound if one is set, or fewer --workers",
+           e->batch);
+}
+
+static void describe_memory(const yk__facts *f, yk_verdict *v)
+{
+    const yk_usage *u = f->e->usage;
+    say(v, "processes were stalled by memory pressure %.0f %% of the time; this run uses %.3g of %.3g GB",
+        100.0 * v->share, u->memory.peak * 1e-9, u->memory_limit * 1e-9);
+    advise(v, "use less memory (--stream always, a smaller --shuffle-mb or --batch), or a host with more");
+}
+
+static void describe_too_short(const yk__facts *f, yk_verdict *v)
+{
+    say(v, "the run was too short (%.2g s, %.0f step%s)", f->e->seconds, f->steps, plural(f->steps));
+}
+
+static void describe_nothing(const yk__facts *f, yk_verdict *v)
+{
+    const double *s = f->share;
+    say(v, "nothing stands out: %.0f %% computing, %.0f %% waiting for data, %.0f %% for each other",
+        100.0 * (s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL]), 100.0 * s[YK_PHASE_INPUT],
+        100.0 * s[YK_PHASE_WORKERS]);
 }
 
 /* ---- the verdict */
@@ -99,7 +415,7 @@ static yk_verdict_kind largest_waste(const yk__facts *f)
     for (int k = YK_VERDICT_NONE + 1; k < YK_VERDICT_KINDS; k++)
         if (k != YK_VERDICT_MEMORY && f->waste[k] > f->waste[max])
             max = (yk_verdict_kind)k;
-    const double min = max == YK_VERDICT_STRAGGLER && !f->e->synchronous ? 0.1 : yk__significant;
+    const double min = max == YK_VERDICT_STRAGGLER && !f->e->waits ? 0.1 : yk__significant;
     return f->waste[max] >= min ? max : YK_VERDICT_NONE;
 }
 
@@ -119,33 +435,39 @@ static bool is_oversubscribed(const yk__facts *f, yk_verdict_kind other)
     return other != YK_VERDICT_BANDWIDTH && other != YK_VERDICT_LATENCY;
 }
 
-static yk__cause set(yk_verdict *v, yk_verdict_kind kind, double share, yk__cause cause)
+static describer *set(yk_verdict *v, yk_verdict_kind kind, double share, describer *cause)
 {
     v->kind = kind;
     v->share = share;
     return cause;
 }
 
-static yk__cause conclude(const yk__facts *f, yk_verdict *v)
+/* Sets the kind and the share; returns what describes them. */
+static describer *conclude(const yk__facts *f, yk_verdict *v)
 {
+    static describer *const lost_time[YK_VERDICT_KINDS] = {
+        [YK_VERDICT_BANDWIDTH] = describe_bandwidth, [YK_VERDICT_LATENCY] = describe_latency,
+        [YK_VERDICT_DISK] = describe_input,          [YK_VERDICT_INPUT] = describe_input,
+        [YK_VERDICT_SYNC] = describe_sync,           [YK_VERDICT_STRAGGLER] = describe_straggler,
+        [YK_VERDICT_SERVER] = describe_server,       [YK_VERDICT_CONTENTION] = describe_contention};
     const double *s = f->share, working = s[YK_PHASE_COMPUTE] + s[YK_PHASE_APPLY] + s[YK_PHASE_EVAL],
                  taken = competition(f);
     const yk_verdict_kind max = largest_waste(f);
     if (f->e->seconds < min_seconds || f->steps < MIN_STEPS)
-        return set(v, YK_VERDICT_NONE, 0.0, YK__TOO_SHORT);
+        return set(v, YK_VERDICT_NONE, 0.0, describe_too_short);
     if (f->waste[YK_VERDICT_MEMORY] >= yk__significant)
-        return set(v, YK_VERDICT_MEMORY, f->waste[YK_VERDICT_MEMORY], YK__MEMORY_PRESSURE);
+        return set(v, YK_VERDICT_MEMORY, f->waste[YK_VERDICT_MEMORY], describe_memory);
     if (taken > 0.0)
-        return set(v, YK_VERDICT_CPU, taken, YK__COMPETITION);
+        return set(v, YK_VERDICT_CPU, taken, describe_competition);
     if (is_oversubscribed(f, max))
-        return set(v, YK_VERDICT_CPU, f->oversubscribed, YK__OVERSUBSCRIBED);
+        return set(v, YK_VERDICT_CPU, f->oversubscribed, describe_oversubscribed);
     if (max != YK_VERDICT_NONE)
-        return set(v, max, f->waste[max], YK__LOST_TIME);
+        return set(v, max, f->waste[max], lost_time[max]);
     if (working < 0.5)
-        return set(v, YK_VERDICT_NONE, 0.0, YK__NOTHING);
+        return set(v, YK_VERDICT_NONE, 0.0, describe_nothing);
     /* in one process, parameters and sending are its work as well */
     const double also = f->e->ranks <= 1 ? s[YK_PHASE_PARAMETERS] + s[YK_PHASE_SENDING] : 0.0;
-    return set(v, YK_VERDICT_CPU, working + also, YK__COMPUTING);
+    return set(v, YK_VERDICT_CPU, working + also, describe_cpu);
 }
 
 /* The host that is to blame. */
@@ -166,9 +488,8 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     yk__facts f;
     *out = (yk_verdict){0};
     yk__verdict_facts(e, &f);
-    const yk__cause cause = conclude(&f, out);
+    conclude(&f, out)(&f, out);
     const char *host = host_of(&f, out->kind);
     snprintf(out->host, sizeof out->host, "%s", host ? host : "");
-    yk__verdict_describe(&f, cause, out);
     list_numbers(&f, out);
 }

@@ -1,7 +1,7 @@
 /* The bottleneck of a run: turns measured phases and resources into one sentence and advice.
  *
  * Example:
- *     yk_evidence e = {.workers = 2, .synchronous = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
+ *     yk_evidence e = {.workers = 2, .waits = true, .batch = 64, .measured = w, .nmeasured = 2, .usage = &usage};
  *     yk_verdict v;
  *     yk_verdict_find(&e, &v);
  *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: the workers ..."; "use a larger --batch ..."
@@ -65,46 +65,37 @@ typedef struct {
     double highest;
 } yk_link_evidence;
 
-/* The measurements of one worker: a thread of this process, or a rank. */
+/* The measurements of a worker (a thread of this process, or a rank) or of a parameter server. */
 typedef struct {
     int rank, worker; /* worker: within its rank; negative: the rank as a whole */
     const char *host; /* borrowed; NULL: not known */
     yk_phases_sample phases;
+    double busy;           /* of a server: share of the time in which it handled messages */
+    double cpu;            /* cores that its process used */
     double stopped;        /* share of the time in which its process was stopped */
     double delayed;        /* threads of its process that were runnable but had no core */
     double bytes_per_step; /* sent and received */
     yk_link_evidence link;
-} yk_worker_evidence;
-
-/* A parameter server. */
-typedef struct {
-    int rank;
-    const char *host; /* borrowed; NULL: not known */
-    double busy;      /* share of the time in which it handled messages */
-    double cpu;       /* cores that it used */
-    double stopped;   /* share of the time in which it was stopped */
-    double delayed;   /* threads that were runnable but had no core */
-    yk_link_evidence link;
-} yk_server_evidence;
+} yk_process_evidence;
 
 typedef struct {
-    bool synchronous;
-    bool network;       /* the model is not linear: its workers can use --threads */
-    bool streamed;      /* the data is read again in each epoch */
-    bool quorum;        /* with --quorum */
-    int workers, ranks; /* in total; ranks: 0 or 1: one process */
-    int hosts;          /* with ranks; 0 or 1: one */
-    int threads;        /* per worker */
-    uint64_t batch;     /* per worker */
-    uint64_t local_steps;
-    int host_threads; /* of this run on the host of `usage`; 0: all */
-    int saves;        /* checkpoints that were written; 0: not known */
+    bool waits;               /* a step waits for the gradients of all workers */
+    const char *do_not_wait;  /* options with which it does not wait for a slow one: "--mode async" */
+    const char *send_less;    /* options with which workers send less: "a larger --local-steps" */
+    bool network;             /* the model is not linear: its workers can use --threads */
+    bool streamed;            /* the data is read again in each epoch */
+    int workers, ranks;       /* in total; ranks: 0 or 1: one process */
+    int hosts;                /* with ranks; 0 or 1: one */
+    int threads;              /* per worker */
+    unsigned long long batch; /* per worker */
+    int host_threads;         /* of this run on the host of `usage`; 0: all */
+    int saves;                /* checkpoints that were written; 0: not known */
     double seconds;
-    const yk_worker_evidence *measured; /* [nmeasured] borrowed */
+    const yk_process_evidence *measured; /* [nmeasured] the workers; borrowed, like the next two */
     int nmeasured;
-    const yk_server_evidence *server; /* [nservers] borrowed */
+    const yk_process_evidence *server; /* [nservers] */
     int nservers;
-    const yk_usage *usage; /* of the busiest host; borrowed, NULL: not measured */
+    const yk_usage *usage; /* of the busiest host */
     /* several ranks only: */
     double round_trips; /* per step of a worker */
     double round_trip;  /* seconds */
@@ -131,6 +122,6 @@ void yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e);
 
 /* Mean shares of the workers' time, which add up to 1; all 0: nothing was measured. */
-void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES]);
+void yk_verdict_shares(const yk_process_evidence *w, int n, double share_out[YK_PHASES]);
 
 #endif

@@ -9,7 +9,12 @@ static const double certainly_slow = 2.0;   /* even if it is not the last one at
 static const double slow_link_factor = 0.4; /* of the rate of the other links */
 static const double full_link = 0.6;        /* of its highest rate, during transfers */
 
-void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_PHASES])
+static double known(double x, double otherwise)
+{
+    return isfinite(x) ? x : otherwise;
+}
+
+void yk_verdict_shares(const yk_process_evidence *w, int n, double share_out[YK_PHASES])
 {
     double total = 0.0;
     memset(share_out, 0, YK_PHASES * sizeof *share_out);
@@ -24,7 +29,7 @@ void yk_verdict_shares(const yk_worker_evidence *w, int n, double share_out[YK_P
 
 static void find_rates(const yk_evidence *e, yk__facts *f)
 {
-    const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
+    const yk_usage *u = e->usage;
     double seconds = 0.0, examples = 0.0;
     for (int i = 0; i < e->nmeasured; i++) {
         const yk_phases_sample *l = &e->measured[i].phases;
@@ -35,26 +40,73 @@ static void find_rates(const yk_evidence *e, yk__facts *f)
     }
     f->step = f->steps > 0.0 ? seconds / f->steps : 0.0;
     f->rate = seconds > 0.0 ? examples / seconds : 0.0;
-    f->cores = yk__known(u->cores, 0.0);
-    f->host_cores = yk__known(u->host_cores, f->cores);
-    f->cpu = yk__known(u->cpu.mean, 0.0);
-    f->cpu_host = fmax(yk__known(u->cpu_host.mean, f->cpu), f->cpu);
+    f->cores = known(u->cores, 0.0);
+    f->host_cores = known(u->host_cores, f->cores);
+    f->cpu = known(u->cpu.mean, 0.0);
+    f->cpu_host = fmax(known(u->cpu_host.mean, f->cpu), f->cpu);
     f->others = f->cpu_host - f->cpu;
     f->free = fmax(0.0, fmin(f->cores - f->cpu, f->host_cores - f->cpu_host));
     f->run_cores = e->ranks > 1 ? f->host_cores : f->cores;
-    f->worker_threads = fmax(e->threads, 1.0);
-    f->threads = fmax(e->host_threads ? e->host_threads : e->workers * f->worker_threads, 1.0);
-    f->waiting = yk__known(u->delayed.mean, 0.0);
+    f->threads = fmax(e->host_threads ? e->host_threads : e->workers * fmax(e->threads, 1.0), 1.0);
+    f->waiting = known(u->delayed.mean, 0.0);
     f->delayed = fmin(f->waiting / f->threads, 1.0);
 }
 
 /* ---- who is slow */
 
-/* The share of a worker's time in which it waited for others. Messages of asynchronous workers do not wait for other workers. */
-static double waiting_share(const yk_worker_evidence *w, const yk_evidence *e)
+/* In a short run, a worker may be slow by chance: the scheduler may not have moved it to an idle core yet. */
+static bool is_brief(const yk__facts *f)
 {
-    const double waited = yk__waited(w, e->ranks > 1 && e->synchronous);
-    return w->phases.seconds > 0.0 ? waited / w->phases.seconds : 0.0;
+    return f->e->seconds < 0.5;
+}
+
+/* The share of the time in which a process had no core. On a full host, all processes compete: then, this says nothing about
+ * one of them. */
+static double starved(const yk__facts *f, const yk_process_evidence *p)
+{
+    const int processes = f->e->ranks - f->e->nservers;
+    const double threads = processes > 0 ? fmax((double)f->e->workers / processes, 1.0) : 1.0;
+    const bool full = f->cpu_host >= 0.85 * f->host_cores && !f->several_hosts;
+    return full || is_brief(f) ? 0.0 : fmin(known(p->delayed, 0.0) / threads, 1.0);
+}
+
+/* The share of the time in which a process was stopped, or had no core. */
+static double halted(const yk__facts *f, const yk_process_evidence *p)
+{
+    return fmax(p->stopped, starved(f, p));
+}
+
+/* Seconds of messages. */
+static double transferred(const yk_process_evidence *w)
+{
+    return w->phases.phase[YK_PHASE_PARAMETERS] + w->phases.phase[YK_PHASE_SENDING];
+}
+
+/* Seconds in which a worker waited for others: for workers, and with `messages` for those. */
+static double waited(const yk_process_evidence *w, bool messages)
+{
+    return w->phases.phase[YK_PHASE_WORKERS] + (messages ? transferred(w) : 0.0);
+}
+
+/* Seconds of its own work per step. */
+static double busy_step(const yk_process_evidence *w, const yk_evidence *e)
+{
+    const yk_phases_sample *l = &w->phases;
+    const double busy =
+        l->seconds - waited(w, e->ranks > 1) - l->phase[YK_PHASE_EVAL] - l->phase[YK_PHASE_CHECKPOINT];
+    return l->steps ? fmax(busy, 0.0) / (double)l->steps : 0.0;
+}
+
+/* The share of a worker's time in which it waited for others. A message waits for other workers only if a step does. */
+static double waiting_share(const yk_process_evidence *w, const yk_evidence *e)
+{
+    return w->phases.seconds > 0.0 ? waited(w, e->ranks > 1 && e->waits) / w->phases.seconds : 0.0;
+}
+
+/* The share of the barriers at which it was the last one. */
+static double last_share(const yk_phases_sample *l)
+{
+    return l->barriers ? (double)l->last / (double)l->barriers : 1.0;
 }
 
 /* Means over the workers other than i (-1: over all). stopped: the largest, because one of several halted workers is not to
@@ -63,24 +115,18 @@ typedef struct {
     double step, waiting, stopped, rate;
 } others;
 
-/* The share of the time in which a process was stopped, or had no core. */
-static double halted(const yk__facts *f, double stopped, double delayed)
-{
-    return fmax(stopped, yk__starved(f, delayed));
-}
-
 static others others_of(const yk__facts *f, int i)
 {
     const yk_evidence *e = f->e;
     others o = {0};
     const double n = i < 0 ? e->nmeasured : e->nmeasured - 1;
     for (int k = 0; k < e->nmeasured; k++) {
-        const yk_worker_evidence *w = &e->measured[k];
+        const yk_process_evidence *w = &e->measured[k];
         if (k == i || !(w->phases.seconds > 0.0))
             continue;
-        o.step += yk__busy_step(w, e->ranks > 1) / n;
+        o.step += busy_step(w, e) / n;
         o.waiting += waiting_share(w, e) / n;
-        o.stopped = fmax(o.stopped, halted(f, w->stopped, w->delayed));
+        o.stopped = fmax(o.stopped, halted(f, w));
         o.rate += (double)w->phases.steps / w->phases.seconds / n;
     }
     return o;
@@ -88,30 +134,30 @@ static others others_of(const yk__facts *f, int i)
 
 static void set_slowest(yk__facts *f, int i, double factor)
 {
-    const yk_worker_evidence *w = &f->e->measured[i];
+    const yk_process_evidence *w = &f->e->measured[i];
     const yk_phases_sample *l = &w->phases;
     /* includes time without a core */
-    const double busy = yk__busy_step(w, f->e->ranks > 1) * (double)l->steps;
-    const double without_a_core = fmin(yk__known(w->delayed, 0.0), 1.0) * l->seconds;
+    const double busy = busy_step(w, f->e) * (double)l->steps, more = halted(f, w);
+    const double without_a_core = fmin(known(w->delayed, 0.0), 1.0) * l->seconds;
     f->slowest = i;
     f->slowest_factor = factor;
-    const double more = halted(f, w->stopped, w->delayed);
+    f->slowest_step = busy_step(w, f->e);
     f->slowest_halted = more - others_of(f, i).stopped > yk__often_halted ? more : 0.0;
     f->slowest_on_core = fmax(factor * (busy > 0.0 ? fmax(1.0 - without_a_core / busy, 0.0) : 1.0),
-                              1.0 / fmax(1.0 - yk__known(w->stopped, 0.0), 0.01));
-    f->slowest_last = l->barriers ? (double)l->last / (double)l->barriers : 1.0;
+                              1.0 / fmax(1.0 - known(w->stopped, 0.0), 0.01));
+    f->slowest_last = last_share(l);
 }
 
 /* Whether all others wait for worker i: its own work takes longer, and it waits less than they do. */
 static bool is_slowest(const yk__facts *f, int i, double *factor_out)
 {
     const yk_evidence *e = f->e;
-    const yk_worker_evidence *w = &e->measured[i];
+    const yk_process_evidence *w = &e->measured[i];
     const others o = others_of(f, i);
-    const double last = w->phases.barriers ? (double)w->phases.last / (double)w->phases.barriers : 1.0;
-    const double factor = o.step > 0.0 ? yk__busy_step(w, e->ranks > 1) / o.step : 0.0;
+    const double last = last_share(&w->phases);
+    const double factor = o.step > 0.0 ? busy_step(w, e) / o.step : 0.0;
     *factor_out = factor;
-    return factor > (yk__brief(f) ? certainly_slow : slow_factor) && o.waiting - waiting_share(w, e) > 0.1 &&
+    return factor > (is_brief(f) ? certainly_slow : slow_factor) && o.waiting - waiting_share(w, e) > 0.1 &&
            (last > (e->nmeasured == 2 ? 0.7 : 0.5) || factor > certainly_slow);
 }
 
@@ -119,9 +165,9 @@ static bool is_slowest(const yk__facts *f, int i, double *factor_out)
  * only polls for messages, so it loses nothing without a core. */
 static bool is_stopped(const yk__facts *f, int i, double *factor_out)
 {
-    const yk_worker_evidence *w = &f->e->measured[i];
+    const yk_process_evidence *w = &f->e->measured[i];
     const others o = others_of(f, i);
-    const double stopped = halted(f, w->stopped, w->delayed);
+    const double stopped = halted(f, w);
     *factor_out = 1.0 / fmax(1.0 - stopped, 0.01);
     return stopped - o.stopped > yk__often_halted && waiting_share(w, f->e) - o.waiting < 0.1;
 }
@@ -144,9 +190,10 @@ static void find_slowest(yk__facts *f)
     f->slowest = f->stopped = -1;
     /* a limit for all processes of a container stops the workers as well */
     for (int i = 0; i < e->nservers; i++)
-        if (halted(f, e->server[i].stopped, e->server[i].delayed) - others_of(f, -1).stopped >
-            yk__often_halted)
+        if (halted(f, &e->server[i]) - others_of(f, -1).stopped > yk__often_halted) {
             f->stopped = i;
+            f->stopped_share = halted(f, &e->server[i]);
+        }
     for (int i = 0; e->nmeasured > 1 && i < e->nmeasured; i++)
         if (is_stopped(f, i, &factor) && factor > f->slowest_factor)
             set_slowest(f, i, factor);
@@ -157,25 +204,10 @@ static void find_slowest(yk__facts *f)
 
 /* ---- links between hosts */
 
-/* The processes at the end of a link. Servers follow after the workers. */
-typedef struct {
-    const char *host;
-    yk_link_evidence link;
-    double transfers;      /* share of the time */
-    double without_a_core; /* share of the time */
-} link_end;
-
-static link_end end_of(const yk__facts *f, int i)
+/* Process i at the end of a link: a worker, or a server after them. */
+static const yk_process_evidence *end_of(const yk_evidence *e, int i)
 {
-    const yk_evidence *e = f->e;
-    const bool server = i >= e->nmeasured;
-    const yk_server_evidence *s = server ? &e->server[i - e->nmeasured] : NULL;
-    const yk_worker_evidence *w = server ? NULL : &e->measured[i];
-    if (server)
-        return (link_end){s->host, s->link, f->messages, yk__starved(f, s->delayed)};
-    const double *p = w->phases.phase, messages = p[YK_PHASE_PARAMETERS] + p[YK_PHASE_SENDING];
-    return (link_end){w->host, w->link, w->phases.seconds > 0.0 ? messages / w->phases.seconds : 0.0,
-                      yk__starved(f, w->delayed)};
+    return i < e->nmeasured ? &e->measured[i] : &e->server[i - e->nmeasured];
 }
 
 /* Nominal speeds of virtual links mean nothing, so a link is compared with itself. If both ends are without a core for
@@ -183,27 +215,30 @@ static link_end end_of(const yk__facts *f, int i)
  * Otherwise, one of them had a core during transfers, and waited for bytes. */
 static void find_link(yk__facts *f)
 {
-    const int n = f->e->nmeasured + f->e->nservers;
+    const yk_evidence *e = f->e;
+    const int n = e->nmeasured + e->nservers;
     for (int i = 0; i < n; i++) {
-        const link_end a = end_of(f, i);
-        double elsewhere = 0.0, without = 0.0;
+        const yk_process_evidence *a = end_of(e, i);
+        const yk_link_evidence *l = &a->link;
+        double elsewhere = 0.0, without = 0.0, transfers = f->messages;
+        if (!(l->highest > 0.0))
+            continue;
         for (int k = 0; k < n; k++) {
-            const link_end b = end_of(f, k);
-            if (a.host && b.host && strcmp(a.host, b.host)) {
-                elsewhere = fmax(elsewhere, b.link.highest);
-                without = fmax(without, b.without_a_core);
+            const yk_process_evidence *b = end_of(e, k);
+            if (a->host && b->host && strcmp(a->host, b->host)) {
+                elsewhere = fmax(elsewhere, b->link.highest);
+                without = fmax(without, starved(f, b));
             }
         }
-        if (!(a.link.highest > 0.0))
-            continue;
-        const double share = fmin(a.link.carried / a.link.highest, 1.0),
-                     needed = a.link.sampled > 0.0 ? fmin(a.link.carried / a.link.sampled, 1.0) : share,
-                     transfers = fmax(a.transfers, f->messages);
-        const bool slow = a.link.highest < slow_link_factor * elsewhere;
+        if (i < e->nmeasured && a->phases.seconds > 0.0)
+            transfers = fmax(transferred(a) / a->phases.seconds, transfers);
+        const double share = fmin(l->carried / l->highest, 1.0),
+                     needed = l->sampled > 0.0 ? fmin(l->carried / l->sampled, 1.0) : share;
         const bool full =
-            share >= full_link * transfers && fmax(transfers, needed) > fmin(a.without_a_core, without);
+            share >= full_link * transfers && fmax(transfers, needed) > fmin(starved(f, a), without);
         if (full > f->link.full || (full == f->link.full && needed > f->link.needed))
-            f->link = (yk__link){a.host, a.link, share, needed, elsewhere, full, slow};
+            f->link = (yk__link){
+                a->host, *l, share, needed, elsewhere, full, l->highest < slow_link_factor * elsewhere};
     }
 }
 
@@ -217,7 +252,7 @@ static bool server_explains(yk__facts *f)
     double max = 0.0;
     f->server = -1;
     for (int i = 0; i < e->nservers; i++) {
-        const yk_server_evidence *s = &e->server[i];
+        const yk_process_evidence *s = &e->server[i];
         const double busy = s->cpu > 0.0 ? fmin(s->busy, 1.15 * s->cpu) : s->busy;
         if (busy > max) {
             max = busy;
@@ -259,8 +294,8 @@ static double oversubscription(yk__facts *f)
         f->shared_cores = f->cores; /* all ranks are pinned to the same few of them */
         return f->delayed;
     }
-    /* synchronous threads run in turns, and may leave cores idle at the barriers in between */
-    const bool turns = f->e->synchronous && f->e->ranks <= 1 && f->share[YK_PHASE_WORKERS] >= yk__significant;
+    /* threads that wait for each other run in turns, and may leave cores idle at the barriers in between */
+    const bool turns = f->e->waits && f->e->ranks <= 1 && f->share[YK_PHASE_WORKERS] >= yk__significant;
     if (!(cores > 0.0) || f->threads < cores + 0.5 || (f->cpu_host < 0.85 * cores && !turns))
         return 0.0;
     const double lost = 1.0 - cores / f->threads;
@@ -274,7 +309,7 @@ static void divide_waiting(yk__facts *f)
     const yk_evidence *e = f->e;
     const double *s = f->share, waiting = s[YK_PHASE_WORKERS], input = s[YK_PHASE_INPUT];
     f->waste[f->slowest >= 0 ? YK_VERDICT_STRAGGLER : YK_VERDICT_SYNC] = waiting;
-    f->tiny = e->synchronous && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
+    f->tiny = e->waits && e->workers > 1 && f->step < tiny_step && s[YK_PHASE_COMPUTE] < 0.4;
     /* the cost of synchronization: waiting, and reading what the others wrote */
     if (f->tiny && f->slowest < 0)
         f->waste[YK_VERDICT_SYNC] = waiting + s[YK_PHASE_APPLY] + s[YK_PHASE_OTHER];
@@ -303,13 +338,13 @@ static void find_slower_work(yk__facts *f)
 
 void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
 {
-    const yk_usage none = {0}, *u = e->usage ? e->usage : &none;
+    const yk_usage *u = e->usage;
     *f = (yk__facts){.e = e, .server = -1, .several_hosts = e->ranks > 1 && e->hosts > 1};
     yk_verdict_shares(e->measured, e->nmeasured, f->share);
     find_rates(e, f);
     find_slowest(f);
     const double *s = f->share;
-    const bool disk = yk__known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
+    const bool disk = known(u->disk_busy.mean, 0.0) > 0.7 && e->streamed;
     /* else it is work: rows are read from memory */
     if (e->streamed || s[YK_PHASE_INPUT] > s[YK_PHASE_COMPUTE])
         f->waste[disk ? YK_VERDICT_DISK : YK_VERDICT_INPUT] = s[YK_PHASE_INPUT];
@@ -320,20 +355,18 @@ void yk__verdict_facts(const yk_evidence *e, yk__facts *f)
     divide_waiting(f);
     if (e->ranks > 1)
         divide_messages(f);
-    if (!e->synchronous)
+    if (!e->waits)
         find_slower_work(f);
     /* what a process loses while it is halted, all that wait for it lose */
     if (f->slowest_halted > yk__often_halted)
         f->waste[YK_VERDICT_STRAGGLER] =
-            fmax(f->waste[YK_VERDICT_STRAGGLER], f->slowest_halted / (e->synchronous ? 1 : e->nmeasured));
+            fmax(f->waste[YK_VERDICT_STRAGGLER], f->slowest_halted / (e->waits ? 1 : e->nmeasured));
     if (f->stopped >= 0) {
-        const yk_server_evidence *server = &e->server[f->stopped];
-        f->waste[YK_VERDICT_STRAGGLER] = fmax(halted(f, server->stopped, server->delayed), f->messages);
+        f->waste[YK_VERDICT_STRAGGLER] = fmax(f->stopped_share, f->messages);
         f->waste[YK_VERDICT_SYNC] = f->waste[YK_VERDICT_SERVER] = 0.0;
     }
     f->oversubscribed = oversubscription(f);
     /* reading a page from disk takes at least 0.1 ms */
-    const double stall = yk__known(u->memory_stall.mean, 0.0),
-                 faults = yk__known(u->major_faults.mean, 0.0) * 1e-4;
+    const double stall = known(u->memory_stall.mean, 0.0), faults = known(u->major_faults.mean, 0.0) * 1e-4;
     f->waste[YK_VERDICT_MEMORY] = fmin(fmax(stall, faults), 1.0);
 }

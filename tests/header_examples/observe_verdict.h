@@ -1,3 +1,3 @@
 #include <stdio.h>
-extern yk_worker_evidence *w;
+extern yk_process_evidence *w;
 extern yk_usage usage;
