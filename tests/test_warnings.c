@@ -38,7 +38,7 @@ static void expect(trial *t, const char *kinds)
     yk_observation_warn(&t->r, &t->w);
     for (int i = 0; i < t->w.nwarnings; i++)
         snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i ? " " : "",
-                 yk_warning_name(t->w.warning[i].kind));
+                 yk_warning_texts[t->w.warning[i].kind].name);
     if (strcmp(all, kinds))
         fail_msg("the warnings are '%s', not '%s': %s", all, kinds,
                  t->w.nwarnings ? t->w.warning[0].text : "none");

@@ -35,7 +35,7 @@ static void add_common(const yk_observer *o, list *l)
     const yk_plan *p = o->c.plan;
     add(l, "model", c->model, NAN);
     add(l, "data", c->data, NAN);
-    add(l, "mode", c->mode ? c->mode : p->synchronous ? "sync" : "async", NAN);
+    add(l, "mode", p->mode, NAN);
     if (o->c.optim) {
         add(l, "optimizer", yk_optim_rule_of(o->c.optim->kind)->name, NAN);
         add(l, "lr", NULL, o->c.optim->lr);

@@ -282,9 +282,7 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     const yk_progress_report *at = &h->progress;
     yk_prom p = {0};
     yk_prom_family(&p, "yoke_info", "The model, the data and the mode of this run.");
-    yk_prom_sample(&p,
-                   LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode",
-                          plan->synchronous ? "sync" : "async"),
+    yk_prom_sample(&p, LABELS("version", YK_VERSION, "model", c->model, "data", c->data, "mode", plan->mode),
                    1.0);
     int workers = 0;
     for (int i = 0; i < n; i++)

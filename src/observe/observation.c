@@ -228,7 +228,7 @@ static void warnings(yk_json *j, const yk_observation *w)
     yk_json_array(j, "warnings");
     for (int i = 0; i < w->nwarnings; i++) {
         yk_json_object(j, NULL);
-        YK_JSON_TEXTS(j, {"kind", yk_warning_name(w->warning[i].kind)}, {"text", w->warning[i].text});
+        YK_JSON_TEXTS(j, {"kind", yk_warning_texts[w->warning[i].kind].name}, {"text", w->warning[i].text});
         yk_json_end(j);
     }
     yk_json_end(j);

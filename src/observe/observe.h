@@ -78,7 +78,7 @@ typedef struct {
 typedef struct {
     int peer;
     bool lost;
-    uint64_t steps, came_last; /* came_last: synchronous steps in which it was the last one */
+    uint64_t steps, came_last; /* came_last: steps that waited for all workers, and for it the longest */
 } yk_worker_status;
 
 /* Everything is borrowed and must stay valid until the observer is freed. */

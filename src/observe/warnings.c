@@ -7,25 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[YK_WARNING_KINDS] = {
-#define YK_WARNING_NAME(kind, name) [YK_WARNING_##kind] = name,
-    YK_WARNING_LIST(YK_WARNING_NAME)
-#undef YK_WARNING_NAME
-};
-
-const char *yk_warning_name(yk_warning_kind kind)
-{
-    return names[kind];
-}
-
-yk_warning_kind yk_warning_find(const char *name)
-{
-    int kind = 0;
-    while (kind < YK_WARNING_OTHER && strcmp(names[kind], name))
-        kind++;
-    return (yk_warning_kind)kind;
-}
-
 /* Prints the warning and adds it to the results; if memory runs out, it is only printed. */
 __attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_warning_kind kind,
                                                        const char *format, ...)

@@ -6,7 +6,7 @@
  *     runs       all runs: results
  *     batch      batch size: time, accuracy, CPU, memory, network
  *     workers    number of workers: speedup and efficiency, compared with one worker or the fewest
- *     modes      synchronous and asynchronous (or bounded staleness), with the same numbers of workers and processes
+ *     modes      sync and async (or bounded staleness), with the same numbers of workers and processes
  *     resources  use of CPU, memory, network and disk, by host and batch size
  *     traffic-between-hosts
  *     machines   the hosts: CPU, memory, operating system, versions

@@ -219,7 +219,7 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     yk_plan_describe(&c, known ? (int)f->ranks : 1, 1, &p);
     const bool counted = known && c.workers != YK_AUTO; /* the number of cores is unknown */
     f->mode = yk_string_at(s, "mode");
-    f->mode = f->mode ? f->mode : p.synchronous ? "sync" : "async";
+    f->mode = f->mode ? f->mode : p.mode;
     f->optimizer = text_of(r, "optimizer", yk_config_default_optimizer(&c));
     f->servers = yk_known_or(yk_number_at(s, "servers"), known ? p.servers : NAN);
     f->processes = f->ranks > f->servers ? f->ranks - f->servers : f->ranks;

@@ -70,7 +70,7 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
     }
 }
 
-/* In a synchronous run, a slow worker is the last one at the barriers. */
+/* At barriers, a slow worker is the last one. */
 static const yk_column worker_columns[] = {
     {"rank", NULL, YK_UNIT_INTEGER},
     {"worker", NULL, YK_UNIT_INTEGER},

@@ -29,12 +29,6 @@ typedef struct {
 } yk_warning_group;
 
 typedef struct {
-    const char *title, *advice; /* advice "": none */
-} yk_warning_text;
-
-extern const yk_warning_text yk_warning_texts[YK_WARNING_KINDS];
-
-typedef struct {
     yk_warning_group group[YK_WARNING_KINDS];
     size_t n;         /* groups that are not empty */
     yk_status status; /* the first error */

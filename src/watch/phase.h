@@ -107,7 +107,7 @@ bool yk_phase_applies(yk_phase phase, bool server); /* whether workers, or serve
 /* "phases": each as a share of `of`. */
 void yk_phases_json(yk_json *j, const double *phase, double of, bool server);
 
-/* The number of workers matters because all workers of a synchronous step wait for the one that is timed. */
+/* The number of workers matters because at a barrier all workers wait for the one that is timed. */
 void yk_phases_begin(yk_phases *p, int workers);
 void yk_phases_end(yk_phases *p);
 
