@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* equal: the second one only ignores what the first one refuses */
     if (!st && !yk_config_same_run(&given, &run))
         abort();
-    if (!run_st && !yk_config_check(&run) && !yk_plan_make(&run, processes, 4, &plan) && plan.workers < 1)
+    if (!run_st && !yk_config_check(&run) &&
+        !yk_plan_options(&run, &(yk_topology){.processes = processes, .cores = 4}, &plan) && plan.workers < 1)
         abort();
     free(ignored);
     yk_config_fini(&given);

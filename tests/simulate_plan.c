@@ -220,7 +220,7 @@ static bool is_valid(schedule *s)
     if (!st)
         st = yk_config_check(&c);
     if (!st)
-        st = yk_plan_make(&c, s->ranks, 1, &s->plan);
+        st = yk_plan_options(&c, &(yk_topology){.processes = s->ranks, .cores = 1}, &s->plan);
     yk_config_fini(&c);
     return !st;
 }

@@ -450,7 +450,7 @@ static void descriptions(void **state)
     for (size_t i = 0; i < 3; i++) {
         const yk_model_description d = description_of(plain[i], YK_OK);
         assert_false(d.needs_fields);
-        assert_true(d.needs_sparse && d.takes_sparse);
+        assert_true(d.input == YK_INPUT_SPARSE && !d.linear);
         assert_string_equal(d.optimizer, "adagrad");
         assert_int_equal(d.ngroups, 2);
         assert_true(d.group[0].keyed && d.group[0].width == 1 && d.group[1].keyed && d.group[1].width == 4);
@@ -465,10 +465,11 @@ static void descriptions(void **state)
     assert_string_equal(description_of("logreg", YK_OK).group[0].name, "linear");
     assert_string_equal(description_of("lenet5", YK_OK).group[0].name, "network");
     assert_string_equal(description_of("softmax", YK_OK).optimizer, "sgd");
-    assert_true(description_of("logreg", YK_OK).takes_sparse &&
-                !description_of("logreg", YK_OK).needs_sparse);
-    assert_false(description_of("softmax", YK_OK).takes_sparse ||
-                 description_of("dense 10", YK_OK).takes_sparse);
+    assert_int_equal(description_of("logreg", YK_OK).input, YK_INPUT_BOTH);
+    assert_int_equal(description_of("softmax", YK_OK).input, YK_INPUT_DENSE);
+    assert_int_equal(description_of("dense 10", YK_OK).input, YK_INPUT_DENSE);
+    assert_true(description_of("logreg", YK_OK).linear && description_of("softmax", YK_OK).linear);
+    assert_false(description_of("dense 10", YK_OK).linear);
     assert_int_equal(description_of("linear + (embed 3)", YK_EUSAGE).ngroups, 0);
 }
 

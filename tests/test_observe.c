@@ -223,7 +223,7 @@ static yk_status observed_rank(void *context, int rank)
     WANT(p);
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm));
     yk_config_init(&c);
-    yk_plan_describe(&c, 2, 1, &plan);
+    (void)yk_plan_options(&c, &(yk_topology){.processes = 2, .cores = 1}, &plan);
     TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));
     TRY(yk_workspace_create(model, BATCH, &r.work));
     yk_fs_set(yk_fs_memory_fs(r.disk));
@@ -299,7 +299,7 @@ static void evaluations_are_thinned(void **state)
     int lines = 0, first = 0, best = 0, last = -1;
     bool ordered = true;
     yk_config_init(&c);
-    yk_plan_describe(&c, 1, 1, &plan);
+    (void)yk_plan_options(&c, &(yk_topology){.processes = 1, .cores = 1}, &plan);
     assert_int_equal(
         yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model),
         YK_OK);

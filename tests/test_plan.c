@@ -5,9 +5,11 @@
 
 enum { ALONE = -1 }; /* not in a job */
 
-static yk_status plan_of(const char *options, int processes, yk_plan *out)
+static yk_status plan_with(const char *options, const yk_topology *job, const yk_data_facts *data,
+                           yk_plan *out)
 {
     yk_config c;
+    yk_model_description model;
     char copy[512], *save = NULL;
     yk_config_init(&c);
     snprintf(copy, sizeof copy, "%s", options);
@@ -16,9 +18,17 @@ static yk_status plan_of(const char *options, int processes, yk_plan *out)
         *equals = '\0';
         assert_int_equal(yk_config_set(&c, word, equals + 1), YK_OK);
     }
-    yk_status st = processes == ALONE ? yk_plan_make_alone(&c, 8, out) : yk_plan_make(&c, processes, 8, out);
+    assert_int_equal(yk_model_parse(c.model, &model), YK_OK);
+    const yk_status st = yk_plan_make(&c, &model, data, job, out);
     yk_config_fini(&c);
     return st;
+}
+
+static yk_status plan_of(const char *options, int processes, yk_plan *out)
+{
+    const yk_topology job = {
+        .processes = processes == ALONE ? 1 : processes, .cores = 8, .single = processes == ALONE};
+    return plan_with(options, &job, &(yk_data_facts){0}, out);
 }
 
 #define DENSE  "model=softmax data=synth:digits "
@@ -204,8 +214,8 @@ static void placement_of_groups(void **state)
         snprintf(with, sizeof with, "%s %s", deep, want[i].options);
         assert_int_equal(plan_of(with, 5, &p), YK_OK);
         assert_int_equal(p.placement, want[i].job);
-        assert_int_equal(p.group[1].placement, want[i].keyed);
-        assert_int_equal(p.group[0].placement, want[i].dense);
+        assert_int_equal(p.group[1].placement, want[i].keyed); /* the embedding */
+        assert_int_equal(p.group[2].placement, want[i].dense);
         assert_int_equal(p.servers, want[i].servers);
         assert_int_equal(p.workers, 5 - want[i].servers);
         assert_true(p.lockstep);
@@ -237,19 +247,12 @@ static void placement_of_groups(void **state)
         snprintf(with, sizeof with, "%s %s", deep, wrong[i][0]);
         assert_error(plan_of(with, 5, &p), YK_EUSAGE, wrong[i][1]);
     }
-    yk_config c; /* each group has its own */
-    yk_config_init(&c);
-    assert_int_equal(yk_config_set(&c, "servers", "linear=0,v=2,dense=0"), YK_OK);
-    yk_plan_describe(&c, 5, 1, &p);
+    snprintf(with, sizeof with, "%s servers=linear=0,v=2,dense=0", deep); /* each has its own */
+    assert_int_equal(plan_of(with, 5, &p), YK_OK);
     assert_true(p.replicates && p.placement == YK_PLACEMENT_SERVERS && p.servers == 2);
-    assert_int_equal(
-        yk_plan_group(&c, &p, &(yk_group){.name = "linear", .keyed = true, .width = 1}).placement, REPLICAS);
-    assert_int_equal(yk_plan_group(&c, &p, &(yk_group){.name = "v", .keyed = true, .width = 1}).placement,
-                     SERVERS);
-    assert_int_equal(
-        yk_plan_group(&c, &p, &(yk_group){.name = "network", .keyed = false, .width = 1}).placement,
-        REPLICAS);
-    yk_config_fini(&c);
+    assert_int_equal(p.group[0].placement, REPLICAS);
+    assert_int_equal(p.group[1].placement, SERVERS);
+    assert_int_equal(p.group[2].placement, REPLICAS);
 }
 
 static void contradictions(void **state)
@@ -300,9 +303,14 @@ static void optimizers(void **state)
     (void)state;
     yk_plan p;
     assert_int_equal(
-        plan_of(SPARSE "optimizer=keyed=ftrl,dense=adam lr=keyed=0.5,dense=0.25 l1=0.125", 1, &p), YK_OK);
-    assert_true(p.group[0].optim.kind == YK_ADAM && p.group[1].optim.kind == YK_FTRL);
-    assert_true(p.group[0].optim.lr == 0.25 && p.group[1].optim.lr == 0.5 && p.group[1].optim.l1 == 0.125);
+        plan_of("model=deepfm optimizer=keyed=ftrl,dense=adam lr=keyed=0.5,dense=0.25 l1=0.125", 1, &p),
+        YK_OK);
+    assert_true(p.group[2].optim.kind == YK_ADAM && p.group[1].optim.kind == YK_FTRL);
+    assert_true(p.group[2].optim.lr == 0.25 && p.group[1].optim.lr == 0.5 && p.group[1].optim.l1 == 0.125);
+    /* defaults of the model */
+    assert_int_equal(plan_of("model=deepfm", 1, &p), YK_OK);
+    assert_true(p.group[0].optim.kind == YK_ADAGRAD && p.group[2].optim.kind == YK_ADAM);
+    assert_true(p.group[0].optim.initial == 0.0 && p.group[1].optim.initial == 1e-4);
     assert_int_equal(
         plan_of(DENSE "optimizer=momentum momentum=0.5 lr-schedule=step lr-decay-every=7", 1, &p), YK_OK);
     assert_true(p.group[0].optim.momentum == 0.5 && p.group[0].optim.schedule == YK_LR_STEP);
@@ -340,13 +348,14 @@ static void roles(void **state)
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;
-        assert_int_equal(plan_of(want[i].options, want[i].joined ? 0 : 5, &p), YK_OK);
-        yk_plan_set_process(&p, &(yk_plan_process){.rank = want[i].rank,
-                                                   .joined = want[i].joined,
-                                                   .cores = 8,
-                                                   .sharing = 1,
-                                                   .servers_here = 2,
-                                                   .clients_here = 1});
+        const yk_topology job = {.processes = want[i].joined ? 0 : 5,
+                                 .cores = 8,
+                                 .rank = want[i].rank,
+                                 .own_cores = 8,
+                                 .sharing = 1,
+                                 .servers_here = 2,
+                                 .clients_here = 1};
+        assert_int_equal(plan_with(want[i].options, &job, &(yk_data_facts){0}, &p), YK_OK);
         assert_true(p.trains == want[i].trains && p.serves == want[i].serves);
         assert_true(p.whole == want[i].whole && !p.alone);
         assert_int_equal(p.owners, want[i].owners);
@@ -362,18 +371,20 @@ static void threads_that_share_cores(void **state)
 {
     (void)state;
     yk_plan p;
-    for (int sharing = 1; sharing <= 2; sharing++)
+    yk_topology job = {.processes = 3, .cores = 8, .rank = 1, .own_cores = 4};
+    for (job.sharing = 1; job.sharing <= 2; job.sharing++)
         for (int sync = 0; sync < 2; sync++) {
-            assert_int_equal(
-                plan_of(sync ? DENSE "servers=1 threads=4" : DENSE "servers=1 threads=4 mode=async", 3, &p),
-                YK_OK);
-            yk_plan_set_process(&p, &(yk_plan_process){.rank = 1, .cores = 4, .sharing = sharing});
-            assert_int_equal(p.wait, sharing == 2 && !sync ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS);
+            const char *options = sync ? DENSE "servers=1 threads=4" : DENSE "servers=1 threads=4 mode=async";
+            assert_int_equal(plan_with(options, &job, &(yk_data_facts){0}, &p), YK_OK);
+            assert_int_equal(p.wait, job.sharing == 2 && !sync ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS);
             assert_int_equal(p.usable_threads, 4);
         }
-    yk_plan_set_process(&p, &(yk_plan_process){.rank = 1, .cores = 3, .sharing = 1});
+    job.own_cores = 3;
+    assert_int_equal(plan_with(DENSE "servers=1 threads=4", &job, &(yk_data_facts){0}, &p), YK_OK);
     assert_true(p.usable_threads == 3 && p.threads == 4);
 }
+
+static const yk_topology three = {.processes = 3, .cores = 8};
 
 static void intervals_in_epochs(void **state)
 {
@@ -388,27 +399,23 @@ static void intervals_in_epochs(void **state)
         {DENSE "batch=10 mode=async local-steps=250", 101, 303}, /* a round is longer than an epoch */
         {DENSE "batch=10 quorum=2 servers=all", 0, 0},
     };
-    const yk_plan_data data = {.examples = 1001};
-    yk_config c;
+    const yk_data_facts data = {.counted = 1, .examples = 1001}, stream = {.counted = 1, .streamed = 1};
     yk_plan p;
-    yk_config_init(&c);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        assert_int_equal(plan_of(want[i].options, 3, &p), YK_OK);
-        assert_int_equal(yk_plan_set_data(&p, &c, &data), YK_OK);
+        assert_int_equal(plan_with(want[i].options, &three, &data, &p), YK_OK);
         assert_int_equal(p.steps_per_epoch, want[i].steps_per_epoch);
         assert_int_equal(p.eval_every, want[i].eval_every);
     }
-    c.lr_decay_epochs = 1.5;
-    assert_error(yk_plan_set_data(&p, &c, &data), YK_EUSAGE, "with --quorum the number of steps");
+    assert_error(plan_with(DENSE "quorum=2 servers=all lr-decay-epochs=1.5", &three, &data, &p), YK_EUSAGE,
+                 "with --quorum the number of steps");
     /* an asynchronous step of local SGD has a batch of each worker of a process */
-    assert_int_equal(plan_of(DENSE "batch=10 mode=async local-steps=4 workers=2", 3, &p), YK_OK);
-    assert_int_equal(yk_plan_set_data(&p, &c, &data), YK_OK);
+    assert_int_equal(
+        plan_with(DENSE "batch=10 mode=async local-steps=4 workers=2 lr-decay-epochs=1.5", &three, &data, &p),
+        YK_OK);
     assert_true(p.steps_per_epoch == 51 && p.group[0].optim.lr_decay_every == 77);
     assert_int_equal(p.gradients_per_step, 2);
-    assert_int_equal(plan_of(DENSE, 3, &p), YK_OK);
-    assert_error(yk_plan_set_data(&p, &c, &(yk_plan_data){.streamed = true}), YK_EUSAGE,
+    assert_error(plan_with(DENSE "lr-decay-epochs=1.5", &three, &stream, &p), YK_EUSAGE,
                  "the length of an epoch");
-    yk_config_fini(&c);
 }
 
 /* Chunks of examples that share a copy: longer for more data, but not longer than the interval between evaluations. */
@@ -417,7 +424,7 @@ static void units(void **state)
     (void)state;
     static const struct {
         const char *options;
-        yk_plan_data data;
+        yk_data_facts data;
         uint64_t unit, lifetime;
         yk_cursor_kind cursor;
     } want[] = {
@@ -441,24 +448,19 @@ static void units(void **state)
          YK_CURSOR_STREAM},
         {SPARSE "batch=100", {.examples = 100000}, 0, 0, YK_CURSOR_LOCKSTEP},
     };
-    yk_config c;
     yk_plan p;
-    yk_config_init(&c);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        assert_int_equal(plan_of(want[i].options, 3, &p), YK_OK);
-        assert_int_equal(yk_plan_set_data(&p, &c, &want[i].data), YK_OK);
+        assert_int_equal(plan_with(want[i].options, &three, &want[i].data, &p), YK_OK);
         assert_int_equal(p.unit, want[i].unit);
         assert_int_equal(p.copy_lifetime, want[i].lifetime);
         assert_int_equal(p.cursor_kind, want[i].cursor);
     }
-    assert_int_equal(plan_of(SPARSE "mode=async batch=100 epochs=1000 optimizer=linear=adagrad", 3, &p),
+    assert_int_equal(plan_with(SPARSE "mode=async batch=100 epochs=1000 optimizer=linear=adagrad", &three,
+                               &(yk_data_facts){.examples = 1000000}, &p),
                      YK_OK);
-    assert_int_equal(yk_config_set(&c, "optimizer", "linear=adagrad"), YK_OK);
-    assert_int_equal(yk_plan_set_data(&p, &c, &(yk_plan_data){.examples = 1000000}), YK_OK);
     assert_int_equal(p.unit, 2000); /* not longer, as for all optimizers but sgd */
     yk_plan_set_unit(&p, 250);      /* of a checkpoint */
     assert_true(p.unit == 250 && p.copy_lifetime == 3);
-    yk_config_fini(&c);
 }
 
 /* Local SGD does not allow them if there are groups of both kinds. */
@@ -474,8 +476,7 @@ static void different_bounds(void **state)
     } want[] = {{"model=deepfm servers=0", true},
                 {"model=deepfm local-steps=4", false},
                 {"model=deepfm servers=all", true},
-                {"model=deepfm servers=1", true},
-                {"model=fm:4 servers=0", true}}; /* it has keyed parameters only */
+                {"model=deepfm servers=1", true}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         yk_plan p;
         char with[256];
@@ -487,6 +488,8 @@ static void different_bounds(void **state)
     }
     yk_plan p;
     assert_int_equal(plan_of("model=deepfm data=synth:ctr staleness=keyed=4,dense=0", 1, &p), YK_OK);
+    assert_error(plan_of("model=fm:4 staleness=keyed=4,dense=0", 2, &p), YK_EUSAGE,
+                 "has no dense parameters");
 }
 
 /* --staleness for individual groups: the smallest bound applies to the workers, each group has its own. */
@@ -494,30 +497,13 @@ static void named_bounds(void **state)
 {
     (void)state;
     yk_plan p;
-    yk_config c;
-    yk_config_init(&c);
-    assert_int_equal(yk_config_set(&c, "mode", "async"), YK_OK);
-    assert_int_equal(yk_config_set(&c, "staleness", "linear=0,embedding=8"), YK_OK);
-    assert_int_equal(yk_config_set(&c, "model", "deepfm"), YK_OK);
-    for (int local = 0; local < 2; local++) {
-        c.local_steps = local ? 4 : 0;
-        yk_plan_describe(&c, 2, 1, &p);
-        assert_true(p.synchronous && p.staleness == 0);
-        const yk_group_plan linear = yk_plan_group(&c, &p,
-                                                   &(yk_group){.name = "linear", .keyed = true, .width = 1}),
-                            embedding = yk_plan_group(
-                                &c, &p, &(yk_group){.name = "embedding", .keyed = true, .width = 1}),
-                            network = yk_plan_group(
-                                &c, &p, &(yk_group){.name = "network", .keyed = false, .width = 1});
-        assert_true(linear.staleness == 0 && embedding.staleness == 8 && network.staleness == YK_ASYNC);
-        assert_int_equal(yk_plan_check_group(&p, &linear), YK_OK);
-        if (local)
-            assert_error(yk_plan_check_group(&p, &embedding), YK_EUSAGE,
-                         "cannot be combined with --local-steps");
-        else
-            assert_int_equal(yk_plan_check_group(&p, &embedding), YK_OK);
-    }
-    yk_config_fini(&c);
+    static const char options[] = "model=deepfm mode=async staleness=linear=0,v=8";
+    assert_int_equal(plan_of(options, 2, &p), YK_OK);
+    assert_true(p.synchronous && p.staleness == 0);
+    assert_true(p.group[0].staleness == 0 && p.group[1].staleness == 8 && p.group[2].staleness == YK_ASYNC);
+    char with[128];
+    snprintf(with, sizeof with, "%s local-steps=4", options);
+    assert_error(plan_of(with, 2, &p), YK_EUSAGE, "cannot be combined with --local-steps");
 }
 
 /* Copies of keyed parameters are prefetched, within the bound; nothing else is. */

@@ -375,11 +375,10 @@ static yk_status prepare(job *j, int argc, char **argv)
     snprintf(j->join_file, sizeof j->join_file, "%s/join", j->out);
     if ((st = yk_job_processes(c, &n)))
         return st;
-    if (c->join) /* the worker reads the other options of the run, and checks them */
-        yk_plan_describe(c, (int)n, yk_cores(), &j->plan);
-    else /* checks the options before anything is started */
-        st = yk_plan_make(c, (int)n, yk_cores_per_process((int)n), &j->plan);
-    if (st || (st = yk_mpirun_find(&j->mpirun)) ||
+    /* checks the options before anything is started. A worker that joins reads those of the run, and checks them */
+    const yk_topology topology = {.processes = (int)n, .cores = yk_cores_per_process((int)n)};
+    st = yk_plan_options(c, &topology, &j->plan);
+    if ((st && !c->join) || (st = yk_mpirun_find(&j->mpirun)) ||
         (!yk_names_hosts(c) && (st = yk_mpi_check(j->mpirun.mpi))) || (st = allow_open_files(n)) ||
         (st = yk_job_dir_create(n, &j->directory)) || (st = yk_job_files_create(j->directory.path)))
         return st;

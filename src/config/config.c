@@ -152,11 +152,11 @@ static yk_status check_optimizers(const yk_config *c)
     yk_optim_kind kind;
     yk_by_group_part part;
     const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
-    yk_status st = yk_config_optimizer(c, "", true, &kind); /* also reports a malformed list */
+    yk_status st = yk_config_optimizer(c, "sgd", "", true, &kind); /* also reports a malformed list */
     if (!st)
-        st = yk_config_optimizer(c, "", false, &kind);
+        st = yk_config_optimizer(c, "sgd", "", false, &kind);
     while (!st && yk_by_group_next(&at, &part))
-        st = yk_config_optimizer(c, part.name, true, &kind);
+        st = yk_config_optimizer(c, "sgd", part.name, true, &kind);
     return st;
 }
 
@@ -221,27 +221,23 @@ bool yk_config_starts_job(const yk_config *c)
     return starts;
 }
 
-yk_model_description yk_config_model(const yk_config *c)
+const char *yk_config_default_optimizer(const yk_config *c)
 {
     yk_model_description d = {.optimizer = "sgd"};
     if (c->model)
-        (void)yk_model_parse(c->model, &d);
-    return d;
+        (void)yk_model_parse(c->model, &d); /* errors are reported when it is trained */
+    return d.optimizer;
 }
 
-const char *yk_config_default_optimizer(const yk_config *c)
-{
-    return yk_config_model(c).optimizer;
-}
-
-yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out)
+yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
+                              yk_optim_kind *out)
 {
     const char *const kind = keyed ? "keyed" : "dense";
     char name[64];
     if (yk_by_group_word(c->optimizer, group, name, sizeof name) ||
         (!*name && yk_by_group_word(c->optimizer, kind, name, sizeof name)))
         return yk_fail(YK_EUSAGE, "--optimizer %s: %s", c->optimizer, yk_error());
-    if (!*name && yk_by_group_word(yk_config_default_optimizer(c), kind, name, sizeof name))
+    if (!*name && yk_by_group_word(otherwise, kind, name, sizeof name))
         return YK_EUSAGE;
     return yk_optim_find(name, out);
 }

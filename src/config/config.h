@@ -75,13 +75,13 @@ yk_status yk_config_check(const yk_config *c);
  * of the processes that mpirun or srun started. */
 bool yk_config_starts_job(const yk_config *c);
 
-/* The optimizer of the group of this name, which is keyed or dense; "": of groups that --optimizer does not name. */
-yk_status yk_config_optimizer(const yk_config *c, const char *group, bool keyed, yk_optim_kind *out);
+/* The optimizer of the group of this name, which is keyed or dense; "": of groups that --optimizer does not name. `otherwise`: if
+ * none is given for it, such as "sgd" or "keyed=adagrad,dense=adam" (model/description.h). */
+yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
+                              yk_optim_kind *out);
 /* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
-/* The model as far as its text is valid: errors in it are reported when it is created. */
-yk_model_description yk_config_model(const yk_config *c);
-const char *yk_config_default_optimizer(const yk_config *c); /* if --optimizer is not given */
+const char *yk_config_default_optimizer(const yk_config *c); /* of the model; "sgd": it is not valid */
 /* The name of an option that was given for groups of this kind only; NULL: none. */
 const char *yk_config_only_for(const yk_config *c, bool keyed);
 

@@ -1,5 +1,5 @@
-/* The plan of a run: all decisions that follow from its options, its processes and its data. Plain data, complete before the
- * first step and never changed after that (train/plan.h).
+/* The plan of a run: all decisions that follow from its options, its model, its data and its processes. Plain data, made by one
+ * pure function (train/plan.h).
  *
  * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, what this process does, how
  * long to wait for a peer.
@@ -8,6 +8,7 @@
 #define YK_CORE_PLAN_H
 
 #include "base/wait.h"
+#include "core/group.h"
 #include "core/optim_config.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ extern const char *const yk_placement_name[];
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
 
-/* How one group, or all groups of a kind, is trained. */
+/* How a parameter group is trained. */
 typedef struct {
     yk_optim_config optim;
     uint64_t staleness; /* the bound; YK_ASYNC: none */
@@ -35,8 +36,8 @@ typedef struct {
 } yk_group_plan;
 
 typedef struct {
-    yk_group_plan
-        group[2]; /* [0]: dense groups, [1]: keyed groups; individual ones may differ (yk_plan_group()) */
+    int ngroups; /* 0: the model is not known */
+    yk_group_plan group[YK_MAX_GROUPS];
 
     /* synchronization */
     uint64_t staleness; /* the smallest bound of any group; YK_ASYNC: none */
@@ -49,6 +50,10 @@ typedef struct {
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
+    /* Asynchronous workers (store/stale.h): */
+    bool stale_rules;     /* the optimizers of the groups adapt to stale gradients */
+    bool staggered;       /* the workers begin one after the other */
+    uint64_t max_warm_up; /* steps: half of the run */
 
     /* processes and threads */
     yk_placement placement;  /* of all groups; if only some are replicated, of the others */

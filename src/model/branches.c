@@ -477,7 +477,7 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 
 /* Of both kinds of sums. */
 #define COMMON                                                                                               \
-    .takes_sparse = true, .needs_sparse = true, .create = yk__branches_create, .free = yk__branches_free,    \
+    .input = YK_INPUT_SPARSE, .create = yk__branches_create, .free = yk__branches_free,                      \
     .workspace_create = workspace_create, .workspace_free = workspace_free, .grad = grad,                    \
     .init = yk__branches_init, .predict = predict, .threads = threads_of, .describe = yk__branches_describe, \
     .torch = yk__branches_torch

@@ -15,14 +15,24 @@
 #include "base/status.h"
 #include "core/group.h"
 
+/* The rows that a model accepts (core/rows.h). */
+typedef enum {
+    YK_INPUT_DENSE,
+    YK_INPUT_BOTH,  /* if the rows are sparse, its parameters are keyed */
+    YK_INPUT_SPARSE /* a sum of branches (branches.h) */
+} yk_model_input;
+
 typedef struct {
     int ngroups;
-    yk_group group[YK_MAX_GROUPS]; /* name, kind and width. logreg: keyed if the data is sparse; false here */
-    bool takes_sparse;             /* accepts sparse data; if the data is sparse, its parameters are keyed */
-    bool needs_sparse;             /* a sum of branches (branches.h) */
-    bool needs_fields;             /* reads field numbers. Otherwise, they are not loaded */
-    bool uses_threads;             /* the threads of a worker (--threads) share its batches */
-    const char *optimizer;         /* default of --optimizer */
+    yk_group
+        group[YK_MAX_GROUPS]; /* name, kind and width. YK_INPUT_BOTH: keyed only if the rows are sparse */
+    yk_model_input input;
+    bool needs_fields; /* reads field numbers. Otherwise, they are not loaded */
+    bool linear;       /* the output is a function of one weighted sum per class */
+    bool uses_threads; /* the threads of a worker (--threads) share its batches */
+    /* Default of --optimizer, in the notation of that option: all groups, or by kind. Each optimizer has a default learning rate
+     * that suits its groups. */
+    const char *optimizer;
 } yk_model_description;
 
 yk_status yk_model_parse(const char *text, yk_model_description *out);

@@ -145,7 +145,8 @@ static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view 
 }
 
 const yk_model_ops yk_logreg_ops = {.name = "logreg",
-                                    .takes_sparse = true,
+                                    .input = YK_INPUT_BOTH,
+                                    .linear = true,
                                     .create = create,
                                     .workspace_create = workspace_create,
                                     .workspace_free = workspace_free,

@@ -39,19 +39,20 @@ yk_status yk_model_parse(const char *text, yk_model_description *out)
     const yk_model_ops *ops = ops_of(text);
     yk_model *m = NULL;
     yk_status st = YK_OK;
-    *out = (yk_model_description){.takes_sparse = ops->takes_sparse, .needs_sparse = ops->needs_sparse};
-    if (!ops->needs_sparse)
-        out->group[out->ngroups++] = (yk_group){.name = "network", .width = 1};
-    if (linear_model(text))
-        strcpy(out->group[0].name, "linear");
-    else if (!ops->needs_sparse)
-        st = yk__net_check_name(text);
-    if (ops->needs_sparse && !(st = ops->create(text, &smallest, &m))) {
-        ops = m->ops;
-        for (; out->ngroups < m->ngroups; out->ngroups++) {
+    *out = (yk_model_description){.input = ops->input, .linear = ops->linear};
+    if (ops->input == YK_INPUT_SPARSE) {
+        st = ops->create(text, &smallest, &m);
+        for (; !st && out->ngroups < m->ngroups; out->ngroups++) {
             out->group[out->ngroups] = m->group[out->ngroups];
             out->group[out->ngroups].keys = 0; /* not known yet */
         }
+        ops = st ? ops : m->ops;
+    } else {
+        out->group[out->ngroups++] = (yk_group){.name = "network", .width = 1};
+        if (ops->linear)
+            strcpy(out->group[0].name, "linear");
+        else
+            st = yk__net_check_name(text);
     }
     out->needs_fields = ops->needs_fields;
     out->uses_threads = ops->threads;

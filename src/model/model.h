@@ -87,8 +87,9 @@ typedef void yk_ready_hook(void *context, float *dense, size_t begin, size_t end
 
 typedef struct {
     const char *name;
-    bool takes_sparse, needs_sparse, needs_fields; /* see description.h */
-    const char *optimizer;                         /* default of --optimizer; NULL: sgd */
+    yk_model_input input; /* this, and what follows: see description.h */
+    bool linear, needs_fields;
+    const char *optimizer; /* NULL: sgd */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
     yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);

@@ -171,6 +171,7 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
 }
 
 const yk_model_ops yk_softmax_ops = {.name = "softmax",
+                                     .linear = true,
                                      .create = create,
                                      .workspace_create = workspace_create,
                                      .workspace_free = workspace_free,

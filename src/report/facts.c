@@ -209,14 +209,13 @@ static void planned_facts(const yk_run *r, yk_facts *f)
     for (size_t i = 0; i < r->options; i++)
         if (yk_option_find(r->option[i].name))
             known &= !yk_config_set(&c, r->option[i].name, r->option[i].value);
-    free(c.data); /* config.ini is untrusted: the files that it names are not opened */
-    free(c.hostfile);
-    c.data = c.hostfile = NULL;
+    free(c.hostfile); /* config.ini is untrusted: the files that it names are not opened */
+    c.hostfile = NULL;
     if (!yk_config_starts_job(&c) || yk_job_processes(&c, &n))
         n = r->logs ? (int64_t)r->logs : 1;
     f->ranks = yk_known_or(yk_number_at(s, "ranks"), (double)n);
     known &= f->ranks >= 1.0 && f->ranks <= MAX_PROCESSES;
-    yk_plan_describe(&c, known ? (int)f->ranks : 1, 1, &p);
+    (void)yk_plan_options(&c, &(yk_topology){.processes = known ? (int)f->ranks : 1, .cores = 1}, &p);
     const bool counted = known && c.workers != YK_AUTO; /* the number of cores is unknown */
     f->mode = yk_string_at(s, "mode");
     f->mode = f->mode ? f->mode : p.mode;

@@ -87,7 +87,8 @@ static yk_status add_amounts(const yk_sweep_file *f, yk_sweep_run *r, size_t *n)
         st = check_step_size(c, processes);
     if (st)
         return st;
-    yk_plan_describe(c, processes, yk_cores_per_process(processes), &r->plan);
+    const yk_topology job = {.processes = processes, .cores = yk_cores_per_process(processes)};
+    (void)yk_plan_options(c, &job, &r->plan);
     if (f->fixed == YK_SWEEP_EXAMPLES)
         st = add_number(r, n, "steps", steps_of(r, f->amount));
     else if (f->fixed != YK_SWEEP_DEFAULT)
@@ -109,8 +110,11 @@ static yk_status plan_run(yk_sweep_run *r)
         st = count_processes(c, &processes);
     if (st)
         return st;
-    st = yk_config_starts_job(c) ? yk_plan_make(c, processes, yk_cores_per_process(processes), &r->plan)
-                                 : yk_plan_make_alone(c, yk_cores(), &r->plan);
+    const bool starts = yk_config_starts_job(c);
+    const yk_topology job = {.processes = starts ? processes : 1,
+                             .cores = yk_cores_per_process(starts ? processes : 1),
+                             .single = !starts};
+    st = yk_plan_options(c, &job, &r->plan);
     r->steps = r->plan.steps == UINT64_MAX ? 0 : (int64_t)r->plan.steps;
     r->epochs = r->plan.epochs == UINT64_MAX ? 0 : (int64_t)r->plan.epochs;
     return st;
@@ -294,8 +298,5 @@ char *yk_sweep_plan_text(const yk_sweep_plan *p)
 
 int64_t yk_sweep_run_steps(const yk_sweep_run *r, uint64_t examples)
 {
-    yk_plan plan = r->plan;
-    if (r->steps || !examples || yk_plan_set_data(&plan, &r->config, &(yk_plan_data){.examples = examples}))
-        return r->steps;
-    return r->epochs * (int64_t)plan.steps_per_epoch;
+    return r->steps || !examples ? r->steps : r->epochs * (int64_t)yk_plan_epoch_steps(&r->plan, examples);
 }

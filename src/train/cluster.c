@@ -26,20 +26,21 @@ static yk_status check_world(const yk__trainer *t)
     return YK_OK;
 }
 
-/* Sets what depends on this process in the plan. */
-static void set_process(yk__trainer *t)
+/* The topology, as this process sees it, and its plan. cores: of each process. */
+static yk_status plan_process(yk__trainer *t, int cores)
 {
     const yk__cluster *k = &t->cluster;
-    const yk_plan *p = t->plan;
-    const yk_plan_process process = {
-        .rank = k->rank,
-        .joined = k->joined,
-        .cores = yk_cores(),
-        .sharing = yk_comm_sharing(k->comm),
-        .bound = t->result->numa_nodes > 0,
-        .servers_here = k->joined ? 0 : yk_comm_ranks_here(k->comm, 0, p->servers),
-        .clients_here = k->joined ? 1 : yk_comm_ranks_here(k->comm, p->servers, k->ranks - p->servers)};
-    yk_plan_set_process(&t->result->plan, &process);
+    const int servers = yk_plan_servers(t->config, k->ranks);
+    t->topology = (yk_topology){.processes = k->joined ? 0 : k->ranks,
+                                .cores = cores,
+                                .rank = k->rank,
+                                .own_cores = yk_cores(),
+                                .sharing = yk_comm_sharing(k->comm),
+                                .bound = t->result->numa_nodes > 0,
+                                .servers_here = k->joined ? 0 : yk_comm_ranks_here(k->comm, 0, servers),
+                                .clients_here =
+                                    k->joined ? 1 : yk_comm_ranks_here(k->comm, servers, k->ranks - servers)};
+    return yk__plan(t);
 }
 
 /* Becomes an additional worker of a running job. Its ranks have other numbers here; its servers are found by name. */
@@ -50,8 +51,7 @@ static yk_status join(yk__trainer *t)
     k->rank = 1; /* not the chief */
     if (t->caller->ranked)
         t->caller->ranked(-1);
-    yk_status st = yk_plan_make(t->config, 0, yk_cores(), &t->result->plan);
-    set_process(t);
+    yk_status st = plan_process(t, yk_cores());
     if (!st && !t->plan->joinable)
         return yk_fail(
             YK_EUSAGE,
@@ -136,10 +136,10 @@ static int bind_to_nodes(yk__trainer *t)
  * whose size is unknown. */
 static yk_status plan_early(yk__trainer *t, int expected)
 {
-    if (expected > 1 && !t->config->join)
-        return yk_plan_make(t->config, expected, yk_cores(), &t->result->plan);
-    yk_plan_describe(t->config, 1, yk_cores(), &t->result->plan);
-    return YK_OK;
+    const bool known = expected > 1 && !t->config->join;
+    t->topology = (yk_topology){.processes = known ? expected : 1, .cores = yk_cores()};
+    const yk_status st = yk__plan(t);
+    return known ? st : YK_OK;
 }
 
 yk_status yk__cluster_start(yk__trainer *t)
@@ -148,8 +148,10 @@ yk_status yk__cluster_start(yk__trainer *t)
     const yk_config *c = t->config;
     const int expected = t->caller->single ? 0 : yk_comm_expected();
     k->ranks = 1;
-    if (!expected)
-        return yk_plan_make_alone(c, yk_cores(), &t->result->plan);
+    if (!expected) {
+        t->topology = (yk_topology){.processes = 1, .cores = yk_cores(), .single = true};
+        return yk__plan(t);
+    }
     yk_status st = plan_early(t, expected);
     if (st)
         return st;
@@ -170,13 +172,12 @@ yk_status yk__cluster_start(yk__trainer *t)
     if (c->join)
         return st ? st : join(t);
     int cores = 1;
-    if (st || (st = check_world(t)) || (st = agree_on_cores(t, &cores)) ||
-        (st = yk_plan_make(c, k->ranks, cores, &t->result->plan)))
+    if (st || (st = check_world(t)) || (st = agree_on_cores(t, &cores)))
         return st;
-    if (k->ranks == 1) /* one process needs no messages */
-        return YK_OK;
-    t->result->numa_nodes = bind_to_nodes(t);
-    set_process(t);
+    if (k->ranks > 1)
+        t->result->numa_nodes = bind_to_nodes(t);
+    if ((st = plan_process(t, cores)) || k->ranks == 1) /* one process needs no messages */
+        return st;
     st = yk_comm_barrier(k->comm, t->plan->startup_timeout, "all processes to start");
     if (!st)
         yk__report_stage(t, YK_STAGE_CONNECTED);
@@ -221,7 +222,7 @@ static void place_groups(const yk__trainer *t, yk_group *out)
 {
     for (int g = 0; g < t->model->ngroups; g++) {
         out[g] = t->model->group[g];
-        const bool dedicated = t->result->group[g].plan.placement == YK_PLACEMENT_SERVERS;
+        const bool dedicated = t->plan->group[g].placement == YK_PLACEMENT_SERVERS;
         out[g].first_owner = dedicated ? 0 : t->plan->first_client;
         out[g].owners = dedicated ? t->plan->servers : t->plan->clients;
     }

@@ -11,7 +11,7 @@
  * Rank 0 is the chief: it evaluates, saves, and writes the run directory; the other ranks write only their worker-N/.
  *
  *     yk__cluster_start     starts MPI, if a launcher started this process; assigns roles
- *     yk__cluster_shape     all ranks agree on the shape of the data
+ *     yk__share_facts       all ranks get the same facts about the data
  *     yk__cluster_agree     checks that options, data, program and parameters are the same; an error names the rank and
  *                           the difference
  */

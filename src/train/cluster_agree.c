@@ -118,7 +118,7 @@ yk_status yk__cluster_agree(yk__trainer *t)
                      .nparams = t->model->nparams,
                      .parameters = t->plan->whole ? yk__parameter_hash(t) : 0},
              *all = NULL;
-    yk_status st = t->plan->trains ? hash_data(t, &mine.data) : YK_OK;
+    yk_status st = !t->plan->trains ? YK_OK : hash_data(t, &mine.data);
     if (st)
         return st;
     if (k->joined)

@@ -52,7 +52,7 @@ static yk_status gather_rows(void *trainer, yk_rows *rows)
 void yk__set_partition(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    const bool trains = !k->joined && !t->plan->alone && t->plan->trains;
+    const bool trains = t->plan->trains && !t->plan->alone && !k->joined;
     const yk_dataset_partition partition = {.here = yk_comm_local_size(k->comm),
                                             .part = trains ? k->rank - t->plan->first_client : 0,
                                             .parts = trains ? t->plan->clients : 1,
@@ -61,65 +61,85 @@ void yk__set_partition(yk__trainer *t)
     yk_dataset_set_partition(&partition);
 }
 
-/* ---- the shape of the data: servers do not read it ---- */
+/* ---- facts about the data: servers do not read it ---- */
 
-typedef struct {
-    uint64_t dim, examples, classes, fields, positional, earlier, streams, ordered;
-} shape;
-
-static yk_status set_data(yk__trainer *t, bool streamed, bool ordered)
+yk_status yk__plan(yk__trainer *t)
 {
-    const yk_plan_data data = {.examples = t->train.examples, .streamed = streamed, .ordered = ordered};
-    return yk_plan_set_data(&t->result->plan, t->config, &data);
+    return yk_plan_make(t->config, &t->description, &t->facts, &t->topology, &t->result->plan);
 }
 
-yk_status yk__cluster_shape(yk__trainer *t)
+/* What this process knows. */
+static yk_data_facts own_facts(const yk__trainer *t)
 {
-    yk__cluster *k = &t->cluster;
-    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim, earlier = t->start.shape.dim;
-    shape mine = {.dim = dim > earlier ? dim : earlier,
-                  .examples = t->train.examples,
-                  .classes = t->train.classes,
-                  .fields = t->train.fields,
-                  .positional = t->plan->trains && t->train.positional,
-                  .earlier = t->start.earlier,
-                  .streams = t->plan->trains && !t->train.rows,
-                  .ordered = t->plan->trains && !t->train.shuffled},
-          *all = NULL, max = {0};
-    if (k->joined && !t->train.rows)
+    const yk_dataset *d = &t->train;
+    const size_t dim = d->dim > t->test.dim ? d->dim : t->test.dim, earlier = t->start.shape.dim;
+    const bool read = t->plan->trains;
+    return (yk_data_facts){.opened = 1,
+                           .counted = 1,
+                           .sparse = d->kind == YK_ROWS_SPARSE,
+                           .streamed = read && !d->rows,
+                           /* joined: the order of the examples comes from the job */
+                           .ordered = read && (!d->shuffled || t->cluster.joined),
+                           .examples = d->examples,
+                           .columns = dim > earlier ? dim : earlier,
+                           .classes = d->classes,
+                           .fields = d->fields,
+                           .positional = read && d->positional,
+                           .earlier = t->start.earlier};
+}
+
+enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };
+
+/* On the chief: the maximum of each fact of all processes. */
+static yk_status combine(const yk__trainer *t, const yk_data_facts *all, yk_data_facts *out)
+{
+    const int first = t->plan->first_client;
+    for (int i = 0; i < t->cluster.ranks; i++) {
+        const uint64_t *from = (const uint64_t *)&all[i];
+        uint64_t *to = (uint64_t *)out;
+        for (int k = 0; k < FACTS; k++)
+            to[k] = from[k] > to[k] ? from[k] : to[k];
+        if (i >= first && all[i].examples != all[first].examples)
+            return yk_fail(YK_EDATA, "rank %d has different data: %llu examples, but rank %d has %llu", i,
+                           (unsigned long long)all[i].examples, first,
+                           (unsigned long long)all[first].examples);
+    }
+    return YK_OK;
+}
+
+/* Replaces the facts of this process by those of all. */
+static yk_status exchange(yk__trainer *t, yk_data_facts *facts)
+{
+    const yk__cluster *k = &t->cluster;
+    const char *what = "the data to be loaded";
+    yk_data_facts *all = NULL;
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the facts about the data")))
+        return YK_ESYSTEM;
+    yk_status st = yk_comm_gather(k->comm, facts, sizeof *facts, all, t->plan->startup_timeout, what);
+    if (!st && all)
+        st = combine(t, all, facts);
+    yk_free(all);
+    return st ? st : yk_comm_broadcast(k->comm, facts, sizeof *facts, t->plan->startup_timeout, what);
+}
+
+yk_status yk__share_facts(yk__trainer *t)
+{
+    yk_dataset *d = &t->train;
+    t->facts = own_facts(t);
+    if (t->cluster.joined && !d->rows)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
-    if (t->plan->alone || k->joined)
-        return set_data(t, mine.streams, k->joined || mine.ordered); /* joined: the unit comes from the job */
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the shape of the data")))
-        return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->startup_timeout, "the data to be loaded");
-    for (int i = 0; !st && k->rank == 0 && i < k->ranks; i++) {
-        max.dim = all[i].dim > max.dim ? all[i].dim : max.dim;
-        max.examples = all[i].examples > max.examples ? all[i].examples : max.examples;
-        max.classes = all[i].classes > max.classes ? all[i].classes : max.classes;
-        max.fields = all[i].fields > max.fields ? all[i].fields : max.fields;
-        max.positional |= all[i].positional;
-        max.earlier |= all[i].earlier; /* only the chief knows it */
-        max.streams |= all[i].streams;
-        max.ordered |= all[i].ordered;
-        if (i >= t->plan->first_client && all[i].examples != all[t->plan->first_client].examples)
-            st = yk_fail(YK_EDATA, "rank %d has different data: %llu examples, but rank %d has %llu", i,
-                         (unsigned long long)all[i].examples, t->plan->first_client,
-                         (unsigned long long)all[t->plan->first_client].examples);
+    if (!t->plan->alone && !t->cluster.joined) {
+        const yk_status st = exchange(t, &t->facts);
+        if (st)
+            return st;
+        if (t->facts.sparse)
+            d->dim = t->facts.columns;
+        d->examples = t->facts.examples;
+        d->classes = t->test.classes = (uint32_t)t->facts.classes;
+        d->fields = (uint32_t)t->facts.fields;
+        d->positional = t->facts.positional;
+        t->start.earlier = t->facts.earlier; /* only the chief knows it */
     }
-    yk_free(all);
-    if (!st)
-        st = yk_comm_broadcast(k->comm, &max, sizeof max, t->plan->startup_timeout, "the data to be loaded");
-    if (st)
-        return st;
-    if (t->train.kind == YK_ROWS_SPARSE)
-        t->train.dim = max.dim;
-    t->train.examples = max.examples;
-    t->train.classes = t->test.classes = (uint32_t)max.classes;
-    t->train.fields = (uint32_t)max.fields;
-    t->train.positional = max.positional;
-    t->start.earlier = max.earlier;
-    return set_data(t, max.streams, max.ordered);
+    return yk__plan(t);
 }

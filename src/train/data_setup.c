@@ -24,7 +24,7 @@ static yk_memory_data choose_in_place(const yk__trainer *t, const yk_memory_data
     enum { MIN_ROWS = 1 << 14 };
     yk_memory_data m = *given;
     m.in_place |= m.rows.kind == YK_ROWS_SPARSE && m.ascending && m.mixed && m.rows.n >= MIN_ROWS &&
-                  t->plan->workers == 1 && (m.rows.field || !yk_config_model(t->config).needs_fields);
+                  t->plan->workers == 1 && (m.rows.field || !t->description.needs_fields);
     return m;
 }
 
@@ -50,67 +50,101 @@ static const char *layout(const yk_dataset *d)
     return d->kind == YK_ROWS_SPARSE ? "sparse" : "dense";
 }
 
-static yk_status open_data(yk__trainer *t)
+static yk_stream_choice stream_choice(const yk__trainer *t)
 {
     const yk_config *c = t->config;
     const char *s = c->stream ? c->stream : "auto";
-    const bool server = !t->plan->trains;
-    const yk_stream_choice automatic = c->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO;
-    yk_stream_choice stream = *s == 'n' ? YK_STREAM_NEVER : s[1] == 'l' ? YK_STREAM_ALWAYS : automatic;
-    yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
-                           .hash_bits = (unsigned)c->hash_bits,
-                           .features = (uint64_t)c->features,
-                           .fields = yk_config_model(c).needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
-                           .bits_from_rows = true,
-                           .positions = &t->positions};
-    if ((o.shape_only = server)) /* the workers read the data */
-        stream = YK_STREAM_SHAPE;
-    yk__set_partition(t);
+    if (!t->plan->trains)
+        return YK_STREAM_SHAPE; /* the workers read the data */
+    return *s == 'n'     ? YK_STREAM_NEVER
+           : s[1] == 'l' ? YK_STREAM_ALWAYS
+           : c->dry_run  ? YK_STREAM_COUNT
+                         : YK_STREAM_AUTO;
+}
+
+static yk_status open_training(yk__trainer *t, yk_source_options *o)
+{
     const yk_memory_data *given = t->caller->data,
                          memory = given ? choose_in_place(t, given) : (yk_memory_data){0};
-    yk_source *source;
-    yk_status st = yk__open_training(t, given ? &memory : NULL, &o, &source);
-    if (!st && given && source->once)
-        st = choose_stream(t, source, &stream);
-    if (st || (st = yk_dataset_take(source, YK_SPLIT_TRAIN, stream, &t->train)))
+    yk_stream_choice stream = stream_choice(t);
+    yk_source *s;
+    yk__set_partition(t);
+    yk_status st = yk__open_training(t, given ? &memory : NULL, o, &s);
+    if (!st && given && s->once)
+        st = choose_stream(t, s, &stream);
+    if (st || (st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))
         return st;
-    if (!t->plan->whole && t->cluster.rank != 0 && !t->cluster.joined) /* the chief evaluates */
+    t->facts.opened = 1;
+    t->facts.sparse = t->train.kind == YK_ROWS_SPARSE;
+    return yk__plan(t);
+}
+
+/* The test set of this process; NULL: none. Processes with all parameters evaluate together, otherwise the chief evaluates. */
+static const char *test_spec(const yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    if (!t->plan->whole && t->cluster.rank != 0 && !t->cluster.joined)
+        return NULL;
+    if (t->caller->test)
+        return "memory";
+    if (c->test)
+        return strcmp(c->test, "none") ? c->test : NULL;
+    return t->train.source->has_test ? c->data : NULL;
+}
+
+/* A server learns the number of columns from the test set. */
+static yk_status match_test(yk__trainer *t, const char *spec)
+{
+    yk_dataset *train = &t->train, *d = &t->test;
+    const bool sparse = d->kind == YK_ROWS_SPARSE;
+    if (!t->plan->trains && !sparse && !train->dim)
+        train->dim = d->dim;
+    if (sparse != (train->kind == YK_ROWS_SPARSE) || (!sparse && d->dim != train->dim))
+        return yk_fail(YK_EDATA, "%s: the rows (%s, %zu columns) do not match those of %s (%s, %zu columns)",
+                       spec, layout(d), d->dim, t->config->data, layout(train), train->dim);
+    if (d->classes > train->classes)
+        train->classes = d->classes;
+    d->classes = train->classes;
+    if (!d->rows || !d->rows->truth)
         return YK_OK;
-    bool none = c->test && strcmp(c->test, "none") == 0;
-    const char *test = t->caller->test             ? "memory"
-                       : c->test                   ? c->test
-                       : t->train.source->has_test ? c->data
-                                                   : NULL;
-    if (!test || (none && !t->caller->test))
-        return YK_OK;
-    yk_dataset *d = &t->test;
-    o.shape_only = false;
-    o.schema = t->train.source->schema;
+    const yk_status st = yk_score_truth(d->rows, &t->result->best);
+    t->result->best_known = !st;
+    return st;
+}
+
+static yk_status open_test(yk__trainer *t, const char *spec, yk_source_options *o)
+{
     const yk_source *like = t->train.source;
     const yk_schema images = {
         .height = like->height, .width = like->width, .channels = like->channels, .fit = (char *)like->fit};
-    o.images = &images;
-    if (!server && !t->train.positional) /* then the test data needs field numbers, too */
-        o.positions = NULL;
-    if ((st = open_set(t->caller->test, test, YK_SPLIT_TEST, &o, automatic, d)))
+    o->shape_only = false;
+    o->schema = like->schema;
+    o->images = &images;
+    if (t->plan->trains && !t->train.positional) /* then the test data needs field numbers, too */
+        o->positions = NULL;
+    yk_status st = open_set(t->caller->test, spec, YK_SPLIT_TEST, o,
+                            t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO, &t->test);
+    if (st)
         return st;
     t->tested = true;
-    if (!t->caller->test && (st = yk_source_fits(d->source, yk_source_format(t->train.source))))
+    if (!t->caller->test && (st = yk_source_fits(t->test.source, yk_source_format(like))))
         return st;
-    if (server && d->kind != YK_ROWS_SPARSE && !t->train.dim)
-        t->train.dim = d->dim;
-    if ((d->kind == YK_ROWS_SPARSE) != (t->train.kind == YK_ROWS_SPARSE) ||
-        (d->kind != YK_ROWS_SPARSE && d->dim != t->train.dim))
-        return yk_fail(YK_EDATA, "%s: the rows (%s, %zu columns) do not match those of %s (%s, %zu columns)",
-                       test, layout(d), d->dim, c->data, layout(&t->train), t->train.dim);
-    if (d->classes > t->train.classes)
-        t->train.classes = d->classes;
-    d->classes = t->train.classes;
-    if (d->rows && d->rows->truth) {
-        st = yk_score_truth(d->rows, &t->result->best);
-        t->result->best_known = !st;
-    }
-    return st;
+    return match_test(t, spec);
+}
+
+static yk_status open_data(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
+                           .hash_bits = (unsigned)c->hash_bits,
+                           .features = (uint64_t)c->features,
+                           .shape_only = !t->plan->trains,
+                           .fields = t->description.needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
+                           .bits_from_rows = true,
+                           .positions = &t->positions};
+    const yk_status st = open_training(t, &o);
+    const char *test = st ? NULL : test_spec(t);
+    return st || !test ? st : open_test(t, test, &o);
 }
 
 yk_status yk__load_data(yk__trainer *t)
@@ -234,5 +268,5 @@ yk_status yk__make_feed(yk__trainer *t)
                                .next_stream = leased && t->plan->survives_loss ? next_stream : NULL,
                                .revoked = leased ? is_revoked : NULL,
                                .lease_context = t};
-    return t->plan->trains ? yk_feed_create(&t->train, &plan, &t->feed) : YK_OK;
+    return !t->plan->trains ? YK_OK : yk_feed_create(&t->train, &plan, &t->feed);
 }

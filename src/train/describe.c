@@ -40,7 +40,7 @@ static void print_processes(const yk__trainer *t)
     const yk__cluster *k = &t->cluster;
     bool network = false, keyed = false, served = false;
     for (int g = 0; t->plan->servers && g < t->model->ngroups; g++) {
-        const bool replicated = t->result->group[g].plan.placement == YK_PLACEMENT_REPLICAS;
+        const bool replicated = t->plan->group[g].placement == YK_PLACEMENT_REPLICAS;
         network |= replicated && !t->model->group[g].keyed;
         keyed |= replicated && t->model->group[g].keyed;
         served |= !replicated && t->model->group[g].keyed;
@@ -101,19 +101,19 @@ static void print_rules(const yk__trainer *t)
     size_t n = 0;
     bool warms_up = false;
     if (p->staleness == 0 || p->workers == 1 || p->copy_lifetime || p->local_steps ||
-        (p->processes == 1 && !t->model->ops->init && t->model->group[0].keyed))
+        (p->processes == 1 && t->description.linear && t->model->group[0].keyed))
         return;
     for (int g = 0; g < t->model->ngroups; g++)
         warms_up |= yk_optim_rule_of(t->group[g].optim.kind)->warms_up;
-    if (yk__staggered(t))
+    if (p->staggered)
         n += (size_t)snprintf(text, sizeof text, "; they begin one after the other, %llu steps apart",
                               (unsigned long long)yk_steps_before(1));
     else if (warms_up)
-        n += (size_t)snprintf(text, sizeof text, "; learning rates warm up over the first %llu steps",
-                              (unsigned long long)yk_warm_up_steps(
-                                  p->workers, t->model->sparse ? UINT64_MAX : yk__max_warm_up(t)));
+        n += (size_t)snprintf(
+            text, sizeof text, "; learning rates warm up over the first %llu steps",
+            (unsigned long long)yk_warm_up_steps(p->workers, t->model->sparse ? UINT64_MAX : p->max_warm_up));
     const yk_local_group *last = &t->group[t->model->ngroups - 1];
-    if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC || !t->model->ops->init))
+    if (!last->shape.keyed && (p->processes > 1 || p->staleness != YK_ASYNC || t->description.linear))
         n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients are scaled down");
     if (yk_optim_rule_of(last->optim.kind)->velocity == YK_VELOCITY_SUM)
         snprintf(text + n, sizeof text - n, "; momentum is reduced from %g to %.2g", last->optim.momentum,
@@ -219,8 +219,7 @@ yk_status yk__describe(yk__trainer *t)
         d->activation_bytes += d->line[i].bytes;
     }
     const char *optimizer = t->config->optimizer;
-    snprintf(d->optimizer, sizeof d->optimizer, "%s",
-             optimizer ? optimizer : yk_config_default_optimizer(t->config));
+    snprintf(d->optimizer, sizeof d->optimizer, "%s", optimizer ? optimizer : t->description.optimizer);
     d->batch = t->plan->batch;
     d->workers = t->plan->workers;
     d->examples = t->train.examples;

@@ -288,7 +288,8 @@ void yk_summary_save_lost(const yk_config *c, const yk_lost_job *lost)
                    .workers_connected = lost->workers,
                    .lr = yk_by_group_of(&c->lr, true, (double)NAN),
                    .train_loss = (double)NAN};
-    yk_plan_describe(c, lost->ranks, yk_cores_per_process(lost->ranks), &r.plan);
+    const yk_topology job = {.processes = lost->ranks, .cores = yk_cores_per_process(lost->ranks)};
+    (void)yk_plan_options(c, &job, &r.plan);
     read_progress(lost->run_dir, &r);
     yk_result_save_if_missing(c, &r, lost->run_dir);
 }

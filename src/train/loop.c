@@ -399,7 +399,7 @@ static yk_status train_worker(void *trainer, int me)
               .store = t->store,
               .bursts = t->store->burst && yk_model_can_burst(t->model),
               .remote = t->cluster.remote != NULL,
-              .begun = t->cluster.remote || !yk__staggered(t), /* with servers, they decide */
+              .begun = t->cluster.remote || !t->plan->staggered, /* with servers, they decide */
               .done = start->step,
               .next_check = start->step,
               .epoch = start->epoch,

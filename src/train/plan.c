@@ -1,21 +1,14 @@
-#include "train/plan.h"
+#include "train/plan_internal.h"
 
 #include "base/number.h"
-#include "data/source.h"
 #include <math.h>
 #include <string.h>
 
 const char *const yk_placement_name[] = {"local", "replicas", "servers", "shards"};
 
-/* Whether workers send each gradient, or the delta of a copy, without waiting for others. */
-static bool sends_gradients(const yk_plan *p)
-{
-    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS;
-    return shards && !p->synchronous && !p->local_steps;
-}
+/* ---- groups ---- */
 
-/* The bound of a group of this name; "": of groups that --staleness does not name. */
-static uint64_t staleness_of(const yk_config *c, const char *group, bool keyed)
+uint64_t yk__plan_bound(const yk_config *c, const char *group, bool keyed)
 {
     const double given = yk_by_group_named(&c->staleness, group, yk_by_group_of(&c->staleness, keyed, -1.0));
     if (given >= 0.0)
@@ -23,15 +16,39 @@ static uint64_t staleness_of(const yk_config *c, const char *group, bool keyed)
     return c->mode && strcmp(c->mode, "async") == 0 ? YK_ASYNC : 0;
 }
 
-static yk_optim_config optimizer_of(const yk_config *c, const char *group, bool keyed)
+/* All workers take the same steps if a group is synchronous. */
+static uint64_t smallest_bound(const yk_config *c)
 {
+    const uint64_t dense = yk__plan_bound(c, "", false), keyed = yk__plan_bound(c, "", true);
+    uint64_t min = keyed < dense ? keyed : dense;
+    for (int i = 0; i < YK_MAX_GROUPS && *c->staleness.named[i].name; i++) {
+        const uint64_t own = yk__plan_bound(c, c->staleness.named[i].name, true);
+        min = own < min ? own : min;
+    }
+    return min;
+}
+
+/* With a sum of 0, the first steps of an embedding vector are as long as lr allows, whatever its gradient is
+ * (docs/convergence.md). */
+static double initial_accumulator(const yk_config *c, bool vectors, yk_optim_kind kind)
+{
+    const double given = c->initial_accumulator, initial = given >= 0.0 ? given : vectors ? 1e-4 : 0.0;
+    return yk_optim_rule_of(kind)->accumulates ? initial : 0.0;
+}
+
+static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed)
+{
+    const yk_config *c = in->c;
     yk_optim_kind kind = YK_SGD;
-    (void)yk_config_optimizer(c, group, keyed, &kind); /* yk_config_check() reports unknown ones */
+    /* yk_config_check() reports unknown ones */
+    (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
     yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = yk_by_group_named(&c->lr, group, yk_by_group_of(&c->lr, keyed, o.lr));
+    o.lr = yk_by_group_named(&c->lr, group->name, yk_by_group_of(&c->lr, keyed, o.lr));
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
+    o.initial = initial_accumulator(c, keyed && group->width > 1, kind);
+    o.earlier = in->data->earlier;
     o.lr_decay_every = (uint64_t)c->lr_decay_every;
     if (c->lr_schedule)
         o.schedule = !strcmp(c->lr_schedule, "step")      ? YK_LR_STEP
@@ -41,66 +58,32 @@ static yk_optim_config optimizer_of(const yk_config *c, const char *group, bool 
     return o;
 }
 
-/* All workers take the same steps if a group is synchronous. */
-static void set_groups(const yk_config *c, yk_plan *p)
+static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
 {
-    for (int keyed = 0; keyed < 2; keyed++) {
-        p->group[keyed].optim = optimizer_of(c, "", keyed);
-        p->group[keyed].staleness = staleness_of(c, "", keyed);
+    const double servers = yk_by_group_named(&c->servers, name, yk_by_group_of(&c->servers, keyed, -1.0));
+    return p->replicates && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
+}
+
+static void set_groups(const yk__plan_input *in, yk_plan *p)
+{
+    p->ngroups = in->model->ngroups;
+    for (int g = 0; g < p->ngroups; g++) {
+        const yk_group *group = &in->model->group[g];
+        const bool keyed = yk__plan_is_keyed(in, g);
+        p->group[g] = (yk_group_plan){.optim = optimizer_of(in, group, keyed),
+                                      .staleness = yk__plan_bound(in->c, group->name, keyed),
+                                      .placement = group_placement(in->c, p, group->name, keyed)};
     }
-    const uint64_t dense = p->group[0].staleness, keyed = p->group[1].staleness;
-    p->staleness = keyed < dense ? keyed : dense;
-    for (int i = 0; i < YK_MAX_GROUPS && *c->staleness.named[i].name; i++) {
-        const uint64_t own = staleness_of(c, c->staleness.named[i].name, true);
-        p->staleness = own < p->staleness ? own : p->staleness;
-    }
 }
 
-/* Whether the parameters are keyed: the model needs sparse data, or it accepts sparse data and the data is sparse. If the data
- * cannot be opened, the error is reported later, when it is read. */
-static bool is_sparse(const yk_config *c)
-{
-    yk_source *s;
-    const yk_source_options o = {
-        .hash_bits = (unsigned)c->hash_bits, .features = (uint64_t)c->features, .shape_only = true};
-    const yk_model_description model = yk_config_model(c);
-    if (model.needs_sparse || !c->data || !model.takes_sparse)
-        return model.needs_sparse;
-    if (yk_source_open(c->data, YK_SPLIT_TRAIN, &o, &s))
-        return true;
-    const bool sparse = s->kind == YK_ROWS_SPARSE;
-    yk_source_free(s);
-    return sparse;
-}
+/* ---- processes and threads ---- */
 
-/* Whether the model has groups of both kinds. */
-static bool is_mixed(const yk_config *c)
+yk__servers yk__plan_servers_of(const yk_config *c)
 {
-    const yk_model_description model = yk_config_model(c);
-    int keyed = 0;
-    for (int g = 0; g < model.ngroups; g++)
-        keyed += model.group[g].keyed;
-    return keyed && keyed < model.ngroups;
-}
-
-/* --servers for keyed or dense groups; -1: not given. */
-static int servers_of(const yk_config *c, bool keyed)
-{
-    return (int)yk_by_group_of(&c->servers, keyed, -1);
-}
-
-/* What --servers says about all groups together. */
-typedef struct {
-    int job;         /* for the groups that are not replicated; 0: all are; -1: not given */
-    bool replicates; /* some groups are replicated, others are not */
-    bool differ;     /* the groups that are not replicated have different values */
-} servers_of_groups;
-
-static servers_of_groups servers_of_all(const yk_config *c)
-{
-    double value[2 + YK_MAX_GROUPS] = {servers_of(c, true), servers_of(c, false)};
+    double value[2 + YK_MAX_GROUPS] = {yk_by_group_of(&c->servers, true, -1),
+                                       yk_by_group_of(&c->servers, false, -1)};
     int n = 2, zeros = 0;
-    servers_of_groups s = {.job = -1};
+    yk__servers s = {.job = -1};
     for (int i = 0; i < YK_MAX_GROUPS && *c->servers.named[i].name; i++)
         value[n++] = c->servers.named[i].value;
     for (int i = 0; i < n; i++) {
@@ -115,30 +98,89 @@ static servers_of_groups servers_of_all(const yk_config *c)
     return s;
 }
 
-/* The placement of all groups; if only some are replicated, of the others. Synchronous training of dense models uses replicas.
- * Otherwise every process owns a shard: a step needs only some of the keyed parameters, and the results are the same. */
-static yk_placement placement_of(const yk_config *c, const yk_plan *p)
+int yk_plan_servers(const yk_config *c, int processes)
 {
-    const int servers = servers_of_all(c).job;
-    if (p->processes == 1)
-        return YK_PLACEMENT_LOCAL;
-    if (servers > 0)
-        return YK_PLACEMENT_SERVERS;
-    return servers != YK_ALL && p->lockstep && !is_sparse(c) ? YK_PLACEMENT_REPLICAS : YK_PLACEMENT_SHARDS;
+    const int servers = yk__plan_servers_of(c).job;
+    return processes != 1 && servers > 0 ? servers : 0;
 }
 
-/* --workers auto: as many as there are cores for. */
-static int workers_of(const yk_config *c, int cores)
+/* The placement of all groups; if only some are replicated, of the others. Synchronous training of dense models uses replicas.
+ * Otherwise every process owns a shard: a step needs only some of the keyed parameters, and the results are the same. */
+static yk_placement placement_of(const yk__plan_input *in, const yk_plan *p)
 {
-    return c->workers != YK_AUTO ? (int)c->workers : cores > c->threads ? cores / (int)c->threads : 1;
+    if (p->processes == 1)
+        return YK_PLACEMENT_LOCAL;
+    if (p->servers)
+        return YK_PLACEMENT_SERVERS;
+    return yk__plan_servers_of(in->c).job != YK_ALL && p->lockstep && !in->sparse ? YK_PLACEMENT_REPLICAS
+                                                                                  : YK_PLACEMENT_SHARDS;
 }
 
 /* Whether the workers of a process become threads of one worker. The steps are the same, but a network computes 16 examples
  * at a time, so that workers with 4 examples each would waste three quarters of their time. */
-static bool shares_batch(const yk_config *c, const yk_plan *p)
+static bool shares_batch(const yk__plan_input *in, const yk_plan *p)
 {
-    return c->global_batch && !c->batch && p->lockstep && yk_config_model(c).uses_threads;
+    return in->c->global_batch && !in->c->batch && p->lockstep && in->model->uses_threads;
 }
+
+static void set_workers(const yk__plan_input *in, yk_plan *p)
+{
+    const yk_config *c = in->c;
+    const int cores = in->job->cores, own = in->job->own_cores ? in->job->own_cores : cores;
+    p->workers_per_process = c->workers != YK_AUTO     ? (int)c->workers
+                             : cores > (int)c->threads ? cores / (int)c->threads
+                                                       : 1;
+    if (shares_batch(in, p)) {
+        p->threads *= p->workers_per_process;
+        p->workers_per_process = 1;
+    }
+    p->usable_threads = p->threads < own ? p->threads : own;
+    p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
+}
+
+enum { MAX_SERVING_THREADS = 16 };
+
+/* A dedicated server uses the cores of its host that the workers there leave free, shared with the other servers there. */
+static int serving_threads_of(const yk_plan *p, const yk_topology *job)
+{
+    if (p->trains)
+        return 1;
+    const int busy = job->clients_here * p->workers_per_process * p->threads;
+    const int given =
+        (int)fmin(yk_env_number("YK_SERVING_THREADS", -1), MAX_SERVING_THREADS); /* set by tests */
+    const int n = given >= 0              ? given
+                  : job->bound            ? job->own_cores / job->sharing
+                  : job->servers_here > 0 ? (job->own_cores - busy) / job->servers_here
+                                          : 1;
+    return n < 1 ? 1 : n > MAX_SERVING_THREADS ? MAX_SERVING_THREADS : n;
+}
+
+/* If the threads of an asynchronous job share cores, waiting threads soon sleep, so that the others can compute and send what
+ * the waiting ones need. Synchronous steps are often shorter than such a sleep. */
+static yk_wait_kind wait_of(const yk_plan *p, const yk_topology *job)
+{
+    const int own = p->workers_per_process * p->threads + p->driven;
+    const bool shared = own * job->sharing > job->own_cores;
+    return shared && !p->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
+}
+
+static void set_process(const yk_topology *job, yk_plan *p)
+{
+    /* if only some groups are on dedicated servers, the processes that train own the others */
+    p->owners = p->placement == YK_PLACEMENT_SHARDS || p->replicates ? p->processes : p->servers;
+    p->alone = p->processes == 1;
+    p->trains = !p->processes || job->rank >= p->servers;
+    p->serves = p->processes && job->rank < p->owners;
+    p->whole = p->alone || p->placement == YK_PLACEMENT_REPLICAS;
+    p->first_client = p->servers;
+    p->clients = p->processes ? p->processes - p->servers : 1;
+    p->first_worker = p->processes && p->trains ? (job->rank - p->first_client) * p->workers_per_process : 0;
+    p->driven = p->trains && (p->serves || (!p->whole && p->workers_per_process > 1));
+    p->wait = p->alone ? YK_WAIT_THREADS : wait_of(p, job);
+    p->serving_threads = serving_threads_of(p, job);
+}
+
+/* ---- steps ---- */
 
 /* The batch of a worker. */
 static void set_batch(const yk_config *c, yk_plan *p)
@@ -153,53 +195,6 @@ static void set_batch(const yk_config *c, yk_plan *p)
                                              : 1;
 }
 
-static yk_placement group_placement(const yk_config *c, const yk_plan *p, const char *name, bool keyed)
-{
-    const double servers = yk_by_group_named(&c->servers, name, servers_of(c, keyed));
-    return p->replicates && servers == 0.0 ? YK_PLACEMENT_REPLICAS : p->placement;
-}
-
-/* With a sum of 0, the first steps of an embedding vector are as long as lr allows, whatever its gradient is
- * (docs/convergence.md). */
-static double initial_accumulator(const yk_config *c, const yk_group *group, yk_optim_kind kind)
-{
-    const bool vectors = group->keyed && group->width > 1;
-    const double given = c->initial_accumulator, initial = given >= 0.0 ? given : vectors ? 1e-4 : 0.0;
-    return yk_optim_rule_of(kind)->accumulates ? initial : 0.0;
-}
-
-yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const yk_group *group)
-{
-    const char *name = group->name;
-    const bool keyed = group->keyed;
-    yk_group_plan g = p->group[keyed];
-    g.optim = optimizer_of(c, name, keyed);
-    g.optim.initial = initial_accumulator(c, group, g.optim.kind);
-    g.optim.lr_decay_every = p->group[keyed].optim.lr_decay_every; /* may follow from the data */
-    g.staleness = staleness_of(c, name, keyed);
-    g.placement = group_placement(c, p, name, keyed);
-    return g;
-}
-
-static void set_roles(const yk_config *c, int cores, yk_plan *p)
-{
-    p->placement = placement_of(c, p);
-    const bool dedicated = p->placement == YK_PLACEMENT_SERVERS;
-    p->servers = dedicated ? servers_of_all(c).job : 0;
-    p->replicates = p->processes != 1 && servers_of_all(c).replicates;
-    for (int keyed = 0; keyed < 2; keyed++)
-        p->group[keyed].placement = group_placement(c, p, "", keyed);
-    p->workers_per_process = workers_of(c, cores);
-    if (shares_batch(c, p)) {
-        p->threads *= p->workers_per_process;
-        p->workers_per_process = 1;
-    }
-    p->usable_threads = p->threads < cores ? p->threads : cores;
-    p->workers = p->workers_per_process * (p->processes > p->servers ? p->processes - p->servers : 1);
-    p->survives_loss = !p->lockstep && dedicated;
-    p->joinable = !p->synchronous && dedicated;
-}
-
 /* Copies of keyed parameters (store/shards.h) are used long enough that a message has many keys, but within the bound. */
 static uint64_t copy_lifetime_of(const yk_plan *p)
 {
@@ -208,23 +203,29 @@ static uint64_t copy_lifetime_of(const yk_plan *p)
     return bound < 1 ? 1 : bound < long_enough ? bound : long_enough;
 }
 
-static bool has_dense_group(const yk_config *c)
-{
-    return yk_config_model(c).needs_sparse ? is_mixed(c) : !is_sparse(c);
-}
-
 /* Workers train on copies of the parameters of a linear model, because an exchange per batch would take longer than the batch.
  * A copy is old at its end anyway, so the next one is prefetched. Gradients of all other models go to the owners of the
  * parameters: there, staleness costs more than waiting, and nothing is prefetched. */
-static void set_prefetching(const yk_config *c, yk_plan *p)
+static void set_copies(const yk__plan_input *in, yk_plan *p)
 {
-    const bool copies = sends_gradients(p) && is_sparse(c) && !yk_config_model(c).needs_sparse,
+    const yk_config *c = in->c;
+    const bool shards = p->placement == YK_PLACEMENT_SHARDS || p->placement == YK_PLACEMENT_SERVERS,
+               copies = shards && !p->synchronous && !p->local_steps && in->sparse && in->model->linear,
                prefetches = copies && p->staleness > 1;
     p->depth = 1 + (c->prefetch != YK_AUTO ? (int)c->prefetch : prefetches);
     if (copies)
         p->copy_lifetime = copy_lifetime_of(p);
     if (p->eval_every && p->eval_every < p->copy_lifetime) /* a push must not skip an evaluation */
         p->copy_lifetime = p->eval_every;
+}
+
+/* The gradients of the workers of a process are added, unless each needs other keys. */
+static bool is_joint(const yk__plan_input *in, const yk_plan *p)
+{
+    bool dense = false;
+    for (int g = 0; g < in->model->ngroups; g++)
+        dense |= !yk__plan_is_keyed(in, g);
+    return p->synchronous || p->local_steps || dense;
 }
 
 static void set_timeouts(const yk_config *c, yk_plan *p)
@@ -245,11 +246,115 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
     p->team_timeout = fmax(600.0, 75.0 * c->deadline);
 }
 
-void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out)
+/* ---- the data ---- */
+
+/* The examples of a chunk, which are those of a copy (store/shards.h). A longer copy has fewer keys per example, so less is
+ * sent and served: chunks of 8,192 examples trained 1.5 times as fast as those of 2,048. But copies are short at first
+ * (shards.h), so a chunk is only made longer if a worker trains on at least 500 of them. This is done only without a
+ * staleness bound, and only for sgd: with adagrad, longer copies increased the loss more. 0: there are too few examples for
+ * chunks. */
+static uint64_t unit_of(const yk_plan *p, double examples)
 {
-    yk_plan p = {.quorum = (int)c->quorum,
+    enum { PER_EPOCH = 8, IN_ALL = 500 };
+    const double workers = (double)p->workers,
+                 steps = p->steps == UINT64_MAX ? HUGE_VAL : (double)p->steps * (double)p->batch,
+                 all = fmin(steps, p->epochs == UINT64_MAX ? HUGE_VAL : examples * (double)p->epochs);
+    uint64_t unit = p->copy_lifetime * p->batch;
+    if (examples < PER_EPOCH * workers * (double)unit)
+        return 0;
+    if (p->staleness != YK_ASYNC || !yk_optim_rule_of(p->group[0].optim.kind)->plain)
+        return unit;
+    for (int longer = 2; longer <= YK_LONGEST_COPY; longer *= 2)
+        if (examples >= 2 * PER_EPOCH * workers * (double)unit &&
+            all >= 2 * IN_ALL * workers * (double)unit &&
+            (!p->eval_every || 2 * unit <= p->eval_every * p->batch)) /* a push must not skip an evaluation */
+            unit *= 2;
+    return unit;
+}
+
+/* The unit of the order of examples, and the lifetime of copies, which follows from it. */
+void yk_plan_set_unit(yk_plan *p, uint64_t unit)
+{
+    p->unit = unit;
+    if (unit)
+        p->copy_lifetime = (unit + p->batch - 1) / p->batch;
+}
+
+/* A worker pushes all steps on a copy together, and each worker may push once more after the last step. Copies are short
+ * compared with --steps, so that this adds few steps. Leases do not need this limit: they end at the last step. */
+static uint64_t limit_copies(const yk_plan *p)
+{
+    enum { PARTS = 8 };
+    const uint64_t max = p->steps / (PARTS * (uint64_t)(p->workers * p->depth)), limit = max ? max : 1;
+    return p->copy_lifetime < limit ? p->copy_lifetime : limit;
+}
+
+/* A step in lockstep uses a batch of each worker. An asynchronous step uses the batch of one worker or, with local SGD, a batch
+ * of each worker of a process. */
+uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples)
+{
+    const uint64_t per_step = p->batch * p->gradients_per_step;
+    return p->quorum ? 0 : (examples + per_step - 1) / per_step;
+}
+
+/* Asynchronous, without --eval-every: once per epoch. The steps of a round of local SGD arrive together, so a round that is
+ * longer than an epoch would skip evaluations. The interval is then several epochs. */
+static uint64_t eval_interval(const yk_plan *p)
+{
+    const uint64_t one = p->steps_per_epoch, epochs = one ? (p->local_steps + one - 1) / one : 0;
+    return epochs > 1 ? epochs * one : one;
+}
+
+/* Not for sparse linear models in one process, whose threads train on copies of the hot keys. YK_STALE_RULES is set by tests that
+ * count updates. With a bound, workers that begin early would wait for the others. */
+static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
+{
+    const bool hot_keys = p->alone && in->model->linear && in->sparse;
+    const uint64_t epoch = p->steps_per_epoch,
+                   all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
+    p->max_warm_up = (all < p->steps ? all : p->steps) / 2;
+    p->stale_rules = !hot_keys && yk_env_number("YK_STALE_RULES", 1) != 0.0;
+    p->staggered = p->stale_rules && p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime &&
+                   (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
+    for (int g = 0; g < p->ngroups; g++)
+        p->staggered &= p->group[g].staleness == YK_ASYNC;
+}
+
+static void set_data(const yk__plan_input *in, yk_plan *p)
+{
+    const yk_data_facts *d = in->data;
+    const double decay = in->c->lr_decay_epochs;
+    p->cursor_kind = d->streamed ? YK_CURSOR_STREAM : p->lockstep ? YK_CURSOR_LOCKSTEP : YK_CURSOR_LEASE;
+    if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_STREAM && p->steps != UINT64_MAX)
+        p->copy_lifetime = limit_copies(p);
+    if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_LEASE && !d->ordered)
+        yk_plan_set_unit(p, unit_of(p, (double)d->examples));
+    p->steps_per_epoch = yk_plan_epoch_steps(p, d->examples);
+    if (!p->synchronous && !p->eval_every)
+        p->eval_every = eval_interval(p);
+    for (int g = 0; g < p->ngroups && decay > 0.0; g++) /* --lr-decay-epochs */
+        p->group[g].optim.lr_decay_every =
+            (uint64_t)fmax(1.0, floor(decay * (double)p->steps_per_epoch + 0.5));
+    set_stale_rules(in, p);
+}
+
+yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, const yk_data_facts *data,
+                       const yk_topology *job, yk_plan *out)
+{
+    const bool known = data->opened || model->input != YK_INPUT_BOTH;
+    const yk__plan_input in = {.c = c,
+                               .model = model,
+                               .data = data,
+                               .job = job,
+                               .certain = known && model->ngroups,
+                               .sparse = model->input == YK_INPUT_SPARSE ||
+                                         (model->input == YK_INPUT_BOTH && (data->sparse || !data->opened))};
+    const int processes = job->processes;
+    yk_plan p = {.staleness = smallest_bound(c),
+                 .quorum = (int)c->quorum,
                  .local_steps = processes == 1 ? 0 : (uint64_t)c->local_steps, /* nothing to average */
                  .processes = processes,
+                 .servers = yk_plan_servers(c, processes),
                  .threads = (int)c->threads,
                  .steps = c->steps ? (uint64_t)c->steps : UINT64_MAX,
                  .epochs = c->epochs  ? (uint64_t)c->epochs
@@ -258,218 +363,32 @@ void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out
                  .log_every = (uint64_t)c->log_every,
                  .eval_every = (uint64_t)c->eval_every,
                  .checkpoint_every = (uint64_t)c->checkpoint_every};
-    set_groups(c, &p);
     p.synchronous = p.staleness == 0;
     p.mode = p.synchronous ? "sync" : "async";
-    p.alone = p.trains = p.whole = processes == 1; /* otherwise, yk_plan_set_process() sets them */
     p.lockstep = p.synchronous && !p.quorum;
-    set_roles(c, cores, &p);
+    p.placement = placement_of(&in, &p);
+    p.replicates = processes != 1 && yk__plan_servers_of(c).replicates;
+    p.survives_loss = !p.lockstep && p.placement == YK_PLACEMENT_SERVERS;
+    p.joinable = !p.synchronous && p.placement == YK_PLACEMENT_SERVERS;
+    set_groups(&in, &p);
+    set_workers(&in, &p);
     set_batch(c, &p);
-    set_prefetching(c, &p);
-    p.joint = p.synchronous || p.local_steps || has_dense_group(c);
+    set_copies(&in, &p);
+    p.joint = is_joint(&in, &p);
     p.channels = p.joint ? 1 : p.workers_per_process;
     set_timeouts(c, &p);
+    set_process(job, &p);
+    set_data(&in, &p);
     *out = p;
+    return yk__plan_check(&in, out);
 }
 
-static yk_status check(const yk_config *c, const yk_plan *p)
+yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *out)
 {
-    const bool replicas = servers_of_all(c).job == 0;
-    const long long bound = (long long)p->staleness, steps = (long long)p->local_steps;
-    if (p->processes == 1)
-        return YK_OK;
-    if (p->processes && p->servers >= p->processes)
-        return yk_fail(YK_EUSAGE,
-                       "--servers %d of %d processes leaves no worker; start at least %d processes",
-                       p->servers, p->processes, p->servers + 1);
-    if (replicas && !p->synchronous)
-        return yk_fail(YK_EUSAGE, "--servers 0 (replicas) needs --mode sync; asynchronous training needs "
-                                  "--servers all, or --servers 1 or more");
-    if (replicas && p->quorum)
-        return yk_fail(YK_EUSAGE,
-                       "--quorum needs --servers all, or --servers 1 or more: only a server can end a step "
-                       "before all gradients have arrived");
-    if (p->quorum && !p->synchronous)
-        return yk_fail(YK_EUSAGE, "--quorum needs --mode sync: asynchronous steps wait for no other worker");
-    const int train = p->workers / p->workers_per_process;
-    if (p->processes && p->quorum > train)
-        return yk_fail(YK_EUSAGE, "--quorum %d, but there %s only %d %s", p->quorum,
-                       train == 1 ? "is" : "are", train,
-                       train == 1 ? "process that trains" : "processes that train");
-    if (p->local_steps && !p->synchronous && p->staleness < p->local_steps)
-        return yk_fail(
-            YK_EUSAGE,
-            "--staleness %lld cannot be guaranteed with --local-steps %lld: other workers do not see "
-            "local steps before the round ends; use a bound of %lld or more",
-            bound, steps, steps);
-    if (p->local_steps && !p->synchronous && p->eval_every && p->eval_every < p->local_steps)
-        return yk_fail(
-            YK_EUSAGE,
-            "--eval-every %lld is not possible with asynchronous --local-steps %lld: the steps of a "
-            "round arrive together; evaluate every %lld steps or more",
-            (long long)p->eval_every, steps, steps);
-    if (p->depth > 1 && !p->copy_lifetime)
-        return yk_fail(
-            YK_EUSAGE,
-            "--prefetch %d needs asynchronous logistic regression on sparse data with --servers all, or "
-            "--servers 1 or more, and without --local-steps: only copies are prefetched",
-            p->depth - 1);
-    if (p->staleness < (uint64_t)p->depth - 1)
-        return yk_fail(YK_EUSAGE,
-                       "--staleness %lld cannot be guaranteed with --prefetch %d: prefetched parameters do "
-                       "not include the last %d updates; use a bound of %d or more",
-                       bound, p->depth - 1, p->depth - 1, p->depth - 1);
-    return YK_OK;
-}
-
-static yk_status check_global_batch(const yk_config *c, const yk_plan *p)
-{
-    const long long wanted = (long long)c->global_batch;
-    const unsigned long long workers = (unsigned long long)(p->global_batch / p->batch);
-    if (!wanted || (p->processes && (uint64_t)wanted == p->global_batch))
-        return YK_OK;
-    if (!p->processes)
-        return yk_fail(YK_EUSAGE,
-                       "a worker cannot join a job with --global-batch, because it would change the "
-                       "batch of all others; start the job with --batch");
-    if (c->batch)
-        return yk_fail(YK_EUSAGE,
-                       "--global-batch %lld contradicts --batch %lld: %llu worker%s with this batch %s %llu "
-                       "examples; use one of these options",
-                       wanted, (long long)c->batch, workers, workers == 1 ? "" : "s",
-                       workers == 1 ? "uses" : "use", (unsigned long long)p->global_batch);
-    return yk_fail(YK_EUSAGE,
-                   "--global-batch %lld cannot be divided equally among %llu workers: use a multiple of %llu",
-                   wanted, workers, workers);
-}
-
-/* Standard input can be read once, and only by one process. */
-static yk_status check_stdin(const yk_config *c, const yk_plan *p)
-{
-    const bool data = c->data && yk_spec_is_stdin(c->data), test = c->test && yk_spec_is_stdin(c->test);
-    const char *spec = data ? c->data : c->test;
-    if (!data && !test)
-        return YK_OK;
-    if (p->processes != 1)
-        return yk_fail(YK_EUSAGE,
-                       "%s: standard input can be read by one process only; save the data in a file", spec);
-    if (c->resume)
-        return yk_fail(YK_EUSAGE,
-                       "%s: a run that read standard input cannot be resumed; save the data in a file", spec);
-    if (!data || (c->stream && *c->stream == 'n'))
-        return YK_OK;
-    if (p->epochs != 1)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be read for one epoch only: use --epochs 1, or --stream never to load "
-            "it into memory",
-            spec);
-    if (p->workers != 1)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: standard input can be streamed to one worker only: use --workers 1, or --stream never to "
-            "load it into memory",
-            spec);
-    return YK_OK;
-}
-
-/* Groups can be replicated, in lockstep, next to servers or shards for the others. keyed=all,dense=0 and keyed=0,dense=all are the
- * same as all: in lockstep, shards are replicas that divide the updates among themselves. */
-static yk_status check_groups(const yk_config *c, const yk_plan *p)
-{
-    const int keyed = servers_of(c, true), dense = servers_of(c, false);
-    const bool named = *c->servers.named[0].name;
-    const servers_of_groups all = servers_of_all(c);
-    if (all.differ || (named ? all.job == 0 : keyed != dense && (keyed == -1 || dense == -1)))
-        return yk_fail(YK_EUSAGE,
-                       "--servers with separate values must be keyed=K,dense=0 or keyed=0,dense=K, or NAME=0 "
-                       "and NAME=K for individual groups: groups with K, the same for all of them, are on K "
-                       "servers, or on all processes if K is all, and groups with 0 are replicated; for the "
-                       "same placement of all groups, use --servers K or --servers 0");
-    const char *group = named   ? "NAME"
-                        : keyed ? "dense"
-                                : "keyed",
-               *parameters = named   ? "group"
-                             : keyed ? "network"
-                                     : "keyed parameters";
-    /* yk_plan_check_group() checks the bounds of individual groups */
-    const bool by_name = named || *c->staleness.named[0].name,
-               synchronous = by_name ? p->synchronous : !p->group[keyed == 0].staleness;
-    if (p->replicates && (!synchronous || p->quorum || p->local_steps))
-        return yk_fail(YK_EUSAGE,
-                       "--servers %s=0 (replicas) needs synchronous training of the %s: --mode sync or "
-                       "--staleness %s=0, without --quorum or --local-steps",
-                       group, parameters, group);
-    return YK_OK;
-}
-
-/* One process can be a job, for example to resume a run with fewer processes. */
-static yk_status check_single(const yk_config *c, const yk_plan *p)
-{
-    return p->processes == 1 && (servers_of_all(c).job > 0 || c->quorum > 1)
-               ? yk_fail(YK_EUSAGE,
-                         "--servers and --quorum need several processes; this job has one: start it with "
-                         "--launch N, mpirun or srun")
-               : YK_OK;
-}
-
-/* Local SGD updates all groups at once. */
-static yk_status check_bound(const yk_plan *p, uint64_t staleness, yk_placement placement)
-{
-    if (p->replicates && placement == YK_PLACEMENT_REPLICAS && staleness)
-        return yk_fail(YK_EUSAGE, "a replicated parameter group (--servers NAME=0) needs --staleness NAME=0");
-    return p->processes != 1 && p->local_steps && staleness != p->staleness
-               ? yk_fail(YK_EUSAGE,
-                         "different --staleness bounds for parameter groups cannot be combined with "
-                         "--local-steps, which updates all groups at once")
-               : YK_OK;
-}
-
-/* Before data is read: models that have groups of both kinds. */
-static yk_status check_bounds(const yk_config *c, const yk_plan *p)
-{
-    const bool both = is_mixed(c) && !*c->staleness.named[0].name;
-    yk_status st = YK_OK;
-    for (int keyed = 0; !st && keyed < 2 && both; keyed++)
-        st = check_bound(p, p->group[keyed].staleness, p->placement);
-    return st;
-}
-
-yk_status yk_plan_check_group(const yk_plan *p, const yk_group_plan *g)
-{
-    yk_status st = yk_optim_check(&g->optim);
-    return st ? st : check_bound(p, g->staleness, g->placement);
-}
-
-/* Before data is read. If there are separate values for groups, yk_plan_check_group() checks those that the model uses. */
-static yk_status check_optimizer(const yk_config *c, const yk_plan *p)
-{
-    const bool separate = (c->optimizer && strchr(c->optimizer, '=')) || !isnan(c->lr.keyed) ||
-                          !isnan(c->lr.dense) || *c->lr.named[0].name;
-    return separate ? YK_OK : yk_optim_check(&p->group[1].optim);
-}
-
-static yk_status check_all(const yk_config *c, const yk_plan *p)
-{
-    yk_model_description model;
-    yk_status st = c->model ? yk_model_parse(c->model, &model) : YK_OK; /* before data is read */
-    if (st || (st = check_optimizer(c, p)) || (st = check_groups(c, p)) || (st = check_single(c, p)) ||
-        (st = check(c, p)) || (st = check_bounds(c, p)) || (st = check_global_batch(c, p)))
-        return st;
-    return check_stdin(c, p);
-}
-
-yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out)
-{
-    yk_plan_describe(c, processes, cores, out);
-    return check_all(c, out);
-}
-
-yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out)
-{
-    yk_plan_describe(c, 1, cores, out);
-    if (servers_of_all(c).job > 0 || c->quorum || c->prefetch > 0)
-        return yk_fail(YK_EUSAGE, "--servers, --quorum and --prefetch need several processes: start the job "
-                                  "with --launch N, --hosts, mpirun or srun");
-    return check_all(c, out);
+    yk_model_description model = {.optimizer = "sgd"};
+    yk_status st = c->model ? yk_model_parse(c->model, &model) : YK_OK;
+    const yk_status conflict = yk_plan_make(c, &model, &(yk_data_facts){0}, job, out);
+    if (st) /* its message was replaced, if the options conflict, too */
+        return yk_model_parse(c->model, &model);
+    return conflict;
 }

@@ -1,13 +1,16 @@
-/* Makes a plan (core/plan.h) in three steps: from the options, then for this process, then for the data.
+/* Makes a plan (core/plan.h): a pure function of the options, the model, the data and the processes of the job.
  *
  * Example:
+ *     yk_model_description model;
  *     yk_plan plan;
- *     yk_status st = yk_plan_make(&config, 4, 8, &plan); // YK_EUSAGE: the error names the options that conflict
- *     yk_plan_set_process(&plan, &(yk_plan_process){.rank = 2, .cores = 8, .sharing = 1});
- *     st = yk_plan_set_data(&plan, &config, &(yk_plan_data){.examples = 60000});
+ *     yk_status st = yk_model_parse(config.model, &model);
+ *     const yk_data_facts data = {.opened = 1, .counted = 1, .sparse = 1, .examples = 60000};
+ *     const yk_topology job = {.processes = 4, .cores = 8, .rank = 2, .own_cores = 8, .sharing = 1};
+ *     st = yk_plan_make(&config, &model, &data, &job, &plan); // YK_EUSAGE: the error names the options that conflict
  *
- * The launcher, sweeps and every process of a job call yk_plan_make(), so that their plans agree. Any thread may call these
- * functions.
+ * All processes of a job plan with the same options, model and facts, so that their plans agree. The launcher, sweeps, reports, and
+ * a process that has not read the data yet, plan without facts: conflicts of options are found, and what depends on the data is
+ * that of data of unknown size which is sparse if the model accepts that. Any thread may call these functions.
  */
 #ifndef YK_TRAIN_PLAN_H
 #define YK_TRAIN_PLAN_H
@@ -16,46 +19,46 @@
 #include "config/config.h"
 #include "core/plan.h"
 
-/* `processes`: the size of the job. 0: unknown, because this process joins a job; the plan then counts it as the only
- * worker.
- * `cores`: of one process, the same number on all ranks; --workers auto divides them among the workers. */
-yk_status yk_plan_make(const yk_config *c, int processes, int cores, yk_plan *out);
-
-/* The plan of a process that is not part of a job, not even of a job of one process: options that need a job are errors. */
-yk_status yk_plan_make_alone(const yk_config *c, int cores, yk_plan *out);
-
-/* yk_plan_make() without the checks, to describe a job that could not run. */
-void yk_plan_describe(const yk_config *c, int processes, int cores, yk_plan *out);
-
-/* A process of a job of several processes. */
+/* What is known about the training data; zero: nothing. All are numbers: the processes of a job combine their facts by the maximum
+ * of each (cluster_data.c). */
 typedef struct {
+    uint64_t opened;           /* 1: `sparse` is known */
+    uint64_t counted;          /* 1: all are known */
+    uint64_t sparse, streamed; /* 1: its rows are sparse; it is read again in each epoch */
+    uint64_t
+        ordered; /* 1: not shuffled: neighboring examples may be related, so they must not stay together */
+    uint64_t examples, columns;           /* of an epoch; 0: not known */
+    uint64_t classes, fields, positional; /* positional: 1: the fields are positions (data/positions.h) */
+    uint64_t earlier;                     /* steps of the run that this one starts from */
+} yk_data_facts;
+
+/* The processes of a job, and this one. */
+typedef struct {
+    int processes; /* 0: unknown, because this process joins the job; the plan then counts it as the only worker */
+    int cores; /* of one process, the same number on all ranks; --workers auto divides them among the workers */
+    bool single; /* not part of a job, not even of a job of one process: options that need a job are errors */
+    /* this process; zero: not known */
     int rank;
-    bool joined;                    /* this process joins a running job: it is a worker */
-    int cores;                      /* that it may use */
+    int own_cores;                  /* that it may use */
     int sharing;                    /* number of processes that may use these cores */
     bool bound;                     /* to NUMA nodes */
     int servers_here, clients_here; /* dedicated servers and processes that train, on its host */
-} yk_plan_process;
+} yk_topology;
 
-void yk_plan_set_process(yk_plan *p, const yk_plan_process *process);
+/* Even after an error, *out describes the job as far as possible. */
+yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, const yk_data_facts *data,
+                       const yk_topology *job, yk_plan *out);
 
-/* The training data. */
-typedef struct {
-    uint64_t examples; /* in an epoch; 0: not known */
-    bool streamed;     /* read again in each epoch */
-    bool ordered;      /* not shuffled: neighboring examples may be related, so they must not stay together */
-} yk_plan_data;
+/* The same for the model of the options, without facts. */
+yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *out);
 
-yk_status yk_plan_set_data(yk_plan *p, const yk_config *c, const yk_plan_data *data);
+int yk_plan_servers(const yk_config *c, int processes);            /* dedicated parameter servers */
+uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not known */
 
 /* A resumed run keeps the unit of its checkpoint; 0: the default. */
 void yk_plan_set_unit(yk_plan *p, uint64_t unit);
 
 /* Without a staleness bound, a resumed run may have copies that live up to this many times as long as planned. */
 enum { YK_LONGEST_COPY = 4 };
-
-/* How this group of a model is trained: p->group[keyed], unless it is named in an option. */
-yk_group_plan yk_plan_group(const yk_config *c, const yk_plan *p, const yk_group *group);
-yk_status yk_plan_check_group(const yk_plan *p, const yk_group_plan *g);
 
 #endif

@@ -29,7 +29,7 @@ yk_status yk__sort_keys(yk__trainer *t);
 yk_status yk__make_feed(yk__trainer *t);
 
 /* warm_start.c */
-yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__cluster_shape() */
+yk_status yk__warm_start_find(yk__trainer *t);  /* before yk__share_facts() */
 yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fits */
 /* Sets shape->hashed and shape->not_hashed. */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
@@ -38,16 +38,16 @@ void yk__parameters_set(const yk__trainer *t,
                         yk_local *store); /* weights were changed: the state follows from them */
 
 /* cluster_data.c, cluster_agree.c */
-void yk__set_partition(yk__trainer *t);      /* which process reads which part of the data */
-yk_status yk__cluster_shape(yk__trainer *t); /* completes the plan */
+yk_status yk__plan(yk__trainer *t);        /* for the facts and the topology that are known */
+void yk__set_partition(yk__trainer *t);    /* which process reads which part of the data */
+yk_status yk__share_facts(yk__trainer *t); /* about the data; all ranks then have the same plan */
 yk_status yk__cluster_agree(yk__trainer *t);
 
 /* net_setup.c */
 yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
 /* For --standardize channel: measures the channels. */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
-uint64_t yk__max_warm_up(const yk__trainer *t); /* of asynchronous workers (store/local.h): half of the run */
-yk_status yk__set_bias_rates(yk__trainer *t);   /* --bias-lr, --bias-decay */
+yk_status yk__set_bias_rates(yk__trainer *t); /* --bias-lr, --bias-decay */
 
 /* resume.c */
 yk_status yk__resume(yk__trainer *t);

@@ -42,12 +42,13 @@ static void add_groups(yk_json *j, const yk_result *r)
 {
     yk_json_array(j, "groups");
     for (const yk_group_result *g = r->group; g < r->group + r->ngroups; g++) {
-        const yk_optim_rule *rule = yk_optim_rule_of(g->plan.optim.kind);
+        const yk_group_plan *plan = &r->plan.group[g - r->group];
+        const yk_optim_rule *rule = yk_optim_rule_of(plan->optim.kind);
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"name", g->shape.name}, {"kind", g->shape.keyed ? "keyed" : "dense"},
-                      {"placement", yk_placement_name[g->plan.placement]}, {"optimizer", rule->name});
-        yk_json_real(j, "lr", g->plan.optim.lr);
-        yk_json_int_or_null(j, "staleness", g->plan.staleness != YK_ASYNC, g->plan.staleness);
+                      {"placement", yk_placement_name[plan->placement]}, {"optimizer", rule->name});
+        yk_json_real(j, "lr", plan->optim.lr);
+        yk_json_int_or_null(j, "staleness", plan->staleness != YK_ASYNC, plan->staleness);
         YK_JSON_INTS(
             j, {"width", g->shape.width}, {"keys", g->shape.keys},
             {"parameter_bytes", yk_group_floats(&g->shape) * (1 + (size_t)rule->slots) * sizeof(float)});

@@ -66,82 +66,17 @@ static yk_status claim_run_dir(yk__trainer *t)
 
 /* ---- setup ---- */
 
-/* Checks the names of individual groups in options. */
-static yk_status check_group_names(const yk__trainer *t)
-{
-    const yk_model *m = t->model;
-    const char *option;
-    char name[YK_GROUP_NAME], names[YK_MAX_GROUPS * (YK_GROUP_NAME + 2)] = "";
-    for (int g = 0; g < m->ngroups; g++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", g ? ", " : "",
-                 m->group[g].name);
-    for (size_t i = 0; yk_config_named_group(t->config, i, &option, name); i++) {
-        bool found = false;
-        for (int g = 0; g < m->ngroups; g++)
-            found |= strcmp(m->group[g].name, name) == 0;
-        if (!found)
-            return yk_fail(YK_EUSAGE,
-                           "--%s %s=...: --model %.60s has no parameter group %s; its groups are: %s", option,
-                           name, t->config->model, name, names);
-    }
-    return YK_OK;
-}
-
-/* The plan is made before the model, so its smallest bound and its placements may be those of a kind of group that the model does
- * not have, or whose groups are all named: usually the bound of --mode. */
-static yk_status check_groups(const yk__trainer *t)
-{
-    const char *model = t->config->model;
-    uint64_t min = YK_ASYNC;
-    bool replicated = false, other = false;
-    for (int g = 0; g < t->model->ngroups; g++) {
-        const yk_group_plan *plan = &t->result->group[g].plan;
-        min = yk__min(min, plan->staleness);
-        replicated |= plan->placement == YK_PLACEMENT_REPLICAS;
-        other |= plan->placement != YK_PLACEMENT_REPLICAS;
-    }
-    if (min != t->plan->staleness && t->plan->synchronous)
-        return yk_fail(
-            YK_EUSAGE,
-            "--staleness: all parameter groups of --model %.60s have a bound above 0, but the mode "
-            "is synchronous: add --mode async, and no bound of 0",
-            model);
-    if (min != t->plan->staleness)
-        return yk_fail(YK_EUSAGE, "--staleness: no parameter group of --model %.60s has the bound %llu",
-                       model, (unsigned long long)t->plan->staleness);
-    if (t->plan->replicates && !(replicated && other))
-        return yk_fail(YK_EUSAGE, "--servers: --model %.60s has no parameter group that is%s replicated",
-                       model, replicated ? " not" : "");
-    return YK_OK;
-}
-
 /* How each group is trained. */
-static yk_status set_groups(yk__trainer *t)
+static void set_groups(yk__trainer *t)
 {
-    bool used[2] = {false, false};
-    yk_status st = check_group_names(t);
-    for (int g = 0; !st && g < t->model->ngroups; g++) {
+    for (int g = 0; g < t->model->ngroups; g++) {
         const yk_group *shape = &t->model->group[g];
-        const yk_group_plan plan = yk_plan_group(t->config, t->plan, shape);
-        used[shape->keyed] = true;
-        t->group[g] = (yk_local_group){.shape = *shape, .optim = plan.optim, .staleness = plan.staleness};
-        st = yk_plan_check_group(t->plan, &plan);
-        t->group[g].optim.earlier = t->start.earlier;
-        t->result->group[g] = (yk_group_result){.shape = *shape, .plan = plan};
+        const yk_group_plan *plan = &t->plan->group[g];
+        t->group[g] = (yk_local_group){.shape = *shape, .optim = plan->optim, .staleness = plan->staleness};
+        t->result->group[g].shape = *shape;
     }
-    if (st)
-        return st;
-    for (int keyed = 0; keyed < 2; keyed++) {
-        const char *option = used[keyed] ? NULL : yk_config_only_for(t->config, keyed);
-        if (option)
-            return yk_fail(YK_EUSAGE, "--%s %s=... has no effect: --model %.60s has no %s parameters", option,
-                           keyed ? "keyed" : "dense", t->config->model, keyed ? "keyed" : "dense");
-    }
-    if ((st = check_groups(t)))
-        return st;
     t->result->ngroups = t->model->ngroups;
     t->result->lr = t->group[0].optim.lr;
-    return YK_OK;
 }
 
 /* Data, model and parameter groups; --dry-run ends here. */
@@ -151,7 +86,7 @@ static yk_status make_model(yk__trainer *t)
     yk_net_options net;
     yk_status st;
     if ((st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
-        (st = yk__cluster_shape(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+        (st = yk__share_facts(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     if (net.standardize)
@@ -172,34 +107,9 @@ static yk_status make_model(yk__trainer *t)
     for (int i = 0; i < t->model->ntensors; i++)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
-    if ((st = yk__schema_keep(t)) || (st = set_groups(t)))
-        return st;
-    return yk__set_bias_rates(t);
-}
-
-uint64_t yk__max_warm_up(const yk__trainer *t)
-{
-    const yk_plan *p = t->plan;
-    const uint64_t epoch = p->steps_per_epoch,
-                   all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
-    return (all < p->steps ? all : p->steps) / 2;
-}
-
-/* Not for sparse linear models in one process, whose threads train on copies of the hot keys. YK_STALE_RULES is set by tests that
- * count updates. */
-static bool has_stale_rules(const yk__trainer *t)
-{
-    const bool copies = t->plan->alone && !t->model->ops->init && t->model->group[0].keyed;
-    return !copies && yk_env_number("YK_STALE_RULES", 1) != 0.0;
-}
-
-bool yk__staggered(const yk__trainer *t)
-{
-    const yk_plan *p = t->plan;
-    bool async = p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime;
-    for (int g = 0; g < t->model->ngroups; g++) /* with a bound, the others would wait */
-        async &= t->group[g].staleness == YK_ASYNC;
-    return async && (p->alone || p->cursor_kind == YK_CURSOR_LEASE) && has_stale_rules(t);
+    set_groups(t);
+    st = yk__schema_keep(t);
+    return st ? st : yk__set_bias_rates(t);
 }
 
 /* The configuration of a store for all parameters; with one worker, unless this is a single process. */
@@ -212,10 +122,10 @@ static yk_local_config store_config(const yk__trainer *t)
                          .batch = t->plan->batch,
                          .keymap = t->remap,
                          .norm = t->remap ? t->remap->norm : 0.0f,
-                         .stale_rules = has_stale_rules(t),
-                         .linear = !t->model->ops->init,
-                         .staggered = yk__staggered(t),
-                         .max_warm_up = yk__max_warm_up(t),
+                         .stale_rules = t->plan->stale_rules,
+                         .linear = t->description.linear,
+                         .staggered = t->plan->staggered,
+                         .max_warm_up = t->plan->max_warm_up,
                          .phases = t->phases,
                          .interrupted = &t->barrier_due};
     memcpy(c.group, t->group, sizeof c.group);
@@ -405,6 +315,8 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
     yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
     yk_positions_init(&t.positions, 0);
     yk_status st = yk_config_check(c);
+    if (!st)
+        st = yk_model_parse(c->model, &t.description);
     if (!st)
         st = yk__cluster_start(&t);
     if (!st)

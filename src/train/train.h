@@ -49,13 +49,12 @@ typedef struct {
 /* A parameter group, as it was trained. */
 typedef struct {
     yk_group shape;
-    yk_group_plan plan;
     uint64_t values_sent; /* bytes of gradients, deltas and parameters in messages of all ranks */
 } yk_group_result;
 
 typedef struct {
     yk_plan plan;
-    int ngroups; /* 0: not known */
+    int ngroups; /* 0: not known. plan.group[] says how each is trained */
     yk_group_result group[YK_MAX_GROUPS];
     yk_rank_report *report; /* [nreports] the ranks, then workers that joined; NULL: none */
     int nreports;

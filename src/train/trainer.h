@@ -39,6 +39,11 @@ typedef struct yk__trainer {
     atomic_bool canceled; /* by a callback of the caller */
     yk_result *result;
 
+    /* what the plan is made from, besides the options */
+    yk_model_description description;
+    yk_topology topology;
+    yk_data_facts facts; /* as far as they are known */
+
     /* data */
     yk_dataset train, test;
     yk_schema *schema;      /* from the run that this one continues, or from the chief; NULL: none */
@@ -108,8 +113,6 @@ typedef struct yk__trainer {
     atomic_int finished;     /* workers without examples */
     atomic_flag checking;    /* a worker checks what is due */
 } yk__trainer;
-
-bool yk__staggered(const yk__trainer *t); /* asynchronous workers begin one after the other (store/stale.c) */
 
 /* Whether to save and end. */
 static inline bool yk__is_stopped(const yk__trainer *t)
