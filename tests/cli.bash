@@ -10,6 +10,7 @@ bats_require_minimum_version 1.5.0
 cli_setup() {
     : "${YOKE:?must be the path of the program to test}"
     YOKE=$(realpath "$YOKE")
+    HOOKS=${YOKE}_with_hooks # the same program, with hooks for tests (hooks.c): YOKE=$HOOKS YK_SLOW_WORKER=... try ...
     TEST_DIR=$(mktemp -d)
     cd "$TEST_DIR" || return 1
 }

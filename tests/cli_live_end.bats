@@ -13,7 +13,7 @@ teardown() {
 
 # A run of half a second; sets PID and URL.
 begin() { # OPTION...
-    YK_SLOW_WORKER=0:500ms "$YOKE" train --model logreg --data 'synth:ctr?features=5000&examples=5000' --batch 5000 \
+    YK_SLOW_WORKER=0:500ms "$HOOKS" train --model logreg --data 'synth:ctr?features=5000&examples=5000' --batch 5000 \
         --http 0 --out none --json "$@" >out 2>err &
     PID=$!
     wait_for 's/.*live page: \(http:[^ ]*\)$/\1/p'

@@ -44,7 +44,7 @@ linked() { # NAME...: these are still links
 
 # A slow run in the background ($pid).
 begin() { # ARGUMENT...
-    YK_SLOW_WORKER=0:20ms "$YOKE" train --model softmax --data 'synth:digits?examples=500' --batch 50 "$@" \
+    YK_SLOW_WORKER=0:20ms "$HOOKS" train --model softmax --data 'synth:digits?examples=500' --batch 50 "$@" \
         >live.out 2>"$log" 3>&- &
     pid=$!
     BACKGROUND+=("$pid")

@@ -11,7 +11,7 @@ run='' # a process that teardown ends if a test fails
 
 # 100 ms is more than a busy machine adds to a step of the other worker, so this test does not need an idle machine.
 @test "verdict on a slow worker: straggler, with its name" {
-    YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --json --out none
+    YOKE=$HOOKS YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --json --out none
     expect 0
     holds "$(field verdict).startswith('straggler')"
     holds "'worker 1' in $(field verdict) and $(field bottleneck)['numbers']['slowest_worker'] == 1"
@@ -19,7 +19,7 @@ run='' # a process that teardown ends if a test fails
 }
 
 @test "the table on stdout has the verdict" {
-    YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --out none
+    YOKE=$HOOKS YK_SLOW_WORKER=1:100ms digits --workers 2 --batch 50 --steps 30 --test none --out none
     expect 0
     grep -q '^bottleneck ' out
     ! grep -q estimated out

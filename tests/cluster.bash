@@ -35,7 +35,7 @@ processes() {
         pid=${file#/proc/}
         pid=${pid%/environ}
         case $(readlink "/proc/$pid/exe" 2>/dev/null) in
-        "$YOKE" | */orterun | */orted | */mpiexec* | */hydra* | */prte*) echo "$pid" ;;
+        "$YOKE"* | */orterun | */orted | */mpiexec* | */hydra* | */prte*) echo "$pid" ;;
         esac
     done
 }
@@ -46,7 +46,7 @@ rank_pid() { # RANK: its process id
         xargs -r grep -lszx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1" 2>/dev/null | while read -r file; do
         pid=${file#/proc/}
         pid=${pid%/environ}
-        [ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "$YOKE" ] || echo "$pid"
+        [[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "$YOKE"* ]] || echo "$pid"
     done | head -n 1
 }
 

@@ -264,7 +264,7 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 
 @test "a worker in a round longer than the heartbeat timeout is not declared lost" {
     # 60 steps of 80 ms: 4.8 s without a push, with --deadline 4
-    YK_SLOW_WORKER=1:80ms in_time 60 train --model softmax --data "$digits" --batch 2 --steps 240 --mode async --launch 3 \
+    YOKE=$HOOKS YK_SLOW_WORKER=1:80ms in_time 60 train --model softmax --data "$digits" --batch 2 --steps 240 --mode async --launch 3 \
         --local-steps 60 --deadline 4 --out none --json
     expect 0
     does_not_say "sent no heartbeat"

@@ -49,7 +49,7 @@ END
 
 @test "a slow worker is late and does not delay the others; a resumed run adds to the late counts" {
     one="train --model softmax --data $digits --batch 10 --launch 4 --servers 1 --quorum 2 --quiet --json --out run"
-    YK_SLOW_WORKER=0:500ms in_time 60 $one --steps 40 # longer than a step of the others on any host; the last one is late, too
+    YOKE=$HOOKS YK_SLOW_WORKER=0:500ms in_time 60 $one --steps 40 # longer than a step of the others on any host; the last one is late, too
     expect 0
     equal steps "$(result_of steps)" 40
     [ "$(result_of late_gradients)" -gt 0 ]
@@ -60,7 +60,7 @@ END
 
 @test "with local steps, evaluations and the end happen at the requested steps, too" {
     for what in "softmax --data $digits" "logreg --data $clicks"; do
-        YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
+        YOKE=$HOOKS YK_SLOW_WORKER=1:3ms in_time 60 train --model $what --batch 10 --launch 4 --servers 1 --quorum 2 --local-steps 4 \
             --steps 50 --eval-every 15 --quiet --json --out run
         expect 0
         equal steps "$(result_of steps)" 50

@@ -116,7 +116,7 @@ END
 @test "loading may take longer than the limit, as heartbeats are sent meanwhile" {
     "$YOKE" data gen 'synth:ctr?features=5000&examples=3000' --out clicks.libsvm --format libsvm >/dev/null 2>&1
     # a reader that takes 4 seconds, however fast the host is
-    YK_SLOW_READ=$(($(stat -c %s clicks.libsvm) / 4)) YK_START_LIMIT=2 in_time 60 train --model logreg \
+    YOKE=$HOOKS YK_SLOW_READ=$(($(stat -c %s clicks.libsvm) / 4)) YK_START_LIMIT=2 in_time 60 train --model logreg \
         --data libsvm:clicks.libsvm --test none --launch 2 --servers 1 --steps 20 --out none --json
     expect 0
     holds "$(result_of load_seconds) > 2.5"

@@ -8,7 +8,7 @@ teardown() { cluster_teardown; }
 one="train --model softmax --data synth:digits?examples=1003 --deadline 4 --json --out run"
 
 @test "a server as chief: live verdict, rows and metrics of every rank; the straggler is named" {
-    YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
+    YOKE=$HOOKS YK_SLOW_WORKER=1:300ms serve --steps 1000000 --batch 10 --launch 4 --servers 1
     wait_for_status "s['verdict'] and s['verdict'].startswith('straggler: rank 2') and len(s['processes']) == 4"
     wait_for_status "all(p['steps'] > 3 and p['examples'] > 0 and p['bytes_sent'] > 0 for p in s['processes'][1:])"
     python3 - <<'END'

@@ -93,7 +93,7 @@ clicks='synth:ctr?features=5000&examples=503'
 
 @test "staleness: the bound holds for all threads of all processes, and is reached" {
     for way in "--servers all" "--servers 1"; do
-        YK_SLOW_WORKER=1:3ms in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 3 --workers 2 --staleness 3 \
+        YOKE=$HOOKS YK_SLOW_WORKER=1:3ms in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 3 --workers 2 --staleness 3 \
             $way --json --quiet --out none
         expect 0
         # at most 2 K + 1 steps of each other worker

@@ -71,7 +71,7 @@ print(*[o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind
 }
 
 @test "points: an asynchronous run whose first worker has no examples has some, too" {
-    YK_SLOW_WORKER=0:500ms try $softmax --batch 50 --epochs 1 --mode async --workers 2 --out run
+    YOKE=$HOOKS YK_SLOW_WORKER=0:500ms try $softmax --batch 50 --epochs 1 --mode async --workers 2 --out run
     expect 0
     holds "$(steps_of train | wc -w) >= 5"
 }
@@ -128,7 +128,7 @@ END
 @test "replicas: waiting for a slow rank is waiting for workers, not sending" {
     for how in '' '--local-steps 2'; do
         # shellcheck disable=SC2086
-        YK_SLOW_WORKER=1:10ms in_time 60 train --model softmax --data 'synth:digits?examples=2000' --test none --batch 10 \
+        YOKE=$HOOKS YK_SLOW_WORKER=1:10ms in_time 60 train --model softmax --data 'synth:digits?examples=2000' --test none --batch 10 \
             --steps 100 --launch 2 --servers 0 --out none --json $how
         expect 0
         tail -n 1 out | python3 -c 'import json, sys
@@ -176,7 +176,7 @@ for p, row in zip(processes, rows):
         assert float(row[key]) >= 0, (key, row)
 assert sum(p["examples"] for p in processes[1:]) == processes[0]["examples"] == 6000, processes
 END
-    YK_SLOW_WORKER=0:300ms try train --model softmax --data 'synth:digits?examples=20' --batch 10 --steps 2 --test none --out none
+    YOKE=$HOOKS YK_SLOW_WORKER=0:300ms try train --model softmax --data 'synth:digits?examples=20' --batch 10 --steps 2 --test none --out none
     expect 0
     grep -Eq '^steps +2 \([1-9]\.[0-9] per second\)$' out
 }

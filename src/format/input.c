@@ -2,7 +2,6 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
-#include "base/number.h"
 #include "base/wait.h"
 #include "format/decoder.h"
 #include <errno.h>
@@ -33,7 +32,6 @@ struct yk_input {
     uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
     uint64_t raw_read;
     bool standard; /* standard input */
-    double slow;   /* YK_SLOW_READ: bytes per second; 0: no limit */
 };
 
 /* The first error is kept, and returned again by later calls. */
@@ -72,18 +70,6 @@ static ssize_t read_some(int fd, void *to, size_t n)
     do
         got = read(fd, to, n);
     while (got < 0 && errno == EINTR);
-    return got;
-}
-
-/* The same, at most at the rate of YK_SLOW_READ. */
-static ssize_t read_throttled(const yk_input *in, void *to, size_t n)
-{
-    if (in->slow <= 0.0)
-        return read_some(in->fd, to, n);
-    const double piece = in->slow / 20.0;
-    ssize_t got = read_some(in->fd, to, piece < 1.0 ? 1 : piece < (double)n ? (size_t)piece : n);
-    if (got > 0)
-        yk_sleep((double)got / in->slow);
     return got;
 }
 
@@ -205,7 +191,6 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
         return yk_fail_memory(sizeof *in, "a file's reader");
     }
     in->fd = fd;
-    in->slow = yk_env_number("YK_SLOW_READ", 0.0);
     in->expected = UINT64_MAX;
     in->offset = in->raw_read = begin;
     in->cap = BUFFER_BYTES;
@@ -252,7 +237,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
     } else if (space > in->expected - in->raw_read) {
         space = (size_t)(in->expected - in->raw_read);
     }
-    ssize_t got = read_throttled(in, in->buffer + in->have, space);
+    ssize_t got = read_some(in->fd, in->buffer + in->have, space);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->ended = got == 0;
@@ -263,7 +248,7 @@ static yk_status fill_plain(yk_input *in, size_t want)
 
 static yk_status more_raw(yk_input *in)
 {
-    ssize_t got = read_throttled(in, in->raw, RAW_BYTES);
+    ssize_t got = read_some(in->fd, in->raw, RAW_BYTES);
     if (got < 0)
         return fail_input(in, YK_EDATA, strerror(errno));
     in->decoder.next = in->raw;

@@ -14,8 +14,6 @@
  *
  * p is valid until the next call. Offsets count decompressed bytes. A read error and a damaged or truncated compressed stream
  * are YK_EDATA with file and offset. One thread at a time.
- *
- * For tests: YK_SLOW_READ=BYTES in the environment limits the bytes per second that are read from each file.
  */
 #ifndef YK_FORMAT_INPUT_H
 #define YK_FORMAT_INPUT_H

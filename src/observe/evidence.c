@@ -157,24 +157,8 @@ static void find_busiest(const yk_observer *o, const yk_process *p, int n, yk_us
     }
 }
 
-/* YK_EVIDENCE, for tests: a file that the evidence is written to. */
-static void save_evidence(const yk_evidence *e)
-{
-    const char *path = getenv("YK_EVIDENCE");
-    FILE *f = path ? fopen(path, "w") : NULL;
-    yk_json j = {.indent = true};
-    if (!f)
-        return;
-    yk_evidence_json(&j, NULL, e);
-    char *text = yk_json_take(&j);
-    if (text)
-        fprintf(f, "%s\n", text);
-    free(text);
-    fclose(f);
-}
-
 /* The verdict from the measurements of the processes and their workers in `w`. */
-static void find_verdict(const yk_observer *o, bool last, yk_observation *w)
+static void find_verdict(const yk_observer *o, yk_observation *w)
 {
     const int n = w->nprocesses;
     const yk_process *p = w->process;
@@ -192,12 +176,10 @@ static void find_verdict(const yk_observer *o, bool last, yk_observation *w)
         if (!same_host(&p[i], &p[0]))
             e.round_trip = fmax(e.round_trip, p[i].round_trip);
     yk_verdict_find(&e, &w->verdict);
-    if (last)
-        save_evidence(&e);
 }
 
 /* Completes the observations from the processes in `w`. */
-static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
+static yk_status conclude(const yk_observer *o, yk_observation *w)
 {
     const int max = w->nprocesses + o->c.workers;
     w->measured = w->process ? calloc((size_t)max, sizeof *w->measured) : NULL;
@@ -211,7 +193,7 @@ static yk_status conclude(const yk_observer *o, bool last, yk_observation *w)
         w->backward += w->process[i].backward;
     }
     yk_verdict_shares(w->measured, w->nmeasured, w->phase);
-    find_verdict(o, last, w);
+    find_verdict(o, w);
     return YK_OK;
 }
 
@@ -224,7 +206,7 @@ bool yk__verdict_so_far(yk_observer *o, yk_usage *usage_out, yk_verdict *out)
     yk_resources_usage(o->resources, usage_out);
     for (int i = 0; w.process && i < w.nprocesses; i++)
         w.process[i] = i ? others[i - 1].report.process : yk__self_so_far(o, usage_out);
-    const bool known = !conclude(o, false, &w) && w.nmeasured > 0;
+    const bool known = !conclude(o, &w) && w.nmeasured > 0;
     *out = w.verdict;
     yk_observation_fini(&w);
     free(others);
@@ -240,7 +222,7 @@ static yk_status conclude_run(const yk_observer *o, const yk_rank_report *report
     w->process = calloc((size_t)w->nprocesses, sizeof *w->process);
     for (int i = 0; w->process && i < w->nprocesses; i++)
         w->process[i] = reports ? reports[i].process : o->self;
-    return conclude(o, true, w);
+    return conclude(o, w);
 }
 
 yk_status yk_observer_conclude(yk_observer *o, const yk_rank_report *reports, int n, bool lost,

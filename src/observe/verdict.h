@@ -7,7 +7,7 @@
  *     printf("%s; %s\n", v.text, v.advice); // "synchronisation: the workers ..."; "use a larger --batch ..."
  *
  * A pure function that any thread may call: the same evidence gives the same verdict, during a run and after it, and in the
- * tests, which replay recorded evidence (yk_evidence_json). It checks these conditions in order; the first that holds gives
+ * tests, which replay recorded evidence. It checks these conditions in order; the first that holds gives
  * the verdict:
  *
  *     too few measurements                          none
@@ -117,9 +117,6 @@ typedef struct {
 
 const char *yk_verdict_name(yk_verdict_kind kind);
 void yk_verdict_find(const yk_evidence *e, yk_verdict *out);
-
-/* The evidence as a JSON object, for tests that replay it. */
-void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e);
 
 /* Mean shares of the workers' time, which add up to 1; all 0: nothing was measured. */
 void yk_verdict_shares(const yk_process_evidence *w, int n, double share_out[YK_PHASES]);

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "train/checkpoint_dir.h"
 #include "train/loop.h"
+#include "train/pacing.h"
 #include "train/run_dir.h"
 #include "train/setup.h"
 #include <fcntl.h>
@@ -53,7 +54,7 @@ static void summarize(yk__trainer *t)
     r->steps = t->step;
     r->epochs = t->epoch;
     r->examples = yk__progress_now(t).examples;
-    r->epochs_unknown = !t->plan->lockstep && !t->train.examples && !t->epoch && r->examples;
+    r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->pacing->together;
     r->trained_here = r->examples - t->resumed.examples;
     r->bad_records = t->train.source->bad;
     if (t->plan->alone)
@@ -223,7 +224,7 @@ static uint64_t steps_so_far(const yk__trainer *t)
 {
     const uint64_t stored = t->local && t->plan->whole ? yk_local_steps(t->local) : 0;
     const uint64_t own =
-        t->cluster.remote && !t->plan->serves && t->plan->lockstep ? t->step + steps_here(t) : t->step;
+        t->cluster.remote && !t->plan->serves && t->pacing->together ? t->step + steps_here(t) : t->step;
     return stored > own ? stored : own;
 }
 

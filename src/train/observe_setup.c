@@ -1,5 +1,6 @@
 /* Connects the trainer to its observer (observe/observe.h): the observer's configuration and callbacks. */
 #include "train/loop.h"
+#include "train/pacing.h"
 #include "train/setup.h"
 
 #include "base/clock.h"
@@ -12,7 +13,7 @@ static void position(void *trainer, yk_run_position *out)
 {
     const yk__trainer *t = trainer;
     yk_phases_sample all = {.examples = t->trained_examples, .loss = t->trained_loss};
-    if (t->plan->alone && !t->plan->lockstep) /* the workers take separate steps */
+    if (t->plan->alone && !t->pacing->together) /* the workers take separate steps */
         yk_phases_read_all(t->phases, t->local_workers, &all);
     *out = (yk_run_position){.step = yk_local_steps(t->local),
                              .examples = t->resumed.examples + all.examples,

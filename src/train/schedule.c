@@ -1,6 +1,7 @@
 #include "train/schedule.h"
 
 #include "base/clock.h"
+#include "train/pacing.h"
 #include "train/setup.h"
 #include <math.h>
 
@@ -101,6 +102,7 @@ void yk__schedule_init(yk__trainer *t)
     yk__schedule *s = &t->schedule;
     s->plan = t->plan;
     s->tested = t->tested;
+    s->by_epoch = yk__pacing_of(t->plan)->together;
     s->eval.every = t->plan->eval_every ? t->plan->eval_every : never;
     s->save.every = t->plan->checkpoint_every ? t->plan->checkpoint_every : never;
     s->saves_by_time = t->result->run_dir && !t->plan->checkpoint_every;
@@ -117,7 +119,7 @@ bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch)
 
 bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    return step >= s->plan->steps || (s->plan->lockstep && epoch >= s->plan->epochs);
+    return step >= s->plan->steps || (s->by_epoch && epoch >= s->plan->epochs);
 }
 
 void yk__evaluated(yk__schedule *s, uint64_t step)

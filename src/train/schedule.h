@@ -56,7 +56,8 @@ typedef struct {
 
 typedef struct {
     const yk_plan *plan;
-    bool tested; /* there is a test set */
+    bool tested;   /* there is a test set */
+    bool by_epoch; /* all workers end epochs together, so that the run may end with one */
     yk__interval eval, save;
     bool saves_by_time; /* no --checkpoint-every */
     double saved_at;    /* the time of the last checkpoint */

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "train/loop.h"
+#include "train/pacing.h"
 #include "train/run_dir.h"
 #include "train/saver.h"
 #include "train/setup.h"
@@ -247,6 +248,7 @@ static yk_status set_up(yk__trainer *t)
         return st ? st : yk__describe(t);
     if ((st = yk__sort_keys(t)))
         return st;
+    t->pacing = yk__pacing_of(t->plan);
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
     if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;

@@ -1,5 +1,5 @@
-/* The evidence of a verdict as JSON. */
-#include "observe/verdict.h"
+/* The evidence of a verdict as JSON, which test_replay.c replays. */
+#include "evidence_json.h"
 
 static void list(yk_json *j, const char *name, const yk_process_evidence *w, int n)
 {
@@ -25,10 +25,10 @@ static void list(yk_json *j, const char *name, const yk_process_evidence *w, int
     yk_json_end(j);
 }
 
-void yk_evidence_json(yk_json *j, const char *name, const yk_evidence *e)
+void evidence_json(yk_json *j, const yk_evidence *e)
 {
     const yk_usage *u = e->usage;
-    yk_json_object(j, name);
+    yk_json_object(j, NULL);
     yk_json_bool(j, "waits", e->waits);
     yk_json_bool(j, "network", e->network);
     yk_json_bool(j, "streamed", e->streamed);
