@@ -123,30 +123,33 @@ static void decay(yk__table *t, const yk_copy_keys *k, uint32_t now)
     }
 }
 
+/* Adds a share of the deltas of one array. */
+static void add_array(float *array, const yk_copy_keys *k, size_t width, float share, const float *deltas)
+{
+    const uint32_t *key = k->key;
+    for (size_t i = k->begin; !key && i < k->end; i++)
+        array[i] += share * deltas[i];
+    for (size_t i = k->begin; key && width == 1 && i < k->end; i++) {
+        if (i + AHEAD < k->end)
+            __builtin_prefetch(array + key[i + AHEAD], 1);
+        array[key[i]] += share * deltas[i];
+    }
+    for (size_t i = k->begin; key && width > 1 && i < k->end; i++)
+        for (size_t j = 0; j < width; j++)
+            array[key[i] * width + j] += share * deltas[i * width + j];
+}
+
 void yk_copy_add(yk_local *s, int group, const yk_copy_keys *k, const float *deltas, int workers,
                  uint64_t now)
 {
     yk__table *t = &s->table[group];
-    const uint32_t *key = k->key;
     const float share = workers ? 1.0f / (float)workers : 1.0f;
-    const size_t width = t->width;
     if (t->touched)
         decay(t, k, (uint32_t)now);
-    for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * width) {
-        float *array = yk_copy_array(s, group, a);
-        for (size_t i = k->begin; !key && i < k->end; i++)
-            array[i] += share * deltas[i];
-        for (size_t i = k->begin; key && width == 1 && i < k->end; i++) {
-            if (i + AHEAD < k->end)
-                __builtin_prefetch(array + key[i + AHEAD], 1);
-            array[key[i]] += share * deltas[i];
-        }
-        for (size_t i = k->begin; key && width > 1 && i < k->end; i++)
-            for (size_t j = 0; j < width; j++)
-                array[key[i] * width + j] += share * deltas[i * width + j];
-    }
+    for (int a = 0; a < yk_copy_arrays(s, group); a++, deltas += k->stride * t->width)
+        add_array(yk_copy_array(s, group, a), k, t->width, share, deltas);
     if (!workers && t->rule->derives) {
         const yk_optim_step o = yk_optim_at(&t->config.optim, now);
-        yk_optim_reconcile(t->rule, &o, &t->shared, key, k->begin, k->end);
+        yk_optim_reconcile(t->rule, &o, &t->shared, k->key, k->begin, k->end);
     }
 }

@@ -140,22 +140,32 @@ static bool is_done(yk_exchange *x, yk_op *op, yk_status *st)
     return done;
 }
 
-static yk_status advance(yk_exchange *x, yk__slot *s)
+/* Receives gradients of our piece, and the sum of a piece after our gradient of it was sent. *gathered_out: all gradients have
+ * arrived; returns whether all sums are being received. */
+static bool receive_pieces(yk_exchange *x, yk__slot *s, bool *gathered_out, yk_status *st)
 {
-    bool gathered = true, over = true;
-    yk_status st = YK_OK;
-    for (int r = 0; !st && r < x->size; r++) {
+    bool posted = true;
+    *gathered_out = true;
+    for (int r = 0; !*st && r < x->size; r++) {
         yk__transfer *t = &s->transfer[r];
         if (r == x->rank)
             continue;
-        gathered &= is_done(x, &t->gather_in, &st);
-        if (is_done(x, &t->gather_out, &st) && !t->posted) {
+        *gathered_out &= is_done(x, &t->gather_in, st);
+        if (is_done(x, &t->gather_out, st) && !t->posted) {
             t->posted = true;
-            st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, r),
-                              piece_bytes(x, s, r), &t->broadcast_in);
+            *st = yk_comm_recv(x->comm, r, s->tag + 1, YK_PURPOSE_REDUCE, x->dense + yk__piece_begin(x, s, r),
+                               piece_bytes(x, s, r), &t->broadcast_in);
         }
-        over &= t->posted;
+        posted &= t->posted;
     }
+    return posted;
+}
+
+static yk_status advance(yk_exchange *x, yk__slot *s)
+{
+    bool gathered;
+    yk_status st = YK_OK;
+    bool over = receive_pieces(x, s, &gathered, &st);
     if (!st && gathered && !s->summed) {
         sum_bucket(x, s);
         s->summed = true;

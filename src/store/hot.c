@@ -97,18 +97,15 @@ static yk_status make_copies(yk__table *t, int me)
     return w->base ? YK_OK : YK_ESYSTEM;
 }
 
-yk_status yk__hot_create(yk__table *t)
+/* The arrays of a table, each after the copies of all workers. */
+static yk_status make_arrays(yk__table *t)
 {
-    const int workers = t->store->config.workers;
-    choose_lifetime(t);
-    t->hot = choose_hot(t);
-    t->hot_pad = YK_ROUND_UP((size_t)t->hot, 1024u);
-    size_t total = t->hot_pad * (size_t)workers + t->floats;
+    const size_t copies = t->hot_pad * (size_t)t->store->config.workers, total = copies + t->floats;
     for (int a = 0; a < 1 + t->rule->slots; a++) {
         t->block[a] = yk_alloc(total, sizeof(float), a ? "the optimizer's state" : "the parameters");
         if (!t->block[a])
             return YK_ESYSTEM;
-        float *shared = t->block[a] + t->hot_pad * (size_t)workers;
+        float *shared = t->block[a] + copies;
         for (size_t i = 0; a == 1 && t->config.optim.initial > 0.0 && i < t->floats; i++)
             shared[i] = (float)t->config.optim.initial;
         if (a)
@@ -116,7 +113,16 @@ yk_status yk__hot_create(yk__table *t)
         else
             t->shared.w = shared;
     }
-    yk_status st = YK_OK;
+    return YK_OK;
+}
+
+yk_status yk__hot_create(yk__table *t)
+{
+    const int workers = t->store->config.workers;
+    choose_lifetime(t);
+    t->hot = choose_hot(t);
+    t->hot_pad = YK_ROUND_UP((size_t)t->hot, 1024u);
+    yk_status st = make_arrays(t);
     for (int i = 0; !st && i < workers; i++) {
         t->worker[i].view = t->shared;
         if (t->hot)

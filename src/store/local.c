@@ -19,6 +19,29 @@ static bool can_burst(const yk_local *s)
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
 
+static yk_status make_worker(const yk_local *s, yk__worker *w)
+{
+    w->coef_cap = s->config.batch;
+    w->wants = 1;
+    w->coef = yk_alloc(w->coef_cap, sizeof *w->coef, "a batch");
+    if (w->coef && yk__stale_marks(s))
+        w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters");
+    return w->coef && (w->mark || !yk__stale_marks(s)) ? YK_OK : YK_ESYSTEM;
+}
+
+/* If one group is synchronous, all workers take the same steps. */
+static bool choose_rounds(yk_local *s)
+{
+    const yk_local_config *c = &s->config;
+    bool rounds = false;
+    for (int g = 0; g < c->ngroups; g++)
+        rounds |= c->group[g].staleness == 0;
+    s->base.ops = rounds ? &round_ops : &free_ops;
+    s->together = rounds && c->workers > 1;
+    s->clocks = rounds ? 1 : c->workers;
+    return rounds;
+}
+
 yk_status yk_local_create(const yk_local_config *config, yk_local **out)
 {
     yk_local *s = yk_alloc(1, sizeof *s, "the store");
@@ -27,12 +50,7 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
     s->config = *config;
     s->kern = yk_linear();
     s->bound = YK_ASYNC;
-    bool rounds = false; /* if one group is synchronous, all workers take the same steps */
-    for (int g = 0; g < config->ngroups; g++)
-        rounds |= config->group[g].staleness == 0;
-    s->base.ops = rounds ? &round_ops : &free_ops;
-    s->together = rounds && config->workers > 1;
-    s->clocks = rounds ? 1 : config->workers;
+    const bool rounds = choose_rounds(s);
     s->worker = yk_alloc((size_t)config->workers, sizeof *s->worker, "the workers");
     yk_status st = s->worker ? YK_OK : YK_ESYSTEM;
     for (int g = 0; !st && g < config->ngroups; g++) {
@@ -43,16 +61,8 @@ yk_status yk_local_create(const yk_local_config *config, yk_local **out)
             s->bound = yk__hot_bound(t);
         s->decays |= t->touched != NULL;
     }
-    for (int i = 0; !st && i < config->workers; i++) {
-        yk__worker *w = &s->worker[i];
-        w->coef_cap = config->batch;
-        w->wants = 1;
-        if (!(w->coef = yk_alloc(w->coef_cap, sizeof *w->coef, "a batch")))
-            st = YK_ESYSTEM;
-        if (!st && yk__stale_marks(s) &&
-            !(w->mark = yk_alloc(1, sizeof *w->mark, "a sample of the parameters")))
-            st = YK_ESYSTEM;
-    }
+    for (int i = 0; !st && i < config->workers; i++)
+        st = make_worker(s, &s->worker[i]);
     if (st) {
         yk_local_free(s);
         return st;

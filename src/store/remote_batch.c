@@ -42,21 +42,11 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values or fields: rows without
- * them get 1 and 0. */
+/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values or fields: once there are
+ * some, rows without them get 1 and 0. */
 static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
 {
     const size_t rows = to->n + b->n + 1, before = to->n ? to->start[to->n] : 0, all = before + entries + 16;
-    if (!to->n && !b->rows->value) {
-        free(to->value);
-        to->value = NULL;
-        to->cap[YK_ROWS_VALUE] = 0;
-    }
-    if (!to->n && !b->rows->field) {
-        free(to->field);
-        to->field = NULL;
-        to->cap[YK_ROWS_FIELD] = 0;
-    }
     const bool new_values = b->rows->value && !to->value, new_fields = b->rows->field && !to->field;
     if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], rows, "a batch") ||
         YK_RESERVE(to->label, to->cap[YK_ROWS_LABEL], rows, "a batch") ||
@@ -84,6 +74,20 @@ static yk_status begin_part(yk__remote_channel *l, const yk_chunk *chunk, size_t
     if (chunk->bias != UINT32_MAX)
         l->squares[chunk->bias] += (float)examples;
     return YK_OK;
+}
+
+/* Copies the values and fields of the entries from `begin` on to entries e .. end - 1, and adds the squares of the values. */
+static void copy_values(yk_rows *w, uint64_t e, uint64_t end, const yk_rows *from, uint64_t begin,
+                        float *squares)
+{
+    for (uint64_t at = begin; e < end; at++, e++) {
+        const float x = from->value ? from->value[at] : 1.0f;
+        squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
+        if (w->value)
+            w->value[e] = x;
+        if (w->field)
+            w->field[e] = from->field ? from->field[at] : 0;
+    }
 }
 
 /* Copies the rows of a batch. Until the keys are found, index[] are the slots of the keys in `m`, or the indices of the chunk. */
@@ -116,15 +120,8 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk
             memcpy(w->index + e, b->rows->index + begin, (end - begin) * sizeof *w->index);
         else
             yk_merger_slots(m, b->rows->index + begin, end - begin, w->index + e);
-        float *squares = chunk ? l->squares : m->value;
-        for (uint64_t at = begin; at < end; at++, e++) {
-            const float x = b->rows->value ? b->rows->value[at] : 1.0f;
-            squares[w->index[e]] += x * x + FLT_MIN; /* not 0 */
-            if (w->value)
-                w->value[e] = x;
-            if (w->field)
-                w->field[e] = b->rows->field ? b->rows->field[at] : 0;
-        }
+        copy_values(w, e, e + (end - begin), b->rows, begin, chunk ? l->squares : m->value);
+        e += end - begin;
     }
     w->n += b->n;
     w->start[w->n] = e;
@@ -330,13 +327,21 @@ yk_status yk_remote_find_keys(yk_remote *r, int channel, int stage, int me, int 
     yk__request *a = l->open;
     yk_mutex_unlock(&l->lock);
     yk_status st = YK_OK;
-    for (int i = me; a && stage == 0 && !st && r->owners[0].n && i < shares; i += all)
-        st = sort_part(r, l, &a->part[i], &l->keys[i], shares == 1);
-    for (int k = me; a && stage == 1 && !st && k < servers; k += all)
-        st = unite(a, shares, k, &l->united[k]);
-    for (int i = me; a && stage == 2 && servers && i < shares; i += all)
+    if (!a)
+        return YK_OK;
+    if (stage == 0) {
+        for (int i = me; !st && r->owners[0].n && i < shares; i += all)
+            st = sort_part(r, l, &a->part[i], &l->keys[i], shares == 1);
+        return st;
+    }
+    if (stage == 1) {
+        for (int k = me; !st && k < servers; k += all)
+            st = unite(a, shares, k, &l->united[k]);
+        return st;
+    }
+    for (int i = me; servers && i < shares; i += all)
         renumber_part(r, l, &a->part[i], &l->keys[i]);
-    return a && stage == 2 && me == 0 ? find_all(r, l, a) : st;
+    return me == 0 ? find_all(r, l, a) : YK_OK;
 }
 
 yk_status yk__request_close(yk_remote *r, int channel, yk__request **out)

@@ -155,55 +155,72 @@ void yk__remote_move(const yk_remote *r, int k, const yk__request *a, float *con
     }
 }
 
+/* Writes the header of a push, and the shares of the threads. Their values follow. */
+static void write_push(const yk_remote *r, const yk__request *of, const yk_remote_pushed *p, size_t npush,
+                       yk__up *up)
+{
+    yk__share *share = (yk__share *)(void *)(up + 1);
+    up->flags = YK__HAS_PUSH;
+    up->push_of = of ? of->number : 0;
+    up->npush = (uint32_t)npush;
+    up->nshares = (uint32_t)yk__remote_shares(r);
+    up->round = p->round;
+    up->steps = p->steps;
+    up->examples = p->examples;
+    up->loss = p->loss;
+    for (size_t i = 0; i < up->nshares; i++) {
+        share[i] = of ? of->share[i] : (yk__share){0};
+        share[i].examples = p->share ? p->share[i] : 0;
+    }
+}
+
+/* Writes that a message is also a request, and its keys. */
+static void write_pull(const yk__request *request, const keys_there *keys, yk__up *up, float *at)
+{
+    up->flags |= YK__HAS_PULL | (request->batches ? YK__WANTS : 0);
+    up->pull = request->number;
+    up->npull = (uint32_t)keys->n;
+    if (keys->n)
+        memcpy(at, keys->row, keys->n * sizeof *keys->row);
+}
+
+/* Server k will answer the next message. */
+static void expect_answer(yk_remote *r, int k)
+{
+    if (atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
+        r->server[k].last_message = 0.0; /* the timeout starts with the next check */
+}
+
 /* Sends the values of a push, the keys of a request, or both, to server k. */
 static yk_status send_step(yk_remote *r, int channel, int k, const yk_remote_pushed *p,
                            const yk__request *request)
 {
     const yk__remote_channel *l = &r->channel[channel];
     const yk__layout layout = yk__layout_of(r->config.group, r->config.ngroups, r->config.arrays, k);
-    const yk__request *of = p ? l->current : NULL;
-    const bool pushes = p && p->examples;
-    const size_t pushed = pushes ? keys_on(r, of, k).n : 0,
-                 npush = pushes ? yk__layout_all(&layout, pushed) : 0;
+    const bool values = p && p->examples;
+    const size_t pushed = values ? keys_on(r, l->current, k).n : 0,
+                 npush = values ? yk__layout_all(&layout, pushed) : 0,
+                 shares = p ? (size_t)yk__remote_shares(r) : 0;
     const keys_there pulled = request ? keys_on(r, request, k) : (keys_there){0};
-    const size_t shares = p ? (size_t)yk__remote_shares(r) : 0;
     const size_t bytes = sizeof(yk__up) + shares * sizeof(yk__share) + 4 * (npush + pulled.n);
     yk__up *up;
     yk_status st = new_message(r, channel, k, bytes, p ? YK_PURPOSE_PUSH : YK_PURPOSE_PULL, &up);
     if (st)
         return st;
-    *up = (yk__up){.magic = YK__MAGIC,
-                   .kind = YK__UP_STEP,
-                   .flags = (uint16_t)((p ? YK__HAS_PUSH : 0) | (request ? YK__HAS_PULL : 0)),
-                   .pull = request ? request->number : 0,
-                   .push_of = of ? of->number : 0,
-                   .npush = (uint32_t)npush,
-                   .npull = (uint32_t)pulled.n,
-                   .nshares = (uint32_t)shares,
-                   .thread = (uint32_t)channel,
-                   .round = p ? p->round : 0,
-                   .steps = p ? p->steps : 0,
-                   .examples = p ? p->examples : 0,
-                   .loss = p ? p->loss : 0.0};
-    if (request && request->batches)
-        up->flags |= YK__WANTS;
-    yk__share *share = (yk__share *)(void *)(up + 1);
-    for (size_t i = 0; i < shares; i++) {
-        share[i] = of ? of->share[i] : (yk__share){0};
-        share[i].examples = p->share ? p->share[i] : 0;
-    }
-    float *v = (float *)(void *)(share + shares);
-    if (npush)
-        yk__remote_move(r, k, of, (float *const *)(void *)p->value, v, false);
-    if (pulled.n)
-        memcpy(v + npush, pulled.row, pulled.n * sizeof *pulled.row);
+    float *v = (float *)(void *)((yk__share *)(void *)(up + 1) + shares);
+    *up = (yk__up){.magic = YK__MAGIC, .kind = YK__UP_STEP, .thread = (uint32_t)channel};
     if (p) {
         struct yk__message *m = &l->queue[k].message[atomic_load(&l->queue[k].queued) % YK__QUEUE_SIZE];
         m->pull_bytes = 4 * pulled.n;
         m->pushed_keys = pushed;
+        write_push(r, l->current, p, npush, up);
     }
-    if (request && atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
-        r->server[k].last_message = 0.0; /* the timeout starts with the next check */
+    if (npush)
+        yk__remote_move(r, k, l->current, (float *const *)(void *)p->value, v, false);
+    if (request) {
+        write_pull(request, &pulled, up, v + npush);
+        expect_answer(r, k);
+    }
     return queue_message(r, channel, k);
 }
 
@@ -301,8 +318,7 @@ static void expect_lease(yk_remote *r, int thread)
 {
     r->leases[thread].ready = false;
     atomic_store(&r->leases[thread].pending, true);
-    if (atomic_fetch_add(&r->server[0].pending_answers, 1) == 0 && !r->config.driven)
-        r->server[0].last_message = 0.0; /* the timeout starts with the next check */
+    expect_answer(r, 0);
 }
 
 /* `up`: the rest of the request. */

@@ -117,6 +117,11 @@ static void message_begins(yk_server *s)
     yk_phase_to(s->config.phases, YK_PHASE_RECEIVING); /* in case this is one of several at once */
 }
 
+static yk_status close_round(yk_server *s)
+{
+    return s->config.rounds->close ? s->config.rounds->close(s) : YK_OK;
+}
+
 /* Receives the next message of a worker, unless its gradient is still needed. */
 static yk_status receive(yk_server *s, yk__client *c, bool *busy)
 {
@@ -132,7 +137,7 @@ static yk_status receive(yk_server *s, yk__client *c, bool *busy)
         st = yk__handle_message(s, c);
     }
     if (!st && done && s->config.rounds->decides) /* a step uses exactly that many gradients */
-        st = s->config.rounds->close(s);
+        st = close_round(s);
     return st;
 }
 
@@ -347,8 +352,8 @@ static yk_status take_turn(yk_server *s, const yk_wait *w, double *ticked, bool 
     yk_status st = receive_all(s, busy);
     if (!st && h->poll)
         st = h->poll(h->context, busy);
-    if (!st && r->close)
-        st = r->close(s);
+    if (!st)
+        st = close_round(s);
     if (!st)
         st = yk__snapshot_send(s);
     if (!*busy && (w->polls % 64 == 0 || w->polls > w->yields))

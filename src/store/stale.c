@@ -160,32 +160,34 @@ YK_RACY static bool is_due(const yk__table *t)
     return t->curvature->age >= (uint64_t)t->store->in_flight;
 }
 
-YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
+/* Limits the learning rate by the curvature, and measures it if that is due. */
+YK_RACY static float limit_by_curvature(yk__table *t, const yk_grad *g, yk__stale_step *out)
 {
-    const yk_grad *g = &t->store->worker[me].grad;
     const uint64_t steps = g->steps > 1 ? g->steps : 1,
                    staleness = yk_local_steps(t->store) - g->read_at->step;
-    yk__curvature *c = t->curvature;
-    out->factor = 1.0f;
-    out->measures = false;
-    if (c) {
-        c->age += steps;
-        out->measures = g->read_at->sampled && is_due(t) && !atomic_flag_test_and_set(&c->busy);
-    }
-    if (!c || out->measures)
-        yk__stale_mark(t, &out->before);
-    if (!c && t->store->config.linear)
-        out->factor = 1.0f / sqrtf((float)t->store->in_flight);
-    else if (!c && t->squared_step > 0.0)
-        out->factor = (float)(1.0 / (1.0 + sqrt(squared_distance(t, g->read_at) / t->squared_step)));
-    if (!c)
-        return out->factor;
     const float *dense = g->group[t - t->store->table].dense;
+    yk__curvature *c = t->curvature;
+    c->age += steps;
+    out->measures = g->read_at->sampled && is_due(t) && !atomic_flag_test_and_set(&c->busy);
+    if (out->measures)
+        yk__stale_mark(t, &out->before);
     for (size_t i = 0; out->measures && i < sample_size(t); i++)
         out->gradient.sample[i] = dense[t->sample[i]] / (float)g->examples;
     if (out->measures && c->known)
         measure(c, g->read_at, &out->gradient, sample_size(t));
-    return out->factor = (float)stable_factor(c, staleness, steps);
+    return (float)stable_factor(c, staleness, steps);
+}
+
+YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
+{
+    const yk_grad *g = &t->store->worker[me].grad;
+    if (t->curvature)
+        return out->factor = limit_by_curvature(t, g, out);
+    yk__stale_mark(t, &out->before);
+    if (t->store->config.linear)
+        return out->factor = 1.0f / sqrtf((float)t->store->in_flight);
+    const double d = t->squared_step > 0.0 ? sqrt(squared_distance(t, g->read_at) / t->squared_step) : 0.0;
+    return out->factor = (float)(1.0 / (1.0 + d));
 }
 
 YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)

@@ -25,6 +25,23 @@ static uint32_t choose_frequent(const yk__table *t)
 
 static const yk__table_ops each, summed;
 
+static yk_status make_worker(yk__table *t, int me)
+{
+    const int workers = t->store->config.workers;
+    yk__table_worker *w = &t->worker[me];
+    yk_status st = YK_OK;
+    w->view.shared = t->concurrent && !t->hot;
+    yk__table_prepare(t, me, 0);
+    if (t->frequent)
+        w->sum_of_frequent = yk_alloc(t->frequent + SCRATCH, sizeof(float), "the gradient of frequent keys");
+    w->parts.begin = yk_alloc((size_t)workers + 1, sizeof(size_t), "the workers");
+    if (!w->parts.begin || (t->frequent && !w->sum_of_frequent))
+        return YK_ESYSTEM;
+    if (t->config.shape.keyed && !(st = yk_merger_init_wide(&w->pairs, 64, t->width)))
+        st = yk_merger_init_wide(&w->sum, 64, t->width);
+    return st;
+}
+
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config)
 {
     const int workers = s->config.workers;
@@ -42,20 +59,8 @@ yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *conf
     if (!st)
         st = yk__stale_create(t);
     t->frequent = choose_frequent(t);
-    for (int i = 0; !st && i < workers; i++) {
-        yk__table_worker *w = &t->worker[i];
-        if (t->frequent && !(w->sum_of_frequent = yk_alloc(t->frequent + SCRATCH, sizeof(float),
-                                                           "the gradient of frequent keys")))
-            st = YK_ESYSTEM;
-        w->view.shared = t->concurrent && !t->hot;
-        yk__table_prepare(t, i, 0);
-        if (!st && config->shape.keyed)
-            st = yk_merger_init_wide(&w->pairs, 64, t->width);
-        if (!st && config->shape.keyed)
-            st = yk_merger_init_wide(&w->sum, 64, t->width);
-        if (!st && !(w->parts.begin = yk_alloc((size_t)workers + 1, sizeof(size_t), "the workers")))
-            st = YK_ESYSTEM;
-    }
+    for (int i = 0; !st && i < workers; i++)
+        st = make_worker(t, i);
     return st;
 }
 
