@@ -6,6 +6,9 @@
 #include "comm/comm.h"
 #include "fs_memory.h"
 #include "train/checkpoint.h"
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 
 enum { SLOWER = SANITIZED ? 4 : 1 }; /* with a sanitizer, a schedule takes several times as long */
 
@@ -187,6 +190,47 @@ static int once(char *options, size_t size, const char *how)
                     in_directory("own"), how);
 }
 
+/* Replaces the function of the C library in this program: counts how often the file of write_own_features() is opened. */
+static atomic_int opens;
+
+int open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    va_end(rest);
+    opens += strcmp(path, in_directory("own")) == 0;
+    return openat(AT_FDCWD, path, flags, mode);
+}
+
+/* Each process that reads a file opens it once per pass, and planning does not open it. */
+static void test_opens(void **state)
+{
+    static const char *const how[] = {"servers=all", "servers=1", "mode=sync", "stream=always epochs=3"};
+    char options[900];
+    (void)state;
+    write_own_features("own");
+    for (int i = 0; i < 4; i++) {
+        job j = {.options = options};
+        const int passes = i == 3 ? 5 : 1; /* it counts the features, then each worker reads 3 times */
+        snprintf(options, sizeof options, "model=logreg batch=10 mode=async test=none data=%s %s",
+                 in_directory("own"), how[i]);
+        opens = 0;
+        train_all(3, 1, &j);
+        assert_in_range(opens, 1, 3 * passes);
+        free_results(&j);
+    }
+    yk_config c;
+    yk_plan plan;
+    yk_config_init(&c);
+    assert_int_equal(yk_config_set(&c, "model", "logreg"), YK_OK);
+    assert_int_equal(yk_config_set(&c, "data", in_directory("own")), YK_OK);
+    opens = 0;
+    assert_int_equal(yk_plan_options(&c, &(yk_topology){.processes = 2, .cores = 1}, &plan), YK_OK);
+    assert_int_equal(opens, 0);
+    yk_config_fini(&c);
+}
+
 static void test_asynchronous(void **state)
 {
     static const char *const how[] = {"stream=never", "stream=always"};
@@ -340,10 +384,15 @@ int main(void)
 {
     setenv("YK_STALE_RULES", "0", 1); /* the runs are too short for a warm-up */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replicas),         cmocka_unit_test(test_servers),
-        cmocka_unit_test(test_lockstep),         cmocka_unit_test(test_asynchronous),
-        cmocka_unit_test(test_some_leave_early), cmocka_unit_test(test_writes_fail),
-        cmocka_unit_test(test_slow_checkpoint),  cmocka_unit_test(test_server_0_is_killed),
+        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_lockstep),
+        cmocka_unit_test(test_asynchronous),
+        cmocka_unit_test(test_some_leave_early),
+        cmocka_unit_test(test_writes_fail),
+        cmocka_unit_test(test_slow_checkpoint),
+        cmocka_unit_test(test_server_0_is_killed),
+        cmocka_unit_test(test_opens),
     };
     const double began = real_seconds();
     const int failed = cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

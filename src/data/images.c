@@ -82,7 +82,7 @@ static bool images_below(const char *directory)
     enum { MAX_TRIED = 20 }; /* some class directories may be empty */
     yk__names classes, one;
     bool found = false;
-    if (yk__names_list(directory, true, NULL, MAX_TRIED, &classes))
+    if (!yk__is_directory(directory) || yk__names_list(directory, true, NULL, MAX_TRIED, &classes))
         return false;
     for (size_t i = 0; i < classes.n && !found; i++) {
         char *path = yk__path_join(directory, classes.name[i]);

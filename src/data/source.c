@@ -249,6 +249,7 @@ void yk_source_free(yk_source *s)
     tdestroy(s->bad_seen, free_noop);
     free(s->first_row);
     free(s);
+    yk_input_forget();
 }
 
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out)

@@ -32,6 +32,7 @@ struct yk_input {
     uint8_t *raw;      /* [RAW_BYTES] compressed bytes */
     uint64_t raw_read;
     bool standard; /* standard input */
+    bool regular;  /* a regular file */
 };
 
 /* The first error is kept, and returned again by later calls. */
@@ -73,11 +74,63 @@ static ssize_t read_some(int fd, void *to, size_t n)
     return got;
 }
 
+/* ---- the file of the last input that was freed stays open for the next one: a pass over a file opens it once, however many
+ * blocks it has, and finding out about its format and compression does not open it again */
+
+static struct {
+    pthread_mutex_t lock;
+    char *path; /* NULL: none */
+    int fd;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Takes `path`, which may be NULL, and `fd`. */
+static void keep_file(char *path, int fd)
+{
+    pthread_mutex_lock(&kept.lock);
+    char *const last = kept.path;
+    const int last_fd = kept.fd;
+    kept.path = path;
+    kept.fd = fd;
+    pthread_mutex_unlock(&kept.lock);
+    if (last)
+        close(last_fd);
+    free(last);
+}
+
+void yk_input_forget(void)
+{
+    keep_file(NULL, -1);
+}
+
+/* -1: another file is kept, or the path is that of a new file. */
+static int take_file(const char *path)
+{
+    struct stat now, then;
+    char *taken = NULL;
+    pthread_mutex_lock(&kept.lock);
+    const int fd = kept.fd;
+    if (kept.path && strcmp(kept.path, path) == 0) {
+        taken = kept.path;
+        kept.path = NULL;
+    }
+    pthread_mutex_unlock(&kept.lock);
+    if (!taken)
+        return -1;
+    free(taken);
+    if (stat(path, &now) == 0 && fstat(fd, &then) == 0 && now.st_dev == then.st_dev &&
+        now.st_ino == then.st_ino && lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static yk_status open_file(const char *path, int *fd_out, uint64_t *size_out)
 {
     struct stat s;
     yk_status st = YK_OK;
-    *fd_out = open(path, O_RDONLY | O_CLOEXEC);
+    *fd_out = take_file(path);
+    if (*fd_out < 0)
+        *fd_out = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd_out < 0 || fstat(*fd_out, &s))
         st = fail_path(path, errno);
     else if (S_ISDIR(s.st_mode))
@@ -198,6 +251,7 @@ yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out)
     if (begin <= size && size - begin < BUFFER_BYTES)
         in->cap = YK_ROUND_UP((size_t)(size - begin) + 1, PIECE_BYTES);
     in->standard = is_standard;
+    in->regular = size != UINT64_MAX;
     in->path = strdup(is_standard ? "standard input" : path);
     in->buffer = malloc(in->cap + PAD_BYTES);
     if (!in->path || !in->buffer)
@@ -221,10 +275,14 @@ void yk_input_free(yk_input *in)
     if (!in || (in->standard && !in->offset && !in->failed && keep_stdin(in)))
         return;
     yk__decoder_fini(&in->decoder);
-    close(in->fd);
     free(in->raw);
     free(in->buffer);
-    free(in->path);
+    if (in->path && in->regular && !in->failed) {
+        keep_file(in->path, in->fd);
+    } else {
+        close(in->fd);
+        free(in->path);
+    }
     free(in);
 }
 

@@ -27,6 +27,8 @@ typedef struct yk_input yk_input;
 
 yk_status yk_input_open(const char *path, uint64_t begin, yk_input **out);
 void yk_input_free(yk_input *in); /* NULL is fine */
+/* Closes the file of the last input that was freed, which is kept open for the next yk_input_open() of the same path. */
+void yk_input_forget(void);
 
 yk_status yk_input_peek(yk_input *in, size_t want, const uint8_t **p_out, size_t *have_out);
 void yk_input_skip(yk_input *in, size_t n);
