@@ -307,11 +307,11 @@ static void text_is_escaped(void **state)
                    {1e-9, "1e-09"},
                    {0.00012345678, "0.00012346"},
                    {1e20, "1e+20"},
-                   {NAN, "null"},
+                   {NAN, ""},
                    {-2.25, "-2.25"}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        yk_text_number(&t, numbers[i].x, 5, "null");
-        assert_string_equal(t.s, numbers[i].want);
+        yk_text_number(&t, numbers[i].x, 5);
+        assert_string_equal(t.s ? t.s : "", numbers[i].want);
         yk_text_fini(&t);
     }
     for (int i = 0; i < 5000; i++) /* grows, also by pieces larger than itself */

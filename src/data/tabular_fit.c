@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/moments.h"
 #include <stdlib.h>
 
 enum { MAX_BYTES = 64 << 20 }; /* of values: a model file has room for them */
@@ -11,9 +12,8 @@ enum { MAX_BYTES = 64 << 20 }; /* of values: a model file has room for them */
 typedef struct {
     const char *text; /* of the current row; NULL: missing */
     size_t n;
-    double number;   /* of the current row; NaN: missing */
-    double mean, m2; /* Welford's sums */
-    uint64_t count;
+    double number; /* of the current row; NaN: missing */
+    yk_moments numbers;
 } statistics;
 
 struct yk_fit {
@@ -79,11 +79,7 @@ yk_status yk_fit_row(yk_fit *f)
     yk_status st = YK_OK;
     for (size_t i = 0; i < s->ncolumns && !st; i++) {
         statistics *c = &f->column[i];
-        if (!isnan(c->number)) {
-            const double d = c->number - c->mean;
-            c->mean += d / (double)++c->count;
-            c->m2 += d * (c->number - c->mean);
-        }
+        yk_moments_add(&c->numbers, c->number);
         if (c->text && s->encode != YK_ENCODE_HASH)
             st = add_value(f, &s->column[i], c->text, c->n);
         c->text = NULL;
@@ -106,9 +102,10 @@ yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
     yk_status st = pass(context, &f, yk_spec_text(t->spec, "fit", NULL));
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
-        const statistics *c = &f.column[i];
-        s->column[i].mean = c->mean;
-        s->column[i].deviation = c->count ? sqrt(c->m2 / (double)c->count) : 0.0;
+        const yk_moments *m = &f.column[i].numbers;
+        s->column[i].mean = m->mean;
+        s->column[i].deviation =
+            m->n > 0.0 ? sqrt(m->squares / m->n) : 0.0; /* of all rows, not of a sample */
     }
     if (!st && s->categories && s->encode != YK_ENCODE_HASH && !f.seen.n)
         st = yk_fail(YK_EDATA, "%s: the categorical columns have no values", t->spec->text);

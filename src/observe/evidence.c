@@ -14,12 +14,8 @@ static bool same_host(const yk_process *a, const yk_process *b)
 static int hosts_of(const yk_process *p, int n)
 {
     int hosts = 0;
-    for (int i = 0; i < n; i++) {
-        bool first = true;
-        for (int k = 0; k < i; k++)
-            first &= !same_host(&p[k], &p[i]);
-        hosts += first;
-    }
+    for (int i = 0; i < n; i++)
+        hosts += yk__first_of_host(p, i);
     return hosts;
 }
 

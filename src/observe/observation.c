@@ -37,13 +37,12 @@ static void mean_peak(yk_json *j, const char *name, yk_mean_peak m, double of)
     yk_json_end(j);
 }
 
-/* Whether this is the first process on its host. Measurements of a host count once. */
-static bool first_of_host(const yk_observation *w, int i)
+bool yk__first_of_host(const yk_process *p, int i)
 {
-    for (int k = 0; k < i; k++)
-        if (strcmp(w->process[k].usage.host, w->process[i].usage.host) == 0)
-            return false;
-    return true;
+    int k = 0;
+    while (strcmp(p[k].usage.host, p[i].usage.host))
+        k++;
+    return k == i;
 }
 
 /* The same for network interfaces: several network namespaces may share a host. */
@@ -53,7 +52,7 @@ static bool first_of_network(const yk_observation *w, int i)
     for (int k = 0; u->network && k < i; k++)
         if (w->process[k].usage.network == u->network)
             return false;
-    return u->network || first_of_host(w, i);
+    return u->network || yk__first_of_host(w->process, i);
 }
 
 /* Network interfaces, with the traffic of all programs. */
@@ -90,7 +89,7 @@ static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *rep
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_usage *u = &w->process[i].usage;
         const yk_machine *m = &u->machine;
-        if (!u->host[0] || !first_of_host(w, i))
+        if (!u->host[0] || !yk__first_of_host(w->process, i))
             continue;
         yk_json_object(j, NULL);
         YK_JSON_TEXTS(j, {"host", u->host}, {"cpu", m->cpu}, {"os", m->os}, {"kernel", m->kernel},
@@ -98,7 +97,7 @@ static void hosts(yk_json *j, const yk_observation *w, const yk_rank_report *rep
         YK_JSON_REALS(j, {"cores", u->host_cores}, {"usable_cores", u->cores}, {"memory_bytes", m->memory});
         yk_json_object(j, "sent_to");
         for (int k = 0; reports && k < w->nprocesses; k++)
-            if (k != i && w->process[k].usage.host[0] && first_of_host(w, k))
+            if (k != i && w->process[k].usage.host[0] && yk__first_of_host(w->process, k))
                 yk_json_int(j, w->process[k].usage.host, (int64_t)bytes_between(w, reports, i, k));
         yk_json_end(j);
         yk_json_end(j);
@@ -115,7 +114,7 @@ static void resources(yk_json *j, const yk_observation *w)
     double of[FIELDS] = {0};
     for (int i = 0; i < w->nprocesses; i++) {
         const yk_usage *u = &w->process[i].usage;
-        const bool first = first_of_host(w, i), network = first_of_network(w, i);
+        const bool first = yk__first_of_host(w->process, i), network = first_of_network(w, i);
         const yk_mean_peak *part[FIELDS] = {&u->cpu,    &u->memory,  &u->sent,      &u->received,
                                             &u->net_in, &u->net_out, &u->disk_read, &u->disk_written};
         for (int k = 0; k < FIELDS; k++)

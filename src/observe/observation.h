@@ -53,6 +53,9 @@ void yk_observation_fini(yk_observation *w);
 /* Writes the keys of summary.json from "verdict" to "warnings". reports: of the processes, in the same order, or NULL. */
 void yk_observation_json(yk_json *j, const yk_observation *w, const yk_rank_report *reports);
 
+/* Whether process i is the first of the list on its host: measurements of a host count once. */
+bool yk__first_of_host(const yk_process *p, int i);
+
 /* "phases" of a process, and "serving" if one of its threads serves a shard. */
 void yk__process_phases_json(yk_json *j, const yk_process *p, bool server);
 

@@ -33,40 +33,48 @@ __attribute__((format(printf, 3, 4))) static void warn(yk_observation *w, yk_war
 /* The number of examples and steps that make a training loss a meaningful mean. */
 enum { MIN_EXAMPLES = 1000, SOME_EXAMPLES = 200, MIN_STEPS = 10, SOME_STEPS = 5, MIN_TESTS = 100 };
 
-static bool is_mean_of(uint64_t examples, const yk_curve_point *p)
-{
-    return isfinite(p->train_loss) && p->steps >= MIN_STEPS && p->examples >= examples;
-}
+/* What the checks of the curves know. */
+typedef struct {
+    const yk_outcome *r;
+    const yk_evaluation *e; /* the last one */
+    const yk_curve_point *end,
+        *mean;      /* the last point; mean: if its training loss is a meaningful mean; NULL: none */
+    double uniform; /* the loss of a uniform guess */
+    /* Of the training losses that are meaningful means: the lowest before the last point, HUGE_VAL: none; the highest, 0:
+     * none. */
+    double lowest, highest;
+    bool tested; /* on enough examples */
+    yk_observation *w;
+} curves;
 
-/* Means need more examples if small differences between them matter. */
+/* Whether a training loss is a meaningful mean: over all of the data, or over enough of it. */
 static bool is_mean(const yk_outcome *r, const yk_curve_point *p)
 {
     const uint64_t half = r->examples / 2;
-    const bool epoch = r->examples >= MIN_TESTS && p->examples >= r->examples; /* over all of the data */
-    return (epoch && isfinite(p->train_loss)) ||
-           is_mean_of(half && half < MIN_EXAMPLES ? half : MIN_EXAMPLES, p);
+    const bool epoch = r->examples >= MIN_TESTS && p->examples >= r->examples;
+    return isfinite(p->train_loss) &&
+           (epoch ||
+            (p->steps >= MIN_STEPS && p->examples >= (half && half < MIN_EXAMPLES ? half : MIN_EXAMPLES)));
 }
 
-/* The last point of the curve, if its training loss is a meaningful mean; else NULL. */
-static const yk_curve_point *last_mean(const yk_outcome *r)
+static curves curves_of(const yk_outcome *r, yk_observation *w)
 {
-    const yk_curve_point *last = r->points ? &r->point[r->points - 1] : NULL;
-    return last && is_mean(r, last) ? last : NULL;
-}
-
-static bool is_tested(const yk_outcome *r)
-{
-    return r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS);
-}
-
-/* The lowest training loss before the last point; HUGE_VAL: there is none that is a meaningful mean. */
-static double lowest_before(const yk_outcome *r)
-{
-    double lowest = HUGE_VAL;
-    for (size_t i = 0; i + 1 < r->points; i++)
-        if (is_mean(r, &r->point[i]))
-            lowest = fmin(lowest, r->point[i].train_loss);
-    return lowest;
+    curves t = {.r = r,
+                .e = &r->last,
+                .end = r->points ? &r->point[r->points - 1] : NULL,
+                .uniform = log((double)r->classes),
+                .lowest = HUGE_VAL,
+                .tested = r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS),
+                .w = w};
+    for (size_t i = 0; i < r->points; i++) {
+        const yk_curve_point *p = &r->point[i];
+        t.mean = is_mean(r, p) ? p : NULL;
+        if (t.mean)
+            t.highest = fmax(t.highest, p->train_loss);
+        if (t.mean && p != t.end)
+            t.lowest = fmin(t.lowest, p->train_loss);
+    }
+    return t;
 }
 
 /* ---- learning rates */
@@ -89,10 +97,11 @@ static const char *other_rate(const yk_outcome *r, bool smaller, char out[160])
 
 /* Whether the loss was far above that of a uniform guess before the first step, and has not risen since: then the initial
  * parameters are the reason for the high loss (--init, --warm-start). */
-static bool began_above(const yk_outcome *r)
+static bool began_above(const curves *t)
 {
-    return r->points > 1 && !isfinite(r->point->train_loss) && r->last.train_loss < r->point->test_loss &&
-           r->point->test_loss > 1.3 * log((double)r->classes);
+    const yk_curve_point *first = t->r->point;
+    return t->r->points > 1 && !isfinite(first->train_loss) && t->e->train_loss < first->test_loss &&
+           first->test_loss > 1.3 * t->uniform;
 }
 
 /* The loss of predictions of this accuracy that are as certain as they are right, and no better than that. */
@@ -103,60 +112,61 @@ static double calibrated_loss(double accuracy, uint32_t classes)
 }
 
 /* The loss was above that of a uniform guess, and still is far too high for the accuracy: the predictions are too certain. */
-static bool is_too_certain(const yk_outcome *r)
+static bool is_too_certain(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
-    double highest = 0.0;
-    if (!is_tested(r) || !last_mean(r) || r->classes < 2 || began_above(r))
+    const yk_evaluation *e = t->e;
+    if (!t->tested || !t->mean || t->r->classes < 2 || began_above(t))
         return false;
-    for (size_t i = 0; i < r->points; i++)
-        if (is_mean(r, &r->point[i]))
-            highest = fmax(highest, r->point[i].train_loss);
-    const double enough = 2.0 * calibrated_loss(e->accuracy, r->classes);
-    return highest > 1.3 * log((double)r->classes) && e->accuracy > e->majority_accuracy &&
-           e->train_loss > enough && e->test_loss > enough;
+    const double enough = 2.0 * calibrated_loss(e->accuracy, t->r->classes);
+    return t->highest > 1.3 * t->uniform && e->accuracy > e->majority_accuracy && e->train_loss > enough &&
+           e->test_loss > enough;
 }
 
 /* A network that a far too large rate has made constant: its loss is not below that of a model that knows nothing. */
-static bool is_wild(const yk_outcome *r, const yk_curve_point *p)
+static bool is_wild(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
-    const double enough = log((double)r->classes);
-    const bool constant = is_tested(r) ? e->test_loss > enough && e->accuracy <= e->majority_accuracy
-                                       : p->epoch >= 1.99; /* not the mean of a first epoch */
-    return constant && r->default_lr > 0.0 && r->lr >= 10.0 * r->default_lr && is_mean(r, p) &&
-           e->train_loss > enough;
+    const yk_evaluation *e = t->e;
+    const bool constant = t->tested ? e->test_loss > t->uniform && e->accuracy <= e->majority_accuracy
+                                    : t->end->epoch >= 1.99; /* not the mean of a first epoch */
+    return constant && t->r->default_lr > 0.0 && t->r->lr >= 10.0 * t->r->default_lr && t->mean &&
+           e->train_loss > t->uniform;
+}
+
+/* A network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate. */
+static bool is_above_uniform(const curves *t)
+{
+    const yk_evaluation *e = t->e;
+    const bool far = e->train_loss > t->uniform * 1.3,
+               rose = isfinite(t->lowest) && e->train_loss > 1.002 * t->lowest && t->mean;
+    const bool still =
+        t->tested ? e->test_loss > t->uniform * 1.02 : isfinite(t->lowest) || (far && t->r->points > 1);
+    return e->train_loss > t->uniform * 1.02 && still && !began_above(t) && (far || rose);
 }
 
 /* The mean over a first epoch includes its beginning, and says little about its end: only the test does. */
-static bool check_rising(const yk_outcome *r, yk_observation *w)
+static bool check_rising(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
-    const double uniform = log((double)r->classes), lowest = lowest_before(r);
+    const yk_evaluation *e = t->e;
+    const yk_curve_point *p = t->end;
+    const double lr = t->r->lr;
     char remedy[160];
-    const yk_curve_point *p = r->points ? &r->point[r->points - 1] : NULL;
     if (!p || !isfinite(p->train_loss) || p->steps < SOME_STEPS || p->examples < SOME_EXAMPLES)
         return false;
-    /* a network may begin a little above the uniform guess: only a loss that rises, or is far above it, shows a large rate */
-    const bool far = e->train_loss > uniform * 1.3, rose = isfinite(lowest) && e->train_loss > 1.002 * lowest;
-    const bool still =
-        is_tested(r) ? e->test_loss > uniform * 1.02 : isfinite(lowest) || (far && r->points > 1);
-    if (is_wild(r, p) ||
-        (e->train_loss > uniform * 1.02 && still && !began_above(r) && (far || (rose && is_mean(r, p)))))
-        warn(w, YK_WARNING_LOSS_ROSE,
+    if (is_wild(t) || is_above_uniform(t))
+        warn(t->w, YK_WARNING_LOSS_ROSE,
              "the training loss %.4f is above %.4f, the loss of a uniform guess, with learning rate %g; %s",
-             e->train_loss, uniform, r->lr, other_rate(r, true, remedy));
-    else if (isfinite(lowest) && is_mean(r, p) && e->train_loss > 1.05 * lowest &&
-             e->train_loss > lowest + 0.02 * uniform)
-        warn(w, YK_WARNING_LOSS_ROSE,
+             e->train_loss, t->uniform, lr, other_rate(t->r, true, remedy));
+    else if (isfinite(t->lowest) && t->mean && e->train_loss > 1.05 * t->lowest &&
+             e->train_loss > t->lowest + 0.02 * t->uniform)
+        warn(t->w, YK_WARNING_LOSS_ROSE,
              "the training loss rose from %.4f to %.4f: the learning rate %g is too large at the end; %s",
-             lowest, e->train_loss, r->lr, other_rate(r, true, remedy));
-    else if (is_too_certain(r))
-        warn(w, YK_WARNING_LOSS_ROSE,
+             t->lowest, e->train_loss, lr, other_rate(t->r, true, remedy));
+    else if (is_too_certain(t))
+        warn(t->w, YK_WARNING_LOSS_ROSE,
              "the test loss %.4f is far above %.4f, the loss of calibrated predictions with an accuracy of "
              "%.1f %%: the learning rate %g is too large; %s",
-             e->test_loss, calibrated_loss(e->accuracy, r->classes), 100.0 * e->accuracy, r->lr,
-             other_rate(r, true, remedy));
+             e->test_loss, calibrated_loss(e->accuracy, t->r->classes), 100.0 * e->accuracy, lr,
+             other_rate(t->r, true, remedy));
     else
         return false;
     return true;
@@ -176,27 +186,27 @@ static double entropy(double p)
 }
 
 /* The training loss is hardly below that of a model that knows only how frequent the classes are. */
-static bool learned_nothing(const yk_outcome *r)
+static bool learned_nothing(const curves *t)
 {
-    const double uniform = log((double)r->classes);
-    return r->last.train_loss >
-           0.98 * (r->classes == 2 ? fmin(entropy(r->last.majority_accuracy), uniform) : uniform);
+    const double known = t->r->classes == 2 ? fmin(entropy(t->e->majority_accuracy), t->uniform) : t->uniform;
+    return t->e->train_loss > 0.98 * known;
 }
 
 /* The model has learned something, but the opposite of what the test set says. */
-static bool check_reversed(const yk_outcome *r, yk_observation *w)
+static bool check_reversed(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
+    const yk_outcome *r = t->r;
+    const yk_evaluation *e = t->e;
     const double chance = 1.0 / r->classes, n = (double)r->test_examples;
-    if (!is_tested(r) || !(e->train_loss < 0.9 * log((double)r->classes)) || learned_nothing(r))
+    if (!t->tested || !(e->train_loss < 0.9 * t->uniform) || learned_nothing(t))
         return false;
     if (r->classes == 2 && e->auc < 0.5 - fmax(5.0 * auc_deviation(r), 0.05))
-        warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+        warn(t->w, YK_WARNING_WORSE_THAN_CHANCE,
              "the AUC on the test set is %.3f, worse than chance (0.5), and the training loss is %.4f: the "
              "labels of the test set, or its columns, do not mean the same thing as in the training set",
              e->auc, e->train_loss);
     else if (r->classes > 2 && n > 0.0 && e->accuracy < chance - 5.0 * sqrt(chance * (1.0 - chance) / n))
-        warn(w, YK_WARNING_WORSE_THAN_CHANCE,
+        warn(t->w, YK_WARNING_WORSE_THAN_CHANCE,
              "the accuracy on the test set is %.2f %%, worse than chance (%.2f %%), and the training loss is "
              "%.4f: the labels of the test set, or its columns, do not mean the same thing as in the "
              "training set",
@@ -212,17 +222,18 @@ static bool is_shifted(const yk_data_check *d)
 }
 
 /* The best test loss was long before the end, and the loss has risen clearly since. */
-static bool check_overfitting(const yk_outcome *r, yk_observation *w)
+static bool check_overfitting(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
-    const yk_curve_point *last = last_mean(r);
-    const double uniform = log((double)r->classes);
+    const yk_outcome *r = t->r;
+    const yk_evaluation *e = t->e;
+    const yk_curve_point *last = t->mean;
+    const double uniform = t->uniform;
     size_t best = 0;
     /* in its first epoch, a model has seen each example once; a shift is a reason of its own for a high test loss */
-    if (!is_tested(r) || !last || !(last->epoch >= 1.0) || is_shifted(&r->data))
+    if (!t->tested || !last || !(last->epoch >= 1.0) || is_shifted(&r->data))
         return false;
     if (e->test_loss > uniform * 1.02 && e->train_loss < 0.8 * uniform) {
-        warn(w, YK_WARNING_OVERFITTING,
+        warn(t->w, YK_WARNING_OVERFITTING,
              "the test loss %.4f is above %.4f, the loss of a uniform guess, and the training loss is %.4f: "
              "the model overfits the training data; try --l2 1e-6, fewer --epochs, or more data",
              e->test_loss, uniform, e->train_loss);
@@ -241,7 +252,7 @@ static bool check_overfitting(const yk_outcome *r, yk_observation *w)
         last->test_loss < 1.05 * p->test_loss || last->test_loss < p->test_loss + 0.01 * uniform ||
         last->train_loss > 0.8 * p->train_loss)
         return false;
-    warn(w, YK_WARNING_OVERFITTING,
+    warn(t->w, YK_WARNING_OVERFITTING,
          "the test loss was lowest, %.4f, at epoch %.3g of %.3g, and is %.4f at the end: the model overfits "
          "the training data; use --epochs %.0f, --l2, or more data",
          p->test_loss, p->epoch, last->epoch, last->test_loss, fmax(ceil(p->epoch), 1.0));
@@ -262,41 +273,49 @@ static bool falls_steadily(const yk_outcome *r)
     return all > 0.0 && last > 0.4 * all / (double)(n - 1 - first);
 }
 
-/* After at least one epoch, the model has hardly left its initial parameters. */
-static bool check_too_small(const yk_outcome *r, yk_observation *w)
+/* A test shows that outputs are still small: the model ranks well, or does not even know how frequent the classes are. */
+static bool has_small_outputs(const curves *t)
 {
-    const yk_evaluation *e = &r->last;
-    const double uniform = log((double)r->classes), loss = e->train_loss;
-    const yk_curve_point *p = last_mean(r);
-    double steps = 0.0, begin = uniform; /* a network may begin above the uniform guess */
-    for (size_t i = 0; i < r->points; i++) {
-        begin = is_mean(r, &r->point[i]) ? fmax(begin, r->point[i].train_loss) : begin;
+    const yk_evaluation *e = t->e;
+    const bool ranks = e->accuracy > e->majority_accuracy + 0.2 * (1.0 - e->majority_accuracy) &&
+                       e->train_loss > 0.93 * t->uniform;
+    const double frequencies = t->r->classes == 2 ? entropy(e->majority_accuracy) : t->uniform;
+    return ranks ||
+           (frequencies < 0.9 * t->uniform && e->test_loss > frequencies + 0.3 * (t->uniform - frequencies));
+}
+
+/* The training loss is still that of the beginning, with a rate below the usual one. */
+static bool is_unchanged(const curves *t, double begin)
+{
+    const yk_outcome *r = t->r;
+    const double loss = t->e->train_loss;
+    const bool usual = r->default_lr > 0.0 && r->lr >= r->default_lr && r->data.large.size > 0.1;
+    return !usual && fabs(loss - begin) < 0.002 * begin && (r->points > 2 || begin == t->uniform) &&
+           (!t->tested || fabs(t->e->test_loss - loss) < 0.02 * begin);
+}
+
+/* After at least one epoch, the model has hardly left its initial parameters. */
+static bool check_too_small(const curves *t)
+{
+    const yk_outcome *r = t->r;
+    const yk_curve_point *p = t->mean;
+    const double uniform = t->uniform, loss = t->e->train_loss,
+                 begin = fmax(uniform, t->highest); /* a network may begin above the uniform guess */
+    double steps = 0.0;
+    char remedy[160];
+    for (size_t i = 0; i < r->points; i++)
         steps += (double)r->point[i].steps;
-    }
     if (!p || !(p->epoch >= 0.99) || steps < 50.0 || loss > 1.3 * uniform)
         return false;
-    const bool tested = is_tested(r);
-    /* it ranks well, but its outputs are still small */
-    const bool ranks = tested && e->accuracy > e->majority_accuracy + 0.2 * (1.0 - e->majority_accuracy) &&
-                       loss > 0.93 * uniform;
-    /* it has not even learned how frequent the classes are */
-    const double frequencies = tested && r->classes == 2 ? entropy(e->majority_accuracy) : uniform;
-    const bool ignorant =
-        frequencies < 0.9 * uniform && e->test_loss > frequencies + 0.3 * (uniform - frequencies);
     /* a model that begins with a uniform guess and learns noise, such as random labels, gets worse than that */
-    const bool noise =
-        tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform;
-    char remedy[160];
-    const bool usual = r->default_lr > 0.0 && r->lr >= r->default_lr && r->data.large.size > 0.1;
-    const bool unchanged = !usual && fabs(loss - begin) < 0.002 * begin &&
-                           (r->points > 2 || begin == uniform) &&
-                           (!tested || fabs(e->test_loss - loss) < 0.02 * begin);
+    if (t->tested && fabs(r->point[0].test_loss - uniform) < 1e-4 * uniform && loss > 1.0003 * uniform)
+        return false;
     const bool slow =
         falls_steadily(r) && loss > 0.85 * begin &&
-        (!tested || e->test_loss < r->point[0].test_loss); /* noise only fits the training set */
-    if (noise || !(ranks || ignorant || unchanged || slow))
+        (!t->tested || t->e->test_loss < r->point[0].test_loss); /* noise only fits the training set */
+    if (!slow && !is_unchanged(t, begin) && !(t->tested && has_small_outputs(t)))
         return false;
-    warn(w, YK_WARNING_LR_TOO_SMALL,
+    warn(t->w, YK_WARNING_LR_TOO_SMALL,
          "after %.3g epoch%s and %.0f steps the training loss is %.4f%s, and was never above %.4f: training "
          "is slow with learning rate %g; %s, or more --epochs",
          p->epoch, p->epoch == 1.0 ? "" : "s", steps, loss, slow ? " and still falling" : "", begin, r->lr,
@@ -305,12 +324,13 @@ static bool check_too_small(const yk_outcome *r, yk_observation *w)
 }
 
 /* The accuracy goes up and down by several points in the second half of the run. */
-static void check_oscillation(const yk_outcome *r, yk_observation *w)
+static void check_oscillation(const curves *t)
 {
+    const yk_outcome *r = t->r;
     double sum = 0.0, low = HUGE_VAL, high = 0.0, last = (double)NAN, before = 0.0;
     char remedy[160];
     int changes = -1, turns = 0;
-    if (!is_tested(r) || r->points < 6)
+    if (!t->tested || r->points < 6)
         return;
     for (size_t i = r->points / 2; i < r->points; i++) {
         const yk_curve_point *p = &r->point[i];
@@ -328,9 +348,9 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
     const double mean = changes > 0 ? sum / changes : 0.0;
     if (changes < 2 || mean < 0.02 || turns < 0.4 * (changes - 1) || sum < 1.5 * (high - low) ||
         high <= r->last.majority_accuracy ||
-        (learned_nothing(r) && r->last.accuracy <= r->last.majority_accuracy))
+        (learned_nothing(t) && r->last.accuracy <= r->last.majority_accuracy))
         return;
-    warn(w, YK_WARNING_OSCILLATION,
+    warn(t->w, YK_WARNING_OSCILLATION,
          "the test accuracy goes up and down between %.1f and %.1f %%, by %.1f points from one evaluation to "
          "the next: the learning rate %g is too large%s; %s%s",
          100.0 * low, 100.0 * high, 100.0 * mean, r->lr, r->asynchronous ? " for asynchronous training" : "",
@@ -338,19 +358,20 @@ static void check_oscillation(const yk_outcome *r, yk_observation *w)
 }
 
 /* The accuracy is that of the majority class; or it is a little better, but the AUC is that of chance. */
-static void check_majority(const yk_outcome *r, bool rate, yk_observation *w)
+static void check_majority(const curves *t, bool rate)
 {
-    const yk_evaluation *e = &r->last;
+    const yk_outcome *r = t->r;
+    const yk_evaluation *e = t->e;
     const double majority = e->majority_accuracy, n = (double)r->test_examples;
     const bool chance = fabs(e->auc - 0.5) < fmin(3.0 * auc_deviation(r), 0.03);
     const double better = chance && n > 0.0 ? 2.0 * sqrt(majority * (1.0 - majority) / n) : 1e-9;
-    const bool nothing = !rate && (chance || learned_nothing(r));
+    const bool nothing = !rate && (chance || learned_nothing(t));
     char auc[80] = "";
     if ((r->test_examples && r->test_examples < 30) || !e->tested || !(e->accuracy <= majority + better))
         return;
     if (isfinite(e->auc))
         snprintf(auc, sizeof auc, "; look at the AUC, %.3f (0.5 is chance)", e->auc);
-    warn(w, YK_WARNING_MAJORITY,
+    warn(t->w, YK_WARNING_MAJORITY,
          "accuracy %.2f %% is no better than always predicting the majority class (%.2f %%)%s%s",
          100.0 * e->accuracy, 100.0 * majority, auc,
          !nothing ? ""
@@ -454,13 +475,14 @@ static void check_hosts(yk_observation *w)
 void yk_observation_warn(const yk_outcome *r, yk_observation *w)
 {
     const bool unlearnable = r->data.classes == 1 || r->data.constant || r->lr == 0.0; /* --lr 0 */
-    const bool reversed = !unlearnable && check_reversed(r, w);
+    const curves t = curves_of(r, w);
+    const bool reversed = !unlearnable && check_reversed(&t);
     bool rises = false, too_small = false;
     if (!unlearnable && !reversed) {
-        rises = check_rising(r, w);
-        too_small = !rises && !check_overfitting(r, w) && check_too_small(r, w);
-        check_oscillation(r, w);
-        check_majority(r, too_small || rises, w);
+        rises = check_rising(&t);
+        too_small = !rises && !check_overfitting(&t) && check_too_small(&t);
+        check_oscillation(&t);
+        check_majority(&t, too_small || rises);
     }
     if (!unlearnable && !rises && !too_small)
         check_scales(r, w);

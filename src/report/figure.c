@@ -238,7 +238,7 @@ static void csv_x(const yk_figure *f, double x, yk_text *out)
         yk_bucket_text((size_t)x, bucket);
         yk_text_csv(out, bucket);
     } else {
-        yk_text_number(out, x, 9, "");
+        yk_text_number(out, x, 9);
     }
 }
 
@@ -266,10 +266,10 @@ void yk_figure_csv(const yk_figure *f, yk_text *out)
                 csv_x(f, s->point[k].x[a], out);
             }
             yk_text_add(out, ",");
-            yk_text_number(out, s->point[k].y, 9, "");
+            yk_text_number(out, s->point[k].y, 9);
             yk_text_add(out, spread ? "," : "");
             if (spread)
-                yk_text_number(out, s->point[k].spread, 6, "");
+                yk_text_number(out, s->point[k].spread, 6);
             yk_text_add(out, "\r\n");
         }
 }

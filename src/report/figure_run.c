@@ -104,47 +104,50 @@ static void add_host(yk_figure *f, const yk_run *r)
     }
 }
 
-/* The lines of the processes from number `first` on, at most YK_MAX_CURVES; `part`: one of the two lines of each, -1: both. */
+/* A line of process p: part k of a resource; word: the name of the part; NULL: the figure has it. Returns the highest y. */
+static double add_process(yk_figure *f, const yk_process_log *p, const struct resource *q, int k,
+                          const char *word, bool single)
+{
+    char name[96];
+    double max = 0.0;
+    if (single)
+        snprintf(name, sizeof name, "%s", word ? word : "this run");
+    else
+        snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank, word ? ", " : "",
+                 word ? word : "");
+    yk_series *s = yk__series_add(f, name, -1);
+    s->color = single ? k : p->rank; /* by process, or by part if there is only one process */
+    s->dash = !single && word ? k : 0;
+    for (size_t m = 0; m < p->sample.n; m++) {
+        const double y = yk_double_at(&p->sample.row[m], q->offset[k]);
+        yk__series_point(s, p->sample.row[m].seconds, y);
+        max = fmax(max, y);
+    }
+    return max;
+}
+
+/* The lines of the processes from number `first` on, at most YK_MAX_CURVES; `part`: one of the two lines of each, -1: all. */
 static void make_panel(const yk_compare *c, size_t i, resource_kind kind, size_t first, int part,
                        yk_figures *fs)
 {
     const yk_run *r = &c->run[i];
     const struct resource *q = &resources[kind];
     const size_t last = first + YK_MAX_CURVES < r->logs ? first + YK_MAX_CURVES : r->logs;
-    const bool single = r->logs == 1;
+    const char *of = part < 0 ? "" : q->part[part];
     double max = 0.0;
-    char panel[YK_LABEL_SIZE] = "";
+    char ranks[48] = "", panel[YK_LABEL_SIZE];
     if (r->logs > YK_MAX_CURVES)
-        snprintf(panel, sizeof panel, "%s%sranks %d to %d", part < 0 ? "" : q->part[part],
-                 part < 0 ? "" : ", ", r->log[first].rank, r->log[last - 1].rank);
-    else if (part >= 0)
-        snprintf(panel, sizeof panel, "%s", q->part[part]);
+        snprintf(ranks, sizeof ranks, "ranks %d to %d", r->log[first].rank, r->log[last - 1].rank);
+    snprintf(panel, sizeof panel, "%s%s%s", of, *of && *ranks ? ", " : "", ranks);
     yk_figure *f = add_figure(c, i, q->title, panel, fs);
     f->x_unit = YK_UNIT_SECONDS;
     f->y_unit = q->unit;
     f->from_zero = true;
     for (size_t w = first; w < last; w++) {
-        const yk_process_log *p = &r->log[w];
-        for (int k = 0; k < (q->part[1] ? 2 : 1); k++) {
-            const char *word = part < 0 ? q->part[k] : NULL;
-            char name[96];
-            if (part >= 0 && part != k)
-                continue;
-            if (single)
-                snprintf(name, sizeof name, "%s", word ? word : "this run");
-            else
-                snprintf(name, sizeof name, "%s %d%s%s", p->role[0] ? p->role : "worker", p->rank,
-                         word ? ", " : "", word ? word : "");
-            yk_series *s = yk__series_add(f, name, -1);
-            s->color = single ? k : p->rank; /* by process, or by part if there is only one process */
-            s->dash = single || part >= 0 ? 0 : k;
-            for (size_t m = 0; m < p->sample.n; m++) {
-                double y = yk_double_at(&p->sample.row[m], q->offset[k]);
-                yk__series_point(s, p->sample.row[m].seconds, y);
-                max = y > max ? y : max;
-            }
-        }
-        add_bands(f, p, q->alert);
+        for (int k = 0; k < 1 + (q->part[1] != NULL); k++)
+            if (part < 0 || part == k)
+                max = fmax(max, add_process(f, &r->log[w], q, k, *of ? NULL : q->part[k], r->logs == 1));
+        add_bands(f, &r->log[w], q->alert);
     }
     if (kind == CPU && !first)
         add_host(f, r);

@@ -31,11 +31,11 @@ static void cell(const yk_column *col, const yk_cell *v, yk_text *out)
                   v->mark               ? " class=\"best\""
                   : isfinite(v->number) ? ""
                                         : " class=\"no\"");
-    yk_text_number(out, v->number, 9, "");
+    yk_text_number(out, v->number, 9);
     yk_text_add(out, "\"");
     if (isfinite(v->spread)) {
         yk_text_add(out, " data-s=\"");
-        yk_text_number(out, v->spread, 4, "");
+        yk_text_number(out, v->spread, 4);
         yk_text_add(out, "\"");
     }
     yk_text_print(out, ">%s", mean);

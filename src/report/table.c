@@ -159,10 +159,10 @@ void yk_table_csv(const yk_table *t, yk_text *out)
         if (cell->text)
             yk_text_csv(out, cell->text);
         else
-            yk_text_number(out, cell->number, 9, "");
+            yk_text_number(out, cell->number, 9);
         if (spread[c]) {
             yk_text_add(out, ",");
-            yk_text_number(out, cell->spread, 9, "");
+            yk_text_number(out, cell->spread, 9);
         }
         if (c + 1 == t->columns)
             yk_text_add(out, "\r\n");

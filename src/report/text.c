@@ -48,13 +48,11 @@ void yk_html(yk_text *t, const char *format, ...)
     va_end(args);
 }
 
-void yk_text_number(yk_text *t, double x, int digits, const char *none)
+void yk_text_number(yk_text *t, double x, int digits)
 {
     char s[64];
-    if (!isfinite(x)) {
-        yk_text_add(t, none);
+    if (!isfinite(x))
         return;
-    }
     snprintf(s, sizeof s, "%.*g", digits, x + 0.0); /* not -0 */
     if (fabs(x) >= 1.0 && fabs(x) < 1e15 && strchr(s, 'e'))
         snprintf(s, sizeof s, "%.0f", x);

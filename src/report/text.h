@@ -15,9 +15,9 @@
  * replaced. Conversions: s, d, zu, f, g, % with a width or precision in digits. */
 void yk_html(yk_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* With at most `digits` significant digits, without trailing zeros, without an exponent between 1e-4 and 1e15; `none` if
- * it is not finite. */
-void yk_text_number(yk_text *t, double x, int digits, const char *none);
+/* With at most `digits` significant digits, without trailing zeros, without an exponent between 1e-4 and 1e15; nothing if it is
+ * not finite. */
+void yk_text_number(yk_text *t, double x, int digits);
 
 /* Writes the text to a file as a whole (yk_file_create_in()). */
 yk_status yk_text_save(const yk_text *t, const char *dir, const char *name);
