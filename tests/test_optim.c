@@ -385,17 +385,15 @@ static void sums_of_rates_are_exact(void **state)
 static void invalid_values_are_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "rowwise-adagrad"};
     yk_optim_kind found;
     EACH_KIND(kind)
     {
         yk_optim_config c = yk_optim_defaults(kind);
         assert_int_equal(yk_optim_check(&c), YK_OK);
-        assert_int_equal(yk_optim_find(names[kind], &found), YK_OK);
+        assert_int_equal(yk_optim_find(yk_optim_rule_of(kind)->name, &found), YK_OK);
         assert_int_equal(found, kind);
-        assert_string_equal(yk_optim_rule_of(kind)->name, names[kind]);
+        assert_error(yk_optim_find("newton", &found), YK_EUSAGE, yk_optim_rule_of(kind)->name);
     }
-    assert_error(yk_optim_find("rmsprop", &found), YK_EUSAGE, "rmsprop");
 #define REFUSED(change, word)                                                                                \
     do {                                                                                                     \
         yk_optim_config c = yk_optim_defaults(YK_SGD);                                                       \

@@ -1,6 +1,7 @@
 #include "optim/optim.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind)
@@ -23,14 +24,17 @@ const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind)
 
 yk_status yk_optim_find(const char *name, yk_optim_kind *out)
 {
-    for (int k = 0; k < YK_OPTIM_KINDS; k++)
-        if (strcmp(name, yk_optim_rule_of((yk_optim_kind)k)->name) == 0) {
+    char names[256] = "";
+    for (int k = 0; k < YK_OPTIM_KINDS; k++) {
+        const char *known = yk_optim_rule_of((yk_optim_kind)k)->name;
+        if (strcmp(name, known) == 0) {
             *out = (yk_optim_kind)k;
             return YK_OK;
         }
-    return yk_fail(YK_EUSAGE,
-                   "unknown --optimizer %s; choose sgd, momentum, adagrad, rowwise-adagrad, ftrl or adam",
-                   name);
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", k ? ", " : "", known);
+    }
+    return yk_fail(YK_EUSAGE, "unknown --optimizer %s; choose %s", name, names);
 }
 
 yk_status yk_optim_check(const yk_optim_config *c)

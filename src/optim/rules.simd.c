@@ -276,9 +276,9 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
     {                                                                                                        \
         dense(kind, v, first, n, g, by, o);                                                                  \
     }                                                                                                        \
-    static YK_RACY void name##_pairs(const yk_view *v, const uint32_t *key, const float *g,                  \
-                                     const float *read, size_t n, size_t width, float by,                    \
-                                     const yk_optim_step *o)                                                 \
+    static YK_RACY void rule_pairs_##name(const yk_view *v, const uint32_t *key, const float *g,             \
+                                          const float *read, size_t n, size_t width, float by,               \
+                                          const yk_optim_step *o)                                            \
     {                                                                                                        \
         if (width == 1)                                                                                      \
             pairs(kind, v, key, g, read, n, 1, by, o);                                                       \
@@ -297,5 +297,5 @@ INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, siz
 OPTIMIZERS(RULE)
 
 #define ROW(id, kind, ...)                                                                                   \
-    [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = id##_pairs, .scale = id##_scale},
+    [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = rule_pairs_##id, .scale = id##_scale},
 const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{OPTIMIZERS(ROW)}};
