@@ -84,7 +84,7 @@ typedef struct {
 
 static inline rounds begin_rounds(yk_dataset *d, yk_feed_plan plan)
 {
-    plan.synchronous = true;
+    plan.rounds = true;
     plan.steps = UINT64_MAX;
     rounds r = {.workers = plan.workers, .epochs = plan.epochs};
     assert_int_equal(yk_feed_create(d, &plan, &r.feed), YK_OK);

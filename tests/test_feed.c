@@ -61,7 +61,7 @@ static void several_batches_at_once_are_the_same(void **state)
                                  .seed = 3,
                                  .epochs = 1,
                                  .steps = UINT64_MAX,
-                                 .synchronous = how < 2};
+                                 .rounds = how < 2};
             yk_feed *one, *few;
             assert_int_equal(yk_feed_create(&d, &plan, &one), YK_OK);
             assert_int_equal(yk_feed_create(&d, &plan, &few), YK_OK);

@@ -202,7 +202,7 @@ static void resume_with_other_workers(void **state)
                                      .batch = 9,
                                      .seed = 3,
                                      .epochs = 2,
-                                     .synchronous = true,
+                                     .rounds = true,
                                      .window_bytes = WINDOW};
                 rounds a = begin_rounds(&s, plan);
                 first.n = second.n = 0;

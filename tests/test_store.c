@@ -110,7 +110,7 @@ static float *train(const train_config *how, size_t *n_out)
                          .seed = how->seed,
                          .epochs = how->epochs,
                          .steps = UINT64_MAX,
-                         .synchronous = how->staleness == 0};
+                         .rounds = how->staleness == 0};
     assert_int_equal(yk_local_create(&store, &k.store), YK_OK);
     assert_int_equal(yk_feed_create(&d, &plan, &k.feed), YK_OK);
     k.weights = yk_alloc(k.model->nparams, sizeof *k.weights, "a test");
@@ -195,7 +195,7 @@ static float *train_by_definition(const train_config *how, size_t n)
                                .seed = how->seed,
                                .epochs = how->epochs,
                                .steps = UINT64_MAX,
-                               .synchronous = true};
+                               .rounds = true};
     assert_int_equal(yk_dataset_open(how->data, YK_SPLIT_TRAIN, NULL, YK_STREAM_NEVER, &d), YK_OK);
     assert_int_equal(yk_feed_create(&d, &plan, &feed), YK_OK);
     double *w = calloc(n, sizeof *w), *g = calloc(n, sizeof *g);

@@ -90,6 +90,7 @@ typedef struct {
     uint64_t gradients_per_step;
     uint64_t steps, epochs;   /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t steps_per_epoch; /* 0: not known in advance */
+    uint64_t leased_steps;    /* batches that are leased: `steps`, if a step is one batch; else UINT64_MAX */
     /* Steps. Evaluation: 0: after each epoch if synchronous, else only at the end, because the length of an epoch is not known.
      * Checkpoints: 0: by time. */
     uint64_t eval_every, checkpoint_every;

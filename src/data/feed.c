@@ -13,6 +13,8 @@ yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **o
         return st;
     }
     (*out)->grant = grant;
+    if (plan->rounds) /* the caller counts them */
+        (*out)->plan.steps = UINT64_MAX;
     return YK_OK;
 }
 
@@ -46,7 +48,7 @@ yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out)
 {
     if (f->plan.revoked && f->plan.revoked(f->plan.lease_context, me))
         f->ops->drop_lease(f, me);
-    if (f->plan.synchronous || f->plan.steps == UINT64_MAX)
+    if (f->plan.steps == UINT64_MAX)
         return f->ops->next(f, me, max, out);
     *out = (yk_batch){0};
     max = granted(f, me, max);
@@ -76,7 +78,8 @@ size_t yk_feed_unit(const yk_feed *f)
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch)
 {
-    f->ops->epoch(f, me, epoch);
+    if (f->ops->epoch)
+        f->ops->epoch(f, me, epoch);
 }
 
 void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5])

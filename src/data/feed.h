@@ -7,18 +7,17 @@
  *     st = yk_feed_create(&dataset, &plan, &f);
  *     while (!(st = yk_feed_next(f, worker, 1, &batch)) && batch.n)  // in the thread of each worker
  *         train_on(&batch);
- *     yk_feed_epoch(f, worker, 1);                                   // synchronous: starts the next epoch
+ *     yk_feed_epoch(f, worker, 1);                                   // rounds: starts the next epoch
  *     yk_feed_free(f);
  *
  * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
- * they are loaded; if there are many, their epochs permute groups of 16 neighboring rows (rows in place: 256). In synchronous
- * training, global batch number s of N workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker
- * w gets the w-th group of b of them. So N workers see the same examples as one worker with an N times larger batch. In
- * asynchronous training, workers lease ranges of positions as they need them. A slow worker leases fewer, and no worker waits at
- * the end of an epoch.
+ * they are loaded; if there are many, their epochs permute groups of 16 neighboring rows (rows in place: 256). If all
+ * workers take the same steps (rounds), global batch number s of N workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker
+ * w gets the w-th group of b of them. So N workers see the same examples as one worker with an N times larger batch. Otherwise,
+ * workers lease ranges of positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
  *
- *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    synchronous: the last batch may be short
- *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    asynchronous
+ *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    rounds: the last batch may be short
+ *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    leases
  *
  * Streamed data: block number j of the epoch's random order of blocks belongs to worker j mod N. If there are too few
  * blocks, every worker reads all of them, and stripe j of 64 examples belongs to worker (j + epoch) mod N. Either way, there
@@ -40,14 +39,14 @@ typedef struct {
     size_t batch;
     uint64_t seed;
     uint64_t epochs; /* UINT64_MAX: no limit */
-    uint64_t steps;  /* asynchronous: batches of all workers together; UINT64_MAX: no limit */
-    bool synchronous;
+    uint64_t steps;  /* leases: batches of all workers together; UINT64_MAX: no limit */
+    bool rounds;     /* workers have fixed shares of an epoch, and stop at its end until yk_feed_epoch() */
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
-    /* Asynchronous, data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where
+    /* Data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where
      * workers of several processes share one assignment. An empty range: no examples are left, or none for now (then
      * next() may be called again). */
     yk_status (*lease)(void *context, int worker, uint64_t *epoch, uint64_t *begin, uint64_t *end);
-    /* Asynchronous, streams: called at the end of each epoch of a stream, so that other workers can continue with the stream
+    /* Streams: called at the end of each epoch of a stream, so that other workers can continue with the stream
      * of a lost worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor;
      * number -1: none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
     yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
@@ -69,8 +68,7 @@ yk_status yk_feed_create(yk_dataset *data, const yk_feed_plan *plan, yk_feed **o
 void yk_feed_free(yk_feed *f); /* NULL is fine */
 
 /* The next batch of a worker, or up to `max` (at least 1) batches as one, for a caller that uses them one after another: fewer
- * at the end of an epoch, a lease or a window. batch.n is 0 at the end of its epoch (synchronous) or of training
- * (asynchronous). */
+ * at the end of an epoch, a lease or a window. batch.n is 0 at the end of its epoch (rounds) or of training. */
 yk_status yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out);
 
 void yk_feed_epoch(yk_feed *f, int me, uint64_t epoch);

@@ -25,9 +25,9 @@ typedef struct {
     uint64_t first_row, rotation;  /* its first row, and the number of the row that it starts with */
     uint32_t *pick;                /* rows of the next positions, computed ahead: pick[first..filled) */
     size_t first, filled, cap;
-    uint64_t base;    /* synchronous: positions of the epoch that were used before a restart */
-    uint64_t ordinal; /* synchronous: batches since then */
-    lease lease;      /* asynchronous: pick[first] is position lease.at */
+    uint64_t base;    /* rounds: positions of the epoch that were used before a restart */
+    uint64_t ordinal; /* rounds: batches since then */
+    lease lease;      /* leases: pick[first] is position lease.at */
 } worker_state;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
     size_t nreturned;
 } memory_feed;
 
-/* Synchronous: the position of this worker's q-th example of the epoch. */
+/* The position of this worker's q-th example of the epoch. */
 static uint64_t position(const memory_feed *f, int me, uint64_t q)
 {
     size_t b = f->feed.plan.batch;
@@ -94,10 +94,20 @@ static size_t fill_picks(const memory_feed *f, worker_state *s, size_t batches, 
     return n;
 }
 
-static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
+/* At least one. */
+static size_t fitting(const memory_feed *f, const worker_state *s, size_t batches)
 {
+    const size_t fit = (s->cap - YK__AHEAD) / f->feed.plan.batch;
+    return batches < fit ? batches : fit;
+}
+
+/* ---- rounds ---- */
+
+static yk_status next_of_round(yk_feed *feed, int me, size_t max, yk_batch *out)
+{
+    memory_feed *f = (memory_feed *)feed;
     worker_state *s = &f->worker[me];
-    const size_t b = f->feed.plan.batch;
+    const size_t b = feed->plan.batch, batches = fitting(f, s, max);
     if (s->filled - s->first < batches * b + YK__AHEAD) {
         compact_picks(s);
         for (uint64_t q = s->ordinal * b + s->filled; s->filled < s->cap; q++) {
@@ -109,7 +119,63 @@ static void next_sync(memory_feed *f, int me, size_t batches, yk_batch *out)
     }
     size_t n = fill_picks(f, s, batches, position(f, me, s->ordinal * b), out);
     s->ordinal += n ? (n + b - 1) / b : 1;
+    return YK_OK;
 }
+
+static void begin_epoch(yk_feed *feed, int me, uint64_t epoch)
+{
+    memory_feed *f = (memory_feed *)feed;
+    worker_state *s = &f->worker[me];
+    set_epoch(f, s, epoch);
+    s->base = s->ordinal = 0;
+    s->first = s->filled = 0;
+}
+
+/* The cursor: kind, epoch, positions used. With leases: kind, next epoch, next position, then three numbers per lease. */
+enum { HEAD = 3 };
+
+static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size_t n)
+{
+    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1);
+    if (kind == YK__CURSOR_STREAM)
+        return yk_fail(YK_EUSAGE,
+                       "the checkpoint was written with streamed data: resume it with --stream always");
+    if (n < HEAD || n % 3 || kind > YK__CURSOR_ASYNC || cursor[0] >> YK__CURSOR_UNIT_SHIFT > f->n ||
+        cursor[2] > f->n)
+        return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
+                       f->n);
+    return YK_OK;
+}
+
+static size_t round_cursor_size(const yk_feed *feed)
+{
+    (void)feed;
+    return HEAD;
+}
+
+static void save_round_cursor(const yk_feed *feed, uint64_t *out)
+{
+    const memory_feed *f = (const memory_feed *)feed;
+    const worker_state *s = f->worker;
+    const uint64_t used = s->base + s->ordinal * (uint64_t)feed->plan.workers * feed->plan.batch;
+    memcpy(out, (uint64_t[HEAD]){YK__CURSOR_SYNC, s->epoch, used < f->n ? used : f->n}, HEAD * sizeof *out);
+}
+
+static yk_status restore_round_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
+{
+    memory_feed *f = (memory_feed *)feed;
+    yk_status st = check_cursor(f, cursor, n);
+    if (!st && cursor[0] != YK__CURSOR_SYNC)
+        st = yk_fail(YK_EUSAGE,
+                     "the checkpoint was written by asynchronous training: resume it with --mode async");
+    for (int i = 0; !st && i < feed->plan.workers; i++) {
+        set_epoch(f, &f->worker[i], cursor[1]);
+        f->worker[i].base = cursor[2];
+    }
+    return st;
+}
+
+/* ---- leases ---- */
 
 /* Leases positions to a worker; an empty lease: there are no more. */
 static lease claim(memory_feed *f)
@@ -137,10 +203,12 @@ static lease claim(memory_feed *f)
     return l;
 }
 
-static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *out)
+static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
 {
-    const yk_feed_plan *p = &f->feed.plan;
+    memory_feed *f = (memory_feed *)feed;
+    const yk_feed_plan *p = &feed->plan;
     worker_state *s = &f->worker[me];
+    const size_t batches = fitting(f, s, max);
     if (s->lease.at == s->lease.end) {
         yk_status st = YK_OK;
         if (p->lease)
@@ -162,28 +230,6 @@ static yk_status next_async(memory_feed *f, int me, size_t batches, yk_batch *ou
     return YK_OK;
 }
 
-static yk_status next(yk_feed *feed, int me, size_t batches, yk_batch *out)
-{
-    memory_feed *f = (memory_feed *)feed;
-    const size_t fit = (f->worker[me].cap - YK__AHEAD) / feed->plan.batch; /* at least one */
-    batches = batches < fit ? batches : fit;
-    if (!feed->plan.synchronous)
-        return next_async(f, me, batches, out);
-    next_sync(f, me, batches, out);
-    return YK_OK;
-}
-
-static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
-{
-    memory_feed *f = (memory_feed *)feed;
-    worker_state *s = &f->worker[me];
-    if (!feed->plan.synchronous)
-        return;
-    set_epoch(f, s, epoch);
-    s->base = s->ordinal = 0;
-    s->first = s->filled = 0;
-}
-
 static size_t default_unit(const memory_feed *f)
 {
     if (!f->feed.data->shuffled || f->n < GROUP_FROM)
@@ -191,26 +237,15 @@ static size_t default_unit(const memory_feed *f)
     return f->feed.data->rows->raw_keys ? LARGE_GROUP : GROUP;
 }
 
-/* Synchronous: kind, epoch, positions used. Asynchronous: kind, next epoch, next position, then three numbers per lease. */
-enum { HEAD = 3 };
-
-static size_t cursor_size(const yk_feed *feed)
+static size_t lease_cursor_size(const yk_feed *feed)
 {
-    const memory_feed *f = (const memory_feed *)feed;
-    return feed->plan.synchronous ? HEAD : HEAD + 3 * ((size_t)feed->plan.workers + f->nreturned);
+    return HEAD + 3 * ((size_t)feed->plan.workers + ((const memory_feed *)feed)->nreturned);
 }
 
-static void cursor_save(const yk_feed *feed, uint64_t *out)
+static void save_lease_cursor(const yk_feed *feed, uint64_t *out)
 {
     const memory_feed *f = (const memory_feed *)feed;
     const size_t workers = (size_t)feed->plan.workers;
-    if (feed->plan.synchronous) {
-        uint64_t used = f->worker[0].base + f->worker[0].ordinal * workers * feed->plan.batch;
-        out[0] = YK__CURSOR_SYNC;
-        out[1] = f->worker[0].epoch;
-        out[2] = used < f->n ? used : f->n;
-        return;
-    }
     out[0] = YK__CURSOR_ASYNC;
     if (f->feed.unit != default_unit(f))
         out[0] |= (uint64_t)f->feed.unit << YK__CURSOR_UNIT_SHIFT;
@@ -231,37 +266,19 @@ static void unit_set(yk_feed *feed, int me, uint64_t unit)
     f->worker[me].perm.n = 0; /* set_epoch() computes it again */
 }
 
-static yk_status cursor_restore(yk_feed *feed, const uint64_t *cursor, size_t n)
+static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
-    const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
-    const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1),
-                   unit = n < HEAD ? 0 : cursor[0] >> YK__CURSOR_UNIT_SHIFT;
-    if (n >= HEAD && kind == YK__CURSOR_STREAM)
-        return yk_fail(YK_EUSAGE,
-                       "the checkpoint was written with streamed data: resume it with --stream always");
-    if (n < HEAD || n != HEAD + 3 * leases || kind > YK__CURSOR_ASYNC || unit > f->n || cursor[2] > f->n)
-        return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
-                       f->n);
-    if (feed->plan.synchronous) {
-        if (kind != YK__CURSOR_SYNC)
-            return yk_fail(
-                YK_EUSAGE,
-                "the checkpoint was written by asynchronous training: resume it with --mode async");
-        for (int i = 0; i < feed->plan.workers; i++) {
-            set_epoch(f, &f->worker[i], cursor[1]);
-            f->worker[i].base = cursor[2];
-        }
-        return YK_OK;
-    }
+    yk_status st = check_cursor(f, cursor, n);
+    if (st)
+        return st;
     yk_feed_unit_restore(feed, cursor, n);
-    bool used_up = cursor[2] == f->n; /* a synchronous cursor can be at the end of an epoch */
+    const bool used_up = cursor[2] == f->n; /* a cursor of rounds can be at the end of an epoch */
     f->next_epoch = cursor[1] + used_up;
     f->next_at = used_up ? 0 : cursor[2];
     free(f->returned);
-    f->returned = calloc(leases + 1, sizeof *f->returned);
-    if (!f->returned)
-        return yk_fail_memory(leases * sizeof *f->returned, "the data cursor");
+    if (!(f->returned = calloc(n / 3, sizeof *f->returned)))
+        return yk_fail_memory(n / 3 * sizeof *f->returned, "the data cursor");
     f->nreturned = 0;
     for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
         if (p[1] < p[2] && p[2] <= f->n)
@@ -287,24 +304,29 @@ static void free_feed(yk_feed *feed)
     yk_free(f);
 }
 
-static const yk__feed_ops ops = {.next = next,
-                                 .epoch = epoch_of,
-                                 .cursor_size = cursor_size,
-                                 .cursor_save = cursor_save,
-                                 .cursor_restore = cursor_restore,
-                                 .free = free_feed,
-                                 .drop_lease = drop_lease,
-                                 .unit_set = unit_set};
+static const yk__feed_ops round_ops = {.next = next_of_round,
+                                       .epoch = begin_epoch,
+                                       .cursor_size = round_cursor_size,
+                                       .cursor_save = save_round_cursor,
+                                       .cursor_restore = restore_round_cursor,
+                                       .free = free_feed},
+                          lease_ops = {.next = next_of_lease,
+                                       .cursor_size = lease_cursor_size,
+                                       .cursor_save = save_lease_cursor,
+                                       .cursor_restore = restore_lease_cursor,
+                                       .free = free_feed,
+                                       .drop_lease = drop_lease,
+                                       .unit_set = unit_set};
 
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out)
 {
     memory_feed *f = yk_alloc(1, sizeof *f, "the feed");
     if (!f)
         return YK_ESYSTEM;
-    f->feed = (yk_feed){.ops = &ops, .data = data, .plan = *plan};
+    f->feed = (yk_feed){.ops = plan->rounds ? &round_ops : &lease_ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
     f->feed.unit = default_unit(f);
-    if (plan->unit && data->shuffled && !plan->synchronous)
+    if (plan->unit && data->shuffled && !plan->rounds)
         f->feed.unit = plan->unit;
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");

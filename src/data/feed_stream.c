@@ -53,7 +53,7 @@ typedef struct {
     int current;
     cursor here;              /* where the current window begins */
     size_t used;              /* examples of it that were returned */
-    bool epoch_over;          /* synchronous: waits for yk_feed_epoch() */
+    bool epoch_over;          /* rounds: waits for yk_feed_epoch() */
     uint64_t empty_epochs;    /* since the last example */
     uint64_t last[EACH];      /* the cursor after the last batch */
     yk__stream_reader reader; /* used by the thread: at first of the worker's own stream */
@@ -199,44 +199,50 @@ static yk_status change_stream(stream *s, bool *changed_out)
     return YK_OK;
 }
 
-/* The window of the next example; NULL at the end of the data (synchronous: of the epoch). */
+/* The worker has used up its window: the thread may fill it again. */
+static yk_status leave_window(stream *s, window *w, bool *changed_out)
+{
+    const yk_feed_plan *plan = &s->owner->feed.plan;
+    yk_mutex_lock(&s->lock);
+    const bool last = w->last;
+    s->here = w->end;
+    w->ready = false;
+    yk_cond_broadcast(&s->changed);
+    yk_mutex_unlock(&s->lock);
+    s->current ^= 1;
+    s->used = 0;
+    s->epoch_over = last && plan->rounds;
+    s->empty_epochs += last;
+    if (s->empty_epochs > MAX_EMPTY_EPOCHS * (uint64_t)plan->workers)
+        return yk__fail_empty(s->owner->feed.data->source);
+    return last && plan->next_stream ? change_stream(s, changed_out) : YK_OK;
+}
+
+/* The window of the next example; NULL at the end of the data (rounds: of the epoch). */
 static yk_status current_window(stream *s, window **out)
 {
     bool changed = false;
+    yk_status st = s->reader.number < 0 ? change_stream(s, &changed) : YK_OK;
     *out = NULL;
-    for (;;) {
-        yk_status st = s->reader.number < 0 ? change_stream(s, &changed) : YK_OK;
-        if (st || changed || s->reader.number < 0 || s->epoch_over)
-            return st;
+    while (!st && !changed && s->reader.number >= 0 && !s->epoch_over) {
         if (!s->started && (st = start(s)))
             return st;
         window *w = &s->window[s->current];
         yk_mutex_lock(&s->lock);
         if (!w->ready && !s->finished)
             wait_for_reader(s, w);
-        bool ready = w->ready;
-        st = s->status;
-        if (ready && s->used >= w->rows.n) { /* used up: the thread may fill it again */
-            bool last = w->last;
-            s->here = w->end;
-            w->ready = false;
-            yk_cond_broadcast(&s->changed);
-            yk_mutex_unlock(&s->lock);
-            s->current ^= 1;
-            s->used = 0;
-            s->epoch_over = last && s->owner->feed.plan.synchronous;
-            s->empty_epochs += last;
-            if (s->empty_epochs > MAX_EMPTY_EPOCHS * (uint64_t)s->owner->feed.plan.workers)
-                return yk__fail_empty(s->owner->feed.data->source);
-            if (last && s->owner->feed.plan.next_stream && ((st = change_stream(s, &changed)) || changed))
-                return st;
-            continue;
-        }
+        const bool ready = w->ready;
+        const yk_status failed = s->status;
         yk_mutex_unlock(&s->lock);
-        if (ready)
+        if (!ready)
+            return failed ? yk_fail(failed, "%s", s->error) : YK_OK;
+        if (s->used < w->rows.n) {
             *out = w;
-        return ready || !st ? YK_OK : yk_fail(st, "%s", s->error);
+            return YK_OK;
+        }
+        st = leave_window(s, w, &changed);
     }
+    return st;
 }
 
 static void cursor_of(const yk_feed *feed, int me, uint64_t out[EACH])

@@ -37,7 +37,7 @@ typedef struct {
     uint64_t step, epoch, examples;
     double period_loss, seconds; /* loss since the last evaluation; training time so far */
     uint64_t period_examples;
-    uint64_t late, late_examples; /* --quorum: gradients that were dropped, and their examples */
+    uint64_t late, late_examples; /* gradients that were dropped, and their examples */
     uint64_t earlier;             /* steps of the runs before this one (--warm-start) */
     uint64_t data_examples;       /* in the training data; 0: not known (a stream, in its first epoch) */
     uint64_t *cursor;             /* of the feed; load() allocates it */

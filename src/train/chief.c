@@ -5,8 +5,8 @@
  *     background thread                  \ evaluate the snapshot, save it /
  *
  * Workers do not stop for that. A snapshot is taken exactly after the step at which it is due: if the previous one is still
- * being evaluated, the workers wait for it, and get heartbeats. In synchronous mode their answers wait; in asynchronous mode
- * the server receives no more gradients. After a push of several steps (local SGD, copies), it may be a few steps late.
+ * being evaluated, the workers wait for it, and get heartbeats: they get no answers, or the server receives no more gradients.
+ * After a push of several steps (local SGD, copies), it may be a few steps late.
  */
 #include "train/loop.h"
 
@@ -29,18 +29,28 @@ typedef struct {
     double eval_seconds, save_seconds, cpu_seconds; /* cpu: of saving */
 } snapshot;
 
+typedef struct chief chief;
+
+/* What an update means. */
 typedef struct {
+    yk_status (*check)(chief *c); /* after an update: begins a snapshot if one is due */
+    /* The epoch that follows from the examples so far; NULL: the workers end epochs together (epoch_over). */
+    uint64_t (*epoch)(const chief *c);
+    bool exact; /* a step ends on all servers at once, so that a snapshot has exactly the steps until then */
+} rules;
+
+struct chief {
     yk__trainer *t;
+    const rules *rules;
     snapshot snapshot;
-    yk__due due;            /* lockstep: of a snapshot that waits for the previous one */
-    uint64_t used;          /* lockstep: examples of the epoch */
+    yk__due due;            /* of a snapshot that waits for the previous one */
+    uint64_t used;          /* examples of the epoch, if the workers end it together */
     uint64_t saved_late;    /* gradients that were too late, in the last checkpoint */
     double servers_checked; /* when */
     yk__saved_error paused; /* the error of a snapshot that paused() finished or began */
-    bool streams;
     yk_team *evaluators;
     yk__background workers; /* of this process */
-} chief;
+};
 
 /* ---- snapshots ---- */
 
@@ -77,19 +87,20 @@ static yk_status evaluate_and_save(void *context)
 static yk_status make_cursor(chief *c, yk_progress_state *p)
 {
     const yk__trainer *t = c->t;
-    p->ncursor = c->streams          ? 2 + YK_CURSOR_SIZE * (size_t)t->plan->workers
-                 : t->plan->lockstep ? 3
-                                     : yk_assignment_cursor_size(&t->cluster.assignment);
+    const yk_cursor_kind kind = t->plan->cursor_kind;
+    const uint64_t fixed[] = {YK_CURSOR_LOCKSTEP, t->epoch, yk__min(c->used, t->train.examples)};
+    p->ncursor = kind == YK_CURSOR_STREAM  ? 2 + YK_CURSOR_SIZE * (size_t)t->plan->workers
+                 : kind == YK_CURSOR_LEASE ? yk_assignment_cursor_size(&t->cluster.assignment)
+                                           : sizeof fixed / sizeof *fixed;
     if (!(p->cursor = yk_alloc(p->ncursor, sizeof *p->cursor, "the data cursor")))
         return YK_ESYSTEM;
-    if (c->streams)
+    if (kind == YK_CURSOR_STREAM)
         yk_streams_save(&t->cluster.streams, p->cursor, (size_t)t->config->shuffle_mb << 20,
-                        t->plan->lockstep ? t->epoch : 0);
-    else if (t->plan->lockstep)
-        memcpy(p->cursor, (uint64_t[3]){YK_CURSOR_LOCKSTEP, t->epoch, yk__min(c->used, t->train.examples)},
-               3 * sizeof *p->cursor);
-    else
+                        c->rules->epoch ? 0 : t->epoch);
+    else if (kind == YK_CURSOR_LEASE)
         yk_assignment_cursor_save(&t->cluster.assignment, p->cursor);
+    else
+        memcpy(p->cursor, fixed, sizeof fixed);
     return YK_OK;
 }
 
@@ -99,14 +110,19 @@ static void release(snapshot *s)
     yk_free(s->at.cursor);
 }
 
+/* Examples whose gradients arrived too late count as used in their epoch, too. */
+static void count_late(yk__trainer *t, const yk_server_state *s)
+{
+    t->late_examples = t->resumed.late_examples + s->late_examples;
+}
+
 static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
     snapshot *s = &c->snapshot;
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
-    if (t->plan->quorum) /* the cursor includes gradients that arrived too late since the last step */
-        t->late_examples = t->resumed.late_examples + state.late_examples;
+    count_late(t, &state); /* since the last step */
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
     s->repeated = due.eval && t->step == t->schedule.eval.last;
@@ -217,14 +233,14 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* ---- hooks of the server ---- */
 
-/* Whether workers wait for a snapshot. Begins it as soon as the one before is done. In asynchronous mode, they do not wait for
- * checkpoints. */
+/* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
+ * wait instead. */
 static bool paused(void *context)
 {
     chief *c = context;
     if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false));
-    return c->due.eval || (c->due.save && c->t->plan->synchronous);
+    return c->due.eval || (c->due.save && c->rules->exact);
 }
 
 static bool stop(void *context)
@@ -233,7 +249,7 @@ static bool stop(void *context)
     return yk__is_stopped(t) || yk__is_done(&t->schedule, t->step, t->epoch);
 }
 
-static yk_status check_sync(chief *c, bool epoch_over)
+static yk_status check_step(chief *c, bool epoch_over)
 {
     const yk__trainer *t = c->t;
     const yk__schedule *s = &t->schedule;
@@ -243,10 +259,27 @@ static yk_status check_sync(chief *c, bool epoch_over)
     return poll_snapshot(c, false);
 }
 
-static yk_status check_async(chief *c)
+static yk_status check_round(chief *c)
 {
-    const yk__trainer *t = c->t;
-    yk__schedule *s = &c->t->schedule;
+    return check_step(c, false);
+}
+
+static yk_status check_round_and_epoch(chief *c)
+{
+    const uint64_t before = c->t->epoch;
+    yk_server_state state;
+    yk_server_state_of(c->t->cluster.server, &state);
+    count_late(c->t, &state);
+    c->t->epoch = c->rules->epoch(c);
+    yk_status st = check_step(c, false);
+    return !st && c->t->epoch > before ? check_step(c, true) : st;
+}
+
+static yk_status check_separate(chief *c)
+{
+    yk__trainer *t = c->t;
+    yk__schedule *s = &t->schedule;
+    t->epoch = c->rules->epoch(c);
     /* the last step is evaluated when all servers have received its gradient */
     if (yk__is_stopped(t) || yk__is_complete(s, t->step, t->epoch) || !yk__is_due_async(s, t->step))
         return YK_OK;
@@ -254,23 +287,28 @@ static yk_status check_async(chief *c)
     return poll_snapshot(c, false);
 }
 
-/* In asynchronous mode or with a quorum, an epoch ends when all of its examples were used. Each worker has its own
- * share of a stream. */
-static void count_epochs(chief *c)
+/* An epoch ends when all of its examples were used. */
+static uint64_t epoch_by_examples(const chief *c)
 {
-    yk__trainer *t = c->t;
-    const bool quorum = t->plan->quorum > 0;
-    yk_server_state s;
-    if (quorum) {
-        yk_server_state_of(t->cluster.server, &s);
-        t->late_examples = t->resumed.late_examples + s.late_examples;
-    }
-    if (c->streams && quorum)
-        t->epoch = yk_streams_epoch(&t->cluster.streams);
-    else
-        t->epoch = t->train.examples
-                       ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
-                       : 0;
+    const yk__trainer *t = c->t;
+    return t->train.examples
+               ? (t->resumed.examples + t->evaluator->examples + t->late_examples) / t->train.examples
+               : 0;
+}
+
+/* Each worker has its own share of a stream. */
+static uint64_t epoch_by_stream(const chief *c)
+{
+    return c->t->plan->cursor_kind == YK_CURSOR_STREAM ? yk_streams_epoch(&c->t->cluster.streams)
+                                                       : epoch_by_examples(c);
+}
+
+static const rules *rules_of(const yk_plan *p)
+{
+    static const rules rounds = {check_round, NULL, true},
+                       first = {check_round_and_epoch, epoch_by_stream, true},
+                       separate = {check_separate, epoch_by_examples, false};
+    return p->lockstep ? &rounds : p->quorum ? &first : &separate;
 }
 
 static yk_status updated(void *context, uint64_t steps, uint64_t examples, double loss)
@@ -290,14 +328,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     t->trained_loss += loss;
     yk_phases_done(me->phases, made, examples, loss);
     yk_status st = yk__report_progress(t, t->step, true);
-    if (st || t->plan->lockstep)
-        return st ? st : check_sync(c, false);
-    const uint64_t epoch = t->epoch;
-    count_epochs(c);
-    if (!t->plan->synchronous)
-        return check_async(c);
-    st = check_sync(c, false);
-    return !st && t->epoch > epoch ? check_sync(c, true) : st;
+    return st ? st : c->rules->check(c);
 }
 
 static yk_status epoch_over(void *context)
@@ -307,7 +338,7 @@ static yk_status epoch_over(void *context)
     t->epoch++;
     yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples, t->epoch);
     c->used = 0;
-    return check_sync(c, true);
+    return check_step(c, true);
 }
 
 /* Server 0 finds dead servers before the workers that wait for them time out. The others check server 0: without workers, no
@@ -391,16 +422,17 @@ static yk_status end_chief(chief *c)
     yk__trainer *t = c->t;
     yk_server_state state;
     yk_server_state_of(t->cluster.server, &state);
-    if (!t->plan->lockstep)
-        count_epochs(c);
-    if (!t->plan->lockstep && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
+    count_late(t, &state);
+    if (c->rules->epoch)
+        t->epoch = c->rules->epoch(c);
+    if (c->rules->epoch && !state.stopped && !yk__is_done(&t->schedule, t->step, t->epoch)) {
         t->epoch = t->plan->epochs; /* no examples are left in any epoch */
         yk__set_epoch_examples(t, t->resumed.examples + t->evaluator->examples + t->late_examples, t->epoch);
     }
     t->result->interrupted =
         yk__is_stopped(t) && state.stopped && !yk__is_complete(&t->schedule, t->step, t->epoch);
     /* an earlier snapshot of this step may lack gradients that other servers received later */
-    const bool again = !t->plan->synchronous && t->plan->owners > 1,
+    const bool again = !c->rules->exact && t->plan->owners > 1,
                later = state.late != c->saved_late; /* the cursor in the checkpoint lacks their examples */
     yk_status st = begin_snapshot(
         c, yk__due_last(&t->schedule, t->step, (yk__due){.eval = again, .save = again || later}));
@@ -445,7 +477,7 @@ static yk_status serve(chief *c)
 yk_status yk__serve(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
-    chief c = {.t = t, .streams = k->rank == 0 && t->plan->cursor_kind == YK_CURSOR_STREAM};
+    chief c = {.t = t, .rules = rules_of(t->plan)};
     if (t->resumed.ncursor >= 3)
         c.used = t->resumed.cursor[2];
     yk_status st = yk_team_create(t->nevaluators, &c.evaluators);

@@ -327,9 +327,8 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
         return st;
     c.table = t->local;
     if (c.assignment)
-        yk_assignment_init(&k->assignment, t->train.examples, t->plan->epochs,
-                           yk__leases_steps(t->plan) ? t->plan->steps : UINT64_MAX, t->plan->batch,
-                           t->plan->workers, t->plan->unit);
+        yk_assignment_init(&k->assignment, t->train.examples, t->plan->epochs, t->plan->leased_steps,
+                           t->plan->batch, t->plan->workers, t->plan->unit);
     if (c.streams && (st = yk_streams_init(&k->streams, t->plan->workers, t->plan->epochs)))
         return st;
     return yk_server_create(&c, &k->server);

@@ -1,4 +1,5 @@
 /* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
+#include "train/pacing.h"
 #include "train/setup.h"
 
 #include <string.h>
@@ -190,7 +191,7 @@ yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
 yk_status yk__sort_keys(yk__trainer *t)
 {
     /* without copies, remapping the keys of a stream costs more than it gains */
-    const bool copies = !t->plan->lockstep && t->plan->workers > 1;
+    const bool copies = !t->pacing->together && t->plan->workers > 1;
     if (yk_model_keys(t->model) < MIN_KEYS || (!copies && !t->train.rows) || !t->plan->alone ||
         t->train.source->read_only)
         return YK_OK;
@@ -252,13 +253,13 @@ static bool is_revoked(void *trainer, int worker)
 
 yk_status yk__make_feed(yk__trainer *t)
 {
-    const bool leased = t->cluster.remote && !t->plan->lockstep; /* the chief assigns examples */
+    const bool leased = t->cluster.remote && !t->pacing->together; /* the chief assigns examples */
     const yk_feed_plan plan = {.workers = t->plan->workers,
                                .batch = t->plan->batch,
                                .seed = (uint64_t)t->config->seed,
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
-                               .synchronous = t->plan->lockstep,
+                               .rounds = t->pacing->together,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .unit = (size_t)t->plan->unit,
                                .keymap = t->remap,

@@ -193,6 +193,7 @@ static void set_batch(const yk_config *c, yk_plan *p)
     p->gradients_per_step = p->synchronous   ? gradients
                             : p->local_steps ? (uint64_t)p->workers_per_process
                                              : 1;
+    p->leased_steps = !p->synchronous && p->gradients_per_step == 1 ? p->steps : UINT64_MAX;
 }
 
 /* Copies of keyed parameters (store/shards.h) are used long enough that a message has many keys, but within the bound. */

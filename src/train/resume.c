@@ -93,8 +93,9 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
 {
     yk__cluster *k = &t->cluster;
     t->late_examples = p->late_examples;
-    if (t->plan->steps != UINT64_MAX && yk__leases_steps(t->plan))
-        k->assignment.steps_left = t->plan->steps > p->step ? t->plan->steps - p->step : 0;
+    const uint64_t steps = t->plan->leased_steps;
+    if (steps != UINT64_MAX)
+        k->assignment.steps_left = steps > p->step ? steps - p->step : 0;
     if (t->plan->cursor_kind == YK_CURSOR_LEASE)
         return yk_assignment_cursor_restore(&k->assignment, p->cursor, p->ncursor);
     if (t->plan->cursor_kind == YK_CURSOR_STREAM)

@@ -8,8 +8,8 @@
  *     at the end             always                      always
  *
  * Nothing is done twice at the same step. A run ends after --steps or --epochs, or after the step in which it is asked to stop.
- * A run that is resumed after its last step only evaluates. Steps are those of all workers together: rounds in synchronous
- * mode, updates in asynchronous mode.
+ * A run that is resumed after its last step only evaluates. Steps are those of all workers together: rounds, or the
+ * updates of workers that take separate steps (pacing.h).
  *
  * Example:
  *     yk__due due = yk__due_first(s, step, epoch);
@@ -20,7 +20,7 @@
  *         due = yk__due_sync(s, step, epoch, epoch_over, stop, save);
  *     }
  *
- * In lockstep, all workers ask after each round and get the same answer. Asynchronous workers check now and then whether
+ * In rounds, all workers ask after each one and get the same answer. Workers that take separate steps check now and then whether
  * anything is due, and if so, enter a barrier. So that no evaluation or checkpoint is late, they share a quota: the steps
  * until the next one. With servers, the chief asks after each update.
  *
@@ -76,8 +76,8 @@ typedef struct {
 
 /* Whether the run has completed all requested steps or epochs. */
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch);
-/* Whether the run takes no more steps because of that. The number of epochs counts only in lockstep: asynchronous workers, and
- * workers with a quorum, continue until no examples are left. */
+/* Whether the run takes no more steps because of that. The number of epochs counts only if all workers end them together: others
+ * continue until no examples are left. */
 bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch);
 
 /* Before the first step. */
@@ -98,7 +98,7 @@ void yk__save_ended(yk__schedule *s, double cost); /* it was written, by a threa
 
 /* Whether a checkpoint is due by time (without --checkpoint-every). Reads the clock every 16 rounds. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round);
-uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something is due; synchronous only */
+uint64_t yk__until_due(void *schedule, uint64_t step); /* steps until something is due; in rounds only */
 
 /* Asynchronous workers */
 uint64_t yk__check_after(const yk__schedule *s, int me); /* steps until worker `me` checks again */

@@ -246,9 +246,9 @@ static yk_status set_up(yk__trainer *t)
         st = make_model(t);
     if (st || t->config->dry_run)
         return st ? st : yk__describe(t);
+    t->pacing = yk__pacing_of(t->plan);
     if ((st = yk__sort_keys(t)))
         return st;
-    t->pacing = yk__pacing_of(t->plan);
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
     if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;

@@ -162,10 +162,4 @@ static inline size_t yk__max_batch(const yk__trainer *t)
     return max > YK__EVAL_BATCH ? (size_t)max : YK__EVAL_BATCH;
 }
 
-/* Whether --steps limits the batches that are leased: a step is one batch. */
-static inline bool yk__leases_steps(const yk_plan *p)
-{
-    return !p->synchronous && p->gradients_per_step == 1;
-}
-
 #endif
