@@ -51,6 +51,7 @@ typedef struct {
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
     /* Asynchronous workers (store/stale.h): */
+    bool stale_gradients; /* gradients are applied one by one, after others have changed the parameters */
     bool stale_rules;     /* the optimizers of the groups adapt to stale gradients */
     bool staggered;       /* the workers begin one after the other */
     uint64_t max_warm_up; /* steps: half of the run */

@@ -1,6 +1,7 @@
 /* What yoke train prints at the end. */
 #include "lib/internal.h"
 
+#include "train/plan_notes.h"
 #include "train/summary.h"
 #include <math.h>
 #include <stdio.h>
@@ -18,9 +19,7 @@ static void print_traffic(FILE *f, const yk_result *r)
     char a[24], b[24];
     if (!r->report)
         return;
-    double sent = 0.0, received = 0.0, rounds = (double)(r->steps - r->resumed_from);
-    if (!r->plan.synchronous)
-        rounds /= r->plan.workers; /* steps are counted over all workers */
+    double sent = 0.0, received = 0.0, rounds = yk_plan_steps_each(&r->plan, r->steps - r->resumed_from);
     for (int i = r->plan.servers; i < r->plan.processes; i++)
         for (int p = 0; p < YK_PURPOSE_CONTROL; p++) { /* control messages do not belong to steps */
             sent += (double)r->report[i].traffic[p].sent / r->plan.workers;
@@ -66,9 +65,9 @@ static void print_processes(FILE *f, const yk_observation *w, const yk_plan *pla
                 yk_bytes_text(u->written_bytes, text[2]), yk_bytes_text((double)p->bytes_sent, text[3]),
                 yk_bytes_text((double)p->bytes_received, text[4]));
     }
-    if (plan->synchronous && plan->local_steps <= 1)
-        fprintf(f, "               synchronous: all workers have the same parameters, so the test results "
-                   "apply to each\n");
+    const char *agreement = yk_plan_agreement_text(plan);
+    if (agreement)
+        fprintf(f, "               %s\n", agreement);
 }
 
 /* "20 (0.42 per second)" */

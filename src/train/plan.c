@@ -298,6 +298,12 @@ uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples)
     return p->quorum ? 0 : (examples + per_step - 1) / per_step;
 }
 
+/* Asynchronous steps are counted over all workers. */
+double yk_plan_steps_each(const yk_plan *p, uint64_t steps)
+{
+    return (double)steps / (p->synchronous ? 1 : p->workers);
+}
+
 /* Asynchronous, without --eval-every: once per epoch. The steps of a round of local SGD arrive together, so a round that is
  * longer than an epoch would skip evaluations. The interval is then several epochs. */
 static uint64_t eval_interval(const yk_plan *p)
@@ -314,9 +320,9 @@ static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
     const uint64_t epoch = p->steps_per_epoch,
                    all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
     p->max_warm_up = (all < p->steps ? all : p->steps) / 2;
+    p->stale_gradients = p->staleness && p->workers > 1 && !p->copy_lifetime && !p->local_steps && !hot_keys;
     p->stale_rules = !hot_keys && yk_env_number("YK_STALE_RULES", 1) != 0.0;
-    p->staggered = p->stale_rules && p->workers > 1 && !p->lockstep && !p->local_steps && !p->copy_lifetime &&
-                   (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
+    p->staggered = p->stale_gradients && p->stale_rules && (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
     for (int g = 0; g < p->ngroups; g++)
         p->staggered &= p->group[g].staleness == YK_ASYNC;
 }

@@ -54,6 +54,7 @@ yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *o
 
 int yk_plan_servers(const yk_config *c, int processes);            /* dedicated parameter servers */
 uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not known */
+double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, if the run took `steps` */
 
 /* A resumed run keeps the unit of its checkpoint; 0: the default. */
 void yk_plan_set_unit(yk_plan *p, uint64_t unit);
