@@ -108,6 +108,10 @@ END
     [ "$(wc -l <"$ROOT/docs/design.md")" -le 400 ]
 }
 
+@test "docs/ has at most 40,000 words, without the generated options.md" {
+    [ "$(cat "$ROOT"/docs/*.md | wc -w)" -le $((40000 + $(wc -w <"$ROOT/docs/options.md"))) ]
+}
+
 @test "links in README.md and docs/ lead to existing files and headings" {
     python3 "$BATS_TEST_DIRNAME/docs_links.py" "$ROOT"
 }
