@@ -3,6 +3,7 @@
  * The first two bytes select the kind of job. Then messages follow: short ones, from which a header with valid sizes is made, to
  * reach more code, or the bytes of a message as they are. Nothing is sent: the transport forgets messages. */
 #include "comm/comm_internal.h"
+#include "optim/kinds.h"
 #include "store/server_internal.h"
 #include <stdint.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #include "scratch.h"
 
 #include "base/rng.h"
+#include "optim/kinds.h"
 #include "optim/optim.h"
 #include <math.h>
 #include <stdbool.h>

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "optim/kinds.h"
 #include "store/copy.h"
 #include <math.h>
 

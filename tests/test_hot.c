@@ -40,7 +40,7 @@ static void setup(hot_test *b, size_t batch, double lr, double l2)
     assert_int_equal(yk_team_create(WORKERS, &b->team), YK_OK);
     yk_local_config c = {.ngroups = 1,
                          .group = {{.shape = {.keyed = true, .width = 1, .keys = KEYS},
-                                    .optim = yk_optim_defaults(YK_SGD),
+                                    .optim = yk_optim_defaults(0 /* sgd */),
                                     .staleness = b->bound}},
                          .team = b->team,
                          .workers = WORKERS,

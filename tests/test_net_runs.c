@@ -79,7 +79,7 @@ static const yk_optim_range groups[] = {{0, 3, 0.0, 1.0}, {7, 20, 2.0, 0.0}, {39
 static void ranges_have_their_own_rates(void **state)
 {
     (void)state;
-    yk_optim_config o = yk_optim_defaults(YK_SGD);
+    yk_optim_config o = yk_optim_defaults(0 /* sgd */);
     o.lr = 0.1;
     o.l2 = 0.5;
     for (int workers = 1; workers <= 3; workers++) {
@@ -104,7 +104,7 @@ static void ranges_equal_runs_with_their_rates(void **state)
     (void)state;
     const yk_optim_range same[] = {{2, 5, 1.0, 1.0}, {5, 9, 1.0, 1.0}};
     const yk_optim_range part[] = {{10, 30, 0.5, 0.0}};
-    for (int kind = 0; kind < YK_OPTIM_KINDS; kind++)
+    for (int kind = 0; kind < yk_optim_kinds(); kind++)
         for (int mode = 0; mode < 3; mode++) {
             const int workers = mode ? 2 : 1;
             const uint64_t staleness = mode == 2 ? YK_ASYNC : 0;

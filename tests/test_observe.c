@@ -219,7 +219,7 @@ static yk_status observed_rank(void *context, int rank)
     yk_plan plan;
     yk_comm *comm;
     yk_observer *o;
-    yk_optim_config optim = yk_optim_defaults(YK_SGD);
+    yk_optim_config optim = yk_optim_defaults(0 /* sgd */);
     WANT(p);
     TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm));
     yk_config_init(&c);

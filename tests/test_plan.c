@@ -3,6 +3,8 @@
 
 #include "scratch.h"
 
+#include "optim/kinds.h"
+
 enum { ALONE = -1 }; /* not in a job */
 
 static yk_status plan_with(const char *options, const yk_topology *job, const yk_data_facts *data,

@@ -1,6 +1,7 @@
 /* How asynchronous gradients are applied (store/stale.c). */
 #include "scratch.h"
 
+#include "optim/kinds.h"
 #include "store/local.h"
 #include <math.h>
 

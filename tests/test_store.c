@@ -8,6 +8,7 @@
 #include "data/feed.h"
 #include "kern/linear.h"
 #include "model/model.h"
+#include "optim/kinds.h"
 #include "store/local.h"
 #include <math.h>
 #include <time.h>

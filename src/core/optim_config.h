@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-typedef enum { YK_SGD, YK_MOMENTUM, YK_ADAGRAD, YK_ADAM, YK_FTRL, YK_ROWWISE, YK_OPTIM_KINDS } yk_optim_kind;
+typedef int yk_optim_kind; /* optim/kinds.h; 0: sgd */
 typedef enum { YK_LR_CONSTANT, YK_LR_STEP, YK_LR_INVERSE } yk_lr_schedule;
 
 typedef struct {

@@ -22,13 +22,18 @@ const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind)
     return &YK_ISA_CHOOSE(yk_optim_rules)->rule[kind];
 }
 
+int yk_optim_kinds(void)
+{
+    return YK_ISA_CHOOSE(yk_optim_rules)->kinds;
+}
+
 yk_status yk_optim_find(const char *name, yk_optim_kind *out)
 {
     char names[256] = "";
-    for (int k = 0; k < YK_OPTIM_KINDS; k++) {
-        const char *known = yk_optim_rule_of((yk_optim_kind)k)->name;
+    for (int k = 0; k < yk_optim_kinds(); k++) {
+        const char *known = yk_optim_rule_of(k)->name;
         if (strcmp(name, known) == 0) {
-            *out = (yk_optim_kind)k;
+            *out = k;
             return YK_OK;
         }
         const size_t n = strlen(names);

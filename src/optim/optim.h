@@ -6,18 +6,7 @@
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
  *     rule->pairs(&view, key, g, NULL, n, 8, 1.0f / examples, &o); // only these keys, with 8 floats per key
  *
- * With G the mean gradient (plus l2 w), per weight:
- *
- *     sgd       w -= lr G
- *     momentum  v = mu v + G;                     w -= lr v
- *     adagrad   s += G^2;                         w -= lr G / (sqrt(s) + eps)               (Duchi et al. 2011)
- *     rowwise-adagrad  the same, but s += the mean of G^2 over the vector of a key: one step size for all of it. Its
- *               elements have equal s
- *     adam      m, v: moving means of G and G^2;  w -= lr m^ / (sqrt(v^) + eps)             (Kingma, Ba 2015)
- *     ftrl      z += G - w (sqrt(n + G^2) - sqrt(n)) / lr;  n += G^2
- *               w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / lr + l2)  (McMahan et al. 2013)
- *
- * For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
+ * kinds.h has the formulas. For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
  * including their momentum, decay and thresholds. For sgd, the store later applies the decay that other weights have missed
  * (store/decay.c), so that they converge to the optimum of the regularized loss.
  *
@@ -130,13 +119,15 @@ typedef struct {
 } yk_optim_rule;
 
 typedef struct {
-    yk_optim_rule rule[YK_OPTIM_KINDS];
+    const yk_optim_rule *rule; /* [kinds] */
+    int kinds;
 } yk_optim_rules;
 
 YK_ISA_DECLARE(yk_optim_rules, yk_optim_rules);
 
 yk_optim_config yk_optim_defaults(yk_optim_kind kind);
 const yk_optim_rule *yk_optim_rule_of(yk_optim_kind kind);
+int yk_optim_kinds(void);
 yk_status yk_optim_find(const char *name, yk_optim_kind *out);
 
 /* YK_EUSAGE, with the reason, if a value is invalid. */

@@ -3,6 +3,7 @@
 #include "optim/optim.h"
 
 #include "kern/factors.h"
+#include "optim/kinds.h"
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ INLINE float ftrl_weight(float z, float n, const yk_optim_step *o)
     return magnitude > 0.0f ? w : 0.0f;
 }
 
-INLINE void update(yk_optim_kind kind, float *w, float *s0, float *s1, float g, const yk_optim_step *o)
+INLINE void update(yk_optimizer kind, float *w, float *s0, float *s1, float g, const yk_optim_step *o)
 {
     if (!traits[kind].derives)
         g += o->l2 * *w;
@@ -118,12 +119,12 @@ INLINE float inverse_lr(const yk_optim_step *o)
     return o->lr > 0.0f ? 1.0f / o->lr : 0.0f;
 }
 
-INLINE int slots(yk_optim_kind kind)
+INLINE int slots(yk_optimizer kind)
 {
     return traits[kind].slots;
 }
 
-INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, const float *g, float scale,
+INLINE void dense(yk_optimizer kind, const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *step)
 {
     const yk_optim_step o = *step;
@@ -142,7 +143,7 @@ INLINE void dense(yk_optim_kind kind, const yk_view *v, size_t first, size_t n, 
 }
 
 /* Like dense(), for n floats that were read as read[]. Only rules that accumulate squares use it. */
-INLINE void stale(yk_optim_kind kind, const yk_view *v, size_t n, const float *g, const float *read,
+INLINE void stale(yk_optimizer kind, const yk_view *v, size_t n, const float *g, const float *read,
                   float scale, const yk_optim_step *step)
 {
     const yk_optim_step o = *step;
@@ -178,8 +179,8 @@ INLINE void row_update(float *w, float *s, const float *g, const float *read, si
 
 /* Gathers the floats of some keys, so that update() works on vectors: scalar square roots and divisions take longer than memory
  * accesses, and the compiler cannot know that weights and gradients do not overlap. Prefetches the floats of later keys. */
-INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, const float *g,
-                  const float *read, size_t n, size_t width, float scale, const yk_optim_step *step)
+INLINE void pairs(yk_optimizer kind, const yk_view *v, const uint32_t *key, const float *g, const float *read,
+                  size_t n, size_t width, float scale, const yk_optim_step *step)
 {
     /* floats of a cache line; floats to gather at a time, but at least one vector */
     enum { LINE = 16, CHUNK = 64 };
@@ -220,7 +221,7 @@ INLINE void pairs(yk_optim_kind kind, const yk_view *v, const uint32_t *key, con
 /* ---- merging copies ---- */
 
 /* How far a gradient of 1 currently moves a weight. */
-INLINE float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_step *o)
+INLINE float step_size(yk_optimizer kind, float s0, float s1, const yk_optim_step *o)
 {
     switch (kind) {
     case YK_SGD:
@@ -240,13 +241,13 @@ INLINE float step_size(yk_optim_kind kind, float s0, float s1, const yk_optim_st
 }
 
 /* alpha (optim.h), in a form with few divisions. */
-INLINE float share_of(yk_optim_kind kind, float x, float others)
+INLINE float share_of(yk_optimizer kind, float x, float others)
 {
     const float u = others * x, h = traits[kind].scale_free ? (1.0f + u) / (2.0f + u) : 1.0f;
     return (1.0f + x) / (1.0f + x + u * h);
 }
 
-INLINE void scale(yk_optim_kind kind, const yk_optim_share *s, size_t first, size_t n, float *delta,
+INLINE void scale(yk_optimizer kind, const yk_optim_share *s, size_t first, size_t n, float *delta,
                   size_t stride, const yk_optim_step *step)
 {
     const yk_optim_step o = *step;
@@ -298,4 +299,5 @@ OPTIMIZERS(RULE)
 
 #define ROW(id, kind, ...)                                                                                   \
     [kind] = {TRAITS(__VA_ARGS__), .dense = id##_dense, .pairs = rule_pairs_##id, .scale = id##_scale},
-const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {{OPTIMIZERS(ROW)}};
+static const yk_optim_rule rules[] = {OPTIMIZERS(ROW)};
+const yk_optim_rules YK_ISA_NAME(yk_optim_rules) = {rules, YK_OPTIM_KINDS};

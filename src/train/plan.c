@@ -39,7 +39,7 @@ static double initial_accumulator(const yk_config *c, bool vectors, yk_optim_kin
 static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed)
 {
     const yk_config *c = in->c;
-    yk_optim_kind kind = YK_SGD;
+    yk_optim_kind kind = 0;
     /* yk_config_check() reports unknown ones */
     (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
     yk_optim_config o = yk_optim_defaults(kind);
