@@ -1,4 +1,4 @@
-/* Writes run directories for tests of the report: the files of docs/design.md with made-up numbers.
+/* Writes run directories for tests of the report: the files of docs/file-formats.md with made-up numbers.
  *
  *     made m = made_run("sync-3");              // in the temporary directory; the fields are the options
  *     m.mode = "sync"; m.workers = 3;
