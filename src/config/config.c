@@ -160,51 +160,75 @@ static yk_status check_optimizers(const yk_config *c)
     return st;
 }
 
+static yk_status check_words(const yk_config *c)
+{
+    static const struct {
+        const char *option;
+        size_t offset;
+        const char *known[4];
+    } words[] = {{"mode", offsetof(yk_config, mode), {"sync", "async"}},
+                 {"stream", offsetof(yk_config, stream), {"auto", "always", "never"}},
+                 {"lr-schedule", offsetof(yk_config, lr_schedule), {"constant", "step", "inverse"}},
+                 {"network", offsetof(yk_config, network), {"local", "any"}},
+                 {"bind", offsetof(yk_config, bind), {"auto", "none", "numa"}},
+                 {"bias-decay", offsetof(yk_config, bias_decay), {"yes", "no"}}};
+    yk_status st = YK_OK;
+    for (size_t i = 0; !st && i < sizeof words / sizeof *words; i++)
+        st = one_of(words[i].option, *(char *const *)((const char *)c + words[i].offset), words[i].known);
+    return st;
+}
+
+static bool is(const char *given, const char *word)
+{
+    return given && strcmp(given, word) == 0;
+}
+
+/* Learning rates and momentum. */
+static yk_status check_rates(const yk_config *c)
+{
+    if (c->lr_decay_epochs > 0.0 && !is(c->lr_schedule, "step"))
+        return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
+                       c->lr_decay_epochs);
+    if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
+        return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
+    if (c->momentum >= 0.0 && (!c->optimizer || !strstr(c->optimizer, "momentum")))
+        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
+    if (c->lr_decay >= 0.0 && (!c->lr_schedule || is(c->lr_schedule, "constant")))
+        return yk_fail(YK_EUSAGE, "--lr-decay %g has no effect without --lr-schedule step or inverse",
+                       c->lr_decay);
+    return YK_OK;
+}
+
+/* The run directory and the network. */
+static yk_status check_places(const yk_config *c)
+{
+    const bool none = is(c->out, "none");
+    if (c->resume && (!c->out || none))
+        return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
+    if (c->trace && none)
+        return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
+    if (is(c->network, "local") && yk_names_hosts(c))
+        return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
+    return c->http ? yk_http_check(c->http) : YK_OK;
+}
+
 yk_status yk_config_check(const yk_config *c)
 {
-    static const char *const modes[] = {"sync", "async", NULL},
-                             *const streams[] = {"auto", "always", "never", NULL},
-                             *const schedules[] = {"constant", "step", "inverse", NULL},
-                             *const networks[] = {"local", "any", NULL},
-                             *const bindings[] = {"auto", "none", "numa", NULL},
-                             *const answers[] = {"yes", "no", NULL};
     yk_status st;
     if (!c->model)
         return yk_fail(YK_EUSAGE, "--model is missing; for example, --model softmax --data synth:digits");
     if (!c->data)
         return yk_fail(YK_EUSAGE,
                        "--data is missing; for example, --data synth:digits, or the path of your data");
-    if ((st = one_of("mode", c->mode, modes)) || (st = one_of("stream", c->stream, streams)) ||
-        (st = one_of("lr-schedule", c->lr_schedule, schedules)) ||
-        (st = one_of("network", c->network, networks)) || (st = one_of("bind", c->bind, bindings)) ||
-        (st = one_of("bias-decay", c->bias_decay, answers)))
+    if ((st = check_words(c)) || (st = check_places(c)) || (st = check_optimizers(c)) ||
+        (st = check_rates(c)))
         return st;
-    if (c->lr_decay_epochs > 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "step")))
-        return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
-                       c->lr_decay_epochs);
-    if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
-        return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
     const double bound =
         fmax(yk_by_group_of(&c->staleness, true, 0), yk_by_group_of(&c->staleness, false, 0));
-    if (c->mode && strcmp(c->mode, "sync") == 0 && bound > 0)
+    if (is(c->mode, "sync") && bound > 0)
         return yk_fail(YK_EUSAGE,
                        "--mode sync means --staleness 0; for a staleness bound of %.0f, use --mode async",
                        bound);
-    if (c->resume && (!c->out || strcmp(c->out, "none") == 0))
-        return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
-    if (c->trace && c->out && strcmp(c->out, "none") == 0)
-        return yk_fail(YK_EUSAGE, "--trace needs a run directory: --out DIR");
-    if (c->network && strcmp(c->network, "local") == 0 && yk_names_hosts(c))
-        return yk_fail(YK_EUSAGE, "--network local cannot be used with --hosts or --hostfile");
-    if (c->http && (st = yk_http_check(c->http)))
-        return st;
-    if ((st = check_optimizers(c)))
-        return st;
-    if (c->momentum >= 0.0 && (!c->optimizer || !strstr(c->optimizer, "momentum")))
-        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
-    if (c->lr_decay >= 0.0 && (!c->lr_schedule || strcmp(c->lr_schedule, "constant") == 0))
-        return yk_fail(YK_EUSAGE, "--lr-decay %g has no effect without --lr-schedule step or inverse",
-                       c->lr_decay);
     if (c->epochs && c->steps)
         return yk_fail(YK_EUSAGE, "--epochs and --steps cannot be used together");
     return YK_OK;

@@ -156,8 +156,8 @@ static void weights(const yk_compare *c, size_t i, yk_table *t)
     yk_feature_names names = {0};
     yk_weights w = {.top = TOP};
     yk_trained *m;
-    if (c->n > RUNS || !name || (strcmp(name, "logreg") && strcmp(name, "softmax")) ||
-        yk_trained_load(r->path, &m))
+    yk_model_description d;
+    if (c->n > RUNS || !name || yk_model_parse(name, &d) || !d.linear || yk_trained_load(r->path, &m))
         return;
     w.base = yk_weights_base(m, yk_run_get(r, "data"));
     const yk_status st = yk_weights_find(&w, m, NULL, &names);

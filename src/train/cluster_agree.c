@@ -108,6 +108,31 @@ static const char *difference(const yk__trainer *t, const identity *all, int i, 
                                                     : NULL;
 }
 
+/* On the chief, with `all`: compares the processes. *data_out, on all: the hash of the data. */
+static yk_status compare(const yk__trainer *t, const identity *all, uint64_t *data_out)
+{
+    const yk__cluster *k = &t->cluster;
+    yk_status st = YK_OK;
+    for (int i = 1; all && !st && i < k->ranks; i++) {
+        int from;
+        const char *what = difference(t, all, i, &from);
+        if (what)
+            st = yk_fail(
+                YK_EUSAGE,
+                "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
+                i, what, from);
+    }
+    *data_out = all ? all[t->plan->first_client].data : 0;
+    return st ? st
+              : yk_comm_broadcast(k->comm, data_out, sizeof *data_out, t->plan->startup_timeout,
+                                  "all processes to be ready");
+}
+
+static bool accepts_workers(const yk_plan *p)
+{
+    return !p->trains && p->joinable && p->cursor_kind == YK_CURSOR_LEASE && getenv("YK_JOINABLE");
+}
+
 yk_status yk__cluster_agree(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -118,7 +143,8 @@ yk_status yk__cluster_agree(yk__trainer *t)
                      .nparams = t->model->nparams,
                      .parameters = t->plan->whole ? yk__parameter_hash(t) : 0},
              *all = NULL;
-    yk_status st = !t->plan->trains ? YK_OK : hash_data(t, &mine.data);
+    uint64_t data;
+    yk_status st = t->plan->trains ? hash_data(t, &mine.data) : YK_OK;
     if (st)
         return st;
     if (k->joined)
@@ -127,24 +153,11 @@ yk_status yk__cluster_agree(yk__trainer *t)
         return YK_ESYSTEM;
     st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->startup_timeout,
                         "all processes to be ready");
-    for (int i = 1; !st && k->rank == 0 && i < k->ranks; i++) {
-        int from;
-        const char *what = difference(t, all, i, &from);
-        if (what)
-            st = yk_fail(
-                YK_EUSAGE,
-                "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
-                i, what, from);
-    }
-    uint64_t data = all && !st ? all[t->plan->first_client].data : 0;
-    yk_free(all);
     if (!st)
-        st = yk_comm_broadcast(k->comm, &data, sizeof data, t->plan->startup_timeout,
-                               "all processes to be ready");
-    if (!st && !t->plan->trains && t->plan->cursor_kind == YK_CURSOR_LEASE && t->plan->joinable &&
-        getenv("YK_JOINABLE")) {
-        st = yk_server_open(k->server, identity_hash(&mine, data));
-        k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
-    }
-    return st;
+        st = compare(t, all, &data);
+    yk_free(all);
+    if (st || !accepts_workers(t->plan))
+        return st;
+    k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
+    return yk_server_open(k->server, identity_hash(&mine, data));
 }

@@ -71,17 +71,9 @@ typedef struct {
     yk_positions positions;
 } checker;
 
-/* Whether the model has a weight for every column and every class of these rows. */
-static yk_status check(void *context, yk_rows *rows)
+/* Whether the model has parameters for the fields of these rows. */
+static yk_status check_fields(checker *c, yk_rows *rows)
 {
-    checker *c = context;
-    if (rows->kind == YK_ROWS_SPARSE ? rows->dim > c->shape->dim : rows->dim != c->shape->dim)
-        return yk_fail(YK_EDATA,
-                       "%s: near example %llu: %s %zu does not match the model, which has %zu feature%s",
-                       c->source->spec, (unsigned long long)c->seen,
-                       rows->kind == YK_ROWS_SPARSE ? "index" : "a row length of",
-                       rows->kind == YK_ROWS_SPARSE ? rows->dim - 1 : rows->dim, c->shape->dim,
-                       yk_plural(c->shape->dim));
     if (c->shape->fields > 1 && c->shape->positional && rows->n) {
         size_t row = 0;
         const yk_status st = yk_positions_number(&c->positions, rows, &row);
@@ -99,7 +91,23 @@ static yk_status check(void *context, yk_rows *rows)
         return yk_fail(YK_EDATA,
                        "%s: near example %llu: field %u is out of range for the model, which has %u field%s",
                        c->source->spec, (unsigned long long)c->seen, fields - 1, c->shape->fields,
-                       c->shape->fields == 1 ? "" : "s");
+                       yk_plural(c->shape->fields));
+    return YK_OK;
+}
+
+/* Whether the model has a weight for every column and every class of these rows. */
+static yk_status check(void *context, yk_rows *rows)
+{
+    checker *c = context;
+    const bool sparse = rows->kind == YK_ROWS_SPARSE;
+    if (sparse ? rows->dim > c->shape->dim : rows->dim != c->shape->dim)
+        return yk_fail(YK_EDATA,
+                       "%s: near example %llu: %s %zu does not match the model, which has %zu feature%s",
+                       c->source->spec, (unsigned long long)c->seen, sparse ? "index" : "a row length of",
+                       rows->dim - sparse, c->shape->dim, yk_plural(c->shape->dim));
+    const yk_status st = check_fields(c, rows);
+    if (st)
+        return st;
     for (size_t i = 0; i < rows->n; i++, c->seen++)
         if (!c->no_labels && (uint32_t)rows->label[i] >= c->shape->classes)
             return yk_fail(YK_EDATA, "%s: example %llu has class %d, but the model has classes 0 to %u",

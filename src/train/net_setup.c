@@ -66,6 +66,21 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
     return st;
 }
 
+static yk_status check_bias_rate(const yk_optim_config *o, double lr, bool decay)
+{
+    const yk_optim_rule *rule = yk_optim_rule_of(o->kind);
+    if (lr == 0.0 && rule->derives)
+        return yk_fail(
+            YK_EUSAGE,
+            "--bias-lr 0 cannot be combined with --optimizer ftrl, which divides by the learning rate");
+    if (!rule->normalizes && decay && o->lr * lr * o->l2 >= 1.0)
+        return yk_fail(YK_EUSAGE,
+                       "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip "
+                       "the biases' signs",
+                       o->lr, lr, o->l2);
+    return YK_OK;
+}
+
 yk_status yk__set_bias_rates(yk__trainer *t)
 {
     const yk_config *c = t->config;
@@ -78,18 +93,9 @@ yk_status yk__set_bias_rates(yk__trainer *t)
             YK_EUSAGE,
             "--bias-lr and --bias-decay are for models of dense data; for sparse data, see --no-bias");
     yk_optim_range *range = t->range;
-    for (int g = 0; g < t->model->ngroups; g++) {
+    yk_status st = YK_OK;
+    for (int g = 0; !st && g < t->model->ngroups; g++) {
         yk_local_group *group = &t->group[g];
-        const yk_optim_config *o = &group->optim;
-        if (lr == 0.0 && yk_optim_rule_of(o->kind)->derives)
-            return yk_fail(
-                YK_EUSAGE,
-                "--bias-lr 0 cannot be combined with --optimizer ftrl, which divides by the learning rate");
-        if (!yk_optim_rule_of(o->kind)->normalizes && decay && o->lr * lr * o->l2 >= 1.0)
-            return yk_fail(YK_EUSAGE,
-                           "--lr %g times --bias-lr %g times --l2 %g is 1 or more: every step would flip "
-                           "the biases' signs",
-                           o->lr, lr, o->l2);
         group->range = range;
         for (int i = 0; i < t->model->ntensors; i++) {
             const yk_model_tensor *b = &t->model->tensor[i];
@@ -97,6 +103,7 @@ yk_status yk__set_bias_rates(yk__trainer *t)
                 *range++ = (yk_optim_range){b->offset, b->offset + b->size, lr, decay ? 1.0 : 0.0};
         }
         group->nranges = (size_t)(range - group->range);
+        st = check_bias_rate(&group->optim, lr, decay);
     }
-    return YK_OK;
+    return st;
 }

@@ -73,46 +73,62 @@ yk_status yk__warm_start_find(yk__trainer *t)
 
 /* ---- hashed keys */
 
+/* How to hash the keys as in that run. */
+static void hashing_remedy(const yk__trainer *t, size_t dim, char out[160])
+{
+    const int64_t given = t->config->hash_bits;
+    int bits = 1;
+    while ((size_t)1 << bits < dim)
+        bits++;
+    if (t->caller->data)
+        snprintf(out, 160, "train with the option hash-bits %d (in Python, hash_bits=%d; in C, with index64)",
+                 bits, bits);
+    else if (given)
+        snprintf(out, 160, "start a new run: --hash-bits has no effect on this format");
+    else
+        snprintf(out, 160, "add --hash-bits %d", bits);
+    const size_t n = strlen(out);
+    if (!given && (size_t)1 << bits != dim)
+        snprintf(out + n, 160 - n, " and --features %zu", dim);
+}
+
+/* The keys of the data are hashed. */
+static yk_status check_hashed(const yk__trainer *t, const yk_model_shape *run, const char *option,
+                              const char *name)
+{
+    const yk_source *s = t->train.source;
+    if (run->not_hashed)
+        return yk_fail(YK_EUSAGE,
+                       "%s: the keys of %s are hashed into %zu features, but those of %s were not hashed: %s",
+                       option, s->spec, s->dim, name,
+                       t->config->hash_bits ? "leave out --hash-bits" : "start a new run");
+    if (s->dim != run->dim)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: the keys of %s are hashed into %zu features, but those of %s into %zu: use the same "
+            "--hash-bits or --features",
+            option, s->spec, s->dim, name, run->dim);
+    return YK_OK;
+}
+
 /* If the numbers of columns or fields are equal, no other check would notice that those of `run` and of the data are
  * different. `option` and `name` say where `run` comes from. */
 static yk_status check_keys(const yk__trainer *t, const yk_model_shape *run, const char *option,
                             const char *name)
 {
     const yk_source *s = t->train.source;
-    const int64_t given = t->config->hash_bits;
     if (run->kind != YK_ROWS_SPARSE || s->kind != YK_ROWS_SPARSE)
         return YK_OK;
     if (run->fields > 1 && t->train.fields > 1 && run->positional != t->train.positional)
         return yk_fail(YK_EDATA, "%s: the fields of %s are %s, but those of %s are %s", option, s->spec,
                        run->positional ? "field numbers" : "positions", name,
                        run->positional ? "positions" : "field numbers");
-    if (s->hashed_into && run->not_hashed)
-        return yk_fail(YK_EUSAGE,
-                       "%s: the keys of %s are hashed into %zu features, but those of %s were not hashed: %s",
-                       option, s->spec, s->dim, name, given ? "leave out --hash-bits" : "start a new run");
-    if (s->hashed_into && s->dim != run->dim)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: the keys of %s are hashed into %zu features, but those of %s into %zu: use the same "
-            "--hash-bits or --features",
-            option, s->spec, s->dim, name, run->dim);
-    if (s->hashed_into || s->may_have_hashes || !run->hashed)
+    if (s->hashed_into)
+        return check_hashed(t, run, option, name);
+    if (s->may_have_hashes || !run->hashed)
         return YK_OK;
     char remedy[160];
-    int bits = 1;
-    while ((size_t)1 << bits < run->dim)
-        bits++;
-    if (t->caller->data)
-        snprintf(remedy, sizeof remedy,
-                 "train with the option hash-bits %d (in Python, hash_bits=%d; in C, with index64)", bits,
-                 bits);
-    else if (given)
-        snprintf(remedy, sizeof remedy, "start a new run: --hash-bits has no effect on this format");
-    else
-        snprintf(remedy, sizeof remedy, "add --hash-bits %d", bits);
-    const size_t n = strlen(remedy);
-    if (!given && (size_t)1 << bits != run->dim)
-        snprintf(remedy + n, sizeof remedy - n, " and --features %zu", run->dim);
+    hashing_remedy(t, run->dim, remedy);
     return yk_fail(YK_EUSAGE,
                    "%s: the keys of %s are not hashed, but those of %s were hashed into %zu features: %s",
                    option, s->spec, name, run->dim, remedy);

@@ -133,6 +133,32 @@ static yk_status find_names(finder *f, yk_feature_names *names)
 
 /* ---- the data */
 
+static float value_at(const yk_rows *rows, size_t e)
+{
+    if (rows->u8)
+        return (float)rows->u8[e] * rows->scale;
+    return rows->f32 ? rows->f32[e] : rows->value ? rows->value[e] : 1.0f;
+}
+
+/* Adds row r. */
+static void count_row(finder *f, const yk_rows *rows, size_t r)
+{
+    const bool sparse = rows->kind == YK_ROWS_SPARSE;
+    const size_t first = sparse ? rows->start[r] : r * f->dim,
+                 end = sparse ? rows->start[r + 1] : first + f->dim;
+    for (size_t e = first; e < end; e++) {
+        const size_t i = sparse ? rows->index[e] : e - first;
+        const float x = value_at(rows, e);
+        if (x == 0.0f ||
+            (sparse && e > first && rows->index[e - 1] == i)) /* the same hash, in another column */
+            continue;
+        f->sum[i] += fabs((double)x);
+        f->rows[i]++;
+        if (rows->field && f->field[i] == NO_FIELD)
+            f->field[i] = rows->field[e];
+    }
+}
+
 static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader *reader)
 {
     (void)reader;
@@ -145,42 +171,15 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
             "form that it was trained on",
             f->data->spec, rows->dim, f->dim, of_model ? "sparse" : "dense");
     f->out->rows += rows->n;
-    for (size_t r = 0; r < rows->n; r++) {
-        const size_t first = sparse ? rows->start[r] : r * f->dim,
-                     end = sparse ? rows->start[r + 1] : first + f->dim;
-        for (size_t e = first; e < end; e++) {
-            const size_t i = sparse ? rows->index[e] : e - first;
-            const float x = rows->u8      ? (float)rows->u8[e] * rows->scale
-                            : rows->f32   ? rows->f32[e]
-                            : rows->value ? rows->value[e]
-                                          : 1.0f;
-            if (x == 0.0f ||
-                (sparse && e > first && rows->index[e - 1] == i)) /* the same hash, in another column */
-                continue;
-            f->sum[i] += fabs((double)x);
-            f->rows[i]++;
-            if (rows->field && f->field[i] == NO_FIELD)
-                f->field[i] = rows->field[e];
-        }
-    }
+    for (size_t r = 0; r < rows->n; r++)
+        count_row(f, rows, r);
     return YK_OK;
 }
 
-static yk_status count_data(finder *f)
+/* The fields of columns that have one. */
+static void set_fields(finder *f)
 {
     const yk_schema *s = f->schema;
-    const uint64_t hashed_into = f->data ? f->data->hashed_into : 0;
-    if (hashed_into && hashed_into != f->dim)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: hashed into %llu features, but the model has %zu; leave out the number of hash bits",
-            f->data->spec, (unsigned long long)hashed_into, f->dim);
-    f->field = yk_alloc(f->dim, sizeof *f->field, "fields of features");
-    f->sum = f->data ? yk_alloc(f->dim, sizeof *f->sum, "sums of features") : NULL;
-    f->rows = f->data ? yk_alloc(f->dim, sizeof *f->rows, "frequencies of features") : NULL;
-    f->wanted = f->data ? yk_alloc(f->dim, sizeof *f->wanted, "wanted features") : NULL;
-    if (!f->field || (f->data && (!f->sum || !f->rows || !f->wanted)))
-        return YK_ESYSTEM;
     memset(f->field, 0xff, f->dim * sizeof *f->field);
     for (size_t k = 0; s && k < s->ncolumns; k++) {
         const yk_schema_column *c = &s->column[k];
@@ -188,7 +187,25 @@ static yk_status count_data(finder *f)
         for (size_t i = c->index; i < c->index + n && i < f->dim; i++)
             f->field[i] = c->field;
     }
-    return f->data ? yk_source_each(f->data, count_rows, f) : YK_OK;
+}
+
+static yk_status count_data(finder *f)
+{
+    const uint64_t hashed_into = f->data ? f->data->hashed_into : 0;
+    if (hashed_into && hashed_into != f->dim)
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: hashed into %llu features, but the model has %zu; leave out the number of hash bits",
+            f->data->spec, (unsigned long long)hashed_into, f->dim);
+    if (!(f->field = yk_alloc(f->dim, sizeof *f->field, "fields of features")))
+        return YK_ESYSTEM;
+    set_fields(f);
+    if (!f->data)
+        return YK_OK;
+    f->sum = yk_alloc(f->dim, sizeof *f->sum, "sums of features");
+    f->rows = yk_alloc(f->dim, sizeof *f->rows, "frequencies of features");
+    f->wanted = yk_alloc(f->dim, sizeof *f->wanted, "wanted features");
+    return f->sum && f->rows && f->wanted ? yk_source_each(f->data, count_rows, f) : YK_ESYSTEM;
 }
 
 /* ---- the largest weights */
