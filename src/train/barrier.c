@@ -141,35 +141,41 @@ static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
     return st;
 }
 
-/* Whether the parameters are evaluated, saved or returned. */
-static bool reads_parameters(const yk__trainer *t)
+/* Completes the parameters. t->due is known to all workers once they have merged their copies, which includes a barrier. */
+static yk_status quiesce(yk__trainer *t, int me)
 {
-    return (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
-           (t->due.end && t->caller->keep_model);
+    yk_status st = yk_local_merge_copies(t->local, me);
+    if (st)
+        return st;
+    const bool read = (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
+                      (t->due.end && t->caller->keep_model); /* evaluated, saved or returned */
+    return read ? yk_local_decay(t->local, me) : YK_OK;
+}
+
+/* Each worker evaluates its share. Includes waiting for workers whose evaluation takes longer. */
+static yk_status evaluate(yk__trainer *t, int me)
+{
+    yk_view table[YK_MAX_GROUPS];
+    yk_local_tables(t->local, table);
+    yk_status st = me == 0 && t->cluster.exchange ? compare(t) : YK_OK;
+    if (!st && t->due.eval && t->tested)
+        st = yk__evaluate(t, &t->worker[me], t->plan->first_worker + me, t->plan->workers, table);
+    return st ? st : yk_team_barrier(t->team, me);
 }
 
 yk_status yk__barrier(yk__trainer *t, int me)
 {
     yk_phases *p = t->worker[me].phases;
-    yk_view table[YK_MAX_GROUPS];
     yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
-    yk_status st = yk_local_merge_copies(t->local, me);
-    if (!st && reads_parameters(t))
-        st = yk_local_decay(t->local, me);
-    /* asynchronous: the last evaluation may be at a barrier before the one that ends the run */
+    yk_status st = quiesce(t, me);
+    /* separate steps: the last evaluation may be at a barrier before the one that ends the run */
     if (me == 0 && (t->due.end || yk__is_complete(&t->schedule, t->step, t->epoch)))
         yk__report_last(t);
     const double began = yk_now();
-    /* includes waiting for workers whose evaluation takes longer */
     yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
-    yk_local_tables(t->local, table);
-    if (!st && me == 0 && t->cluster.exchange)
-        st = compare(t);
-    if (!st && t->due.eval && t->tested)
-        st = yk__evaluate(t, &t->worker[me], t->plan->first_worker + me, t->plan->workers, table);
     if (!st)
-        st = yk_team_barrier(t->team, me);
+        st = evaluate(t, me);
     if (!st && me == 0)
         st = report_and_save(t, p, began);
     else if (t->due.save)

@@ -153,27 +153,25 @@ static void show_end(const yk__trainer *t, const char *state)
     yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
-static yk_status end_success(yk__trainer *t)
+/* The results of all ranks, on the chief. */
+static yk_status conclude(yk__trainer *t)
 {
-    const bool chief = t->cluster.rank == 0;
     yk_result *r = t->result;
-    t->ended = yk_now();
-    yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
-    if (!st)
-        st = gather_reports(t);
-    if (!st && chief) {
+    yk_status st = gather_reports(t);
+    if (!st && t->cluster.rank == 0) {
         summarize(t);
         st = yk__profile_collect(t);
+        if (!st && r->examples == 0 && !r->interrupted)
+            st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     }
-    if (!st && chief && r->examples == 0 && !r->interrupted)
-        st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     if (!st)
         st = yk_observer_conclude(t->observer, r->report, r->nreports, t->cluster.rank_lost, &r->observation);
-    if (!st)
-        st = yk_observer_close(t->observer, r->interrupted ? "stopped" : "done");
-    if (st || !chief)
-        return st;
-    yk__add_warnings(t);
+    return st;
+}
+
+static void print_end(const yk__trainer *t)
+{
+    const yk_result *r = t->result;
     if (was_done(t))
         yk_note("nothing left to do: the run already has %llu step%s; raise --epochs or --steps to continue",
                 (unsigned long long)t->step, yk_plural(t->step));
@@ -182,10 +180,22 @@ static yk_status end_success(yk__trainer *t)
                 (unsigned long long)r->steps, r->checkpoint, r->run_dir);
     else if (r->interrupted)
         yk_note("stopped at step %llu; with --out none nothing is saved", (unsigned long long)r->steps);
+}
+
+static yk_status end_success(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    const char *state = r->interrupted ? "stopped" : "done";
+    t->ended = yk_now();
+    yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
+    if (st || (st = conclude(t)) || (st = yk_observer_close(t->observer, state)) || t->cluster.rank != 0)
+        return st;
+    yk__add_warnings(t);
+    print_end(t);
     if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)))
         st = was_done(t) && t->done_summary ? yk_summary_restore(r->run_dir, t->done_summary)
                                             : yk_result_save(t->config, r, r->run_dir);
-    show_end(t, r->interrupted ? "stopped" : "done");
+    show_end(t, state);
     return st;
 }
 

@@ -114,18 +114,20 @@ static yk_status test_keys(const yk__trainer *t, uint32_t **keys_out, size_t *n_
     if (!rows || !rows->n || rows->kind != YK_ROWS_SPARSE)
         return YK_OK;
     uint8_t *read = calloc(keys + 1, 1);
-    for (uint64_t e = 0; read && e < rows->start[rows->n]; e++)
+    *keys_out = read ? malloc((keys + 1) * sizeof **keys_out) : NULL;
+    if (!*keys_out) {
+        free(read);
+        return yk_fail_memory(keys * (1 + sizeof **keys_out), "the keys of the test set");
+    }
+    for (uint64_t e = 0; e < rows->start[rows->n]; e++)
         read[rows->index[e] < keys ? rows->index[e] : keys] = 1;
-    if (read && t->model->bias_key < keys)
+    if (t->model->bias_key < keys)
         read[t->model->bias_key] = 1;
-    for (size_t k = 0; read && k < keys; k++)
-        *n_out += read[k];
-    if (read && (*keys_out = malloc(*n_out * sizeof **keys_out + 1)))
-        for (size_t k = 0, n = 0; k < keys; k++)
-            if (read[k])
-                (*keys_out)[n++] = (uint32_t)k;
+    for (size_t k = 0; k < keys; k++)
+        if (read[k])
+            (*keys_out)[(*n_out)++] = (uint32_t)k;
     free(read);
-    return *keys_out ? YK_OK : yk_fail_memory(keys, "the keys of the test set");
+    return YK_OK;
 }
 
 /* The servers get their parts of the parameters. */

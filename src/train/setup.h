@@ -8,10 +8,12 @@
 /* cluster.c */
 yk_status yk__cluster_start(yk__trainer *t);
 yk_status yk__cluster_ready(yk__trainer *t); /* when training begins */
-/* Creates the parameters that this process owns, and its access to those of others. `whole`: all parameters, one worker. */
-yk_status yk__cluster_parameters(yk__trainer *t, const yk_local_config *whole);
-yk_status yk__cluster_store(yk__trainer *t, const yk_local_config *whole); /* the one that workers train on */
 void yk__cluster_free(yk__trainer *t);
+
+/* stores.c */
+/* Creates the parameters that this process owns, with their initial values, and its access to those of others. */
+yk_status yk__make_parameters(yk__trainer *t);
+yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
 /* schema_setup.c */
 /* Opens the training data, from memory or by --data, with the schema that all processes use. */

@@ -64,7 +64,7 @@ static void add_plan(yk_json *j, const yk_result *r)
     const yk_plan *p = &r->plan;
     const bool known = p->batch > 0;
     const int workers = r->from_launcher ? r->workers_connected : p->workers;
-    yk_json_text(j, "mode", !known ? NULL : p->synchronous ? "sync" : "async");
+    yk_json_text(j, "mode", known ? p->mode : NULL);
     yk_json_int_or_null(j, "staleness", known && p->staleness != YK_ASYNC, p->staleness);
     yk_json_int_or_null(j, "workers", workers, workers);
     yk_json_int_or_null(j, "workers_per_process", workers, p->workers_per_process);

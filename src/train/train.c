@@ -113,37 +113,6 @@ static yk_status make_model(yk__trainer *t)
     return st ? st : yk__set_bias_rates(t);
 }
 
-/* The configuration of a store for all parameters; with one worker, unless this is a single process. */
-static yk_local_config store_config(const yk__trainer *t)
-{
-    const bool single = t->plan->alone;
-    yk_local_config c = {.ngroups = t->model->ngroups,
-                         .team = t->team,
-                         .workers = single ? t->plan->workers : 1,
-                         .batch = t->plan->batch,
-                         .keymap = t->remap,
-                         .norm = t->remap ? t->remap->norm : 0.0f,
-                         .stale_rules = t->plan->stale_rules,
-                         .linear = t->description.linear,
-                         .staggered = t->plan->staggered,
-                         .max_warm_up = t->plan->max_warm_up,
-                         .phases = t->phases,
-                         .interrupted = &t->barrier_due};
-    memcpy(c.group, t->group, sizeof c.group);
-    for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
-        c.group[g].staleness = 0;
-    return c;
-}
-
-/* Creates the store that workers train on, once the first step is known. */
-static yk_status make_store(yk__trainer *t)
-{
-    const yk_local_config whole = store_config(t);
-    if (t->plan->alone)
-        t->store = yk_local_store(t->local);
-    return t->store || !t->plan->trains ? YK_OK : yk__cluster_store(t, &whole);
-}
-
 static yk_status make_worker(yk__trainer *t, yk__worker_state *w)
 {
     yk_status st = yk_workspace_create(t->model, yk__max_batch(t), &w->work);
@@ -184,24 +153,6 @@ static yk_status make_workers(yk__trainer *t)
     return st;
 }
 
-/* The initial parameters, unless they are all zero. */
-static yk_status init_parameters(yk__trainer *t)
-{
-    yk_local *whole = t->plan->serves ? t->cluster.whole : t->local; /* NULL: on another rank */
-    const yk_trained *start = t->caller->start;
-    if (!whole || (!t->model->ops->init && !start))
-        return YK_OK;
-    yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
-    for (int g = 0; !st && !start && g < t->model->ngroups; g++) {
-        float *w = yk_local_raw(whole, g).live.w;
-        t->model->ops->init(t->model, g, w, (uint64_t)t->config->seed);
-        if (t->remap && t->model->group[g].keyed)
-            st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
-    }
-    yk__parameters_set(t, whole);
-    return st;
-}
-
 /* Everything that a worker needs except its store, which depends on the first step. */
 static yk_status create_workers(yk__trainer *t)
 {
@@ -213,11 +164,9 @@ static yk_status create_workers(yk__trainer *t)
         st = YK_ESYSTEM;
     if (st)
         return st;
-    const yk_local_config whole = store_config(t);
-    st = t->plan->alone ? yk_local_create(&whole, &t->local) : yk__cluster_parameters(t, &whole);
-    if (st || (st = yk__make_feed(t)) || (st = make_workers(t)))
+    if ((st = yk__make_parameters(t)) || (st = yk__make_feed(t)))
         return st;
-    return init_parameters(t);
+    return make_workers(t);
 }
 
 /* Also those that were created only in part. */
@@ -236,28 +185,35 @@ static void free_workers(yk__trainer *t)
     yk_team_free(t->team);
 }
 
-static yk_status set_up(yk__trainer *t)
+/* What a run needs besides its model. */
+static yk_status make_rest(yk__trainer *t)
 {
     const bool chief = t->cluster.rank == 0;
-    /* a port that is in use is found before the data is loaded */
-    yk_status st =
-        chief && t->config->http && !t->config->dry_run ? yk_http_listen(t->config->http, &t->http) : YK_OK;
-    if (!st)
-        st = make_model(t);
-    if (st || t->config->dry_run)
-        return st ? st : yk__describe(t);
+    yk_status st;
     t->pacing = yk__pacing_of(t->plan);
-    if ((st = yk__sort_keys(t)))
-        return st;
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
-    if ((st = create_workers(t)) || (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
+    if ((st = yk__sort_keys(t)) || (st = create_workers(t)) || (chief && (st = make_run_dir(t))) ||
+        (st = yk__resume(t)))
         return st;
-    /* make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
-    if ((st = yk__cluster_agree(t)) || (st = make_store(t)) || (chief && (st = claim_run_dir(t))) ||
+    /* yk__make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
+    if ((st = yk__cluster_agree(t)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
         (st = yk__observe(t)))
         return st;
     yk__schedule_init(t);
     return YK_OK;
+}
+
+static yk_status set_up(yk__trainer *t)
+{
+    const yk_config *c = t->config;
+    /* a port that is in use is found before the data is loaded */
+    const bool listens = t->cluster.rank == 0 && c->http && !c->dry_run;
+    yk_status st = listens ? yk_http_listen(c->http, &t->http) : YK_OK;
+    if (!st)
+        st = make_model(t);
+    if (st)
+        return st;
+    return c->dry_run ? yk__describe(t) : make_rest(t);
 }
 
 static void tear_down(yk__trainer *t)

@@ -1,0 +1,327 @@
+/* Creates the parameters of this process and the store that its workers train on: the one place that chooses among the stores. */
+#include "store/replicas.h"
+#include "store/shards.h"
+#include "train/loop.h"
+#include "train/pacing.h"
+#include "train/setup.h"
+#include <stdio.h>
+#include <string.h>
+
+/* The configuration of a store for all parameters; with one worker, unless this is a single process. */
+static yk_local_config store_config(const yk__trainer *t)
+{
+    const bool single = t->plan->alone;
+    yk_local_config c = {.ngroups = t->model->ngroups,
+                         .team = t->team,
+                         .workers = single ? t->plan->workers : 1,
+                         .batch = t->plan->batch,
+                         .keymap = t->remap,
+                         .norm = t->remap ? t->remap->norm : 0.0f,
+                         .stale_rules = t->plan->stale_rules,
+                         .linear = t->description.linear,
+                         .staggered = t->plan->staggered,
+                         .max_warm_up = t->plan->max_warm_up,
+                         .phases = t->phases,
+                         .interrupted = &t->barrier_due};
+    memcpy(c.group, t->group, sizeof c.group);
+    for (int g = 0; !single && g < c.ngroups; g++) /* the server or the all-reduce enforces the bound */
+        c.group[g].staleness = 0;
+    return c;
+}
+
+/* Steps that a worker takes on a copy of the parameters before it is merged; 0: every gradient is sent. */
+static uint64_t steps_on_copy(const yk_plan *p)
+{
+    return p->copy_lifetime ? p->copy_lifetime : p->local_steps;
+}
+
+/* The rates of the biases in one shard of a group. */
+static size_t cut_ranges(const yk_local_group *group, size_t begin, size_t end, yk_optim_range *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < group->nranges; i++) {
+        const yk_optim_range *g = &group->range[i];
+        if (g->end <= begin || g->begin >= end)
+            continue;
+        out[n] = *g;
+        out[n].begin = g->begin > begin ? g->begin - begin : 0;
+        out[n++].end = (g->end < end ? g->end : end) - begin;
+    }
+    return n;
+}
+
+/* The groups of the model, with the processes that own them. */
+static void place_groups(const yk__trainer *t, yk_group *out)
+{
+    for (int g = 0; g < t->model->ngroups; g++) {
+        out[g] = t->model->group[g];
+        const bool dedicated = t->plan->group[g].placement == YK_PLACEMENT_SERVERS;
+        out[g].first_owner = dedicated ? 0 : t->plan->first_client;
+        out[g].owners = dedicated ? t->plan->servers : t->plan->clients;
+    }
+}
+
+/* ---- one process ---- */
+
+static yk_status make_local(yk__trainer *t, const yk_local_config *whole)
+{
+    return yk_local_create(whole, &t->local);
+}
+
+static yk_status use_local(yk__trainer *t, const yk_local_config *whole)
+{
+    (void)whole;
+    t->store = yk_local_store(t->local);
+    return YK_OK;
+}
+
+/* ---- replicas ---- */
+
+enum { MAX_SHARED = 64 << 20 }; /* bytes per rank; larger gradients are sent during the backward pass */
+
+static yk_status make_replica(yk__trainer *t, const yk_local_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    yk_local_config own = *whole;
+    own.workers = t->plan->workers_per_process;
+    yk_status st = yk_exchange_create(k->comm, t->model->nparams, t->plan->heartbeat_timeout,
+                                      t->plan->first_step_timeout, &k->exchange);
+    const size_t bytes = yk_exchange_shared_memory_bytes(t->model->nparams);
+    if (!st && !steps_on_copy(t->plan) && bytes <= MAX_SHARED)
+        st = yk_shared_memory_create(k->comm, bytes, t->plan->startup_timeout, &k->memory);
+    if (!st && k->memory.at) /* all replicas are on one host */
+        yk_exchange_use_shared_memory(k->exchange, k->memory.at);
+    return st ? st : yk_local_create(&own, &t->local);
+}
+
+static yk_status use_replicas(yk__trainer *t, const yk_local_config *whole)
+{
+    (void)whole;
+    const yk_replicas_config c = {.exchange = t->cluster.exchange,
+                                  .local = t->local,
+                                  .team = t->team,
+                                  .phases = t->phases,
+                                  .workers = t->plan->workers_per_process,
+                                  .steps = steps_on_copy(t->plan),
+                                  .first_step = t->step,
+                                  .until_due = yk__until_due,
+                                  .context = &t->schedule};
+    return yk_replicas_create(&c, &t->store);
+}
+
+/* ---- servers and shards ---- */
+
+/* By name: this process joined their job. */
+static yk_status find_servers(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_status st = YK_OK;
+    k->server_peer = yk_alloc((size_t)t->plan->owners, sizeof *k->server_peer, "the servers");
+    if (!k->server_peer)
+        return YK_ESYSTEM;
+    for (int i = 0; !st && i < t->plan->owners; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "yoke-server-%d", i);
+        st = yk_comm_connect(k->comm, name, &k->server_peer[i]);
+    }
+    return st;
+}
+
+static yk_status make_client(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_status st = k->joined ? find_servers(t) : YK_OK;
+    if (st)
+        return st;
+    yk_remote_config c = {.comm = k->comm,
+                          .peer = k->server_peer,
+                          .servers = t->plan->owners,
+                          .ngroups = t->model->ngroups,
+                          .channels = t->plan->channels,
+                          .threads = t->plan->workers_per_process,
+                          .rounds = t->pacing->together,
+                          .driven = t->plan->driven,
+                          .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
+                          .timeout = t->plan->server_timeout,
+                          .heartbeat_every = t->plan->heartbeat_every,
+                          .wait = t->plan->wait,
+                          .phases = t->phases,
+                          .leave = k->joined ? t->caller->stop : NULL};
+    place_groups(t, c.group);
+    for (int g = 0; g < c.ngroups; g++) /* a copy has the state of the optimizer, too */
+        c.arrays[g] = 1 + (steps_on_copy(t->plan) ? yk_optim_rule_of(t->group[g].optim.kind)->slots : 0);
+    return yk_remote_create(&c, &k->remote);
+}
+
+/* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
+static uint64_t longest_copy(const yk_plan *p)
+{
+    return steps_on_copy(p) * (p->copy_lifetime && p->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);
+}
+
+/* Creates the shard that this process owns. */
+static yk_status make_shard(yk__trainer *t, const yk_local_config *whole, yk_server_config *c)
+{
+    yk_local_config part = *whole;
+    yk_optim_range *range = t->cluster.range;
+    place_groups(t, c->group);
+    for (int g = 0; g < c->ngroups; g++) {
+        size_t begin;
+        c->immediate[g] = c->rounds != &yk_rounds_none && t->group[g].staleness > 0;
+        part.group[g].shape = yk_server_piece(&c->group[g], t->cluster.rank, &begin);
+        part.group[g].range = range;
+        part.group[g].nranges = cut_ranges(&t->group[g], begin, begin + part.group[g].shape.keys, range);
+        range += part.group[g].nranges;
+    }
+    yk_status st = yk_local_create(&part, &t->local);
+    c->table = t->local;
+    return st;
+}
+
+/* The chief assigns examples, and has room for a snapshot of all parameters. */
+static yk_status make_chief(yk__trainer *t, const yk_local_config *whole, yk_server_config *c)
+{
+    yk__cluster *k = &t->cluster;
+    const yk_plan *p = t->plan;
+    yk_status st = yk_local_create(whole, &k->whole);
+    if (p->cursor_kind == YK_CURSOR_LEASE) {
+        c->assignment = &k->assignment;
+        yk_assignment_init(&k->assignment, t->train.examples, p->epochs, p->leased_steps, p->batch,
+                           p->workers, p->unit);
+    }
+    if (st || p->cursor_kind != YK_CURSOR_STREAM)
+        return st;
+    c->streams = &k->streams;
+    return yk_streams_init(&k->streams, p->workers, p->epochs);
+}
+
+static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
+{
+    yk__cluster *k = &t->cluster;
+    yk_server_config c = {.comm = k->comm,
+                          .servers = t->plan->owners,
+                          .first_client = t->plan->first_client,
+                          .clients = t->plan->clients,
+                          .threads = t->plan->workers_per_process,
+                          .serving_threads = t->plan->serving_threads,
+                          .channels = t->plan->channels,
+                          .ngroups = t->model->ngroups,
+                          .staleness = t->plan->staleness,
+                          .rounds = t->plan->quorum        ? &yk_rounds_first
+                                    : t->plan->synchronous ? &yk_rounds_all
+                                                           : &yk_rounds_none,
+                          .round_size = t->plan->quorum,
+                          .copy_steps = longest_copy(t->plan),
+                          .scaled = t->plan->copy_lifetime > 0,
+                          .survives_loss = t->plan->survives_loss,
+                          .timeout = t->plan->worker_timeout,
+                          .first_timeout = t->plan->first_step_timeout,
+                          .control_timeout = t->plan->control_timeout,
+                          .leave_timeout = t->plan->leave_timeout,
+                          .dead_timeout = t->plan->dead_timeout,
+                          .heartbeat_every = t->plan->heartbeat_every,
+                          .staggered = whole->staggered,
+                          .wait = t->plan->wait,
+                          .phases = yk__serving_phases(t)};
+    yk_status st = k->rank == 0 ? make_chief(t, whole, &c) : YK_OK;
+    if (st || (st = make_shard(t, whole, &c)))
+        return st;
+    return yk_server_create(&c, &k->server);
+}
+
+static yk_status make_part(yk__trainer *t, const yk_local_config *whole)
+{
+    yk_status st = t->plan->serves ? make_server(t, whole) : YK_OK;
+    return st || !t->plan->trains ? st : make_client(t);
+}
+
+static yk_status prepare_chunks(void *trainer, int me)
+{
+    const yk__trainer *t = trainer;
+    return yk_chunks_prepare(t->cluster.chunks, me, t->plan->workers_per_process);
+}
+
+static yk_status make_chunks(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    yk_startup_enter(k->startup, YK_STARTUP_BUSY, "collecting the keys of the examples");
+    yk_status st =
+        yk_chunks_create(t->train.rows, t->plan->unit, t->plan->owners, t->model->bias_key, &k->chunks);
+    if (!st)
+        st = yk_team_run(t->team, prepare_chunks, t);
+    yk_startup_enter(k->startup, YK_STARTUP_WAITING, "");
+    return st;
+}
+
+/* With gradients, or with copies: local SGD, or, with a lifetime, copies of linear models. */
+static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
+{
+    const yk_plan *p = t->plan;
+    const bool scaled = p->copy_lifetime > 0, rounds = p->synchronous;
+    yk_shards_config c = {.remote = t->cluster.remote,
+                          .team = t->team,
+                          .phases = t->phases,
+                          .workers = p->workers_per_process,
+                          .joint = p->joint,
+                          .one_step = rounds,
+                          .whole = *whole,
+                          .steps = steps_on_copy(p),
+                          .scaled = scaled,
+                          .bounded = p->staleness != YK_ASYNC,
+                          .depth = p->depth,
+                          .first_step = steps_on_copy(p) && !scaled ? t->step : 0,
+                          .until_due = rounds ? yk__until_due : NULL,
+                          .context = &t->schedule};
+    yk_status st = YK_OK;
+    c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
+    c.whole.workers = scaled ? 1 : p->workers_per_process;
+    if (scaled)
+        c.whole.phases = NULL;
+    if (scaled && p->unit && yk_feed_unit(t->feed) == p->unit)
+        st = make_chunks(t);
+    c.chunks = t->cluster.chunks;
+    return st ? st : yk_shards_create(&c, &t->store);
+}
+
+/* ---- the choice ---- */
+
+/* `whole`: all parameters; with one worker, unless this is a single process. */
+static const struct {
+    yk_status (*make)(yk__trainer *t,
+                      const yk_local_config *whole); /* parameters, and access to those of others */
+    yk_status (*use)(yk__trainer *t, const yk_local_config *whole); /* as the store of its workers */
+} kind[] = {[YK_PLACEMENT_LOCAL] = {make_local, use_local},
+            [YK_PLACEMENT_REPLICAS] = {make_replica, use_replicas},
+            [YK_PLACEMENT_SERVERS] = {make_part, use_shards},
+            [YK_PLACEMENT_SHARDS] = {make_part, use_shards}};
+
+/* The initial parameters, unless they are all zero. */
+static yk_status set_initial(yk__trainer *t)
+{
+    yk_local *whole = t->plan->serves ? t->cluster.whole : t->local; /* NULL: on another rank */
+    const yk_trained *start = t->caller->start;
+    if (!whole || (!t->model->ops->init && !start))
+        return YK_OK;
+    yk_status st = start ? yk_trained_restore(start, t->config->model, t->model, whole, t->remap) : YK_OK;
+    for (int g = 0; !st && !start && g < t->model->ngroups; g++) {
+        float *w = yk_local_raw(whole, g).live.w;
+        t->model->ops->init(t->model, g, w, (uint64_t)t->config->seed);
+        if (t->remap && t->model->group[g].keyed)
+            st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
+    }
+    yk__parameters_set(t, whole);
+    return st;
+}
+
+yk_status yk__make_parameters(yk__trainer *t)
+{
+    const yk_local_config whole = store_config(t);
+    yk_status st = kind[t->plan->placement].make(t, &whole);
+    return st ? st : set_initial(t);
+}
+
+yk_status yk__make_store(yk__trainer *t)
+{
+    const yk_local_config whole = store_config(t);
+    return t->plan->trains ? kind[t->plan->placement].use(t, &whole) : YK_OK;
+}
