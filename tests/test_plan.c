@@ -461,7 +461,8 @@ static void units(void **state)
                                &(yk_data_facts){.examples = 1000000}, &p),
                      YK_OK);
     assert_int_equal(p.unit, 2000); /* not longer, as for all optimizers but sgd */
-    yk_plan_set_unit(&p, 250);      /* of a checkpoint */
+    const yk_data_facts resumed = {.examples = 1000000, .resumed = 1, .unit = 250};
+    assert_int_equal(plan_with(SPARSE "mode=async batch=100", &three, &resumed, &p), YK_OK);
     assert_true(p.unit == 250 && p.copy_lifetime == 3);
 }
 

@@ -1,8 +1,7 @@
 /* The plan of a run: all decisions that follow from its options, its model, its data and its processes. Plain data, made by one
  * pure function (train/plan.h).
  *
- * All other code reads the plan and does not repeat its decisions: whether a run is synchronous, what this process does, how
- * long to wait for a peer.
+ * All other code reads the plan and does not repeat its decisions: what this process does, how long to wait for a peer.
  */
 #ifndef YK_CORE_PLAN_H
 #define YK_CORE_PLAN_H
@@ -50,7 +49,7 @@ typedef struct {
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
-    /* Asynchronous workers (store/stale.h): */
+    /* Asynchronous workers (store/stale.c): */
     bool stale_gradients; /* gradients are applied one by one, after others have changed the parameters */
     bool stale_rules;     /* the optimizers of the groups adapt to stale gradients */
     bool staggered;       /* the workers begin one after the other */
@@ -85,14 +84,14 @@ typedef struct {
 
     /* steps */
     uint64_t batch; /* examples per worker and step */
-    /* The batches of all workers, or of the quorum. An asynchronous step uses fewer: batch * gradients_per_step. */
+    /* The batches of all workers whose gradients may form a step. An asynchronous step uses batch * gradients_per_step. */
     uint64_t global_batch;
     /* Asynchronous: 1, or with local SGD the workers of a process. */
     uint64_t gradients_per_step;
     uint64_t steps, epochs;   /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t steps_per_epoch; /* 0: not known in advance */
     uint64_t leased_steps;    /* batches that are leased: `steps`, if a step is one batch; else UINT64_MAX */
-    /* Steps. Evaluation: 0: after each epoch if synchronous, else only at the end, because the length of an epoch is not known.
+    /* Steps. Evaluation: 0: after each epoch, or only at the end if the length of an epoch is not known.
      * Checkpoints: 0: by time. */
     uint64_t eval_every, checkpoint_every;
     uint64_t log_every; /* steps; 0: a number that suits the length of the run */

@@ -274,7 +274,7 @@ static uint64_t unit_of(const yk_plan *p, double examples)
 }
 
 /* The unit of the order of examples, and the lifetime of copies, which follows from it. */
-void yk_plan_set_unit(yk_plan *p, uint64_t unit)
+static void set_unit(yk_plan *p, uint64_t unit)
 {
     p->unit = unit;
     if (unit)
@@ -335,7 +335,9 @@ static void set_data(const yk__plan_input *in, yk_plan *p)
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_STREAM && p->steps != UINT64_MAX)
         p->copy_lifetime = limit_copies(p);
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_LEASE && !d->ordered)
-        yk_plan_set_unit(p, unit_of(p, (double)d->examples));
+        set_unit(p, unit_of(p, (double)d->examples));
+    if (d->resumed)
+        set_unit(p, d->unit);
     p->steps_per_epoch = yk_plan_epoch_steps(p, d->examples);
     if (!p->synchronous && !p->eval_every)
         p->eval_every = eval_interval(p);

@@ -30,6 +30,7 @@ typedef struct {
     uint64_t examples, columns;           /* of an epoch; 0: not known */
     uint64_t classes, fields, positional; /* positional: 1: the fields are positions (data/positions.h) */
     uint64_t earlier;                     /* steps of the run that this one starts from */
+    uint64_t resumed, unit; /* resumed: 1: from a checkpoint with this unit (core/plan.h), which is kept */
 } yk_data_facts;
 
 /* The processes of a job, and this one. */
@@ -55,9 +56,6 @@ yk_status yk_plan_options(const yk_config *c, const yk_topology *job, yk_plan *o
 int yk_plan_servers(const yk_config *c, int processes);            /* dedicated parameter servers */
 uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not known */
 double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, if the run took `steps` */
-
-/* A resumed run keeps the unit of its checkpoint; 0: the default. */
-void yk_plan_set_unit(yk_plan *p, uint64_t unit);
 
 /* Without a staleness bound, a resumed run may have copies that live up to this many times as long as planned. */
 enum { YK_LONGEST_COPY = 4 };

@@ -84,8 +84,9 @@ static yk_status restore_feed(yk__trainer *t, const yk_progress_state *p)
         return YK_OK;
     if (t->plan->alone || t->plan->cursor_kind != YK_CURSOR_LEASE)
         return yk_feed_cursor_restore(t->feed, p->cursor, p->ncursor, p->step);
-    yk_plan_set_unit(&t->result->plan, yk_feed_unit_restore(t->feed, p->cursor, p->ncursor));
-    return YK_OK;
+    t->facts.resumed = 1;
+    t->facts.unit = yk_feed_unit_restore(t->feed, p->cursor, p->ncursor);
+    return yk__plan(t);
 }
 
 /* A chief that is a server assigns the examples. */
