@@ -69,25 +69,22 @@ static void report_alive(void *trainer)
     t->caller->stage(YK_STAGE_ALIVE, 0);
 }
 
+static yk_status fewest_cores(yk__trainer *t, const void *all, void *out)
+{
+    const int *cores = all;
+    int *min = out;
+    for (int i = 0; i < t->cluster.ranks; i++)
+        *min = cores[i] < *min ? cores[i] : *min;
+    return YK_OK;
+}
+
 /* --workers auto: the cores per process, on the host where there are fewest. */
 static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
 {
-    yk_comm *comm = t->cluster.comm;
-    const int own = yk_cores_per_process(yk_comm_local_size(comm));
-    *cores_out = own;
-    if (t->config->workers != YK_AUTO || t->cluster.ranks == 1)
-        return YK_OK;
-    int *all = yk_alloc((size_t)t->cluster.ranks, sizeof *all, "the cores of the processes");
-    if (!all)
-        return YK_ESYSTEM;
-    yk_status st =
-        yk_comm_gather(comm, &own, sizeof own, all, t->plan->startup_timeout, "the number of cores");
-    for (int i = 0; !st && t->cluster.rank == 0 && i < t->cluster.ranks; i++)
-        *cores_out = all[i] < *cores_out ? all[i] : *cores_out;
-    yk_free(all);
-    return st ? st
-              : yk_comm_broadcast(comm, cores_out, sizeof *cores_out, t->plan->startup_timeout,
-                                  "the number of cores");
+    *cores_out = yk_cores_per_process(yk_comm_local_size(t->cluster.comm));
+    return t->config->workers != YK_AUTO || t->cluster.ranks == 1
+               ? YK_OK
+               : yk__agree(t, cores_out, sizeof *cores_out, fewest_cores, "the number of cores");
 }
 
 /* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */

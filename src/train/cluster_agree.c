@@ -85,9 +85,9 @@ static yk_status hash_data(yk__trainer *t, uint64_t *out)
 }
 
 /* What a worker that joins must have in common with the job. */
-static uint64_t identity_hash(const identity *i, uint64_t data)
+static uint64_t identity_hash(const identity *i)
 {
-    return ((i->program * PRIME + i->options) * PRIME + data) * PRIME + i->nparams;
+    return ((i->program * PRIME + i->options) * PRIME + i->data) * PRIME + i->nparams;
 }
 
 /* NULL, or how rank `i` differs. *from_out: from which rank. */
@@ -108,12 +108,12 @@ static const char *difference(const yk__trainer *t, const identity *all, int i, 
                                                     : NULL;
 }
 
-/* On the chief, with `all`: compares the processes. *data_out, on all: the hash of the data. */
-static yk_status compare(const yk__trainer *t, const identity *all, uint64_t *data_out)
+/* yk__agree(): the identity of all, with the data of the processes that read it. */
+static yk_status compare(yk__trainer *t, const void *identities, void *out)
 {
-    const yk__cluster *k = &t->cluster;
+    const identity *all = identities;
     yk_status st = YK_OK;
-    for (int i = 1; all && !st && i < k->ranks; i++) {
+    for (int i = 1; !st && i < t->cluster.ranks; i++) {
         int from;
         const char *what = difference(t, all, i, &from);
         if (what)
@@ -122,10 +122,8 @@ static yk_status compare(const yk__trainer *t, const identity *all, uint64_t *da
                 "rank %d %s than rank %d: all processes of a job must use the same program, options and data",
                 i, what, from);
     }
-    *data_out = all ? all[t->plan->first_client].data : 0;
-    return st ? st
-              : yk_comm_broadcast(k->comm, data_out, sizeof *data_out, t->plan->startup_timeout,
-                                  "all processes to be ready");
+    ((identity *)out)->data = all[t->plan->first_client].data;
+    return st;
 }
 
 static bool accepts_workers(const yk_plan *p)
@@ -141,23 +139,15 @@ yk_status yk__cluster_agree(yk__trainer *t)
     identity mine = {.options = hash_options(t->config),
                      .program = hash_program(),
                      .nparams = t->model->nparams,
-                     .parameters = t->plan->whole ? yk__parameter_hash(t) : 0},
-             *all = NULL;
-    uint64_t data;
+                     .parameters = t->plan->whole ? yk__parameter_hash(t) : 0};
     yk_status st = t->plan->trains ? hash_data(t, &mine.data) : YK_OK;
     if (st)
         return st;
     if (k->joined)
-        return yk_remote_join(k->remote, identity_hash(&mine, mine.data));
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the comparison of processes")))
-        return YK_ESYSTEM;
-    st = yk_comm_gather(k->comm, &mine, sizeof mine, all, t->plan->startup_timeout,
-                        "all processes to be ready");
-    if (!st)
-        st = compare(t, all, &data);
-    yk_free(all);
-    if (st || !accepts_workers(t->plan))
+        return yk_remote_join(k->remote, identity_hash(&mine));
+    if ((st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready")) ||
+        !accepts_workers(t->plan))
         return st;
     k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
-    return yk_server_open(k->server, identity_hash(&mine, data));
+    return yk_server_open(k->server, identity_hash(&mine));
 }

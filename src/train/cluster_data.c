@@ -90,13 +90,14 @@ static yk_data_facts own_facts(const yk__trainer *t)
 
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };
 
-/* On the chief: the maximum of each fact of all processes. */
-static yk_status combine(const yk__trainer *t, const yk_data_facts *all, yk_data_facts *out)
+/* yk__agree(): the maximum of each fact. */
+static yk_status combine(yk__trainer *t, const void *facts, void *out)
 {
     const int first = t->plan->first_client;
+    const yk_data_facts *all = facts;
     for (int i = 0; i < t->cluster.ranks; i++) {
         const uint64_t *from = (const uint64_t *)&all[i];
-        uint64_t *to = (uint64_t *)out;
+        uint64_t *to = out;
         for (int k = 0; k < FACTS; k++)
             to[k] = from[k] > to[k] ? from[k] : to[k];
         if (i >= first && all[i].examples != all[first].examples)
@@ -107,19 +108,17 @@ static yk_status combine(const yk__trainer *t, const yk_data_facts *all, yk_data
     return YK_OK;
 }
 
-/* Replaces the facts of this process by those of all. */
-static yk_status exchange(yk__trainer *t, yk_data_facts *facts)
+yk_status yk__agree(yk__trainer *t, void *mine, size_t bytes, yk__combine *combine_all, const char *what)
 {
     const yk__cluster *k = &t->cluster;
-    const char *what = "the data to be loaded";
-    yk_data_facts *all = NULL;
-    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, sizeof *all, "the facts about the data")))
+    void *all = NULL;
+    if (k->rank == 0 && !(all = yk_alloc((size_t)k->ranks, bytes, "the facts of all processes")))
         return YK_ESYSTEM;
-    yk_status st = yk_comm_gather(k->comm, facts, sizeof *facts, all, t->plan->startup_timeout, what);
+    yk_status st = yk_comm_gather(k->comm, mine, bytes, all, t->plan->startup_timeout, what);
     if (!st && all)
-        st = combine(t, all, facts);
+        st = combine_all(t, all, mine);
     yk_free(all);
-    return st ? st : yk_comm_broadcast(k->comm, facts, sizeof *facts, t->plan->startup_timeout, what);
+    return st ? st : yk_comm_broadcast(k->comm, mine, bytes, t->plan->startup_timeout, what);
 }
 
 yk_status yk__share_facts(yk__trainer *t)
@@ -130,7 +129,7 @@ yk_status yk__share_facts(yk__trainer *t)
         return yk_fail(YK_EUSAGE, "a job that streams its data cannot be joined: its blocks were "
                                   "assigned to workers at the start");
     if (!t->plan->alone && !t->cluster.joined) {
-        const yk_status st = exchange(t, &t->facts);
+        const yk_status st = yk__agree(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
         if (st)
             return st;
         if (t->facts.sparse)

@@ -40,6 +40,9 @@ void yk__parameters_set(const yk__trainer *t,
                         yk_local *store); /* weights were changed: the state follows from them */
 
 /* cluster_data.c, cluster_agree.c */
+/* All ranks send `mine` to the chief, which combines all of them into `out`, its own one; then all have that in `mine`. */
+typedef yk_status yk__combine(yk__trainer *t, const void *all, void *out);
+yk_status yk__agree(yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what);
 yk_status yk__plan(yk__trainer *t);        /* for the facts and the topology that are known */
 void yk__set_partition(yk__trainer *t);    /* which process reads which part of the data */
 yk_status yk__share_facts(yk__trainer *t); /* about the data; all ranks then have the same plan */
