@@ -3,7 +3,8 @@
 
 #include "base/clock.h"
 #include "scratch.h"
-#include "train/setup.h"
+#include "train/divergence.h"
+#include <math.h>
 
 static uint64_t clock_ns;
 
@@ -23,34 +24,30 @@ static int set_clock(void **state)
     return 0;
 }
 
-/* A run in lockstep unless the plan is changed. */
+/* A run in rounds unless it is changed. */
 typedef struct {
     yk_plan plan;
-    yk_config config;
-    yk_result result;
-    yk_model model;
-    yk__trainer t;
+    yk__schedule schedule;
+    uint64_t step, epoch, epoch_examples;
 } run;
 
 static run *make_run(uint64_t steps, uint64_t epochs)
 {
     static run r;
-    r = (run){.plan = {.synchronous = true,
-                       .lockstep = true,
-                       .workers = 1,
+    r = (run){.plan = {.workers = 1,
                        .batch = 1,
                        .gradients_per_step = 1,
                        .steps = steps ? steps : UINT64_MAX,
-                       .epochs = epochs ? epochs : UINT64_MAX}};
-    r.t = (yk__trainer){
-        .plan = &r.plan, .config = &r.config, .result = &r.result, .model = &r.model, .tested = true};
+                       .epochs = epochs ? epochs : UINT64_MAX},
+              .schedule = {.tested = true, .by_epoch = true}};
     return &r;
 }
 
 static void init(run *r)
 {
-    yk__schedule_init(&r->t);
-    r->t.schedule.saved_at = r->t.schedule.began = r->t.schedule.point_at = r->t.schedule.line_at = yk_now();
+    yk__schedule *s = &r->schedule;
+    yk__schedule_init(s, &r->plan, r->step, r->epoch_examples);
+    s->saved_at = s->began = s->point_at = s->line_at = yk_now();
 }
 
 /* Appends "STEP:" and what is due: e(valuation), s(ave), . (the end) */
@@ -61,17 +58,17 @@ static void act(run *r, char *trace, size_t size, uint64_t step, yk__due due)
         snprintf(trace + n, size - n, "%s%d:%s%s%s", n ? " " : "", (int)step, due.eval ? "e" : "",
                  due.save ? "s" : "", due.end ? "." : "");
     if (due.eval)
-        yk__evaluated(&r->t.schedule, step);
+        yk__evaluated(&r->schedule, step);
     if (due.save)
-        yk__saved(&r->t.schedule, step);
+        yk__saved(&r->schedule, step);
 }
 
-/* Trains in lockstep with epochs of `per_epoch` steps, each of `seconds`; a signal arrives during step `stop_at`. */
+/* Trains in rounds with epochs of `per_epoch` steps, each of `seconds`; a signal arrives during step `stop_at`. */
 static const char *trace_of(run *r, uint64_t per_epoch, double seconds, uint64_t stop_at)
 {
     static char trace[400];
-    yk__schedule *s = &r->t.schedule;
-    uint64_t step = r->t.step, epoch = r->t.epoch;
+    yk__schedule *s = &r->schedule;
+    uint64_t step = r->step, epoch = r->epoch;
     unsigned round = 0;
     trace[0] = '\0';
     init(r);
@@ -95,7 +92,7 @@ static void evaluates_after_each_epoch(void **state)
     assert_string_equal(trace_of(make_run(10, 0), 4, 0.0, 0), "0:e 4:e 8:e 10:es.");
     assert_string_equal(trace_of(make_run(8, 0), 4, 0.0, 0), "0:e 4:e 8:es.");
     run *r = make_run(0, 2);
-    r->t.tested = false; /* the training loss is still reported */
+    r->schedule.tested = false; /* the training loss is still reported */
     assert_string_equal(trace_of(r, 4, 0.0, 0), "4:e 8:es.");
 }
 
@@ -110,12 +107,12 @@ static void evaluates_and_saves_every_few_steps(void **state)
     r->plan.eval_every = 3;
     r->plan.checkpoint_every = 4;
     assert_string_equal(trace_of(r, 5, 0.0, 0), "0:e 3:e 4:s 6:e 8:s 9:e 12:es.");
-    assert_int_equal(yk__until_due(&r->t.schedule, 0), 3);
-    assert_int_equal(yk__until_due(&r->t.schedule, 6), 2);
-    assert_int_equal(yk__until_due(&r->t.schedule, 11), 1);
+    assert_int_equal(yk__until_due(&r->schedule, 0), 3);
+    assert_int_equal(yk__until_due(&r->schedule, 6), 2);
+    assert_int_equal(yk__until_due(&r->schedule, 11), 1);
     r = make_run(7, 0);
     init(r);
-    assert_int_equal(yk__until_due(&r->t.schedule, 2), 5);
+    assert_int_equal(yk__until_due(&r->schedule, 2), 5);
 }
 
 /* Checkpoints are at least 10 s apart and take at most 1 % of the time; the clock is read every 16 rounds. */
@@ -123,12 +120,12 @@ static void saves_by_time(void **state)
 {
     (void)state;
     run *r = make_run(64, 0);
-    r->result.run_dir = (char *)"run";
+    r->schedule.saves = true;
     assert_string_equal(trace_of(r, 1000, 1.0, 0), "0:e 17:s 33:s 49:s 64:es.");
     r = make_run(64, 0);
-    r->result.run_dir = (char *)"run";
+    r->schedule.saves = true;
     assert_string_equal(trace_of(r, 1000, 0.5, 0), "0:e 33:s 64:es.");
-    yk__schedule *s = &r->t.schedule;
+    yk__schedule *s = &r->schedule;
     clock_ns += 11000000000u;
     assert_true(yk__save_is_overdue(s, 0));
     assert_false(yk__save_is_overdue(s, 1));
@@ -139,7 +136,7 @@ static void saves_by_time(void **state)
     clock_ns += 10000000000u;
     assert_true(yk__save_is_overdue(s, 0));
     r = make_run(64, 0); /* --checkpoint-every */
-    r->result.run_dir = (char *)"run";
+    r->schedule.saves = true;
     r->plan.checkpoint_every = 1000;
     assert_string_equal(trace_of(r, 1000, 1.0, 0), "0:e 64:es.");
 }
@@ -150,21 +147,21 @@ static void a_signal_ends_the_run(void **state)
     (void)state;
     run *r = make_run(0, 3);
     assert_string_equal(trace_of(r, 4, 0.0, 6), "0:e 4:e 6:es.");
-    assert_false(yk__is_complete(&r->t.schedule, 6, 1));
-    yk__due over = yk__due_sync(&r->t.schedule, 8, 2, true, true, true);
+    assert_false(yk__is_complete(&r->schedule, 6, 1));
+    yk__due over = yk__due_sync(&r->schedule, 8, 2, true, true, true);
     assert_true(over.eval && !over.save && !over.end);
-    yk__evaluated(&r->t.schedule, 8);
-    over = yk__due_sync(&r->t.schedule, 8, 2, true, false, false);
+    yk__evaluated(&r->schedule, 8);
+    over = yk__due_sync(&r->schedule, 8, 2, true, false, false);
     assert_false(over.eval || over.save || over.end);
 }
 
 static run *resume(uint64_t step, uint64_t epoch)
 {
     run *r = make_run(0, 3);
-    r->t.step = step;
-    yk__saved(&r->t.schedule, step);
-    yk__evaluated(&r->t.schedule, UINT64_MAX);
-    r->t.epoch = epoch;
+    r->step = step;
+    yk__saved(&r->schedule, step);
+    yk__evaluated(&r->schedule, UINT64_MAX);
+    r->epoch = epoch;
     return r;
 }
 
@@ -175,7 +172,7 @@ static void a_resumed_run_continues(void **state)
     assert_string_equal(trace_of(resume(8, 1), 4, 0.0, 0), "8:e 12:es."); /* before the end of its epoch */
     assert_string_equal(trace_of(resume(12, 2), 4, 0.0, 0), "12:e.");
     assert_string_equal(trace_of(resume(12, 3), 4, 0.0, 0), "12:e."); /* after the last step */
-    const yk__schedule *s = &resume(12, 3)->t.schedule;
+    const yk__schedule *s = &resume(12, 3)->schedule;
     const yk__due again = yk__due_last(s, 12, (yk__due){.save = true});
     assert_true(again.eval && again.save && again.end);
 }
@@ -186,9 +183,10 @@ static void asynchronous_workers_share_a_quota(void **state)
     (void)state;
     char trace[400] = "";
     run *r = make_run(100, 0);
-    yk__schedule *s = &r->t.schedule;
+    yk__schedule *s = &r->schedule;
     uint64_t step = 0;
     r->plan = (yk_plan){.workers = 3, .batch = 1, .eval_every = 30, .checkpoint_every = 40, .steps = 100};
+    s->by_epoch = false;
     r->plan.epochs = 2;
     init(r);
     while (step < 100) {
@@ -205,7 +203,7 @@ static void asynchronous_workers_share_a_quota(void **state)
     assert_false(yk__is_done(s, 50, 2)); /* it ends when no examples are left */
 
     r->plan.checkpoint_every = 0;
-    r->result.run_dir = (char *)"run";
+    r->schedule.saves = true;
     init(r);
     assert_false(yk__is_due_async(s, 7));
     clock_ns += 11000000000u;
@@ -221,7 +219,7 @@ static void asynchronous_workers_share_a_quota(void **state)
 /* Counts the points and lines of a run whose steps take `seconds`. */
 static yk__schedule *report(run *r, uint64_t steps, double seconds, int *points_out, int *lines_out)
 {
-    yk__schedule *s = &r->t.schedule;
+    yk__schedule *s = &r->schedule;
     *points_out = *lines_out = 0;
     init(r);
     s->reports = true;
@@ -259,12 +257,12 @@ static void reports_progress(void **state)
     report(make_run(0, 3), 100000, 1e-5, &points, &lines); /* the length is not known */
     assert_in_range(points, 400, 1000);
     r = make_run(0, INT64_MAX);
-    r->t.train.examples = 1000000;
+    r->epoch_examples = 1000000;
     report(r, 100, 1e-5, &points, &lines);
     assert_int_equal(points, 0);
-    r->t.schedule.reports = false; /* another rank */
-    assert_false(yk__report_due(&r->t.schedule, 1000000, 0, true).point);
-    assert_int_equal(yk__check_after(&r->t.schedule, 1), 1023);
+    r->schedule.reports = false; /* another rank */
+    assert_false(yk__report_due(&r->schedule, 1000000, 0, true).point);
+    assert_int_equal(yk__check_after(&r->schedule, 1), 1023);
 }
 
 /* ---- divergence.h */

@@ -1,8 +1,6 @@
 #include "train/schedule.h"
 
 #include "base/clock.h"
-#include "train/pacing.h"
-#include "train/setup.h"
 #include <math.h>
 
 /* Checkpoints by time: they cost at most 1 % of the training time, and are at least 10 s apart. */
@@ -97,19 +95,13 @@ yk__report yk__report_due(yk__schedule *s, uint64_t step, uint64_t epoch_example
 
 /* ---- evaluations, checkpoints, the end ---- */
 
-void yk__schedule_init(yk__trainer *t)
+void yk__schedule_init(yk__schedule *s, const yk_plan *plan, uint64_t step, uint64_t epoch_examples)
 {
-    yk__schedule *s = &t->schedule;
-    s->plan = t->plan;
-    s->tested = t->tested;
-    s->by_epoch = yk__pacing_of(t->plan)->together;
-    s->eval.every = t->plan->eval_every ? t->plan->eval_every : never;
-    s->save.every = t->plan->checkpoint_every ? t->plan->checkpoint_every : never;
-    s->saves_by_time = t->result->run_dir && !t->plan->checkpoint_every;
-    s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
-    s->reports = t->observer && t->cluster.rank == 0;
-    set_next_point(s, t->step, yk__epoch_examples(t));
-    set_next(s, t->step);
+    s->plan = plan;
+    s->eval.every = plan->eval_every ? plan->eval_every : never;
+    s->save.every = plan->checkpoint_every ? plan->checkpoint_every : never;
+    set_next_point(s, step, epoch_examples);
+    set_next(s, step);
 }
 
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch)
@@ -148,7 +140,7 @@ void yk__save_ended(yk__schedule *s, double cost)
 /* A checkpoint that is still being written delays the next one. */
 bool yk__save_is_overdue(const yk__schedule *s, unsigned round)
 {
-    return s->saves_by_time && round % CLOCK_ROUNDS == 0 &&
+    return s->saves && !s->plan->checkpoint_every && round % CLOCK_ROUNDS == 0 &&
            !atomic_load_explicit(&s->saving, memory_order_acquire) &&
            yk_now() - s->saved_at > fmax(save_seconds, s->save_cost / save_share);
 }

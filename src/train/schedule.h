@@ -56,23 +56,33 @@ typedef struct {
 
 typedef struct {
     const yk_plan *plan;
-    bool tested;   /* there is a test set */
-    bool by_epoch; /* all workers end epochs together, so that the run may end with one */
+    /* set before yk__schedule_init() */
+    bool tested;      /* there is a test set */
+    bool saves;       /* there is a run directory */
+    bool by_epoch;    /* all workers end epochs together, so that the run may end with one */
+    bool reports;     /* this process reports progress to its observer */
+    double save_cost; /* seconds of training that a checkpoint costs; estimated before the first one */
+
     yk__interval eval, save;
-    bool saves_by_time; /* no --checkpoint-every */
-    double saved_at;    /* the time of the last checkpoint */
-    double save_cost;   /* seconds of training that a checkpoint costs; estimated before the first one */
-    atomic_bool saving; /* a thread is writing a checkpoint, and will then set save_cost */
+    double saved_at;            /* the time of the last checkpoint */
+    atomic_bool saving;         /* a thread is writing a checkpoint, and will then set save_cost */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
 
     /* Progress. Changes after each step, so it is not in a cache line that all workers read. */
     _Alignas(YK_ALIGN) uint64_t calls, next_call; /* of yk__report_due(); the next one that reads the clock */
-    bool reports;                                 /* this process reports progress to its observer */
     double began, first_step;         /* when training began; when the first step was complete, 0: not yet */
     double point_at, line_at;         /* when the last point and the last progress line were reported */
     atomic_uint_fast64_t point_every; /* steps between points */
     uint64_t point_last, point_next;
 } yk__schedule;
+
+static inline uint64_t yk__min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* When the first step of this process is known. epoch_examples: examples per epoch; 0: not known yet. */
+void yk__schedule_init(yk__schedule *s, const yk_plan *plan, uint64_t step, uint64_t epoch_examples);
 
 /* Whether the run has completed all requested steps or epochs. */
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch);

@@ -61,9 +61,6 @@ yk_status yk__resume(yk__trainer *t);
 yk_status yk__observe(yk__trainer *t);
 void yk__add_warnings(yk__trainer *t); /* at the end */
 
-/* schedule.c: called last, when the first step is known */
-void yk__schedule_init(yk__trainer *t);
-
 /* describe.c */
 size_t yk__parameter_bytes(const yk__trainer *t); /* with the optimizer's state */
 void yk__print_plan(const yk__trainer *t);

@@ -199,7 +199,13 @@ static yk_status make_rest(yk__trainer *t)
     if ((st = yk__cluster_agree(t)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||
         (st = yk__observe(t)))
         return st;
-    yk__schedule_init(t);
+    yk__schedule *s = &t->schedule;
+    s->tested = t->tested;
+    s->saves = t->result->run_dir;
+    s->by_epoch = t->pacing->together;
+    s->reports = chief;
+    s->save_cost = 1e-9 * (double)yk__parameter_bytes(t); /* all of it is copied and written, at 1 GB/s */
+    yk__schedule_init(s, t->plan, t->step, yk__epoch_examples(t));
     return YK_OK;
 }
 

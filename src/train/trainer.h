@@ -122,11 +122,6 @@ static inline bool yk__is_stopped(const yk__trainer *t)
            atomic_load_explicit(&t->canceled, memory_order_relaxed);
 }
 
-static inline uint64_t yk__min(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Whether the data is read again in each epoch. A server does not read the data, so it goes by the kind of cursor. */
 static inline bool yk__is_streamed(const yk__trainer *t)
 {
