@@ -342,6 +342,16 @@ bool yk_config_same_run(const yk_config *a, const yk_config *b)
     return true;
 }
 
+/* Whether a number was given: otherwise it is out of its range, or the default of all versions. */
+static bool is_given(const yk_option *o, const yk_config *c, const yk_config *defaults)
+{
+    const void *field = (const char *)c + o->offset;
+    const double real = o->kind == YK_OPT_REAL ? *(const double *)field : 0.0;
+    if (o->kind == YK_OPT_REAL)
+        return isfinite(real) && (real >= 0 || o->min < 0);
+    return (!same_value(o, c, defaults) || o->min >= 1) && (double)*(const int64_t *)field >= o->min;
+}
+
 /* The value as text, borrowed from the configuration or in `number`; "": it was not given, and other versions have the same
  * default. */
 static const char *text_of(const yk_option *o, const yk_config *c, const yk_config *defaults,
@@ -357,12 +367,9 @@ static const char *text_of(const yk_option *o, const yk_config *c, const yk_conf
         return "auto";
     if (yk_option_is_by_group(o))
         yk_by_group_text(field, yk_option_word(o), number, 512);
-    else if (o->kind == YK_OPT_REAL && isfinite(*(const double *)field) &&
-             (*(const double *)field >= 0 || o->min < 0))
+    else if (is_given(o, c, defaults) && o->kind == YK_OPT_REAL)
         yk_number_shortest(*(const double *)field, number, 512);
-    else if ((o->kind == YK_OPT_INT || o->kind == YK_OPT_INT_OR_AUTO) &&
-             (!same_value(o, c, defaults) || o->min >= 1) &&
-             (double)*(const int64_t *)field >= o->min) /* else it was not given */
+    else if (is_given(o, c, defaults))
         snprintf(number, 512, "%lld", (long long)*(const int64_t *)field);
     return number;
 }

@@ -163,14 +163,12 @@ const char *yoke_data_column(const yoke_data *d, size_t i, const char **type_out
     return d->memory.frame ? yk_frame_column(d->memory.frame, i, type_out) : NULL;
 }
 
-yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
-                       yk_source **out)
+/* How the data is read for this model. */
+static yk_source_options options_for(const yk_trained *model, const yk_source_options *given)
 {
     const yk_model_shape *shape = &model->model->shape;
     const yk_schema *schema = model->schema;
-    yk_source_options o = data->options;
-    o.unlabeled = unlabeled;
-    o.carry = carry;
+    yk_source_options o = *given;
     o.schema = schema && schema->ncolumns ? schema : NULL;
     o.images = schema;
     const bool fields = (shape->fields > 1 && !shape->positional) ||
@@ -181,9 +179,18 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
             o.features ? o.features : shape->dim; /* the range of hashes, and the limit for indices */
         o.hash_bits = shape->hashed ? 1 : 0;      /* hash into these features; not the number of bits */
     }
+    return o;
+}
+
+yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unlabeled, const char *carry,
+                       yk_source **out)
+{
+    yk_source_options o = options_for(model, &data->options);
+    o.unlabeled = unlabeled;
+    o.carry = carry;
     if (carry && !data->spec && !data->memory.frame)
         return yk_fail(YK_EUSAGE, "yoke_prediction: data from memory has no columns with texts");
     yk_status st = data->spec ? yk_source_open(data->spec, data->split, &o, out)
                               : yk_source_from_memory(&data->memory, &o, out);
-    return st ? st : yk_source_fits(*out, schema ? schema->format : NULL);
+    return st ? st : yk_source_fits(*out, model->schema ? model->schema->format : NULL);
 }

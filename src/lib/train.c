@@ -124,28 +124,28 @@ static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_r
 
 /* ---- yoke_train() ---- */
 
-/* Data objects override the options data and test. */
+/* A data object overrides the option of this name. NULL: none. */
+static yk_status set_spec(yk_config *c, const char *option, const yoke_data *d)
+{
+    return d ? yk_config_set(c, option, d->spec ? d->spec : "memory") : YK_OK;
+}
+
 static yk_status set_data(const yoke_training *t, yk_config *c)
 {
-    yk_status st = YK_OK;
-    if (t->data && t->data->spec && t->data->split != YK_SPLIT_TRAIN)
-        st =
-            yk_fail(YK_EUSAGE, "yoke_training: data is the test split of %s; training needs YOKE_TRAIN_SPLIT",
-                    t->data->spec);
-    else if (t->test && t->test->spec && t->test->split != YK_SPLIT_TEST)
-        st = yk_fail(YK_EUSAGE,
-                     "yoke_training: test is the training split of %s; test data needs YOKE_TEST_SPLIT",
-                     t->test->spec);
-    if (!st && t->data)
-        st = yk_config_set(c, "data", t->data->spec ? t->data->spec : "memory");
-    if (!st && t->test)
-        st = yk_config_set(c, "test", t->test->spec ? t->test->spec : "memory");
-    if (!st && t->data && t->data->spec) {
-        c->features = t->data->options.features ? (int64_t)t->data->options.features : c->features;
-        c->hash_bits = t->data->options.hash_bits ? (int64_t)t->data->options.hash_bits : c->hash_bits;
-        c->skip_bad = t->data->options.skip_bad ? (int64_t)t->data->options.skip_bad : c->skip_bad;
-    }
-    return st;
+    const char *data = t->data ? t->data->spec : NULL, *test = t->test ? t->test->spec : NULL;
+    if (data && t->data->split != YK_SPLIT_TRAIN)
+        return yk_fail(YK_EUSAGE,
+                       "yoke_training: data is the test split of %s; training needs YOKE_TRAIN_SPLIT", data);
+    if (test && t->test->split != YK_SPLIT_TEST)
+        return yk_fail(YK_EUSAGE,
+                       "yoke_training: test is the training split of %s; test data needs YOKE_TEST_SPLIT",
+                       test);
+    const yk_source_options none = {0}, *o = data ? &t->data->options : &none;
+    c->features = o->features ? (int64_t)o->features : c->features;
+    c->hash_bits = o->hash_bits ? (int64_t)o->hash_bits : c->hash_bits;
+    c->skip_bad = o->skip_bad ? (int64_t)o->skip_bad : c->skip_bad;
+    const yk_status st = set_spec(c, "data", t->data);
+    return st ? st : set_spec(c, "test", t->test);
 }
 
 yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_error *error)

@@ -124,6 +124,25 @@ static void count_runs(const yk_sweep_plan *p, const yk_sweep_result *r, size_t 
 
 enum { CELL = 48, WIDEST_VALUE = 28 };
 
+/* Digits after the point of a value in this unit. */
+static int digits_of(unit u, double x)
+{
+    switch (u) {
+    case LOSS:
+    case AREA:
+        return 4;
+    case PERCENT:
+    case CORES:
+        return 2;
+    case SECONDS:
+        return x < 10.0 ? 2 : 1;
+    case MEGABYTES:
+        return x < 10.0;
+    default:
+        return 0;
+    }
+}
+
 static void show_moments(char *cell, const yk_moments *of, size_t m)
 {
     if (!of->n) {
@@ -135,11 +154,7 @@ static void show_moments(char *cell, const yk_moments *of, size_t m)
                          : u == MEGABYTES ? 1e-6
                                           : 1.0,
                  x = of->mean * scale, spread = yk_moments_deviation(of, 2) * scale;
-    const int digits = u == LOSS || u == AREA       ? 4
-                       : u == PERCENT || u == CORES ? 2
-                       : u == SECONDS               ? (x < 10.0 ? 2 : 1)
-                       : u == MEGABYTES && x < 10.0 ? 1
-                                                    : 0;
+    const int digits = digits_of(u, x);
     if (u == RATE && x >= 9.995e5)
         snprintf(cell, CELL, "%.2f M", x * 1e-6);
     else if (u == RATE && x >= 1e4)
