@@ -3,7 +3,7 @@
 #include "scratch.h"
 
 #include "base/rng.h"
-#include "store/assignment.h"
+#include "data/assignment.h"
 
 enum { MAX = 5000, WORKERS = 5 };
 

@@ -4,8 +4,8 @@
 
 #include "base/rng.h"
 #include "core/keys.h"
+#include "data/assignment.h"
 #include "data/feed.h"
-#include "store/assignment.h"
 #include "store/chunks.h"
 #include "store/messages.h"
 #include <string.h>

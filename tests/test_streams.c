@@ -3,7 +3,7 @@
 #include "feeding.h"
 
 #include "data/export.h"
-#include "store/streams.h"
+#include "data/streams.h"
 #include <string.h>
 
 enum { EXAMPLES = 700, EPOCHS = 3, WORKERS = 4, IN_FLIGHT = 3, BATCH = 9 };

@@ -26,6 +26,7 @@ extern const char *const yk_placement_name[];
 
 /* How workers get their examples. Also the first number of a data cursor (data/feed.h). */
 typedef enum { YK_CURSOR_LOCKSTEP = 1, YK_CURSOR_LEASE, YK_CURSOR_STREAM } yk_cursor_kind;
+enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a stream */
 
 /* How a parameter group is trained. */
 typedef struct {
@@ -116,6 +117,9 @@ typedef struct {
 } yk_plan;
 
 enum { YK_COPY_EXAMPLES = 2048 }; /* the age of a copy at which it is merged, in examples (store/copy.h) */
-enum { YK_TIMEOUT_FACTOR = 10 };  /* a timeout is at least this many times the longest step so far */
+/* How many times as old copies of less frequent keys may be (store/hot.c), and copies of processes in long runs (train/plan.c). */
+enum { YK_LONGEST_COPY = 4 };
+enum { YK_COPY_AGE = 64 }; /* at first, copies in flight have at most this fraction of the examples so far */
+enum { YK_TIMEOUT_FACTOR = 10 }; /* a timeout is at least this many times the longest step so far */
 
 #endif

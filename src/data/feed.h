@@ -31,6 +31,7 @@
 #define YK_DATA_FEED_H
 
 #include "core/keymap.h"
+#include "core/plan.h"
 #include "data/dataset.h"
 #include "watch/phase.h"
 
@@ -49,8 +50,8 @@ typedef struct {
     /* Streams: called at the end of each epoch of a stream, so that other workers can continue with the stream
      * of a lost worker. last: the stream's cursor after its last batch. Sets the stream to continue with, and its cursor;
      * number -1: none, or none for now (then next() may be called again). NULL: every worker keeps its own stream. */
-    yk_status (*next_stream)(void *context, int worker, const uint64_t last[5], int *number,
-                             uint64_t cursor[5]);
+    yk_status (*next_stream)(void *context, int worker, const uint64_t last[YK_CURSOR_SIZE], int *number,
+                             uint64_t cursor[YK_CURSOR_SIZE]);
     /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
@@ -91,6 +92,6 @@ void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);
 
 /* The five numbers of one worker in the cursor of a stream; does nothing for data in memory. */
-void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[5]);
+void yk_feed_cursor_of(const yk_feed *f, int me, uint64_t out[YK_CURSOR_SIZE]);
 
 #endif

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { COPY_AGE = 64 }; /* shards.h */
-
 yk_status yk__copies_create(yk__shards *s)
 {
     yk_local_config *copy = &s->config.whole;
@@ -57,7 +55,7 @@ static size_t batches_of_next(const yk__shards *s, const yk__channel *c, const y
     const uint64_t max = max_steps(s, steps);
     if (!s->config.scaled || s->config.bounded)
         return (size_t)max;
-    const uint64_t young = c->answer.status.steps / (COPY_AGE * (uint64_t)copies_in_flight(s, c));
+    const uint64_t young = c->answer.status.steps / (YK_COPY_AGE * (uint64_t)copies_in_flight(s, c));
     return (size_t)(young < 1 ? 1 : young < max ? young : max);
 }
 

@@ -7,8 +7,9 @@
  *     merged after  tier_every  | all_every examples  | immediately
  *
  * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the hottest keys are
- * merged when they are as old as copies between processes may be (YK_COPY_EXAMPLES), those of the others, which are many, 32
- * times later. A staleness bound or weight decay limits both. Then only keys that are used often enough in the meantime are hot.
+ * merged when they are as old as copies between processes may be (YK_COPY_EXAMPLES), those of the others, which are many, later
+ * (YK_LONGEST_COPY). At first both are merged more often: the weights move fast then, and copies that are old relative to the run slow
+ * it down (docs/convergence.md). A staleness bound or weight decay limits both. Then only keys that are used often enough in the meantime are hot.
  * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
  *
  * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little, and merged
@@ -22,10 +23,7 @@
 #include <unistd.h>
 
 static const double max_decay = 0.01; /* of a weight between merges */
-static const double max_tier = YK_COPY_EXAMPLES, max_all = 32 * YK_COPY_EXAMPLES;
-/* At first, copies are merged more often: after 1/64 of the examples so far for the hottest keys, 1/16 for the others. The
- * weights move fast then, and copies that are old relative to the run slow it down (docs/convergence.md). */
-static const double tier_age = 64, all_age = 16, first_all = 1024;
+static const double max_tier = YK_COPY_EXAMPLES, max_all = YK_LONGEST_COPY * YK_COPY_EXAMPLES;
 static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
 static size_t level2_bytes(void)
@@ -83,8 +81,9 @@ static void choose_intervals(yk__table *t, int me)
                      (double)s->restored_steps / (double)s->config.workers + (double)s->worker[me].own_steps,
                  so_far = each * batch;
     const bool young = t->config.staleness == YK_ASYNC;
-    w->all_every = fmin(t->hot_examples, young ? fmin(max_all, fmax(first_all, so_far / all_age)) : max_all);
-    w->tier_every = fmin(w->all_every, young ? fmin(max_tier, fmax(batch, so_far / tier_age)) : max_tier);
+    w->tier_every =
+        fmin(t->hot_examples, young ? fmin(max_tier, fmax(batch, so_far / YK_COPY_AGE)) : max_tier);
+    w->all_every = fmin(t->hot_examples, YK_LONGEST_COPY * w->tier_every);
 }
 
 static yk_status make_copies(yk__table *t, int me)

@@ -103,7 +103,7 @@ typedef struct {
 typedef struct {
     uint64_t examples;
     uint32_t incarnation, newest; /* of the client when the first and the last of them were leased */
-    /* Streamed data: the cursor of the thread after these examples (streams.h). */
+    /* Streamed data: the cursor of the thread after these examples (data/streams.h). */
     uint64_t cursor[YK_CURSOR_SIZE];
     uint64_t batches;
 } yk__share;

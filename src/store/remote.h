@@ -34,7 +34,7 @@
 
 #include "comm/comm.h"
 #include "core/grad.h"
-#include "store/assignment.h"
+#include "data/assignment.h"
 #include "store/chunks.h"
 #include "store/store.h"
 #include "watch/phase.h"
@@ -118,7 +118,7 @@ yk_status yk_remote_begin_push(yk_remote *r, int channel);
 yk_status yk_remote_push_part(yk_remote *r, int channel, const yk_remote_pushed *p, int me, int all);
 
 /* The next lease of examples for a thread, from server 0, requested in advance. Empty: there are no examples, or none for
- * now. unit: assignment.h. */
+ * now. unit: data/assignment.h. */
 yk_status yk_remote_lease(yk_remote *r, int thread, yk_lease *out, uint64_t *unit_out);
 /* The same for streamed data. *number: the stream that the thread returns (-1: none), then the one to continue with (-1: none,
  * or none for now). last: the returned stream's cursor after its last batch. cursor: where it continues. */

@@ -11,7 +11,7 @@
  *     yk_server_free(s);
  *
  * Either ranks 0 .. K-1 are servers and K .. K+N-1 clients, or every rank is both. Workers that join later get the next
- * numbers. Server 0 is the chief: it also leases examples (assignment.h) and calls the hooks (yk_server_hooks).
+ * numbers. Server 0 is the chief: it also leases examples (data/assignment.h) and calls the hooks (yk_server_hooks).
  *
  * What clients send is applied as config.rounds says. If they train on copies, the server adds the deltas of these copies
  * (copy.h). Steps are then those of the workers; a round counts as many steps as the worker that took the most. messages.h
@@ -28,9 +28,9 @@
 #define YK_STORE_SERVER_H
 
 #include "comm/comm.h"
-#include "store/assignment.h"
+#include "data/assignment.h"
+#include "data/streams.h"
 #include "store/local.h"
-#include "store/streams.h"
 
 typedef struct yk_server yk_server;
 

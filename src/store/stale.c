@@ -120,28 +120,28 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *
 }
 
 /* A moving mean. Threads of a process share it: it does not matter if one of them loses an update. */
-YK_RACY static void add_to_mean(double *mean, double x)
+YK_RACY static void add_to_mean(double *mean, bool first, double x)
 {
     const double share = 0.05;
     if (isfinite(x))
-        *mean += (*mean > 0.0 ? share : 1.0) * (x - *mean);
+        *mean += (first ? 1.0 : share) * (x - *mean);
 }
 
 /* Measures how the gradient has changed since an earlier one, in the direction in which the parameters have moved. The step of the
  * earlier gradient is left out, because it contains the noise of that gradient. */
-YK_RACY static void measure(yk__curvature *c, const yk_stale_mark *read_at, const yk_stale_mark *gradient,
-                            size_t n)
+YK_RACY static void measure(const yk__table *t, const yk_stale_mark *read_at, const yk_stale_mark *gradient)
 {
+    yk__curvature *c = t->curvature;
     double product = 0.0, square = 0.0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < sample_size(t); i++) {
         const double moved =
             (double)read_at->sample[i] - (double)c->read.sample[i] - (double)c->step.sample[i];
         product += moved * ((double)gradient->sample[i] - (double)c->gradient.sample[i]);
         square += moved * moved;
     }
     if (isfinite(product) && square > 0.0) {
-        add_to_mean(&c->square, square);
-        c->product += (c->measured++ ? 0.05 : 1.0) * (product - c->product);
+        add_to_mean(&c->square, !c->measured, square);
+        add_to_mean(&c->product, !c->measured++, product);
     }
 }
 
@@ -174,7 +174,7 @@ YK_RACY static float limit_by_curvature(yk__table *t, const yk_grad *g, yk__stal
     for (size_t i = 0; out->measures && i < sample_size(t); i++)
         out->gradient.sample[i] = dense[t->sample[i]] / (float)g->examples;
     if (out->measures && c->known)
-        measure(c, g->read_at, &out->gradient, sample_size(t));
+        measure(t, g->read_at, &out->gradient);
     return (float)stable_factor(c, staleness, steps);
 }
 
@@ -198,7 +198,8 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
     yk__curvature *c = t->curvature;
     yk_stale_mark moved;
     if (!c) {
-        add_to_mean(&t->squared_step, squared_distance(t, &s->before) / (scale * scale));
+        add_to_mean(&t->squared_step, t->squared_step == 0.0,
+                    squared_distance(t, &s->before) / (scale * scale));
         return;
     }
     if (!s->measures)
@@ -211,7 +212,8 @@ YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
         gradient += (double)s->gradient.sample[i] * (double)s->gradient.sample[i];
     }
     if (gradient > 0.0) /* of one step */
-        add_to_mean(&c->rate, sqrt(step / gradient) / scale / (g->steps > 1 ? (double)g->steps : 1.0));
+        add_to_mean(&c->rate, c->rate == 0.0,
+                    sqrt(step / gradient) / scale / (g->steps > 1 ? (double)g->steps : 1.0));
     c->read = *g->read_at;
     c->gradient = s->gradient;
     c->step = moved;

@@ -26,6 +26,7 @@
 
 #include "base/status.h"
 #include "core/grad.h"
+#include "core/plan.h"
 #include "core/view.h"
 
 /* What a worker asks for at the end of a step. In rounds, the most urgent request of any worker applies to all. */
@@ -43,8 +44,6 @@ typedef struct {
 } yk_step_result;
 
 typedef struct yk_store yk_store;
-
-enum { YK_CURSOR_SIZE = 5 }; /* numbers in the cursor of a worker that reads a stream (data/feed.h) */
 
 typedef struct {
     /* The number of batches to announce before the next call to pull() or push(). */

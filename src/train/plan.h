@@ -57,7 +57,4 @@ int yk_plan_servers(const yk_config *c, int processes);            /* dedicated 
 uint64_t yk_plan_epoch_steps(const yk_plan *p, uint64_t examples); /* 0: not known */
 double yk_plan_steps_each(const yk_plan *p, uint64_t steps); /* of one worker, if the run took `steps` */
 
-/* Without a staleness bound, a resumed run may have copies that live up to this many times as long as planned. */
-enum { YK_LONGEST_COPY = 4 };
-
 #endif

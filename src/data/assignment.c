@@ -1,10 +1,11 @@
-#include "store/assignment.h"
+#include "data/assignment.h"
 
 #include "base/mem.h"
+#include "core/plan.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST = 2048, KIND_ASYNC = 2, UNIT_SHIFT = 8, HEAD = 3 };
+enum { LONGEST = 2048, UNIT_SHIFT = 8, HEAD = 3 };
 
 void yk_assignment_init(yk_assignment *a, uint64_t examples, uint64_t epochs, uint64_t steps, uint64_t batch,
                         int workers, uint64_t unit)
@@ -130,7 +131,7 @@ size_t yk_assignment_cursor_size(const yk_assignment *a)
 
 void yk_assignment_cursor_save(const yk_assignment *a, uint64_t *out)
 {
-    memcpy(out, (uint64_t[HEAD]){KIND_ASYNC | a->unit << UNIT_SHIFT, a->next_epoch, a->next_at},
+    memcpy(out, (uint64_t[HEAD]){YK_CURSOR_LEASE | a->unit << UNIT_SHIFT, a->next_epoch, a->next_at},
            HEAD * sizeof *out);
     for (size_t i = 0; i < a->nreturned + a->nheld; i++) {
         const yk_lease *r = i < a->nreturned ? &a->returned[i] : &a->held[i - a->nreturned].lease;
@@ -142,7 +143,7 @@ yk_status yk_assignment_cursor_restore(yk_assignment *a, const uint64_t *cursor,
 {
     const size_t leases = n < HEAD ? 0 : (n - HEAD) / 3;
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << UNIT_SHIFT) - 1);
-    if (n < HEAD || n != HEAD + 3 * leases || kind > KIND_ASYNC || cursor[2] > a->examples)
+    if (n < HEAD || n != HEAD + 3 * leases || kind > YK_CURSOR_LEASE || cursor[2] > a->examples)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %llu examples",
                        (unsigned long long)a->examples);
     const bool used_up =

@@ -14,8 +14,8 @@
  *
  * Plain data and arithmetic, for one thread.
  */
-#ifndef YK_STORE_ASSIGNMENT_H
-#define YK_STORE_ASSIGNMENT_H
+#ifndef YK_DATA_ASSIGNMENT_H
+#define YK_DATA_ASSIGNMENT_H
 
 #include "base/status.h"
 #include <stdbool.h>

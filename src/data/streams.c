@@ -1,10 +1,10 @@
-#include "store/streams.h"
+#include "data/streams.h"
 
 #include "base/mem.h"
 #include "base/status.h"
 #include <string.h>
 
-enum { KIND_STREAM = 3, HEAD = 2 };
+enum { HEAD = 2 };
 enum { USED = 4 }; /* the numbers of a cursor that show how much was used */
 
 typedef struct yk_stream_state stream;
@@ -107,7 +107,7 @@ bool yk_streams_done(const yk_streams *s)
 
 void yk_streams_save(const yk_streams *s, uint64_t *out, size_t window_bytes, uint64_t epoch)
 {
-    *out++ = KIND_STREAM;
+    *out++ = YK_CURSOR_STREAM;
     *out++ = window_bytes / (2 * (size_t)s->n);
     for (int i = 0; i < s->n; i++, out += YK_CURSOR_SIZE) {
         const uint64_t *cursor = s->stream[i].cursor;

@@ -15,10 +15,11 @@
  *
  * Plain data and arithmetic, for one thread.
  */
-#ifndef YK_STORE_STREAMS_H
-#define YK_STORE_STREAMS_H
+#ifndef YK_DATA_STREAMS_H
+#define YK_DATA_STREAMS_H
 
-#include "store/store.h"
+#include "base/status.h"
+#include "core/plan.h"
 #include <stdbool.h>
 
 /* The last number of a worker's cursor also contains the number of the stream. */
