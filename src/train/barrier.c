@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "format/crc.h"
 #include "store/replicas.h"
-#include "train/saver.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,21 +92,28 @@ static yk_status save(yk__trainer *t)
         return YK_ESYSTEM;
     yk_feed_cursor_save(t->feed, p.cursor);
     yk_status st = streams ? gather_cursors(t, p.cursor + 2) : YK_OK;
-    if (!st && t->cluster.rank == 0 && t->result->run_dir)
-        return yk__saver_begin(t, &p);
-    yk_free(p.cursor);
+    if (st || t->cluster.rank != 0 || !t->result->run_dir) {
+        yk_free(p.cursor);
+        return st;
+    }
+    const double began = yk_now();
+    st = yk__saver_begin(&t->saver, t->local, &p, t->due.end);
+    if (st || t->saver.copies)
+        return st;
+    st = yk__save(t, t->local, &p);
+    yk__save_ended(&t->schedule, yk_now() - began);
     return st;
 }
 
 /* After save(): each worker copies its part of the parameters, and worker 0 starts to write the copy. */
 static yk_status copy_and_start(yk__trainer *t, int me)
 {
-    yk__saver_copy(t, me);
+    yk__saver_copy(&t->saver, me, t->local_workers);
     yk_status st = yk_team_barrier(t->team, me);
     if (st || me)
         return st;
     t->result->checkpoint_seconds += yk_now() - t->schedule.saved_at;
-    return yk__saver_start(t);
+    return yk__saver_start(&t->saver, yk__write_checkpoint, t);
 }
 
 /* ---- the barrier ---- */
@@ -182,7 +188,7 @@ yk_status yk__barrier(yk__trainer *t, int me)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);
-    if (!st && t->saver->copies)
+    if (!st && t->saver.copies)
         st = copy_and_start(t, me);
     yk_phase_to(p, YK_PHASE_OTHER);
     return st || t->due.end ? st : yk_local_resume(t->local, me);

@@ -153,8 +153,9 @@ static yk_status check_weights(const yk__trainer *t, const yk_checkpoint_arrays 
     return YK_OK;
 }
 
-yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
+yk_status yk__write_checkpoint(void *trainer, const yk_checkpoint_arrays *arrays, const yk_progress_state *p)
 {
+    yk__trainer *t = trainer;
     yk_result *r = t->result;
     yk_progress_state all = *p;
     yk_status st = check_weights(t, arrays, p->step);

@@ -6,7 +6,6 @@
 
 #include "model/model.h"
 #include "train/pacing.h"
-#include "train/saver.h"
 
 /* ---- one step ---- */
 
@@ -121,22 +120,21 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
 static yk_status train(yk__loop *w)
 {
     yk__trainer *t = w->t;
-    bool end;
-    yk_status st = w->pacing->begin(w, &end);
-    for (; !st && !end; w->round++) {
+    yk_status st = w->pacing->begin(w);
+    for (; !st && !w->over; w->round++) {
         yk_step_result r;
         bool entered = false;
         w->action = yk__is_stopped(t) ? YK_ACTION_STOP : YK_ACTION_CONTINUE;
-        if ((st = w->pacing->before(w, &entered, &end)) || entered)
+        if ((st = w->pacing->before(w, &entered)) || entered)
             continue;
-        if (w->me == 0 && yk__saver_failed(t->saver))
-            return yk__saver_finish(t, YK_OK);
+        if (w->me == 0 && yk__saver_failed(&t->saver))
+            return yk__saver_finish(&t->saver, YK_OK);
         yk_phases_step(w->state->phases);
         if ((st = w->bursts ? burst(w, &r) : step(w, &r)) || r.pending)
             continue;
         yk_phases_done(w->state->phases, r.own > 0 ? r.steps : 0, r.own, w->loss);
         w->loss = 0.0;
-        st = w->pacing->after(w, &r, &end);
+        st = w->pacing->after(w, &r);
     }
     return st;
 }

@@ -31,8 +31,7 @@ void yk__start_period(yk__trainer *t);                    /* resets the sums of 
  * was reported before. */
 yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated);
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
-yk_status yk__write_checkpoint(yk__trainer *t, const yk_checkpoint_arrays *arrays,
-                               const yk_progress_state *p); /* leaves the arrays reordered (checkpoint.h) */
+yk__write yk__write_checkpoint; /* of a trainer; leaves the arrays reordered (checkpoint.h) */
 
 /* observe_setup.c, cluster.c */
 /* When training begins, and after the evaluation before the first step: rates are measured from here. */

@@ -13,19 +13,19 @@ static yk_status enter_if_due(yk__loop *w, yk__due due)
     return due.eval || due.save || due.end ? yk__barrier(w->t, w->me) : YK_OK;
 }
 
-static yk_status begin_at_barrier(yk__loop *w, bool *end_out)
+static yk_status begin_at_barrier(yk__loop *w)
 {
     const yk__due due = yk__due_first(&w->t->schedule, w->done, w->epoch);
-    *end_out = due.end;
+    w->over = due.end;
     return enter_if_due(w, due);
 }
 
 /* ---- rounds ---- */
 
 /* Worker 0 of the chief decides whether a checkpoint is overdue. */
-static yk_status before_round(yk__loop *w, bool *entered_out, bool *end_out)
+static yk_status before_round(yk__loop *w, bool *entered_out)
 {
-    (void)entered_out, (void)end_out;
+    (void)entered_out;
     if (w->action == YK_ACTION_CONTINUE && w->t->cluster.rank == 0 && w->me == 0 &&
         yk__save_is_overdue(&w->t->schedule, w->round))
         w->action = YK_ACTION_SAVE;
@@ -71,7 +71,7 @@ static bool count_round(yk__loop *w, const yk_step_result *r)
 }
 
 /* All workers come to the same decisions here. */
-static yk_status after_round(yk__loop *w, const yk_step_result *r, bool *end_out)
+static yk_status after_round(yk__loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
     const bool epoch_over = count_round(w, r);
@@ -82,7 +82,7 @@ static yk_status after_round(yk__loop *w, const yk_step_result *r, bool *end_out
         t->result->interrupted = due.end && !yk__is_complete(&t->schedule, w->done, w->epoch);
         st = record_round(w, r, epoch_over);
     }
-    *end_out = due.end;
+    w->over = due.end;
     return st ? st : enter_if_due(w, due);
 }
 
@@ -167,14 +167,14 @@ static yk_status wait_for_barrier(yk__loop *w)
     return YK_OK;
 }
 
-static yk_status begin_steps(yk__loop *w, bool *end_out)
+static yk_status begin_steps(yk__loop *w)
 {
     w->next_check = w->done;
     w->begun = !w->t->plan->staggered;
-    return begin_at_barrier(w, end_out);
+    return begin_at_barrier(w);
 }
 
-static yk_status before_step(yk__loop *w, bool *entered_out, bool *end_out)
+static yk_status before_step(yk__loop *w, bool *entered_out)
 {
     yk__trainer *t = w->t;
     yk_status st = w->begun ? YK_OK : wait_to_begin(w);
@@ -189,7 +189,7 @@ static yk_status before_step(yk__loop *w, bool *entered_out, bool *end_out)
         return YK_OK;
     st = enter_barrier(w);
     *entered_out = true;
-    *end_out = t->due.end;
+    w->over = t->due.end;
     return st;
 }
 
@@ -198,10 +198,9 @@ static size_t max_burst_of_steps(const yk__loop *w)
     return yk__min(w->quota, w->next_check + 1 - w->done);
 }
 
-static yk_status after_step(yk__loop *w, const yk_step_result *r, bool *end_out)
+static yk_status after_step(yk__loop *w, const yk_step_result *r)
 {
     yk__trainer *t = w->t;
-    (void)end_out;
     if (r->over) { /* no examples are left for this worker */
         yk_status st = yk_store_finish(w->store, w->me);
         w->state->finished = true;
@@ -219,30 +218,34 @@ static yk_status after_step(yk__loop *w, const yk_step_result *r, bool *end_out)
 
 /* ---- a chief ---- */
 
-static yk_status begin_for_chief(yk__loop *w, bool *end_out)
+static yk_status finish_if(yk__loop *w, bool over)
 {
-    *end_out = yk__due_first(&w->t->schedule, w->done, w->epoch).end;
-    return *end_out ? yk_store_finish(w->store, w->me) : YK_OK;
+    w->over = over;
+    return over ? yk_store_finish(w->store, w->me) : YK_OK;
 }
 
-static yk_status before_any(yk__loop *w, bool *entered_out, bool *end_out)
+static yk_status begin_for_chief(yk__loop *w)
 {
-    (void)entered_out, (void)end_out;
+    return finish_if(w, yk__due_first(&w->t->schedule, w->done, w->epoch).end);
+}
+
+static yk_status before_any(yk__loop *w, bool *entered_out)
+{
+    (void)entered_out;
     if (!w->t->plan->driven)
         yk_observer_traffic(w->t->observer);
     return YK_OK;
 }
 
-static yk_status after_step_for_chief(yk__loop *w, const yk_step_result *r, bool *end_out)
+static yk_status after_step_for_chief(yk__loop *w, const yk_step_result *r)
 {
-    *end_out = r->over;
-    return r->over ? yk_store_finish(w->store, w->me) : YK_OK;
+    return finish_if(w, r->over);
 }
 
-static yk_status after_round_for_chief(yk__loop *w, const yk_step_result *r, bool *end_out)
+static yk_status after_round_for_chief(yk__loop *w, const yk_step_result *r)
 {
     count_round(w, r);
-    return after_step_for_chief(w, r, end_out);
+    return finish_if(w, r->over);
 }
 
 /* ---- the choice ---- */

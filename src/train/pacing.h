@@ -10,12 +10,12 @@
  * Workers meet at barriers (barrier.c) if the parameters are in the processes that train: in one process, or in replicas.
  *
  * Example:
- *     st = w->pacing->begin(w, &end);
- *     while (!st && !end) {
+ *     st = w->pacing->begin(w);
+ *     while (!st && !w->over) {
  *         bool entered = false;
- *         st = w->pacing->before(w, &entered, &end); // may enter a barrier instead of a step
+ *         st = w->pacing->before(w, &entered); // may enter a barrier instead of a step
  *         if (!st && !entered && !(st = take_a_step(w, &result)))
- *             st = w->pacing->after(w, &result, &end);
+ *             st = w->pacing->after(w, &result);
  *     }
  */
 #ifndef YK_TRAIN_PACING_H
@@ -36,6 +36,7 @@ typedef struct {
     yk_action action;     /* what this worker wants all workers to do after this step */
     uint64_t done, epoch; /* steps and epochs so far; of this worker if it takes separate steps */
     unsigned round;
+    bool over;       /* it takes no more steps */
     double loss;     /* of its examples that the phases do not have yet */
     yk_status ready; /* of the store's ready() during a gradient */
     /* used by its pacing */
@@ -47,11 +48,11 @@ typedef struct {
 
 struct yk__pacing {
     bool together; /* all workers take the same steps, on fixed shares of the data, and end epochs together */
-    yk_status (*begin)(yk__loop *w, bool *end_out); /* before the first step */
-    /* Before a step. *entered_out: it entered a barrier instead. */
-    yk_status (*before)(yk__loop *w, bool *entered_out, bool *end_out);
+    /* These set w->over. */
+    yk_status (*begin)(yk__loop *w);                     /* before the first step */
+    yk_status (*before)(yk__loop *w, bool *entered_out); /* before a step: may enter a barrier instead */
     size_t (*max_burst)(const yk__loop *w); /* steps of a burst that does not skip anything that is due */
-    yk_status (*after)(yk__loop *w, const yk_step_result *r, bool *end_out);
+    yk_status (*after)(yk__loop *w, const yk_step_result *r);
 };
 
 /* That of a run, or of this process if it has workers. */

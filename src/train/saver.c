@@ -3,7 +3,6 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/loop.h"
 #include <string.h>
 
 static const double spare_bytes = 64e6; /* stay available after a copy was allocated */
@@ -36,20 +35,16 @@ static bool allocate(yk__saver *s)
     return s->memory != NULL;
 }
 
-yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
+yk_status yk__saver_begin(yk__saver *s, yk_local *store, const yk_progress_state *p, bool last)
 {
-    yk__saver *s = t->saver;
     s->began = yk_now();
-    yk_status st = yk__saver_finish(t, YK_OK);
+    yk_status st = yk__saver_finish(s, YK_OK);
     s->at = *p;
     if (st)
         return st;
-    yk_checkpoint_arrays_of(t->local, &s->from);
-    if (t->due.end || !allocate(s)) {
-        st = yk__save(t, t->local, p);
-        yk__save_ended(&t->schedule, yk_now() - s->began);
-        return st;
-    }
+    yk_checkpoint_arrays_of(store, &s->from);
+    if (last || !allocate(s))
+        return YK_OK;
     float *at = s->memory;
     s->arrays = s->from;
     for (size_t i = 0; i < s->arrays.n; i++) {
@@ -57,43 +52,41 @@ yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p)
         at += floats_of(&s->arrays.array[i]);
     }
     s->copies = true;
-    yk__save_begins(&t->schedule);
+    yk__save_begins(s->schedule);
     return YK_OK;
 }
 
-void yk__saver_copy(yk__trainer *t, int me)
+void yk__saver_copy(const yk__saver *s, int me, int workers)
 {
-    const yk__saver *s = t->saver;
-    const size_t k = (size_t)me, workers = (size_t)t->local_workers;
+    const size_t k = (size_t)me, n = (size_t)workers;
     for (size_t i = 0; i < s->arrays.n; i++) {
         const yk_checkpoint_array *from = &s->from.array[i], *to = &s->arrays.array[i];
-        const size_t begin = from->size / workers * k,
-                     end = k + 1 == workers ? from->size : from->size / workers * (k + 1);
+        const size_t begin = from->size / n * k, end = k + 1 == n ? from->size : from->size / n * (k + 1);
         memcpy(to->data + begin, from->data + begin, (end - begin) * sizeof(float));
     }
 }
 
 /* ---- the thread ---- */
 
-static yk_status write_copy(void *trainer)
+static yk_status write_copy(void *saver)
 {
-    yk__trainer *t = trainer;
-    yk_status st = yk__write_checkpoint(t, &t->saver->arrays, &t->saver->at);
-    yk__save_ended(&t->schedule, t->saver->waited + yk__thread_seconds());
+    const yk__saver *s = saver;
+    yk_status st = s->write(s->context, &s->arrays, &s->at);
+    yk__save_ended(s->schedule, s->waited + yk__thread_seconds());
     return st;
 }
 
-yk_status yk__saver_start(yk__trainer *t)
+yk_status yk__saver_start(yk__saver *s, yk__write *write, void *context)
 {
-    yk__saver *s = t->saver;
     s->copies = false;
+    s->write = write;
+    s->context = context;
     s->waited = yk_now() - s->began;
-    return yk__background_start(&s->thread, write_copy, t, "the thread that writes checkpoints");
+    return yk__background_start(&s->thread, write_copy, s, "the thread that writes checkpoints");
 }
 
-yk_status yk__saver_finish(yk__trainer *t, yk_status so_far)
+yk_status yk__saver_finish(yk__saver *s, yk_status so_far)
 {
-    yk__saver *s = t->saver;
     const yk_status st = yk__background_join(&s->thread, so_far);
     yk_free(s->at.cursor);
     s->at.cursor = NULL;

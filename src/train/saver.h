@@ -2,7 +2,7 @@
  *
  * At a barrier:
  *
- *     worker 0       begin: waits for the previous checkpoint
+ *     worker 0       begin: waits for the previous checkpoint; without a copy, the caller writes the store itself
  *     all workers    a barrier; copy: each worker copies its part; a barrier
  *     worker 0       start: a thread writes the copy, and training continues
  *
@@ -21,25 +21,32 @@
 #define YK_TRAIN_SAVER_H
 
 #include "train/background.h"
-#include "train/trainer.h"
+#include "train/checkpoint.h"
+#include "train/schedule.h"
 
-typedef struct yk__saver {
+typedef yk_status yk__write(void *context, const yk_checkpoint_arrays *arrays, const yk_progress_state *p);
+
+typedef struct {
+    yk__schedule *schedule;            /* borrowed: knows what a checkpoint costs */
     yk_checkpoint_arrays arrays, from; /* the copy; the arrays of the store */
     float *memory;                     /* of the copy; NULL: none */
     bool refused;                      /* there is no memory for a copy */
-    /* From begin to start: whether the workers have to copy. If not, the checkpoint is already written. */
+    /* From begin to start: whether the workers have to copy. */
     bool copies;
     yk__background thread; /* writes the copy */
+    yk__write *write;
+    void *context;
     yk_progress_state at;
     double began, waited; /* the barrier; seconds that the workers waited for the copy */
 } yk__saver;
 
-yk_status yk__saver_begin(yk__trainer *t, const yk_progress_state *p); /* takes p->cursor */
-void yk__saver_copy(yk__trainer *t, int me);
-yk_status yk__saver_start(yk__trainer *t);
+/* Takes p->cursor. last: the run ends, so that a copy is not worth it. */
+yk_status yk__saver_begin(yk__saver *s, yk_local *store, const yk_progress_state *p, bool last);
+void yk__saver_copy(const yk__saver *s, int me, int workers);
+yk_status yk__saver_start(yk__saver *s, yk__write *write, void *context);
 
 /* Waits for the thread. Returns `so_far`, or else the error of the thread. */
-yk_status yk__saver_finish(yk__trainer *t, yk_status so_far);
+yk_status yk__saver_finish(yk__saver *s, yk_status so_far);
 void yk__saver_fini(yk__saver *s);
 
 /* Whether a checkpoint could not be written. Then yk__saver_finish() returns the error. */

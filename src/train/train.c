@@ -8,7 +8,6 @@
 #include "train/loop.h"
 #include "train/pacing.h"
 #include "train/run_dir.h"
-#include "train/saver.h"
 #include "train/setup.h"
 #include "train/summary.h"
 #include <fcntl.h>
@@ -235,7 +234,7 @@ static void tear_down(yk__trainer *t)
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
     yk_positions_fini(&t->positions);
-    yk__saver_fini(t->saver);
+    yk__saver_fini(&t->saver);
     yk_lock_release(t->lock);
     free(t->start.path);
     yk_schema_free(t->schema);
@@ -269,14 +268,14 @@ static yk_status run(yk__trainer *t)
     yk__begin_progress(t);
     if (!st)
         st = yk__cluster_ready(t);
-    return st ? st : yk__saver_finish(t, train_or_serve(t));
+    return st ? st : yk__saver_finish(&t->saver, train_or_serve(t));
 }
 
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
 {
     *out = (yk_result){.train_loss = (double)NAN};
-    yk__saver saver = {0};
-    yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out, .saver = &saver};
+    yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out};
+    t.saver.schedule = &t.schedule;
     yk_positions_init(&t.positions, 0);
     yk_status st = yk_config_check(c);
     if (!st)

@@ -15,6 +15,7 @@
 #include "train/checkpoint.h"
 #include "train/cluster.h"
 #include "train/divergence.h"
+#include "train/saver.h"
 #include "train/schedule.h"
 #include "train/train.h"
 #include "watch/phase.h"
@@ -76,7 +77,7 @@ typedef struct yk__trainer {
     yk__cluster cluster;
     yk_http *http; /* on the chief: listens from the beginning; NULL: none */
     yk_observer *observer;
-    struct yk__saver *saver; /* saver.h */
+    yk__saver saver;
 
     /* on the chief: the run directory */
     yk_lock *lock;        /* NULL: none */
