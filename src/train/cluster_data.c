@@ -72,6 +72,9 @@ yk_status yk__plan(yk__trainer *t)
 static yk_data_facts own_facts(const yk__trainer *t)
 {
     const yk_dataset *d = &t->train;
+    const yk_source *s = d->source;
+    if (!s) /* a server */
+        return (yk_data_facts){0};
     const size_t dim = d->dim > t->test.dim ? d->dim : t->test.dim, earlier = t->start.shape.dim;
     const bool read = t->plan->trains;
     return (yk_data_facts){.opened = 1,
@@ -82,9 +85,13 @@ static yk_data_facts own_facts(const yk__trainer *t)
                            .ordered = read && (!d->shuffled || t->cluster.joined),
                            .examples = d->examples,
                            .columns = dim > earlier ? dim : earlier,
+                           .kind = d->kind,
                            .classes = d->classes,
                            .fields = d->fields,
                            .positional = read && d->positional,
+                           .channels = s->channels,
+                           .height = s->height,
+                           .width = s->width,
                            .earlier = t->start.earlier};
 }
 
@@ -132,8 +139,9 @@ yk_status yk__share_facts(yk__trainer *t)
         const yk_status st = yk__agree(t, &t->facts, sizeof t->facts, combine, "the data to be loaded");
         if (st)
             return st;
-        if (t->facts.sparse)
+        if (t->facts.sparse || !d->source)
             d->dim = t->facts.columns;
+        d->kind = (yk_rows_kind)t->facts.kind;
         d->examples = t->facts.examples;
         d->classes = t->test.classes = (uint32_t)t->facts.classes;
         d->fields = (uint32_t)t->facts.fields;

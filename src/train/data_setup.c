@@ -71,6 +71,8 @@ static yk_status open_training(yk__trainer *t, yk_source_options *o)
     yk_source *s;
     yk__set_partition(t);
     yk_status st = yk__open_training(t, given ? &memory : NULL, o, &s);
+    if (!st && !s) /* a server, which gets all facts from the others */
+        return YK_OK;
     if (!st && given && s->once)
         st = choose_stream(t, s, &stream);
     if (st || (st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))

@@ -56,7 +56,7 @@ static void summarize(yk__trainer *t)
     r->examples = yk__progress_now(t).examples;
     r->epochs_unknown = r->examples && !t->train.examples && !t->epoch && !t->pacing->together;
     r->trained_here = r->examples - t->resumed.examples;
-    r->bad_records = t->train.source->bad;
+    r->bad_records = t->train.source ? t->train.source->bad : 0; /* a server may have none */
     if (t->plan->alone)
         yk_local_staleness(t->local, -1, &r->observed);
 }

@@ -51,11 +51,14 @@ yk_status yk__net_channels(yk__trainer *t, yk_net_options *o)
 {
     if (o->standardize != YK_STANDARDIZE_CHANNEL || o->channels || t->train.kind == YK_ROWS_SPARSE)
         return YK_OK;
-    const yk_source *s = t->train.source;
-    const size_t channels = s->channels ? s->channels : 1;
+    const size_t channels = t->facts.channels ? t->facts.channels : 1;
     if (channels > YK_MAX_CHANNELS)
         return yk_fail(YK_EUSAGE, "--standardize channel supports up to %d channels; %s has %zu",
                        YK_MAX_CHANNELS, t->config->data, channels);
+    if (!t->train.source) { /* a server computes nothing with them */
+        o->channels = channels;
+        return YK_OK;
+    }
     yk_rows sample;
     yk_status st = yk_dataset_sample(&t->train, CHANNEL_SAMPLE, &sample);
     if (!st && sample.n == 0)

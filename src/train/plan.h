@@ -27,9 +27,10 @@ typedef struct {
     uint64_t sparse, streamed; /* 1: its rows are sparse; it is read again in each epoch */
     uint64_t
         ordered; /* 1: not shuffled: neighboring examples may be related, so they must not stay together */
-    uint64_t examples, columns;           /* of an epoch; 0: not known */
-    uint64_t classes, fields, positional; /* positional: 1: the fields are positions (data/positions.h) */
-    uint64_t earlier;                     /* steps of the run that this one starts from */
+    uint64_t examples, columns;                 /* of an epoch; 0: not known */
+    uint64_t kind, classes, fields, positional; /* of the rows (yk_dataset) */
+    uint64_t channels, height, width;           /* of images; 0 otherwise */
+    uint64_t earlier;                           /* steps of the run that this one starts from */
     uint64_t resumed, unit; /* resumed: 1: from a checkpoint with this unit (core/plan.h), which is kept */
 } yk_data_facts;
 

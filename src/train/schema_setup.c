@@ -113,7 +113,7 @@ yk_status yk__open_training(yk__trainer *t, const yk_memory_data *memory, yk_sou
         const yk_status shared = share_schema(t, *out);
         st = st ? st : shared;
     }
-    if (st || chief)
+    if (st || chief || !t->plan->trains)
         return st;
     mine.schema = t->schema;
     mine.features = t->schema ? 0 : mine.features;

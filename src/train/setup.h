@@ -16,7 +16,8 @@ yk_status yk__make_parameters(yk__trainer *t);
 yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
 /* schema_setup.c */
-/* Opens the training data, from memory or by --data, with the schema that all processes use. */
+/* Opens the training data, from memory or by --data, with the schema that all processes use. *out is NULL on servers other than
+ * the chief. */
 yk_status yk__open_training(yk__trainer *t, const yk_memory_data *memory, yk_source_options *o,
                             yk_source **out);
 yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a model */

@@ -91,13 +91,14 @@ static yk_status make_model(yk__trainer *t)
     t->result->load_seconds = yk_now() - t->caller->started;
     if (net.standardize)
         t->data_check.large.size = 1.0;
+    const yk_data_facts *d = &t->facts;
     yk_model_shape shape = {.kind = t->train.kind,
                             .classes = t->train.classes,
                             .bias = !c->no_bias,
                             .positional = t->train.positional,
-                            .channels = t->train.source->channels,
-                            .height = t->train.source->height,
-                            .width = t->train.source->width,
+                            .channels = d->channels,
+                            .height = d->height,
+                            .width = d->width,
                             .threads = t->plan->usable_threads,
                             .net = net};
     yk__warm_start_hashing(t, &shape);

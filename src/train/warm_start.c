@@ -139,6 +139,8 @@ void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape)
 {
     const yk_source *s = t->train.source;
     const yk_model_shape *run = t->caller->start ? &t->caller->start->model->shape : &t->start.shape;
+    if (!s) /* a server */
+        return;
     shape->hashed = s->hashed_into || (s->may_have_hashes && run->hashed);
     shape->not_hashed = !s->hashed_into && (s->may_have_hashes ? run->not_hashed : s->kind == YK_ROWS_SPARSE);
 }
@@ -147,12 +149,12 @@ yk_status yk__warm_start_check(yk__trainer *t)
 {
     const yk_model_shape *run = &t->start.shape;
     const yk_dataset *d = &t->train;
-    const char *spec = d->source->spec;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
     if (t->caller->start)
         return check_keys(t, &t->caller->start->model->shape, "start", "the initial model");
     if (!run->dim) /* none, or not the chief */
         return YK_OK;
+    const char *spec = d->source->spec;
     if (sparse != (run->kind == YK_ROWS_SPARSE) || (!sparse && d->dim && d->dim != run->dim))
         return yk_fail(
             YK_EDATA, "--warm-start: %s has %s rows with %zu columns, but %s was trained on %s rows with %zu",
