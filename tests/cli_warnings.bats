@@ -74,6 +74,7 @@ softmax="--model softmax --data synth:digits?examples=2000&test=500"
 
 @test "asynchronous accuracy that oscillates" {
     export YK_STALE_RULES=0 # which prevent it
+    YOKE=$HOOKS
     for _ in 1 2 3; do # whether it does is a matter of chance
         try train --model softmax --data 'synth:digits?examples=20000&test=500' --workers 2 --mode async --batch 1 --lr 1 \
             --eval-every 500 --steps 20000 --no-stop-on-divergence --json --quiet --out none

@@ -37,7 +37,7 @@ END
 @test "a process that dies before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 2 ] || kill -KILL $$'
     for mode in sync "async --servers 1"; do
-        YK_START_LIMIT=1 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
+        YOKE=$HOOKS YK_START_LIMIT=1 in_time 15 $small --mode $mode --launch 3 --out "run-${mode%% *}"
         expect 1
         no_process_is_left
     done
@@ -53,7 +53,7 @@ END
 
 @test "a process that hangs before MPI_Init ends the job within the limit" {
     with_shim '[ "$RANK" != 1 ] || exec sleep 100'
-    YK_START_LIMIT=1 in_time 15 $small --launch 3 --out none
+    YOKE=$HOOKS YK_START_LIMIT=1 in_time 15 $small --launch 3 --out none
     expect 1 "MPI_Init did not return within 1 s" "the limit is 8 times --deadline, but at least 60 s"
     no_process_is_left
 }
@@ -61,7 +61,7 @@ END
 @test "an mpirun that starts no process is ended after the limit" {
     printf '#!/bin/sh\nexec sleep 100\n' >mpirun
     chmod +x mpirun
-    YK_MPIRUN=$PWD/mpirun YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
+    YK_MPIRUN=$PWD/mpirun YOKE=$HOOKS YK_START_LIMIT=0.2 in_time 15 $small --launch 3 --out none
     expect 1 "the job did not start: no heartbeat for" "the limit is 8 times --deadline, but at least 60 s"
     [[ $(field error) == *"the job did not start: no heartbeat for"* ]]
 }
@@ -157,10 +157,10 @@ END
 
 @test "restarts: a process that dies during start-up is restarted" {
     with_shim '[ "$RANK" != 1 ] || mkdir died 2>/dev/null && [ "$RANK" = 1 ] && kill -KILL $$'
-    YK_START_LIMIT=2 in_time 30 $small --launch 2 --restarts 2 --out run
+    YOKE=$HOOKS YK_START_LIMIT=2 in_time 30 $small --launch 2 --restarts 2 --out run
     expect 0 "restart 1 of 2"
     rm -rf died
-    YK_START_LIMIT=2 in_time 30 $small --launch 3 --mode async --servers 1 --restarts 2 --out run2
+    YOKE=$HOOKS YK_START_LIMIT=2 in_time 30 $small --launch 3 --mode async --servers 1 --restarts 2 --out run2
     expect 0 "restart 1 of 2"
 }
 

@@ -64,7 +64,7 @@ clicks='synth:ctr?features=5000&examples=503'
         "fm:8 --data synth:ctr?features=5000&examples=2000 --batch 500 --lr 0.05" \
         "lenet5 --data synth:digits?examples=200 --batch 50 --lr 0.02 --local-steps 2"; do
         for threads in 1 3; do
-            YK_SERVING_THREADS=$threads in_time 60 train --model $job --epochs 2 --launch 2 --servers 1 --out run-$threads
+            YOKE=$HOOKS YK_SERVING_THREADS=$threads in_time 60 train --model $job --epochs 2 --launch 2 --servers 1 --out run-$threads
             expect 0 "a parameter server with $threads thread"
         done
         cmp run-1/checkpoints/*/model.safetensors run-3/checkpoints/*/model.safetensors
@@ -118,6 +118,7 @@ clicks='synth:ctr?features=5000&examples=503'
     echo 0 >sys/devices/system/node/node0/cpulist
     echo 1 >sys/devices/system/node/node1/cpulist
     export YK_SYSFS=$PWD/sys
+    YOKE=$HOOKS
     begin train --model softmax --data "$digits" --batch 2 --mode async --epochs 9999 --eval-every 100 --launch 2 --json --out run
     wait_for_step 100
     for rank in 0 1; do

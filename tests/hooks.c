@@ -3,8 +3,12 @@
  *     YK_SLOW_WORKER=INDEX:100ms   adds to the time of each gradient of a worker
  *     YK_SLOW_READ=BYTES           the rate, in bytes per second, at which each data file is read
  *     YK_EVIDENCE=FILE             the evidence of the last verdict is written to this file
+ *     YK_SYSFS=DIRECTORY           where NUMA nodes are listed, instead of /sys
+ *
+ * and those of plan_hooks.c.
  */
 #include "base/clock.h"
+#include "base/numa.h"
 #include "base/number.h"
 #include "data/feed.h"
 #include "evidence_json.h"
@@ -22,6 +26,8 @@ ssize_t __real_read(int fd, void *to, size_t n);
 ssize_t __wrap_read(int fd, void *to, size_t n);
 void __real_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void __wrap_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
+void __real_yk_numa_read(const char *sys, yk_numa *out);
+void __wrap_yk_numa_read(const char *sys, yk_numa *out);
 
 /* ---- a slow worker: its model sleeps after each gradient ---- */
 
@@ -85,4 +91,12 @@ void __wrap_yk_verdict_find(const yk_evidence *e, yk_verdict *out)
     fprintf(f, "%s\n", text ? text : "");
     free(text);
     fclose(f);
+}
+
+/* ---- NUMA nodes ---- */
+
+void __wrap_yk_numa_read(const char *sys, yk_numa *out)
+{
+    const char *given = getenv("YK_SYSFS");
+    __real_yk_numa_read(given ? given : sys, out);
 }

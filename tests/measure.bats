@@ -91,7 +91,7 @@ print(*[o["step"] for o in map(json.loads, open("run/metrics.jsonl")) if o["kind
 }
 
 @test "servers have phases: in the summary, on the timeline and in the profile, which linear models have, too" {
-    YK_STALE_RULES=0 try $softmax --batch 5 --steps 200 --mode async --launch 4 --servers 2 --sample-every 0.05 --trace --profile --out run
+    YOKE=$HOOKS YK_STALE_RULES=0 try $softmax --batch 5 --steps 200 --mode async --launch 4 --servers 2 --sample-every 0.05 --trace --profile --out run
     expect 0 "time by phase" "server 0 " "server 1 " "worker 2 " "worker 3 "
     python3 - <<'END'
 import json
@@ -139,7 +139,7 @@ assert p["workers"] > 0.5 and p["sending"] < 0.3, p'
 
 @test "processes: time, steps, examples, CPU, memory, disk and traffic of each, also of servers" {
     # the run is too short for workers that begin one after the other
-    YK_STALE_RULES=0 try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 1200 --mode async --launch 3 --servers 1 \
+    YOKE=$HOOKS YK_STALE_RULES=0 try train --model softmax --data 'synth:digits?examples=500&test=100' --batch 5 --steps 1200 --mode async --launch 3 --servers 1 \
         --sample-every 0.05 --eval-every 50 --out run
     expect 0
     cp out text

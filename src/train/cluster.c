@@ -90,13 +90,12 @@ static yk_status agree_on_cores(yk__trainer *t, int *cores_out)
 /* --bind. Before other threads are created, which inherit it. Returns the number of nodes; 0: not bound. */
 static int bind_to_nodes(yk__trainer *t)
 {
-    const char *how = t->config->bind ? t->config->bind : "auto",
-               *sys = getenv("YK_SYSFS"); /* set by tests */
+    const char *how = t->config->bind ? t->config->bind : "auto";
     int processes;
     const int process = yk_comm_local_rank(t->cluster.comm, &processes);
     cpu_set_t *allowed = &t->cluster.cores, own;
     yk_numa numa;
-    yk_numa_read(sys ? sys : "/sys", &numa);
+    yk_numa_read("/sys", &numa);
     if (strcmp(how, "none") == 0 || sched_getaffinity(0, sizeof *allowed, allowed))
         return 0;
     const bool restricted = yk_numa_restrict(&numa, allowed);

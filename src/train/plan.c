@@ -1,6 +1,5 @@
 #include "train/plan_internal.h"
 
-#include "base/number.h"
 #include <math.h>
 #include <string.h>
 
@@ -146,10 +145,7 @@ static int serving_threads_of(const yk_plan *p, const yk_topology *job)
     if (p->trains)
         return 1;
     const int busy = job->clients_here * p->workers_per_process * p->threads;
-    const int given =
-        (int)fmin(yk_env_number("YK_SERVING_THREADS", -1), MAX_SERVING_THREADS); /* set by tests */
-    const int n = given >= 0              ? given
-                  : job->bound            ? job->own_cores / job->sharing
+    const int n = job->bound              ? job->own_cores / job->sharing
                   : job->servers_here > 0 ? (job->own_cores - busy) / job->servers_here
                                           : 1;
     return n < 1 ? 1 : n > MAX_SERVING_THREADS ? MAX_SERVING_THREADS : n;
@@ -236,7 +232,7 @@ static void set_timeouts(const yk_config *c, yk_plan *p)
         p->synchronous ? c->deadline : c->deadline / 2.0; /* a false alarm costs less in asynchronous mode */
     p->server_timeout = c->deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
-    p->startup_timeout = yk_env_number("YK_START_LIMIT", fmax(60.0, 8.0 * c->deadline)); /* set by tests */
+    p->startup_timeout = fmax(60.0, 8.0 * c->deadline);
     p->first_step_timeout = 2.0 * p->startup_timeout;
     p->report_timeout = fmax(30.0, 4.0 * c->deadline);
     p->end_timeout = 2.0 * p->report_timeout;
@@ -312,8 +308,8 @@ static uint64_t eval_interval(const yk_plan *p)
     return epochs > 1 ? epochs * one : one;
 }
 
-/* Not for sparse linear models in one process, whose threads train on copies of the hot keys. YK_STALE_RULES is set by tests that
- * count updates. With a bound, workers that begin early would wait for the others. */
+/* Not for sparse linear models in one process, whose threads train on copies of the hot keys. With a bound, workers
+ * that begin early would wait for the others. */
 static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
 {
     const bool hot_keys = p->alone && in->model->linear && in->sparse;
@@ -321,7 +317,7 @@ static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
                    all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
     p->max_warm_up = (all < p->steps ? all : p->steps) / 2;
     p->stale_gradients = p->staleness && p->workers > 1 && !p->copy_lifetime && !p->local_steps && !hot_keys;
-    p->stale_rules = !hot_keys && yk_env_number("YK_STALE_RULES", 1) != 0.0;
+    p->stale_rules = !hot_keys;
     p->staggered = p->stale_gradients && p->stale_rules && (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
     for (int g = 0; g < p->ngroups; g++)
         p->staggered &= p->group[g].staleness == YK_ASYNC;
