@@ -93,7 +93,7 @@ int yk_feed_stream(const yk_feed *f, int me)
     return f->ops->stream ? f->ops->stream(f, me) : 0;
 }
 
-size_t yk_feed_cursor_size(const yk_feed *f)
+size_t yk_feed_cursor_size(yk_feed *f)
 {
     return f->ops->cursor_size(f);
 }

@@ -87,7 +87,7 @@ int yk_feed_stream(const yk_feed *f, int me); /* the stream that a worker reads;
 /* The cursor: the positions of all workers, as numbers for a checkpoint. Restore it before the first next(). A cursor of data
  * in memory works with any number of workers; that of a stream is exact only with the same number of workers and the same
  * window size. The cursor of a stream cannot be restored for data in memory, or vice versa. */
-size_t yk_feed_cursor_size(const yk_feed *f);
+size_t yk_feed_cursor_size(yk_feed *f); /* before save */
 void yk_feed_cursor_save(const yk_feed *f, uint64_t *out);
 yk_status yk_feed_cursor_restore(yk_feed *f, const uint64_t *cursor, size_t n, uint64_t steps_done);
 

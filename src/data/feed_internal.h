@@ -10,7 +10,7 @@ typedef struct {
     /* At most `batches` batches, as one. */
     yk_status (*next)(yk_feed *f, int me, size_t batches, yk_batch *out);
     void (*epoch)(yk_feed *f, int me, uint64_t epoch); /* optional */
-    size_t (*cursor_size)(const yk_feed *f);
+    size_t (*cursor_size)(yk_feed *f);
     void (*cursor_save)(const yk_feed *f, uint64_t *out);
     yk_status (*cursor_restore)(yk_feed *f, const uint64_t *cursor, size_t n);
     void (*free)(yk_feed *f);

@@ -4,19 +4,14 @@
 #include "base/mem.h"
 #include "base/perm.h"
 #include "base/sync.h"
+#include "data/assignment.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { LEASE = 2048 }; /* positions, at most */
 
 /* Rows that were shuffled when they were loaded are visited in groups of neighbors: the groups in random order, the rows of
  * a group from first to last. Fewer rows than GROUP_FROM are in a cache anyway. */
 enum { GROUP = 16, GROUP_FROM = 1 << 14 };
 enum { LARGE_GROUP = 256 }; /* of rows in place (raw_keys), which use more cache lines of parameters */
-
-typedef struct {
-    uint64_t epoch, at, end; /* positions that are not used yet */
-} lease;
 
 typedef struct {
     _Alignas(YK_ALIGN) uint64_t epoch; /* of perm */
@@ -27,7 +22,8 @@ typedef struct {
     size_t first, filled, cap;
     uint64_t base;    /* rounds: positions of the epoch that were used before a restart */
     uint64_t ordinal; /* rounds: batches since then */
-    lease lease;      /* leases: pick[first] is position lease.at */
+    yk_lease lease;   /* leases: pick[first] is position lease.begin, the first that is not used */
+    uint64_t used;    /* positions of its leases that the assignment does not know about */
 } worker_state;
 
 typedef struct {
@@ -35,9 +31,7 @@ typedef struct {
     size_t n;
     worker_state *worker;
     yk_mutex lock; /* protects the rest */
-    uint64_t next_epoch, next_at;
-    lease *returned; /* unused parts of leases, from a checkpoint */
-    size_t nreturned;
+    yk_assignment leases;
 } memory_feed;
 
 /* The position of this worker's q-th example of the epoch. */
@@ -147,7 +141,7 @@ static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size
     return YK_OK;
 }
 
-static size_t round_cursor_size(const yk_feed *feed)
+static size_t round_cursor_size(yk_feed *feed)
 {
     (void)feed;
     return HEAD;
@@ -177,30 +171,19 @@ static yk_status restore_round_cursor(yk_feed *feed, const uint64_t *cursor, siz
 
 /* ---- leases ---- */
 
-/* Leases positions to a worker; an empty lease: there are no more. */
-static lease claim(memory_feed *f)
+/* Another lease; an empty one: there are no more. */
+static yk_status claim(memory_feed *f, int me, yk_lease *out)
 {
     const yk_feed_plan *p = &f->feed.plan;
-    lease l = {0};
+    worker_state *s = &f->worker[me];
+    if (p->lease)
+        return p->lease(p->lease_context, me, &out->epoch, &out->begin, &out->end);
     yk_mutex_lock(&f->lock);
-    if (f->nreturned) {
-        l = f->returned[--f->nreturned];
-    } else if (f->next_epoch < p->epochs) {
-        /* whole batches; short enough that the last leases of an epoch do not keep other workers waiting */
-        uint64_t size = LEASE, fair = f->n / (8 * (uint64_t)p->workers);
-        size = size > fair ? fair : size;
-        size = YK_ROUND_UP(size < 1 ? 1 : size, p->batch);
-        l = (lease){f->next_epoch, f->next_at, f->next_at + size};
-        if (l.end >= f->n) {
-            l.end = f->n;
-            f->next_epoch++;
-            f->next_at = 0;
-        } else {
-            f->next_at = l.end;
-        }
-    }
+    yk_assignment_used(&f->leases, me, s->used);
+    s->used = 0;
+    yk_status st = yk_assignment_lease(&f->leases, me, out);
     yk_mutex_unlock(&f->lock);
-    return l;
+    return st;
 }
 
 static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
@@ -209,24 +192,22 @@ static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
     const yk_feed_plan *p = &feed->plan;
     worker_state *s = &f->worker[me];
     const size_t batches = fitting(f, s, max);
-    if (s->lease.at == s->lease.end) {
-        yk_status st = YK_OK;
-        if (p->lease)
-            st = p->lease(p->lease_context, me, &s->lease.epoch, &s->lease.at, &s->lease.end);
-        else
-            s->lease = claim(f);
+    if (s->lease.begin == s->lease.end) {
+        yk_status st = claim(f, me, &s->lease);
         if (st)
             return st;
         s->first = s->filled = 0;
         set_epoch(f, s, s->lease.epoch);
     }
-    size_t rest = (size_t)(s->lease.end - s->lease.at), have = s->filled - s->first;
+    size_t rest = (size_t)(s->lease.end - s->lease.begin), have = s->filled - s->first;
     if (have < batches * p->batch + YK__AHEAD && have < rest) {
         compact_picks(s);
         for (; s->filled < s->cap && s->filled < rest; s->filled++)
-            s->pick[s->filled] = row_at(f, s, s->lease.at + s->filled);
+            s->pick[s->filled] = row_at(f, s, s->lease.begin + s->filled);
     }
-    s->lease.at += fill_picks(f, s, batches, s->lease.at, out);
+    const size_t n = fill_picks(f, s, batches, s->lease.begin, out);
+    s->lease.begin += n;
+    s->used += n;
     return YK_OK;
 }
 
@@ -237,24 +218,19 @@ static size_t default_unit(const memory_feed *f)
     return f->feed.data->rows->raw_keys ? LARGE_GROUP : GROUP;
 }
 
-static size_t lease_cursor_size(const yk_feed *feed)
+static size_t lease_cursor_size(yk_feed *feed)
 {
-    return HEAD + 3 * ((size_t)feed->plan.workers + ((const memory_feed *)feed)->nreturned);
+    memory_feed *f = (memory_feed *)feed;
+    for (int i = 0; i < feed->plan.workers; i++) {
+        yk_assignment_used(&f->leases, i, f->worker[i].used);
+        f->worker[i].used = 0;
+    }
+    return yk_assignment_cursor_size(&f->leases);
 }
 
 static void save_lease_cursor(const yk_feed *feed, uint64_t *out)
 {
-    const memory_feed *f = (const memory_feed *)feed;
-    const size_t workers = (size_t)feed->plan.workers;
-    out[0] = YK__CURSOR_ASYNC;
-    if (f->feed.unit != default_unit(f))
-        out[0] |= (uint64_t)f->feed.unit << YK__CURSOR_UNIT_SHIFT;
-    out[1] = f->next_epoch;
-    out[2] = f->next_at;
-    for (size_t i = 0; i < workers + f->nreturned; i++) {
-        const lease *l = i < workers ? &f->worker[i].lease : &f->returned[i - workers];
-        memcpy(out + HEAD + 3 * i, (uint64_t[3]){l->epoch, l->at, l->end}, 3 * sizeof *out);
-    }
+    yk_assignment_cursor_save(&((const memory_feed *)feed)->leases, out);
 }
 
 static void unit_set(yk_feed *feed, int me, uint64_t unit)
@@ -273,23 +249,13 @@ static yk_status restore_lease_cursor(yk_feed *feed, const uint64_t *cursor, siz
     if (st)
         return st;
     yk_feed_unit_restore(feed, cursor, n);
-    const bool used_up = cursor[2] == f->n; /* a cursor of rounds can be at the end of an epoch */
-    f->next_epoch = cursor[1] + used_up;
-    f->next_at = used_up ? 0 : cursor[2];
-    free(f->returned);
-    if (!(f->returned = calloc(n / 3, sizeof *f->returned)))
-        return yk_fail_memory(n / 3 * sizeof *f->returned, "the data cursor");
-    f->nreturned = 0;
-    for (const uint64_t *p = cursor + HEAD; p < cursor + n; p += 3)
-        if (p[1] < p[2] && p[2] <= f->n)
-            f->returned[f->nreturned++] = (lease){p[0], p[1], p[2]};
-    return YK_OK;
+    return yk_assignment_cursor_restore(&f->leases, cursor, n);
 }
 
 static void drop_lease(yk_feed *feed, int me)
 {
     worker_state *s = &((memory_feed *)feed)->worker[me];
-    s->lease.at = s->lease.end;
+    s->lease.begin = s->lease.end;
     s->first = s->filled = 0;
 }
 
@@ -299,7 +265,7 @@ static void free_feed(yk_feed *feed)
     for (int i = 0; f->worker && i < feed->plan.workers; i++)
         yk_free(f->worker[i].pick);
     yk_free(f->worker);
-    free(f->returned);
+    yk_assignment_fini(&f->leases);
     yk_mutex_destroy(&f->lock);
     yk_free(f);
 }
@@ -328,6 +294,7 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     f->feed.unit = default_unit(f);
     if (plan->unit && data->shuffled && !plan->rounds)
         f->feed.unit = plan->unit;
+    yk_assignment_init(&f->leases, f->n, plan->epochs, UINT64_MAX, plan->batch, plan->workers, 0);
     yk_mutex_init(&f->lock);
     f->worker = yk_alloc((size_t)plan->workers, sizeof *f->worker, "the feed");
     bool failed = !f->worker;

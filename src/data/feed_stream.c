@@ -277,7 +277,7 @@ static void epoch_of(yk_feed *feed, int me, uint64_t epoch)
     s->epoch_over = false;
 }
 
-static size_t cursor_size(const yk_feed *feed)
+static size_t cursor_size(yk_feed *feed)
 {
     return HEAD + EACH * (size_t)feed->plan.workers;
 }
