@@ -3,6 +3,7 @@
 #define YK_DATA_FEED_INTERNAL_H
 
 #include "base/rng.h"
+#include "core/plan.h"
 #include "data/feed.h"
 #include <stdatomic.h>
 
@@ -34,8 +35,7 @@ struct yk_feed {
 yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 yk_status yk__feed_stream(yk_dataset *data, const yk_feed_plan *plan, yk_feed **out);
 
-/* The first number of a cursor is its kind; with YK__CURSOR_ASYNC the unit, if not the default, is in the bits above. */
-enum { YK__CURSOR_SYNC = 1, YK__CURSOR_ASYNC, YK__CURSOR_STREAM };
+/* The first number of a cursor is its kind (yk_cursor_kind); with leases the unit, if not the default, is in the bits above. */
 enum { YK__CURSOR_UNIT_SHIFT = 8 };
 
 enum { YK__AHEAD = 32 }; /* rows after a batch that are announced for prefetching */

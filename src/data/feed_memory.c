@@ -131,10 +131,10 @@ enum { HEAD = 3 };
 static yk_status check_cursor(const memory_feed *f, const uint64_t *cursor, size_t n)
 {
     const uint64_t kind = n < HEAD ? 0 : cursor[0] & ((1u << YK__CURSOR_UNIT_SHIFT) - 1);
-    if (kind == YK__CURSOR_STREAM)
+    if (kind == YK_CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with streamed data: resume it with --stream always");
-    if (n < HEAD || n % 3 || kind > YK__CURSOR_ASYNC || cursor[0] >> YK__CURSOR_UNIT_SHIFT > f->n ||
+    if (n < HEAD || n % 3 || kind > YK_CURSOR_LEASE || cursor[0] >> YK__CURSOR_UNIT_SHIFT > f->n ||
         cursor[2] > f->n)
         return yk_fail(YK_EDATA, "the checkpoint's data cursor does not fit this data set of %zu examples",
                        f->n);
@@ -152,14 +152,15 @@ static void save_round_cursor(const yk_feed *feed, uint64_t *out)
     const memory_feed *f = (const memory_feed *)feed;
     const worker_state *s = f->worker;
     const uint64_t used = s->base + s->ordinal * (uint64_t)feed->plan.workers * feed->plan.batch;
-    memcpy(out, (uint64_t[HEAD]){YK__CURSOR_SYNC, s->epoch, used < f->n ? used : f->n}, HEAD * sizeof *out);
+    memcpy(out, (uint64_t[HEAD]){YK_CURSOR_LOCKSTEP, s->epoch, used < f->n ? used : f->n},
+           HEAD * sizeof *out);
 }
 
 static yk_status restore_round_cursor(yk_feed *feed, const uint64_t *cursor, size_t n)
 {
     memory_feed *f = (memory_feed *)feed;
     yk_status st = check_cursor(f, cursor, n);
-    if (!st && cursor[0] != YK__CURSOR_SYNC)
+    if (!st && cursor[0] != YK_CURSOR_LOCKSTEP)
         st = yk_fail(YK_EUSAGE,
                      "the checkpoint was written by asynchronous training: resume it with --mode async");
     for (int i = 0; !st && i < feed->plan.workers; i++) {

@@ -285,7 +285,7 @@ static size_t cursor_size(yk_feed *feed)
 static void cursor_save(const yk_feed *feed, uint64_t *out)
 {
     const stream_feed *f = (const stream_feed *)feed;
-    *out++ = YK__CURSOR_STREAM;
+    *out++ = YK_CURSOR_STREAM;
     *out++ = f->window_bytes;
     for (int i = 0; i < feed->plan.workers; i++)
         cursor_of(feed, i, out + EACH * i);
@@ -325,7 +325,7 @@ static yk_status restore_blocks(stream_feed *f, const uint64_t *saved, uint64_t 
 static yk_status cursor_restore(yk_feed *feed, const uint64_t *saved, size_t n)
 {
     stream_feed *f = (stream_feed *)feed;
-    if (n < HEAD || saved[0] != YK__CURSOR_STREAM)
+    if (n < HEAD || saved[0] != YK_CURSOR_STREAM)
         return yk_fail(YK_EUSAGE,
                        "the checkpoint was written with data in memory: resume it with --stream never");
     if (n < HEAD + EACH || (n - HEAD) % EACH)
