@@ -99,7 +99,7 @@ shared_memory() {
     sort -u "$TEST_DIR/jobs" 2>/dev/null | while read -r what; do
         case $what in
         /*) echo "$what" ;;
-        *) echo /dev/shm/*."$(printf %x "$what")".* ;;
+        *) echo /dev/shm/*."${HOST:-$(uname -n)}"*."$(printf %x "$what")".* ;; # job ids may be the same on other hosts
         esac
     done
 }

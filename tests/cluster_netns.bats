@@ -54,6 +54,7 @@ remove_lan() {
         ip netns del "$HOST$i" 2>/dev/null || true
     done
     ip netns del "$LAN" 2>/dev/null || true
+    rm -f /dev/shm/*."$HOST"[0-3].* # of ranks that were killed
 }
 
 setup() {
