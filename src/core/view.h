@@ -21,6 +21,7 @@ typedef struct {
     uint32_t hot;  /* this worker has its own copy of keys 0 .. hot-1; 0: none */
     int32_t shift; /* distance from the shared value to the copy, in floats */
     bool shared;   /* others may change the parameters while a batch is computed */
+    int in_flight; /* dense groups: so many gradients are computed at the same time; 0, 1: this one will not be stale */
 } yk_view;
 
 static inline int64_t yk_view_at(const yk_view *v, uint32_t key)

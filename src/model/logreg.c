@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "kern/linear.h"
+#include "model/mean_input.h"
 #include "model/packed.h"
 #include <math.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct yk_workspace {
     yk_batch rows;  /* the batch as sparse rows */
     yk__packed packed;
     float *grad; /* [nparams], dense data only */
+    yk__mean_input mean;
 };
 
 static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
@@ -55,6 +57,7 @@ static void workspace_free(yk_workspace *w)
     yk_free(w->err);
     yk__packed_fini(&w->packed);
     yk_free(w->grad);
+    yk_free(w->mean.mean);
     yk_free(w);
 }
 
@@ -70,6 +73,9 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     if (!st)
         st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (!st && !m->sparse && !(w->grad = yk_alloc(m->nparams, sizeof *w->grad, "a gradient")))
+        st = YK_ESYSTEM;
+    w->mean.inputs = m->sparse ? 0 : m->shape.dim;
+    if (!st && !m->sparse && !(w->mean.mean = yk_alloc(m->shape.dim, sizeof(float), "the mean input")))
         st = YK_ESYSTEM;
     if (st)
         workspace_free(w);
@@ -109,6 +115,10 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
         for (size_t i = 0; i < b->n; i++)
             w->grad[m->bias_key] += w->err[i];
     out->group[0].dense = w->grad;
+    if (v->in_flight <= 1)
+        return;
+    yk__mean_input_add_rows(&w->mean, &w->rows);
+    yk__mean_input_damp(&w->mean, 1, v->in_flight, w->grad, 1);
 }
 
 static void burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float lr,

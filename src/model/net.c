@@ -246,8 +246,40 @@ static size_t lay_out_workspace(yk_workspace *w, char *memory)
         yk__layer *l = &w->layer[i];
         const size_t block = l->workspace_block + (d->by_blocks ? l->workspace_wave : 0);
         l->workspace = reserve(memory, &used, (block * d->wave + l->workspace_more) * sizeof(float));
+        l->mean.inputs = !l->weights ? 0 : l->ops->weight_rank == 4 ? l->in_edge.channels : l->fan_in;
+        l->mean.mean = reserve(memory, &used, l->mean.inputs * sizeof(float));
     }
     return used;
+}
+
+/* Adds a block of inputs of a layer. The input of a filter is a channel. */
+static void add_inputs(yk__layer *l, const float *x, size_t images)
+{
+    const size_t pixels = l->in_edge.height * l->in_edge.width,
+                 per_input = l->in_edge.channels * pixels / l->mean.inputs;
+    yk__mean_input_begin(&l->mean, images * per_input);
+    for (size_t c = 0; c < l->in_edge.channels; c++)
+        for (size_t p = 0; p < pixels; p++) {
+            const float *at =
+                x + yk__offset(&l->x, c, (int64_t)(p / l->in_edge.width), (int64_t)(p % l->in_edge.width));
+            float sum = 0.0f;
+            for (size_t i = 0; i < images; i++)
+                sum += at[i];
+            l->mean.mean[(c * pixels + p) / per_input] += l->mean.weight * sum;
+        }
+}
+
+/* Of stale gradients. The inputs are those of the last block of the first group of threads. */
+static void damp(yk_workspace *w, int in_flight)
+{
+    for (int i = 0; w->images && i < w->net->nlayers; i++) {
+        yk__layer *l = &w->layer[i];
+        if (!l->weights)
+            continue;
+        add_inputs(l, w->group[0].x[l->in], w->images);
+        yk__mean_input_damp(&l->mean, l->fan_in / l->mean.inputs, in_flight, w->grad + l->weights_offset,
+                            l->count);
+    }
 }
 
 /* Offsets within a block are 32 bits wide. */
@@ -323,7 +355,7 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
 /* ---- functions of the model ---- */
 
 void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training)
+                         const yk_batch *batch, bool training, int in_flight)
 {
     w->hooks = hooks;
     w->batch = batch;
@@ -332,6 +364,8 @@ void yk__net_branch_pass(yk_workspace *w, const yk__branch_hooks *hooks, const f
     w->training = training;
     w->noise = training ? yk_batch_noise(batch) : 0;
     yk__net_pass(w);
+    if (training && in_flight > 1)
+        damp(w, in_flight);
 }
 
 float *yk__net_branch_gradient(yk_workspace *w)
@@ -359,6 +393,8 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     if (b->n == 0) /* otherwise the first chunk overwrites it */
         memset(w->grad, 0, m->nparams * sizeof *w->grad);
     yk__net_pass(w);
+    if (v->in_flight > 1)
+        damp(w, v->in_flight);
     *out = (yk_grad){.examples = b->n, .loss = w->loss, .group = {{.dense = w->grad}}, .pool = w->pool};
 }
 

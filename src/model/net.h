@@ -27,6 +27,7 @@
 #include "base/team.h"
 #include "kern/block.h"
 #include "kern/lanes.h"
+#include "model/mean_input.h"
 #include "model/model.h"
 
 enum { YK__MAX_LAYERS = 64 };
@@ -136,7 +137,8 @@ struct yk__layer {
      * divided by blocks, and workspace_more once. Borrowed. */
     size_t workspace_block, workspace_wave, workspace_more;
     float *workspace;
-    double flops; /* multiplications and additions per image, forward */
+    yk__mean_input mean; /* of its inputs; conv: of its input channels. Layers with weights */
+    double flops;        /* multiplications and additions per image, forward */
 };
 
 struct yk__net {
@@ -283,7 +285,7 @@ yk_status yk__net_branch(const char *list, size_t begin, size_t end, const yk_mo
 
 /* One pass over a batch; `work` is a workspace of the network. */
 void yk__net_branch_pass(yk_workspace *work, const yk__branch_hooks *hooks, const float *params,
-                         const yk_batch *batch, bool training);
+                         const yk_batch *batch, bool training, int in_flight);
 float *yk__net_branch_gradient(yk_workspace *work);      /* of the last pass; [nparams] */
 yk_thread_pool *yk__net_branch_pool(yk_workspace *work); /* its threads; NULL: one */
 const yk__division *yk__net_branch_division(const yk_workspace *work);

@@ -119,6 +119,9 @@ static void run_stages(yk_workspace *w, int me, yk__pass *ctx, size_t at, size_t
         ctx->in_chunk = b % d->chunk;
         ctx->in_wave = b;
         ctx->blocks = end - b < d->chunk - ctx->in_chunk ? end - b : d->chunk - ctx->in_chunk;
+        const size_t left = w->batch->n - (at + b) * YK_LANES;
+        if (me == 0)
+            w->images = left < YK_LANES ? left : YK_LANES;
         ctx->noise = yk_mix64(w->noise + at + b - ctx->in_chunk);
         for (int stage = 0; stage < stages; stage++) {
             do_stage(w, ctx, at + b, stage);

@@ -37,6 +37,7 @@ struct yk_workspace {
     float *p; /* output: probabilities; may be NULL */
     bool training;
     uint64_t noise;
+    size_t images; /* in the first block of the last chunk of group 0 */
     double loss, block_loss[YK__MAX_BLOCKS];
     yk_ready_hook *ready; /* may be NULL */
     void *ready_context;

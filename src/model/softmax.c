@@ -11,6 +11,7 @@
 #include "kern/lanes.h"
 #include "kern/matrix.h"
 #include "kern/pixels.h"
+#include "model/mean_input.h"
 #include "model/packed.h"
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct yk_workspace {
     float *grad;       /* [nparams] */
     float *transposed; /* weights, [classes][padded]; NULL: batches are small, or rows not bytes */
     int32_t *label;
+    yk__mean_input mean;
     yk_spans spans;
     yk__packed packed;
 };
@@ -74,6 +76,7 @@ static void workspace_free(yk_workspace *w)
     yk_free(w->grad);
     yk_free(w->transposed);
     yk_free(w->label);
+    yk_free(w->mean.mean);
     yk_free(w->spans.bytes);
     yk_free(w->spans.offset);
     yk_free(w->spans.end);
@@ -109,7 +112,9 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     yk_status st = yk__packed_init(&w->packed, m->shape.kind, m->shape.dim, max_batch);
     if (m->shape.kind == YK_ROWS_U8 && max_batch >= MANY && !st)
         st = allocate_for_pixels(m, w, max_batch);
-    if (!w->logits || !w->grad)
+    w->mean = (yk__mean_input){.mean = yk_alloc(m->shape.dim, sizeof(float), "the mean input"),
+                               .inputs = m->shape.dim};
+    if (!w->logits || !w->grad || !w->mean.mean)
         st = YK_ESYSTEM;
     if (st)
         workspace_free(w);
@@ -159,6 +164,16 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
 }
 
+static void stale_grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
+{
+    grad(m, w, v, b, out);
+    if (v->in_flight <= 1 || !b->n)
+        return;
+    yk__mean_input_add_rows(&w->mean, b);
+    yk__mean_input_damp_rows(&w->mean, v->in_flight, w->grad + leading_dimension(m), leading_dimension(m),
+                             w->logits);
+}
+
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
@@ -175,5 +190,5 @@ const yk_model_ops yk_softmax_ops = {.name = "softmax",
                                      .create = create,
                                      .workspace_create = workspace_create,
                                      .workspace_free = workspace_free,
-                                     .grad = grad,
+                                     .grad = stale_grad,
                                      .predict = predict};

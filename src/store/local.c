@@ -101,8 +101,10 @@ yk_status yk_local_pull(yk_local *s, int me, const yk_batch *batch, yk_view *out
         w->stale_at_pull = yk__steps_of_others(s, me);
     if (w->mark)
         yk_local_mark(s, w->mark);
-    for (int g = 0; g < s->ngroups; g++)
+    for (int g = 0; g < s->ngroups; g++) {
         out[g] = s->table[g].worker[me].view;
+        out[g].in_flight = s->table[g].stale_rules && !s->table[g].config.shape.keyed ? s->in_flight : 0;
+    }
     return YK_OK;
 }
 

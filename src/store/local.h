@@ -74,8 +74,6 @@ float yk_reduced_momentum(float momentum, int in_flight);
 enum { YK_SAMPLE = 1024 };
 typedef struct yk_stale_mark {
     float sample[YK_SAMPLE];
-    uint64_t step; /* of the store */
-    bool sampled;  /* `sample` is set */
 } yk_stale_mark;
 
 enum { YK_STALENESS_BUCKETS = 40 };

@@ -46,20 +46,9 @@ typedef struct {
     size_t cold_value_cap;
 } yk__table_worker;
 
-/* stale.c: the curvature of the loss in the direction in which a dense group moves, from samples of successive gradients. */
 typedef struct {
-    yk_stale_mark read, gradient, step; /* of an earlier gradient: its parameters, its values, its step */
-    bool known;
-    atomic_flag busy;
-    uint64_t age, measured; /* gradients since the earlier one; measurements */
-    double product, square; /* moving means; curvature = product / square */
-    double rate;            /* moving mean: length of a step / length of its gradient */
-} yk__curvature;
-
-typedef struct {
-    yk_stale_mark before, gradient;
+    yk_stale_mark before;
     float factor;
-    bool measures;
 } yk__stale_step;
 
 typedef struct yk__table yk__table;
@@ -94,8 +83,7 @@ struct yk__table {
     bool stale_rules;     /* stale.c: its rules apply if several gradients are in flight */
     double
         squared_step; /* stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
-    size_t *sample; /* stale.c: [YK_SAMPLE] or [floats], some parameters of a dense group; NULL: not needed */
-    yk__curvature *curvature; /* stale.c: of the loss of a linear model; NULL: not measured */
+    size_t *sample; /* stale.c: [YK_SAMPLE] or [floats], some parameters of a network; NULL: not needed */
     yk__table_worker *worker;
 };
 

@@ -87,7 +87,8 @@ static yk_status pull(yk_store *store, int me, yk_batch *batch_out, yk_view *vie
     }
     w->answered = false;
     for (int g = 0; g < s->config.whole.ngroups; g++)
-        view_out[g] = (yk_view){.w = c->answer.value[g]};
+        view_out[g] = (yk_view){.w = c->answer.value[g],
+                                .in_flight = s->config.stale[g] ? c->answer.status.workers : 0};
     *batch_out = yk__channel_stopped(s, c) || !w->now.n ? (yk_batch){0}
                  : s->keyed                             ? yk_remote_batch(&c->answer, me - c->first, 0)
                                                         : w->now;

@@ -44,6 +44,8 @@ typedef struct {
     yk_phases *phases; /* [workers], or NULL */
     int workers;       /* threads of this process */
     bool joint;
+    bool stale
+        [YK_MAX_GROUPS]; /* gradients of this group may be stale when they are applied, and the rules for that apply */
     bool one_step; /* the gradient of all threads is one step of the job; otherwise one of each thread */
     yk_local_config
         whole; /* of all parameters, and of a copy of them; its keyed groups are as large as the copy needs */

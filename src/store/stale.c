@@ -8,18 +8,14 @@
  *                warm up instead: lr * t / (100 n) at step t, for at most half of the run for a network. Not for adam
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
- *     distance   lr / (1 + d), for dense groups: d is how far the parameters have moved since the worker read them, in units of
+ *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks, and for linear models on dense data.
+ *                The curvature of the loss is the largest there. The workers do this, because they know the inputs
+ *                (model/mean_input.h)
+ *     distance   lr / (1 + d), for networks: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
- *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020). Linear models: lr / sqrt(n)
- *     curvature  linear models that threads share: lr is at most pi / (2 (2 d + 1) c), where d is the number of steps since the
- *                worker read the parameters, and c the curvature of the loss in the direction in which they move. Gradient descent
- *                on c w^2 / 2 with gradients of staleness d >= 1 is stable up to about twice that rate. c is measured: the difference
- *                between a gradient and one about n steps earlier, divided by the distance the parameters moved in between
+ *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
  *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
  *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
- *
- * Asynchronous threads of one process read the parameters of a network layer by layer, while others update them, so that their
- * gradients are less stale: there, `distance` applies only with a staleness bound, where threads wait and then read at the same time.
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
  * merged with a rule of their own (hot.c, shards.h).
@@ -34,7 +30,7 @@ static size_t sample_size(const yk__table *t)
     return t->floats < YK_SAMPLE ? t->floats : YK_SAMPLE;
 }
 
-/* Distance and curvature are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
+/* Distances are those of a sample of the parameters, one in each of YK_SAMPLE ranges of equal length. */
 static void choose_sample(yk__table *t)
 {
     const size_t n = sample_size(t);
@@ -50,15 +46,12 @@ yk_status yk__stale_create(yk__table *t)
     t->stale_rules = c->stale_rules && !t->hot;
     if (c->workers > 1 && t->config.staleness > 0)
         t->store->in_flight = c->workers;
-    if (!t->stale_rules || t->config.shape.keyed)
+    if (!t->stale_rules || t->config.shape.keyed || c->linear)
         return YK_OK;
     if (!(t->sample = yk_alloc(sample_size(t) + 1, sizeof *t->sample, "a sample of the parameters")))
         return YK_ESYSTEM;
     choose_sample(t);
-    if (!c->linear || c->workers == 1)
-        return YK_OK;
-    t->curvature = yk_alloc(1, sizeof *t->curvature, "samples of the gradients");
-    return t->curvature ? YK_OK : YK_ESYSTEM;
+    return YK_OK;
 }
 
 uint64_t yk_steps_before(int worker)
@@ -120,106 +113,25 @@ YK_RACY static double squared_distance(const yk__table *t, const yk_stale_mark *
 }
 
 /* A moving mean. Threads of a process share it: it does not matter if one of them loses an update. */
-YK_RACY static void add_to_mean(double *mean, bool first, double x)
+YK_RACY static void add_to_mean(double *mean, double x)
 {
     const double share = 0.05;
     if (isfinite(x))
-        *mean += (first ? 1.0 : share) * (x - *mean);
-}
-
-/* Measures how the gradient has changed since an earlier one, in the direction in which the parameters have moved. The step of the
- * earlier gradient is left out, because it contains the noise of that gradient. */
-YK_RACY static void measure(const yk__table *t, const yk_stale_mark *read_at, const yk_stale_mark *gradient)
-{
-    yk__curvature *c = t->curvature;
-    double product = 0.0, square = 0.0;
-    for (size_t i = 0; i < sample_size(t); i++) {
-        const double moved =
-            (double)read_at->sample[i] - (double)c->read.sample[i] - (double)c->step.sample[i];
-        product += moved * ((double)gradient->sample[i] - (double)c->gradient.sample[i]);
-        square += moved * moved;
-    }
-    if (isfinite(product) && square > 0.0) {
-        add_to_mean(&c->square, !c->measured, square);
-        add_to_mean(&c->product, !c->measured++, product);
-    }
-}
-
-/* The factor of the learning rate with which a gradient of this staleness, a sum of `steps` gradients, is stable. */
-YK_RACY static double stable_factor(const yk__curvature *c, uint64_t staleness, uint64_t steps)
-{
-    const double half_limit = 1.5707963267948966;
-    const double curvature = c->square > 0.0 && c->product > 0.0 ? c->product / c->square : 0.0,
-                 x = (2.0 * (double)staleness + (double)steps) * c->rate * curvature / half_limit;
-    return x > 1.0 ? 1.0 / x : 1.0;
-}
-
-/* Whether the curvature is measured again, with a gradient about n steps after the last one. */
-YK_RACY static bool is_due(const yk__table *t)
-{
-    return t->curvature->age >= (uint64_t)t->store->in_flight;
-}
-
-/* Limits the learning rate by the curvature, and measures it if that is due. */
-YK_RACY static float limit_by_curvature(yk__table *t, const yk_grad *g, yk__stale_step *out)
-{
-    const uint64_t steps = g->steps > 1 ? g->steps : 1,
-                   staleness = yk_local_steps(t->store) - g->read_at->step;
-    const float *dense = g->group[t - t->store->table].dense;
-    yk__curvature *c = t->curvature;
-    c->age += steps;
-    out->measures = g->read_at->sampled && is_due(t) && !atomic_flag_test_and_set(&c->busy);
-    if (out->measures)
-        yk__stale_mark(t, &out->before);
-    for (size_t i = 0; out->measures && i < sample_size(t); i++)
-        out->gradient.sample[i] = dense[t->sample[i]] / (float)g->examples;
-    if (out->measures && c->known)
-        measure(t, g->read_at, &out->gradient);
-    return (float)stable_factor(c, staleness, steps);
+        *mean += (*mean > 0.0 ? share : 1.0) * (x - *mean);
 }
 
 YK_RACY float yk__stale_begin(yk__table *t, int me, yk__stale_step *out)
 {
-    const yk_grad *g = &t->store->worker[me].grad;
-    if (t->curvature)
-        return out->factor = limit_by_curvature(t, g, out);
+    const yk_stale_mark *read_at = t->store->worker[me].grad.read_at;
     yk__stale_mark(t, &out->before);
-    if (t->store->config.linear)
-        return out->factor = 1.0f / sqrtf((float)t->store->in_flight);
-    const double d = t->squared_step > 0.0 ? sqrt(squared_distance(t, g->read_at) / t->squared_step) : 0.0;
+    const double d = t->squared_step > 0.0 ? sqrt(squared_distance(t, read_at) / t->squared_step) : 0.0;
     return out->factor = (float)(1.0 / (1.0 + d));
 }
 
 YK_RACY void yk__stale_end(yk__table *t, int me, const yk__stale_step *s)
 {
-    const yk_grad *g = &t->store->worker[me].grad;
     const double scale = (double)(s->factor * t->worker[me].warm_up);
-    const size_t n = sample_size(t);
-    yk__curvature *c = t->curvature;
-    yk_stale_mark moved;
-    if (!c) {
-        add_to_mean(&t->squared_step, t->squared_step == 0.0,
-                    squared_distance(t, &s->before) / (scale * scale));
-        return;
-    }
-    if (!s->measures)
-        return;
-    double step = 0.0, gradient = 0.0;
-    yk__stale_mark(t, &moved);
-    for (size_t i = 0; i < n; i++) {
-        moved.sample[i] -= s->before.sample[i];
-        step += (double)moved.sample[i] * (double)moved.sample[i];
-        gradient += (double)s->gradient.sample[i] * (double)s->gradient.sample[i];
-    }
-    if (gradient > 0.0) /* of one step */
-        add_to_mean(&c->rate, c->rate == 0.0,
-                    sqrt(step / gradient) / scale / (g->steps > 1 ? (double)g->steps : 1.0));
-    c->read = *g->read_at;
-    c->gradient = s->gradient;
-    c->step = moved;
-    c->known = true;
-    c->age = 0;
-    atomic_flag_clear(&c->busy);
+    add_to_mean(&t->squared_step, squared_distance(t, &s->before) / (scale * scale));
 }
 
 bool yk__stale_marks(const yk_local *s)
@@ -227,8 +139,7 @@ bool yk__stale_marks(const yk_local *s)
     bool any = false;
     for (int g = 0; g < s->ngroups; g++) {
         const yk__table *t = &s->table[g];
-        any |= t->stale_rules && !t->config.shape.keyed && t->config.staleness > 0 &&
-               (t->config.staleness != YK_ASYNC || s->config.linear);
+        any |= t->sample && t->config.staleness > 0;
     }
     return any && s->config.workers > 1;
 }
@@ -240,13 +151,7 @@ void yk_local_set_in_flight(yk_local *s, int gradients)
 
 YK_RACY void yk_local_mark(const yk_local *s, yk_stale_mark *out)
 {
-    out->step = yk_local_steps(s);
-    out->sampled = false;
-    for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++) {
-        const yk__table *t = &s->table[g];
-        if (!t->sample || (t->curvature && !is_due(t)))
-            continue;
-        yk__stale_mark(t, out);
-        out->sampled = true;
-    }
+    for (int g = 0; s->in_flight > 1 && g < s->ngroups; g++)
+        if (s->table[g].sample)
+            yk__stale_mark(&s->table[g], out);
 }

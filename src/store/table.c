@@ -80,7 +80,6 @@ void yk__table_free(yk__table *t)
     yk__hot_free(t);
     yk_free(t->touched);
     yk_free(t->decayed);
-    yk_free(t->curvature);
     yk_free(t->sample);
     yk_free(t->worker);
 }
@@ -157,7 +156,7 @@ static void apply_dense_own(yk__table *t, int me, float scale)
     const yk_grad *g = &t->store->worker[me].grad;
     update u = {t, me, NULL, 0, t->floats, scale};
     yk__stale_step step;
-    const bool stale = t->stale_rules && g->read_at && t->store->in_flight > 1;
+    const bool stale = t->sample && g->read_at && t->store->in_flight > 1;
     const float lr = w->optim.lr;
     w->optim.lr *= stale ? yk__stale_begin(t, me, &step) : 1.0f;
     if (t->range)

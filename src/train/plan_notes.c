@@ -80,7 +80,7 @@ static void print_asynchronous_groups(const yk_plan *p, const yk_model *model)
 static void print_rules(const yk_plan *p, const yk_model *model)
 {
     const yk_optim_config *last = &p->group[p->ngroups - 1].optim;
-    char text[256] = "";
+    char text[320] = "";
     size_t n = 0;
     bool warms_up = false;
     for (int g = 0; g < p->ngroups; g++)
@@ -92,8 +92,10 @@ static void print_rules(const yk_plan *p, const yk_model *model)
         n += (size_t)snprintf(
             text, sizeof text, "; learning rates warm up over the first %llu steps",
             (unsigned long long)yk_warm_up_steps(p->workers, model->sparse ? UINT64_MAX : p->max_warm_up));
-    if (!model->group[p->ngroups - 1].keyed && (!p->alone || p->staleness != YK_ASYNC || model->ops->linear))
-        n += (size_t)snprintf(text + n, sizeof text - n, "; stale gradients are scaled down");
+    if (!model->group[p->ngroups - 1].keyed)
+        n += (size_t)snprintf(text + n, sizeof text - n,
+                              "; in the direction of the mean input, learning rates are divided by %d",
+                              2 * p->workers - 1);
     if (yk_optim_rule_of(last->kind)->velocity == YK_VELOCITY_SUM)
         snprintf(text + n, sizeof text - n, "; momentum is reduced from %g to %.2g", last->momentum,
                  (double)yk_reduced_momentum((float)last->momentum, p->workers));

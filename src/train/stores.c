@@ -273,6 +273,8 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .until_due = rounds ? yk__until_due : NULL,
                           .context = &t->schedule};
     yk_status st = YK_OK;
+    for (int g = 0; g < t->model->ngroups; g++)
+        c.stale[g] = p->stale_rules && t->group[g].staleness > 0;
     c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
     c.whole.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
