@@ -186,12 +186,12 @@ static void processes_count_as_workers(void **state)
                    "the run launch=- servers=1: --servers, --quorum and --prefetch need several");
     expect_refusal(HEAD "launch = 1\n[grid]\nservers = 1\n", false,
                    "the run servers=1: --servers and --quorum need several processes; this job has one");
-    /* sparse data uses shards in synchronous mode, too */
+    /* the data is not opened */
     p = plan_of("[sweep]\nexamples = 12k\n[train]\nmodel = logreg\nlaunch = 3\nbatch = 10\n"
-                "[grid]\ndata = synth:ctr | synth:digits\n",
+                "[grid]\ndata = synth:ctr | libsvm:none\n",
                 false);
-    assert_int_equal(p.run[0].plan.placement, YK_PLACEMENT_SHARDS);
-    assert_int_equal(p.run[1].plan.placement, YK_PLACEMENT_REPLICAS);
+    assert_int_equal(p.run[0].plan.steps, 400);
+    assert_int_equal(p.run[1].plan.steps, 400);
     yk_sweep_plan_fini(&p);
 }
 
