@@ -68,7 +68,7 @@ def threads(b):
     if CORES < 16:
         raise Skip(f"needs 16 cores; there are {CORES}")
     rows = []
-    # learning rates warm up (src/store/stale.c): long enough for that not to matter
+    # learning rates warm up (src/store/local_stale.c): long enough for that not to matter
     for model, batch, few, epochs in (("fm:8", 64, 4, 40), ("deepfm:16", 1000, 1, 8)):
         one = b.best(lambda: rate(b, model, batch, epochs=few))
         many = b.best(lambda: rate(b, model, batch, "--mode", "async", "--workers", "16", epochs=epochs))

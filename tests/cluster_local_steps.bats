@@ -108,7 +108,7 @@ equals_replicas_and_itself() { # OPTION...
 }
 
 @test "asynchronous, many local steps: training does not oscillate" {
-    # undamped, the deltas of three concurrent workers overshoot (store/copy.h)
+    # undamped, the deltas of three concurrent workers overshoot (store/local_copy.h)
     for rule in "sgd --lr 0.5" "momentum --lr 0.05" "adagrad --lr 0.1" "adam --lr 0.01" "ftrl --lr 0.3"; do
         in_time 60 train --model logreg --data 'synth:ctr?features=5000&examples=20011' --batch 10 --mode async --launch 4 \
             --local-steps 64 --optimizer $rule --out none --quiet --json

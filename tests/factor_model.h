@@ -250,7 +250,7 @@ static inline void reference_apply(reference *r, const reference *with, const yk
                     reference_row(&r->w[g][i], &sum.g[g][i], (double)(end - first), &o);
             } else if (g == NETWORK || (sum.touched[i / width] && (g == LINEAR || i / width != DIM)))
                 reference_update(r->optim[g].kind, &r->w[g][i], sum.g[g][i] / (double)(end - first), &o);
-            else if (g == LINEAR && r->optim[g].kind == YK_SGD) /* store/decay.c */
+            else if (g == LINEAR && r->optim[g].kind == YK_SGD) /* store/local_decay.c */
                 r->w[g][i].w *= exp(-(double)o.lr * (double)o.l2);
     }
 }

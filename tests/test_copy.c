@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "optim/kinds.h"
-#include "store/copy.h"
+#include "store/local_copy.h"
 #include <math.h>
 
 enum { PARAMS = 200, KEYS = 24, STEPS = 5, ROUNDS = 6, WORKERS = 3 };

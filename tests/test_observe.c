@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "fs_memory.h"
 #include "observe/lines.h"
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 #include "sim.h"
 #include "train/plan.h"
 #include <math.h>

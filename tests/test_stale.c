@@ -1,4 +1,4 @@
-/* How asynchronous gradients are applied (store/stale.c). */
+/* How asynchronous gradients are applied (store/local_stale.c). */
 #include "scratch.h"
 
 #include "optim/kinds.h"

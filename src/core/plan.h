@@ -50,7 +50,7 @@ typedef struct {
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
-    /* Asynchronous workers (store/stale.c): */
+    /* Asynchronous workers (store/local_stale.c): */
     bool stale_gradients; /* gradients are applied one by one, after others have changed the parameters */
     bool stale_rules;     /* the optimizers of the groups adapt to stale gradients */
     bool staggered;       /* the workers begin one after the other */
@@ -116,8 +116,10 @@ typedef struct {
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
-enum { YK_COPY_EXAMPLES = 2048 }; /* the age of a copy at which it is merged, in examples (store/copy.h) */
-/* How many times as old copies of less frequent keys may be (store/hot.c), and copies of processes in long runs (train/plan.c). */
+enum {
+    YK_COPY_EXAMPLES = 2048
+}; /* the age of a copy at which it is merged, in examples (store/local_copy.h) */
+/* How many times as old copies of less frequent keys may be (store/local_hot.c), and copies of processes in long runs (train/plan.c). */
 enum { YK_LONGEST_COPY = 4 };
 enum { YK_COPY_AGE = 64 }; /* at first, copies in flight have at most this fraction of the examples so far */
 enum { YK_TIMEOUT_FACTOR = 10 }; /* a timeout is at least this many times the longest step so far */

@@ -1,4 +1,4 @@
-#include "data/stream_reader.h"
+#include "data/feed_reader.h"
 
 enum { READ_CHUNK = 256, STRIPE = 64 };
 

@@ -1,6 +1,6 @@
 /* Reads the examples of one stream, block by block. Internal to the feed (feed.h describes how streamed data is divided). */
-#ifndef YK_DATA_STREAM_READER_H
-#define YK_DATA_STREAM_READER_H
+#ifndef YK_DATA_FEED_READER_H
+#define YK_DATA_FEED_READER_H
 
 #include "base/perm.h"
 #include "data/feed_internal.h"

@@ -6,7 +6,7 @@
  * Each worker has two windows, so memory is bounded whatever the size of the data. A window belongs to one epoch. Its
  * examples follow from its first block and record, so (epoch, block, record, examples used) is a cursor.
  */
-#include "data/stream_reader.h"
+#include "data/feed_reader.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
 /* One verdict from the measurements of all processes, during training and at the end. */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  *     rank 0    receives all of them   evaluates           ->    | <- reports of all     ->
  *               one list: the ranks (a lost rank by its last telemetry), then the workers that joined
  */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/log.h"
 

@@ -1,5 +1,5 @@
 /* The hyperparameters of a run, for TensorBoard's "HParams" tab, which has a row per run. */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/number.h"
 #include <math.h>

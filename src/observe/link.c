@@ -1,5 +1,5 @@
 /* Before the first step: the run directory, and the latency and bandwidth to the chief. */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/clock.h"
 #include "base/fs.h"

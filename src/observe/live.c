@@ -1,5 +1,5 @@
 /* The live page (page.html), status.json, which it fetches once a second, and metrics for Prometheus. */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/clock.h"
 #include "base/json.h"

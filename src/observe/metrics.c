@@ -11,7 +11,7 @@
  * A resumed run removes the lines of steps after its checkpoint, since it repeats these steps. If the step of the checkpoint
  * was already evaluated, the evaluation is not written again.
  */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/clock.h"
 #include "base/file.h"

@@ -12,8 +12,8 @@
  *     warnings.c     warnings about conclusions
  *     lines.c        files of JSON lines
  */
-#ifndef YK_OBSERVE_OBSERVER_INTERNAL_H
-#define YK_OBSERVE_OBSERVER_INTERNAL_H
+#ifndef YK_OBSERVE_OBSERVE_INTERNAL_H
+#define YK_OBSERVE_OBSERVE_INTERNAL_H
 
 #include "base/sync.h"
 #include "format/events.h"

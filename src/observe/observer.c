@@ -1,4 +1,4 @@
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/clock.h"
 #include "base/dir.h"

@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "base/wait.h"
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
  * process) also has a directory worker-N/, a run of its own, with speed/examples_per_second and phases/..., and rankN/... of its
  * process. The ranks of a job write them, if they can reach the run directory.
  */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/fs.h"
 #include "format/events.h"

@@ -1,5 +1,5 @@
 /* The trace: a timeline of each worker and the counters of each process; all ranks in one file. */
-#include "observe/observer_internal.h"
+#include "observe/observe_internal.h"
 
 #include "base/clock.h"
 #include <stdio.h>

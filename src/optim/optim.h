@@ -8,7 +8,7 @@
  *
  * kinds.h has the formulas. For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
  * including their momentum, decay and thresholds. For sgd, the store later applies the decay that other weights have missed
- * (store/decay.c), so that they converge to the optimum of the regularized loss.
+ * (store/local_decay.c), so that they converge to the optimum of the regularized loss.
  *
  * Stale gradients (adagrad, rowwise-adagrad): others have changed w since it was read. B, the sum of their gradients, follows from
  * how far w has moved. If B and G point in the same direction, s grows as if they were one gradient, and the steps of the others are
@@ -106,7 +106,7 @@ typedef struct {
     bool scale_free;
     bool derives;  /* the weight follows from its state, which divides by the learning rate */
     bool per_key;  /* one step size for the vector of a key */
-    bool warms_up; /* with stale gradients, its first steps must be smaller (store/stale.c) */
+    bool warms_up; /* with stale gradients, its first steps must be smaller (store/local_stale.c) */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
     /* Keys with `width` floats each. read: the weights that a stale gradient was computed with, in the order of the keys, or NULL. */

@@ -20,7 +20,7 @@
  *   sum        scale-free: how the sum of m gradients is applied
  *   derived    derives
  *   key        one step size per key
- *   warm-up    with stale gradients (store/stale.c) */
+ *   warm-up    with stale gradients (store/local_stale.c) */
 /* clang-format off */
 #define OPTIMIZERS(ROW)                                                                                                                   \
     /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up */ \

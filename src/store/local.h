@@ -18,7 +18,7 @@
  *   K         a worker that is more than K steps ahead of the slowest active worker waits before its next step.
  *   infinity  asynchronous: no worker waits.
  * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
- * group) are the exception: each worker has a copy of them and merges it periodically (hot.c), because if all cores write
+ * group) are the exception: each worker has a copy of them and merges it periodically (local_hot.c), because if all cores write
  * to the same cache lines, many cores are slower than one. If one group has K = 0, all workers take the same steps, and the
  * other groups are updated immediately within these steps.
  *
@@ -52,10 +52,11 @@ typedef struct {
     size_t batch;            /* examples per worker */
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     float norm;              /* expected sum of the squares of all inputs of an example */
-    bool stale_rules; /* asynchronous gradients are applied with the rules of stale.c; false: as they are */
-    bool linear;      /* the model is linear (stale.c) */
-    bool staggered;   /* workers begin one after the other (stale.c) */
-    uint64_t max_warm_up; /* stale.c: steps, of dense groups */
+    bool
+        stale_rules; /* asynchronous gradients are applied with the rules of local_stale.c; false: as they are */
+    bool linear;     /* the model is linear (local_stale.c) */
+    bool staggered;       /* workers begin one after the other (local_stale.c) */
+    uint64_t max_warm_up; /* local_stale.c: steps, of dense groups */
     yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
@@ -63,14 +64,14 @@ typedef struct {
 
 typedef struct yk_local yk_local;
 
-/* stale.c: if workers begin one after the other, the number of steps of the job before this worker begins. */
+/* local_stale.c: if workers begin one after the other, the number of steps of the job before this worker begins. */
 uint64_t yk_steps_before(int worker);
 
-/* stale.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
+/* local_stale.c: the number of steps of the warm-up, and the reduced momentum, with this many gradients in flight. */
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max);
 float yk_reduced_momentum(float momentum, int in_flight);
 
-/* A sample of the parameters of the dense group, taken when a worker read them (stale.c). */
+/* A sample of the parameters of the dense group, taken when a worker read them (local_stale.c). */
 enum { YK_SAMPLE = 1024 };
 typedef struct yk_stale_mark {
     float sample[YK_SAMPLE];
@@ -88,6 +89,8 @@ typedef struct {
     double merge_steps; /* the same in steps */
     uint64_t merges;
 } yk_staleness;
+
+void yk_staleness_add(yk_staleness *s, uint64_t late); /* a gradient, with `late` updates of others */
 
 yk_status yk_local_create(const yk_local_config *config, yk_local **out);
 void yk_local_free(yk_local *s); /* NULL is fine */
@@ -125,7 +128,7 @@ float *yk_local_take(yk_local *s, int group);
 /* The state for checkpoints, while quiesced. Elements are in the order of internal ids. */
 typedef struct {
     yk_view live; /* weights, and the optimizer's state; [floats] each */
-    /* [keys] the step up to which the decay of each weight is applied (decay.c), or NULL. */
+    /* [keys] the step up to which the decay of each weight is applied (local_decay.c), or NULL. */
     uint32_t *touched;
 } yk_local_state;
 

@@ -1,4 +1,4 @@
-#include "store/copy.h"
+#include "store/local_copy.h"
 
 #include "store/local_internal.h"
 #include <string.h>
@@ -109,7 +109,7 @@ void yk_copy_end(yk_local *copy, size_t keys, float *const *values)
     }
 }
 
-/* Only hot keys have copies that are merged while other workers train (hot.c). */
+/* Only hot keys have copies that are merged while other workers train (local_hot.c). */
 static void decay(yk__table *t, const yk_copy_keys *k, uint32_t now)
 {
     if (t->hot) {

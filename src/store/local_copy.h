@@ -10,7 +10,7 @@
  *     local SGD            processes              all parameters, or some keys       after H steps of all: the mean
  *                          asynchronous           the same                           after H steps of one: 1/N of its delta
  *     shards.h             threads of processes   the keys of some batches           when they are A examples old: a share
- *     hot.c                threads of a process   the hottest keys, in place         when they are A examples old: a share
+ *     local_hot.c                threads of a process   the hottest keys, in place         when they are A examples old: a share
  *
  * The share follows from the optimizer (optim/optim.h). Both are stores of one process (local.h); g is a parameter group. A copy of
  * a keyed group has just the keys of these steps, numbered 0 .. n - 1. The optimizer's state is a part of copies, so that
@@ -23,14 +23,14 @@
  * from the same point. The distance x then follows x <- x - rho x', with x' its value N - 1 updates ago. With three workers that
  * diverges for rho >= 0.62; with rho / N it never does (docs/convergence.md has measurements).
  *
- * With lazy decay (decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
+ * With lazy decay (local_decay.c), a delta is the difference from what decay alone would have made of the weight in the meantime.
  * It is added to the decayed weight in the table: decay counts once, no matter how many workers used the weight.
  *
  * One thread calls these functions, while no worker is in a call of the store. Several threads may read, add and reconcile at
  * the same time if their keys are different.
  */
-#ifndef YK_STORE_COPY_H
-#define YK_STORE_COPY_H
+#ifndef YK_STORE_LOCAL_COPY_H
+#define YK_STORE_LOCAL_COPY_H
 
 #include "store/local.h"
 

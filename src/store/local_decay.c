@@ -7,7 +7,7 @@
  * (Langford, Li, Zhang 2009 for l1). docs/models.md states the error of this approximation, and tests/test_store.c checks it.
  * Only for plain sgd on sparse rows: the other rules decay the weights that they update. If workers take their steps together,
  * each key is decayed by one of them. Otherwise a worker advances the weight's step with an atomic compare-and-swap, never backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
- * or merge applies the decay of that step. Hot keys (hot.c) are decayed when they are merged.
+ * or merge applies the decay of that step. Hot keys (local_hot.c) are decayed when they are merged.
  */
 #include "store/local_internal.h"
 

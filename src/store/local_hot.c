@@ -17,7 +17,7 @@
  */
 #include "store/local_internal.h"
 
-#include "store/copy.h"
+#include "store/local_copy.h"
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* The internals of the store of one process, shared by local.c (pull, push, clock), table.c (applies gradients to the table
- * of a group), hot.c (copies of hot keys), decay.c (lazy weight decay) and staleness.c. */
+/* The internals of the store of one process, shared by local.c (pull, push, clock), local_table.c (applies gradients to the table
+ * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay) and local_staleness.c. */
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
@@ -8,7 +8,7 @@
 #include "store/local.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* hot.c: the hottest keys; floats under one lock */
+enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* local_hot.c: the hottest keys; floats under one lock */
 
 /* The lock of a range of floats. On its own cache line. */
 typedef struct {
@@ -31,18 +31,18 @@ typedef struct {
     float *sum_of_frequent;
     _Alignas(YK_ALIGN) yk_merger sum; /* the sum of the pairs that this worker applies */
     yk_optim_step optim;
-    float warm_up; /* stale.c: the factor in `optim` */
+    float warm_up; /* local_stale.c: the factor in `optim` */
 
-    /* hot.c */
+    /* local_hot.c */
     float *base; /* [arrays][hot_pad] the copy after the last merge */
     /* merge intervals in examples */
     double tier_every, all_every, since_tier, since_all;
     uint64_t merges, merged_examples, merged_steps, steps_since_all;
 
-    /* decay.c: the keys of a batch without copies; table.c: the keys of a row that are not frequent. */
+    /* local_decay.c: the keys of a batch without copies; local_table.c: the keys of a row that are not frequent. */
     uint32_t *cold;
     size_t cold_cap;
-    float *cold_value; /* table.c: their values */
+    float *cold_value; /* local_table.c: their values */
     size_t cold_value_cap;
 } yk__table_worker;
 
@@ -76,14 +76,15 @@ struct yk__table {
     size_t hot_pad;                 /* floats of a worker's copy */
     uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
     double hot_examples;            /* the same in examples */
-    uint32_t frequent;              /* keys whose gradients are summed in arrays (table.c); 0: none */
+    uint32_t frequent;              /* keys whose gradients are summed in arrays (local_table.c); 0: none */
     yk__hot_range *range; /* of hot keys, or of a dense linear model that threads share; NULL: not locked */
-    uint32_t *touched;    /* decay.c: [keys]; NULL: no lazy decay */
-    float *decayed;       /* decay.c: [floats] weights with their decay applied */
-    bool stale_rules;     /* stale.c: its rules apply if several gradients are in flight */
+    uint32_t *touched;    /* local_decay.c: [keys]; NULL: no lazy decay */
+    float *decayed;       /* local_decay.c: [floats] weights with their decay applied */
+    bool stale_rules;     /* local_stale.c: its rules apply if several gradients are in flight */
     double
-        squared_step; /* stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
-    size_t *sample; /* stale.c: [YK_SAMPLE] or [floats], some parameters of a network; NULL: not needed */
+        squared_step; /* local_stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
+    size_t
+        *sample; /* local_stale.c: [YK_SAMPLE] or [floats], some parameters of a network; NULL: not needed */
     yk__table_worker *worker;
 };
 
@@ -98,7 +99,7 @@ typedef struct {
     size_t wants; /* batches: 1 until one is announced */
     float *coef;
     size_t coef_cap;
-    yk_stale_mark *mark; /* stale.c: taken at the last pull; NULL: not needed */
+    yk_stale_mark *mark; /* local_stale.c: taken at the last pull; NULL: not needed */
     uint64_t own_steps, rounds, slowest_seen;
     /* this worker's step at which the steps of all workers were last counted, and their number */
     uint64_t counted_at, counted;
@@ -114,7 +115,7 @@ struct yk_local {
     yk__table table[YK_MAX_GROUPS];
     yk__worker *worker;
     uint64_t restored_steps;
-    int in_flight;  /* stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
+    int in_flight;  /* local_stale.c: gradients that are computed at the same time; 0 or 1: none is stale */
     bool together;  /* workers wait for each other in every step: a table sums their gradients */
     int clocks;     /* workers whose steps are counted: all, or one if they take them together */
     uint64_t bound; /* steps that a worker may be ahead of the slowest; YK_ASYNC: any number */
@@ -123,12 +124,12 @@ struct yk_local {
     _Alignas(YK_ALIGN) atomic_int action_at[2];
 };
 
-/* table.c */
+/* local_table.c */
 yk_status yk__table_create(yk__table *t, yk_local *s, const yk_local_group *config);
 void yk__table_free(yk__table *t);
 void yk__table_prepare(yk__table *t, int me, uint64_t step); /* the learning rate of this step */
 
-/* hot.c */
+/* local_hot.c */
 yk_status yk__hot_create(yk__table *t);
 void yk__hot_free(yk__table *t);
 uint64_t yk__hot_bound(const yk__table *t); /* steps that a worker may be ahead of the slowest */
@@ -138,7 +139,7 @@ void yk__hot_refresh(yk__table *t, int me);
 void yk__lock_range(yk__table *t, size_t range);
 void yk__unlock_range(yk__table *t, size_t range);
 
-/* stale.c */
+/* local_stale.c */
 yk_status yk__stale_create(yk__table *t);
 bool yk__stale_marks(const yk_local *s); /* whether workers mark the parameters that they read */
 float yk__stale_adjust(const yk__table *t, uint64_t step,
@@ -149,7 +150,7 @@ void yk__stale_mark(const yk__table *t, yk_stale_mark *out);
 float yk__stale_begin(yk__table *t, int me, yk__stale_step *out);
 void yk__stale_end(yk__table *t, int me, const yk__stale_step *s);
 
-/* decay.c */
+/* local_decay.c */
 yk_status yk__decay_create(yk__table *t);
 bool yk__decay_deferred(const yk__table *t); /* push() adds gradients only; the next merge or pull decays */
 /* Decays the keys of a worker's batch, or, in all workers together, those of all batches. */
@@ -163,8 +164,7 @@ float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to);
 /* Marks a key as decayed up to step `to`; returns the previous step. */
 uint32_t yk__decay_advance(yk__table *t, uint32_t key, uint32_t to);
 
-/* staleness.c */
-void yk__staleness_add(yk_staleness *s, uint64_t late); /* `late` updates of others */
+/* local_staleness.c */
 uint64_t yk__steps_of_others(const yk_local *s, int me);
 void yk__record_staleness(yk_local *s, int me); /* at the end of a sampled step */
 

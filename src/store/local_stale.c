@@ -18,7 +18,7 @@
  *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
- * merged with a rule of their own (hot.c, shards.h).
+ * merged with a rule of their own (local_hot.c, shards.h).
  * docs/convergence.md has the measurements.
  */
 #include "store/local_internal.h"

@@ -11,7 +11,7 @@ uint64_t yk__steps_of_others(const yk_local *s, int me)
     return sum;
 }
 
-void yk__staleness_add(yk_staleness *s, uint64_t late)
+void yk_staleness_add(yk_staleness *s, uint64_t late)
 {
     const int bucket = late == 0 ? 0 : 64 - __builtin_clzll(late);
     s->bucket[bucket < YK_STALENESS_BUCKETS ? bucket : YK_STALENESS_BUCKETS - 1]++;
@@ -23,7 +23,7 @@ void yk__staleness_add(yk_staleness *s, uint64_t late)
 void yk__record_staleness(yk_local *s, int me)
 {
     yk__worker *w = &s->worker[me];
-    yk__staleness_add(&w->stale, yk__steps_of_others(s, me) - w->stale_at_pull);
+    yk_staleness_add(&w->stale, yk__steps_of_others(s, me) - w->stale_at_pull);
     uint64_t every = 4096 / (s->config.batch < 4096 ? s->config.batch : 4096);
     w->next_sample = w->own_steps + (every < 1 ? 1 : every > 1024 ? 1024 : every);
 }
@@ -31,7 +31,7 @@ void yk__record_staleness(yk_local *s, int me)
 void yk_local_staleness(const yk_local *s, int worker, yk_staleness *out)
 {
     const int first = worker < 0 ? 0 : worker, end = worker < 0 ? s->config.workers : worker + 1;
-    const yk__table *copied = &s->table[0]; /* only models with one group have copies (hot.c) */
+    const yk__table *copied = &s->table[0]; /* only models with one group have copies (local_hot.c) */
     *out = (yk_staleness){.hot = copied->hot};
     double merged = 0.0, steps = 0.0;
     for (int i = first; i < end; i++) {

@@ -17,7 +17,7 @@
  * of the keys; for a dense group, all values that the server owns. A push contains no keys: its values are in the order of the
  * keys that were pulled, which the server remembers.
  *
- * With local SGD (copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
+ * With local SGD (local_copy.h), a round is up to H steps that a client takes on its own, and depth is 1. The keys are those of all
  * batches of the round. Weights and optimizer state travel down, deltas up. The arrays of a group are consecutive.
  *
  *     up: deltas of round 0, keys of round 1 ------>  synchronous: the mean of all N  ----> down: weights and state 1

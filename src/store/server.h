@@ -14,7 +14,7 @@
  * numbers. Server 0 is the chief: it also leases examples (data/assignment.h) and calls the hooks (yk_server_hooks).
  *
  * What clients send is applied as config.rounds says. If they train on copies, the server adds the deltas of these copies
- * (copy.h). Steps are then those of the workers; a round counts as many steps as the worker that took the most. messages.h
+ * (local_copy.h). Steps are then those of the workers; a round counts as many steps as the worker that took the most. messages.h
  * describes the messages.
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss
@@ -68,7 +68,7 @@ typedef struct {
     yk_group group[YK_MAX_GROUPS]; /* of all servers together */
     yk_local *table;               /* this server's shard: a store with one worker; borrowed */
     bool immediate[YK_MAX_GROUPS]; /* groups that are updated when a gradient arrives, not with the round */
-    bool staggered;                /* workers begin one after the other (stale.c) */
+    bool staggered;                /* workers begin one after the other (local_stale.c) */
     uint64_t staleness;            /* as in local.h */
     const yk_rounds *rounds;
     int round_size;            /* yk_rounds_first */

@@ -4,8 +4,7 @@
 #define YK_STORE_SERVER_INTERNAL_H
 
 #include "base/mem.h"
-#include "store/copy.h"
-#include "store/local_internal.h"
+#include "store/local_copy.h"
 #include "store/messages.h"
 #include "store/server.h"
 #include <stdatomic.h>
@@ -98,9 +97,9 @@ struct yk_server {
     yk_status (*apply)(struct yk__update *u); /* ends a step, or adds the deltas of several */
     uint64_t max_steps, answer_steps;         /* of a message; with an answer */
     bool joint;                               /* a gradient of several threads is one step of each */
-    bool stale;                               /* gradients are applied while others are computed (stale.c) */
-    int npulls;                               /* of each client */
-    yk_thread_pool *pool;                     /* the serving threads; NULL: one */
+    bool stale;           /* gradients are applied while others are computed (local_stale.c) */
+    int npulls;           /* of each client */
+    yk_thread_pool *pool; /* the serving threads; NULL: one */
     yk__client *client;
     int nclients, active;
     uint64_t round, updates, late, late_examples, returned;

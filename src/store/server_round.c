@@ -1,12 +1,12 @@
 /* Applies what clients send: each message as it arrives, or the sum of a round, once. Clients send gradients, to which the update
- * rule is applied, or, if they train on copies, deltas, which are added (copy.h). */
+ * rule is applied, or, if they train on copies, deltas, which are added (local_copy.h). */
 #include "store/server_internal.h"
 
 #include "base/clock.h"
 #include <limits.h>
 #include <string.h>
 
-/* The gradients or deltas of one client, or the sum of those of `workers` clients (0: copy.h). */
+/* The gradients or deltas of one client, or the sum of those of `workers` clients (0: local_copy.h). */
 typedef struct yk__update {
     yk_server *s;
     const yk__up *totals;         /* their steps, examples and loss */
@@ -154,8 +154,8 @@ static yk_status apply_now(yk_server *s, yk__client *c, bool again)
         return YK_OK;
     update u = update_of(s, c);
     yk_phase_to(s->config.phases, YK_PHASE_APPLY);
-    yk__staleness_add(&s->staleness,
-                      s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
+    yk_staleness_add(&s->staleness,
+                     s->updates - p->updates_then - (c->thread[up->thread].pushes - p->own_then));
     if (s->stale)
         u.read_at = &p->mark;
     count(s, c, up);

@@ -1,6 +1,6 @@
 /* Shards: parameter servers own the parameters. They are dedicated processes, or every process owns a part. This is the store
  * of a process that trains, on top of its connection to the servers (remote.h). It sends the gradient of each step, or takes up
- * to H steps on a copy of the parameters (copy.h), which is then merged:
+ * to H steps on a copy of the parameters (local_copy.h), which is then merged:
  *
  *     lockstep       announce 0 | pull 0  grad 0  announce 1  push 0 + keys 1  clock: all have pushed 0 | pull 1 ...
  *     with keys      announce 0, 1 | pull 0  grad 0  push 0 + keys 1  announce 2  clock: finds keys 2, all have pushed 0 | pull 1
@@ -26,7 +26,7 @@
  * flight, and the sum of squares is over the batches of the copy, so that the frequencies of keys need not be known in advance.
  * Without a bound, copies have no velocities (yk_optim_without_velocity). For data in memory, a copy holds one chunk (chunks.h),
  * whose keys are found once. A copy of fewer batches has only their keys. For a stream, keys are found in each batch. Lazy decay
- * (decay.c) is applied by the servers: these copies do not decay.
+ * (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
  * With a quorum, workers send their gradients to rounds, but lease their examples and do not wait (no remote.h `rounds`). clock() reports

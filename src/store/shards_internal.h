@@ -1,10 +1,10 @@
-/* The internals of the store on shards: shards.c sends gradients, copies.c takes steps on copies. */
+/* The internals of the store on shards: shards.c sends gradients, shards_copies.c takes steps on copies. */
 #ifndef YK_STORE_SHARDS_INTERNAL_H
 #define YK_STORE_SHARDS_INTERNAL_H
 
 #include "base/mem.h"
 #include "kern/linear.h"
-#include "store/copy.h"
+#include "store/local_copy.h"
 #include "store/shards.h"
 
 /* A thread. */
@@ -86,7 +86,7 @@ yk_status yk__shards_await(yk__shards *s, yk__channel *c);
 /* After c->pushed was sent, or if there are no examples: sets c->result. */
 yk_status yk__shards_end_step(yk__shards *s, yk__channel *c);
 
-/* copies.c */
+/* shards_copies.c */
 yk_status yk__copies_create(yk__shards *s);
 size_t yk__copies_wants(const yk_store *store, int me);
 yk_status yk__copies_announce(yk_store *store, int me, const yk_batch *batch,

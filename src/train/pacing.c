@@ -128,7 +128,7 @@ static yk_status enter_barrier(yk__loop *w)
     return yk__barrier(t, w->me);
 }
 
-/* Threads begin one after the other (store/stale.c). Returns early, before its turn, if a barrier is due. */
+/* Threads begin one after the other (store/local_stale.c). Returns early, before its turn, if a barrier is due. */
 static yk_status wait_to_begin(yk__loop *w)
 {
     yk__trainer *t = w->t;

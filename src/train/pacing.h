@@ -43,7 +43,7 @@ typedef struct {
     uint64_t seen;       /* rounds: examples of all workers in all epochs, including those before a resume */
     uint64_t next_check; /* separate steps: this worker checks what is due after this many of its steps */
     uint64_t quota;      /* separate steps: those that this worker may still take before a barrier is due */
-    bool begun;          /* separate steps: whether it was its turn to begin (store/stale.c) */
+    bool begun;          /* separate steps: whether it was its turn to begin (store/local_stale.c) */
 } yk__loop;
 
 struct yk__pacing {
