@@ -363,6 +363,8 @@ typedef struct {
     yk_team *team;
     yk_local *store;
     uint64_t bound, steps;
+    uint64_t
+        expected; /* how far ahead a worker gets: copies of hot weights use half of the bound, see store.h */
     atomic_bool barrier_due;
     atomic_int finished;
     atomic_uint_fast64_t done[MAX_WORKERS]; /* steps of a worker, including one that it is about to clock */
@@ -408,8 +410,12 @@ static yk_status run_ahead(void *context, int me)
         uint64_t so_far = atomic_load(&r->furthest);
         while (ahead > so_far && !atomic_compare_exchange_weak(&r->furthest, &so_far, ahead))
             ;
-        if (me == 0)
+        /* its first step takes until another one is as far ahead as it may be, however busy the machine is */
+        for (int turns = 0; me == 0 && turns < 20000; turns++) {
             nap(300);
+            if (step > 0 || atomic_load(&r->furthest) >= r->expected)
+                break;
+        }
         if ((st = yk_local_push(r->store, me, &g)))
             return st;
         atomic_store(&r->done[me], ++step);
@@ -438,6 +444,7 @@ static void no_worker_exceeds_the_bound(void **state)
     static const uint64_t bounds[] = {1, 2, 3, 10, 100};
     for (size_t i = 0; i < 2 * sizeof bounds / sizeof *bounds; i++) {
         race r = {.bound = bounds[i / 2], .steps = 110, .frequent_barriers = i % 2};
+        r.expected = r.bound < 64 ? r.bound : r.bound / 2;
         assert_int_equal(yk_team_create(4, &r.team), YK_OK);
         yk_local_config c = {.ngroups = 1,
                              .group = {{.shape = {.width = 1, .keys = 4},
@@ -453,8 +460,7 @@ static void no_worker_exceeds_the_bound(void **state)
         if (furthest > r.bound)
             fail_msg("a worker was %llu steps ahead, the bound is %llu", (unsigned long long)furthest,
                      (unsigned long long)r.bound);
-        /* workers do run ahead (copies of hot weights use half of the bound, see store.h) */
-        assert_true(furthest >= (r.bound < 64 ? r.bound : r.bound / 2));
+        assert_true(furthest >= r.expected);
         assert_int_equal(yk_local_steps(r.store), 4 * 110);
         yk_staleness seen;
         yk_local_staleness(r.store, -1, &seen);
