@@ -1,5 +1,6 @@
 /* Products on blocks of images, for every instruction set of this processor, against the reference. Results are the same to the
  * bit however the work is divided into ranges. */
+#include "references.h"
 #include "scratch.h"
 
 #include "base/rng.h"

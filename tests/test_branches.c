@@ -1,5 +1,6 @@
 /* Models that are sums of branches on sparse keys: kernels against the reference, gradients against finite differences of a
  * loss in doubles that adds up all pairs of entries, initial values, and errors in lists. */
+#include "references.h"
 #include "scratch.h"
 
 #include "base/rng.h"

@@ -1,4 +1,5 @@
 /* The kernels of the linear models, for every instruction set of this processor, against the reference. */
+#include "references.h"
 #include "scratch.h"
 
 #include "base/rng.h"

@@ -1,5 +1,6 @@
 /* The functions of lanes.h, for every instruction set of this processor, against the reference; and some of the reference
  * against the definition. */
+#include "references.h"
 #include "scratch.h"
 
 #include "base/rng.h"

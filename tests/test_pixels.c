@@ -1,5 +1,6 @@
 /* The kernels for batches of many images, for every instruction set of this processor, against the reference; and softmax
  * regression with few images against the same with many, which uses other kernels. */
+#include "references.h"
 #include "scratch.h"
 
 #include "base/rng.h"

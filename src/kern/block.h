@@ -20,7 +20,7 @@
  *     ops->mul(&w, 0, filters, 0, pixels);   // a thread may compute any range of filters and pixels
  *
  * The result does not depend on how the work is divided into ranges. Functions allocate nothing and may be called by any
- * thread. block_ref.c has the reference implementation.
+ * thread. tests/block_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_BLOCK_H
 #define YK_KERN_BLOCK_H
@@ -79,6 +79,5 @@ typedef struct {
 } yk_block_ops;
 
 YK_ISA_FAMILY(yk_block_ops, yk_block) /* yk_block(): the fastest for this processor */
-extern const yk_block_ops yk_block_ref;
 
 #endif

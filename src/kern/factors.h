@@ -9,7 +9,7 @@
  *
  * Entries are numbered in the order of the batch: first those of row pick[0], then those of row pick[1]. slot[e] is the index
  * of the key of entry e (yk_merger_slots). The vector of key k is at yk_view_wide(v, k, width). Any thread may call these
- * functions at any time. They allocate nothing. factors_ref.c has the reference implementation.
+ * functions at any time. They allocate nothing. tests/factors_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_FACTORS_H
 #define YK_KERN_FACTORS_H
@@ -39,6 +39,5 @@ typedef struct {
 } yk_factors_ops;
 
 YK_ISA_FAMILY(yk_factors_ops, yk_factors) /* yk_factors(): the fastest for this processor */
-extern const yk_factors_ops yk_factors_ref;
 
 #endif

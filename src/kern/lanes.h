@@ -9,7 +9,7 @@
  *     ops->activate(YK_RELU, x, pixels * YK_LANES);
  *     double loss = ops->softmax(logits, classes, label, 16, NULL);
  *
- * Functions allocate nothing and may be called by any thread. lanes_ref.c has the reference implementation.
+ * Functions allocate nothing and may be called by any thread. tests/lanes_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_LANES_H
 #define YK_KERN_LANES_H
@@ -69,6 +69,5 @@ typedef struct {
 } yk_lanes_ops;
 
 YK_ISA_FAMILY(yk_lanes_ops, yk_lanes) /* yk_lanes(): the fastest for this processor */
-extern const yk_lanes_ops yk_lanes_ref;
 
 #endif

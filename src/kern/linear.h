@@ -8,7 +8,7 @@
  *     ops->add_rows(&view, &batch, step);            // step[i] = -lr * err[i]
  *
  * Any thread may call these functions at any time; add_rows and sgd_steps on a shared table are lock-free. They allocate
- * nothing. linear_ref.c has the reference implementation.
+ * nothing. tests/linear_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_LINEAR_H
 #define YK_KERN_LINEAR_H
@@ -44,6 +44,5 @@ typedef struct {
 } yk_linear_ops;
 
 YK_ISA_FAMILY(yk_linear_ops, yk_linear) /* yk_linear(): the fastest for this processor */
-extern const yk_linear_ops yk_linear_ref;
 
 #endif

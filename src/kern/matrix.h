@@ -8,7 +8,7 @@
  *     double loss = ops->softmax(logits, classes, ld, &batch, NULL);   // logits become their gradient
  *     ops->add_outer(G, ld, &batch, logits);
  *
- * Functions allocate nothing and may be called by any thread. matrix_ref.c has the reference implementation.
+ * Functions allocate nothing and may be called by any thread. tests/matrix_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_MATRIX_H
 #define YK_KERN_MATRIX_H
@@ -35,6 +35,5 @@ typedef struct {
 } yk_matrix_ops;
 
 YK_ISA_FAMILY(yk_matrix_ops, yk_matrix) /* yk_matrix(): the fastest for this processor */
-extern const yk_matrix_ops yk_matrix_ref;
 
 #endif

@@ -19,7 +19,7 @@
  *     double loss = yk_lanes()->softmax(Z, classes, label, 16, NULL);   // Z becomes D; one call per block of 16 examples
  *     ops->outer(Z, classes, &rows, &spans, ld, G);
  *
- * Functions allocate nothing and may be called by any thread. pixels_ref.c has the reference implementation.
+ * Functions allocate nothing and may be called by any thread. tests/pixels_ref.c has the reference implementation.
  */
 #ifndef YK_KERN_PIXELS_H
 #define YK_KERN_PIXELS_H
@@ -48,6 +48,5 @@ typedef struct {
 } yk_pixels_ops;
 
 YK_ISA_FAMILY(yk_pixels_ops, yk_pixels) /* yk_pixels(): the fastest for this processor */
-extern const yk_pixels_ops yk_pixels_ref;
 
 #endif

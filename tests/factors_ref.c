@@ -1,5 +1,5 @@
 /* Reference implementation of factors.h in plain C. */
-#include "kern/factors.h"
+#include "references.h"
 
 #include <string.h>
 

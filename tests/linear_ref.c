@@ -1,5 +1,5 @@
 /* Reference implementation of linear.h in plain C. */
-#include "kern/linear.h"
+#include "references.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Reference implementation of pixels.h in plain C. */
-#include "kern/pixels.h"
+#include "references.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Reference implementation of block.h in plain C. */
-#include "kern/block.h"
+#include "references.h"
 
 static void mul(const yk_block_mul *w, size_t m_begin, size_t m_end, size_t p_begin, size_t p_end)
 {

@@ -1,5 +1,5 @@
 /* Reference implementation of lanes.h in plain C. */
-#include "kern/lanes.h"
+#include "references.h"
 
 #include <math.h>
 

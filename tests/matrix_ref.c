@@ -1,5 +1,5 @@
 /* Reference implementation of matrix.h in plain C. */
-#include "kern/matrix.h"
+#include "references.h"
 
 #include <math.h>
 
