@@ -128,7 +128,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
         yk_sleep_ns(2500000000); /* it leaves late, without a step */
     yk_shards_config shards = {.workers = j->threads,
                                .team = team,
-                               .joint = !j->copies && (j->lockstep || j->local_steps),
+                               .sums_workers = !j->copies && (j->lockstep || j->local_steps),
                                .one_step = j->lockstep,
                                .whole = store_config(j, j->threads),
                                .steps = j->local_steps,

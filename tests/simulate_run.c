@@ -66,7 +66,7 @@ static void on_send(void *context, int from, int to, int tag, const void *data, 
     worker_clock *w = &j->out->worker[from][up.thread];
     if (up.kind == YK__UP_STEP && (up.flags & YK__HAS_PUSH)) {
         /* a gradient of several threads is one step of each */
-        const uint64_t steps = j->s->plan.joint && !j->s->plan.local_steps ? up.steps > 0 : up.steps;
+        const uint64_t steps = j->s->plan.sums_workers && !j->s->plan.local_steps ? up.steps > 0 : up.steps;
         check_clock(j, from, up.thread, w->clock + steps - (steps > 0));
         w->clock += steps;
         w->known = true;

@@ -335,7 +335,7 @@ static void roles(void **state)
         bool joined;
         bool trains, serves, whole;
         int owners, first_worker;
-        bool driven;
+        bool has_progress_thread;
     } want[] = {
         {DENSE "workers=2", 3, false, true, false, true, 0, 6, false},
         {DENSE "workers=2 servers=all", 3, false, true, true, false, 5, 6, true},
@@ -362,7 +362,7 @@ static void roles(void **state)
         assert_true(p.whole == want[i].whole && !p.alone);
         assert_int_equal(p.owners, want[i].owners);
         assert_int_equal(p.first_worker, want[i].first_worker);
-        assert_true(p.driven == want[i].driven && p.first_client == p.servers);
+        assert_true(p.has_progress_thread == want[i].has_progress_thread && p.first_client == p.servers);
         assert_int_equal(p.clients, want[i].joined ? 1 : 5 - p.servers);
         /* servers share the cores that the workers leave free */
         assert_int_equal(p.serving_threads, p.trains ? 1 : (8 - p.workers_per_process) / 2);

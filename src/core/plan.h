@@ -1,7 +1,8 @@
 /* The plan of a run: all decisions that follow from its options, its model, its data and its processes. Plain data, made by one
  * pure function (train/plan.h).
  *
- * All other code reads the plan and does not repeat its decisions: what this process does, how long to wait for a peer.
+ * All other code reads these decisions from the plan and never derives them again: for example, whether this process owns
+ * parameters, and how long to wait for a peer.
  */
 #ifndef YK_CORE_PLAN_H
 #define YK_CORE_PLAN_H
@@ -45,8 +46,7 @@ typedef struct {
     bool synchronous;   /* a bound of 0, with or without a quorum */
     bool lockstep;      /* without a quorum: all workers take the same steps, on fixed shares of the data */
     int quorum;         /* processes whose gradients form a step; 0: all workers */
-    /* Asynchronous, keyed parameters on shards: the number of batches that a worker processes with one copy (store/shards.h); 0:
-     * no copies. */
+    /* Asynchronous, keyed parameters on shards: batches that a worker trains on with one copy (store/shards.h); 0: no copies. */
     uint64_t copy_lifetime;
     int depth; /* on shards: requests for parameters (or copies) that a worker has in flight; 1: no prefetching */
     uint64_t local_steps; /* local SGD: steps between averaging; 0: every gradient is sent */
@@ -63,25 +63,25 @@ typedef struct {
     int servers;             /* dedicated parameter servers: the first processes */
     int workers;             /* in all processes together */
     int workers_per_process; /* threads, in each process that trains */
-    bool joint;   /* with servers: the gradients of the workers of a process are added before they are sent */
-    int channels; /* to servers, of each process that trains (store/messages.h) */
-    int threads;  /* per worker */
-    int usable_threads; /* the same, but at most the number of cores */
-    bool survives_loss; /* the job continues without a lost worker */
-    bool joinable;      /* workers may join the running job */
+    bool sums_workers;       /* with servers: a process sends the sum of its workers' gradients */
+    int channels;            /* to servers, of each process that trains (store/messages.h) */
+    int threads;             /* per worker */
+    int usable_threads;      /* the same, but at most the number of cores */
+    bool survives_loss;      /* the job continues without a lost worker */
+    bool joinable;           /* workers may join the running job */
 
     /* this process (train/cluster.h) */
-    bool alone;          /* the only process of the run */
-    bool trains;         /* it has workers */
-    bool serves;         /* it owns a shard of the parameters, for the workers of all processes */
-    bool whole;          /* it has all parameters: it is alone, or a replica */
-    int owners;          /* processes that own a shard: the first ranks, or all */
-    int first_client;    /* the rank of the first process that trains */
-    int clients;         /* processes that train */
-    int first_worker;    /* the number, in the job, of the first worker of this process */
-    int serving_threads; /* of a dedicated server */
-    bool driven;         /* the main thread sends and receives for the others (store/remote.h) */
-    yk_wait_kind wait;   /* how threads wait for messages of servers and clients */
+    bool alone;               /* the only process of the run */
+    bool trains;              /* it has workers */
+    bool serves;              /* it owns a shard of the parameters, for the workers of all processes */
+    bool whole;               /* it has all parameters: it is alone, or a replica */
+    int owners;               /* processes that own a shard: the first ranks, or all */
+    int first_client;         /* the rank of the first process that trains */
+    int clients;              /* processes that train */
+    int first_worker;         /* the number, in the job, of the first worker of this process */
+    int serving_threads;      /* of a dedicated server */
+    bool has_progress_thread; /* the main thread sends and receives for the workers (store/remote.h) */
+    yk_wait_kind wait;        /* how threads wait for messages of servers and clients */
 
     /* steps */
     uint64_t batch; /* examples per worker and step */
@@ -92,12 +92,11 @@ typedef struct {
     uint64_t steps, epochs;   /* UINT64_MAX: no limit; at least one of them is limited */
     uint64_t steps_per_epoch; /* 0: not known in advance */
     uint64_t leased_steps;    /* batches that are leased: `steps`, if a step is one batch; else UINT64_MAX */
-    /* Steps. Evaluation: 0: after each epoch, or only at the end if the length of an epoch is not known.
-     * Checkpoints: 0: by time. */
-    uint64_t eval_every, checkpoint_every;
-    uint64_t log_every; /* steps; 0: a number that suits the length of the run */
+    uint64_t eval_every; /* steps; 0: after each epoch; at the end if the length of an epoch is not known */
+    uint64_t checkpoint_every; /* steps; 0: by time */
+    uint64_t log_every;        /* steps; 0: a number that suits the length of the run */
     yk_cursor_kind cursor_kind;
-    uint64_t unit; /* neighboring examples that stay together (data/feed.h); 0: the default */
+    uint64_t unit; /* neighboring examples that shuffling keeps together (data/feed.h); 0: the default */
 
     /* timeouts in seconds, all derived from --deadline */
     double heartbeat_timeout; /* a peer without a heartbeat for this long is lost */
@@ -116,12 +115,12 @@ typedef struct {
     double team_timeout;       /* for threads of a process, which may be waiting for another process */
 } yk_plan;
 
-enum {
-    YK_COPY_EXAMPLES = 2048
-}; /* the age of a copy at which it is merged, in examples (store/local_copy.h) */
-/* How many times as old copies of less frequent keys may be (store/local_hot.c), and copies of processes in long runs (train/plan.c). */
+/* A copy is merged after this many examples (store/local_copy.h); */
+enum { YK_COPY_EXAMPLES = 2048 };
+/* after this many times as many if its keys are less frequent (store/local_hot.c), or in a long job (train/plan.c); */
 enum { YK_LONGEST_COPY = 4 };
-enum { YK_COPY_AGE = 64 }; /* at first, copies in flight have at most this fraction of the examples so far */
+/* and early in a run sooner: all copies in flight together have at most 1/64 of the examples so far. */
+enum { YK_COPY_AGE = 64 };
 enum { YK_TIMEOUT_FACTOR = 10 }; /* a timeout is at least this many times the longest step so far */
 
 #endif

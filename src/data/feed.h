@@ -11,10 +11,11 @@
  *     yk_feed_free(f);
  *
  * Data in memory: the order of an epoch is a permutation that follows from (seed, epoch). Sparse rows are shuffled once when
- * they are loaded; if there are many, their epochs permute groups of 16 neighboring rows (rows in place: 256). If all
- * workers take the same steps (rounds), global batch number s of N workers with batch size b has positions s N b .. (s + 1) N b - 1 of that order, and worker
- * w gets the w-th group of b of them. So N workers see the same examples as one worker with an N times larger batch. Otherwise,
- * workers lease ranges of positions as they need them. A slow worker leases fewer, and no worker waits at the end of an epoch.
+ * they are loaded; if there are many, their epochs permute groups of 16 neighboring rows (rows in place: 256). If all workers
+ * take the same steps (rounds), global batch number s of N workers with batch size b has positions s N b .. (s + 1) N b - 1 of
+ * that order, and worker w gets the w-th group of b of them. So N workers see the same examples as one worker with an N times
+ * larger batch. Otherwise, workers lease ranges of positions as they need them. A slow worker leases fewer, and no worker waits
+ * at the end of an epoch.
  *
  *     order of an epoch   | w0 w1 w2 | w0 w1 w2 | w0 w1 |                    rounds: the last batch may be short
  *                         | lease: w0 | lease: w2 | lease: w0 | lease: w1    leases
@@ -55,8 +56,8 @@ typedef struct {
     /* Whether the lease or stream of a worker was assigned to another worker. If so, next() drops the rest of it. NULL: never. */
     bool (*revoked)(void *context, int worker);
     void *lease_context;
-    /* With `lease` and shuffled rows in memory: how many neighboring rows stay together, a multiple of `batch`; 0: as many
-     * as is best for the cache. A checkpoint keeps the unit that it was written with. */
+    /* With `lease` and shuffled rows in memory: the number of neighboring rows that shuffling keeps together, a multiple of
+     * `batch`; 0: the number that is best for the cache. A resumed run uses the number in its checkpoint. */
     size_t unit;
     const yk_keymap *keymap; /* streams: remaps keys as they are read; NULL: no remap */
     yk_phases *phases;       /* streams: for the time that workers wait for their reader; borrowed, or NULL */

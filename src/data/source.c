@@ -292,7 +292,7 @@ void yk_reader_free(yk_reader *r)
     if (r->source->ops->reader_close)
         r->source->ops->reader_close(r);
     yk_rows_fini(&r->chunk);
-    free(r->place);
+    free(r->kept);
     free(r);
 }
 
@@ -329,13 +329,13 @@ bool yk_reader_file(const yk_reader *r, size_t i, char *path, size_t size)
 {
     if (!r->source->ops->file)
         return false;
-    r->source->ops->file(r, r->source->part.on ? r->place[i] : i, path, size);
+    r->source->ops->file(r, r->source->part.on ? r->kept[i] : i, path, size);
     return true;
 }
 
 const char *yk_reader_cell(const yk_reader *r, size_t i, size_t k)
 {
-    return r->source->ops->cell(r, r->source->part.on ? r->place[i] : i, k);
+    return r->source->ops->cell(r, r->source->part.on ? r->kept[i] : i, k);
 }
 
 const char *yk_source_format(const yk_source *s)

@@ -140,10 +140,10 @@ struct yk_reader {
     yk_source *source;
     size_t block;
     /* with a split: */
-    uint64_t row;    /* the number of the next row in the data set */
-    yk_rows chunk;   /* the rows before it, in the part or not */
-    uint32_t *place; /* [rows that were returned] their places in the chunk */
-    size_t place_cap;
+    uint64_t row;   /* the number of the next row in the data set */
+    yk_rows chunk;  /* the rows before it, in the part or not */
+    uint32_t *kept; /* [rows that were returned] their indices in the chunk that the format read */
+    size_t kept_cap;
 };
 
 yk_status yk_source_open(const char *spec, yk_split split, const yk_source_options *options, yk_source **out);

@@ -133,11 +133,11 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
         yk_rows_clear(&r->chunk);
         got = 0;
         if ((st = s->ops->next(r, &r->chunk, max, &got)) ||
-            (st = YK_RESERVE(r->place, r->place_cap, got, "places of rows")))
+            (st = YK_RESERVE(r->kept, r->kept_cap, got, "the rows of a part")))
             break;
         for (size_t i = 0, end; !st && i < got; i = end) { /* runs of rows that are in the part */
             for (end = i; end < got && yk_split_has(&s->part, yk_split_of_row(r->row + end));)
-                r->place[(*got_out)++] = (uint32_t)end++;
+                r->kept[(*got_out)++] = (uint32_t)end++;
             st = yk_rows_append(rows, &r->chunk, i, end - i);
             end += end < got;
         }

@@ -1,4 +1,4 @@
-/* The decoders behind image.h: JPEG with libjpeg-turbo (jpeg.c) and PNG with libpng (png.c). Each decodes row by row and passes
+/* The decoders behind image.h: JPEG with libjpeg-turbo (image_jpeg.c) and PNG with libpng (image_png.c). Each decodes row by row and passes
  * the shape, then the rows from top to bottom, to image.c, which scales them.
  *
  * Example:

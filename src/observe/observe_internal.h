@@ -9,7 +9,7 @@
  *     timeline.c     the trace
  *     evidence.c     one verdict from the measurements of all processes
  *     observation.c  the results as a part of summary.json
- *     warnings.c     warnings about conclusions
+ *     warnings.c     warnings about conclusions; warning_kinds.c: their names and texts
  *     lines.c        files of JSON lines
  */
 #ifndef YK_OBSERVE_OBSERVE_INTERNAL_H

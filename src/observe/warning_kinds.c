@@ -1,4 +1,4 @@
-/* The kinds of warnings. */
+/* The kinds of warnings (warnings.h): their names in summary.json, their titles in reports, and advice. */
 #include "observe/warnings.h"
 
 #include <string.h>

@@ -6,9 +6,9 @@
  *     rule->dense(&view, 0, n, g, 1.0f / examples, &o); // all weights; g is a sum over examples
  *     rule->pairs(&view, key, g, NULL, n, 8, 1.0f / examples, &o); // only these keys, with 8 floats per key
  *
- * kinds.h has the formulas. For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the keys of the batch,
- * including their momentum, decay and thresholds. For sgd, the store later applies the decay that other weights have missed
- * (store/local_decay.c), so that they converge to the optimum of the regularized loss.
+ * kinds.h has the formulas. For all but ftrl, l1 is a soft threshold of lr * l1 after the step. A sparse update changes only the
+ * keys of the batch, including their momentum, decay and thresholds. For sgd, the store later applies the decay that other
+ * weights have missed (store/local_decay.c), so that they converge to the optimum of the regularized loss.
  *
  * Stale gradients (adagrad, rowwise-adagrad): others have changed w since it was read. B, the sum of their gradients, follows from
  * how far w has moved. If B and G point in the same direction, s grows as if they were one gradient, and the steps of the others are

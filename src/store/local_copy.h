@@ -10,7 +10,7 @@
  *     local SGD            processes              all parameters, or some keys       after H steps of all: the mean
  *                          asynchronous           the same                           after H steps of one: 1/N of its delta
  *     shards.h             threads of processes   the keys of some batches           when they are A examples old: a share
- *     local_hot.c                threads of a process   the hottest keys, in place         when they are A examples old: a share
+ *     local_hot.c          threads of a process   the hottest keys, in place         when they are A examples old: a share
  *
  * The share follows from the optimizer (optim/optim.h). Both are stores of one process (local.h); g is a parameter group. A copy of
  * a keyed group has just the keys of these steps, numbered 0 .. n - 1. The optimizer's state is a part of copies, so that

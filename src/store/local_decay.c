@@ -5,9 +5,10 @@
  *     w <- shrink(w * exp(-l2 * S), l1 * S),    S = sum of the learning rates of the steps since then
  *
  * (Langford, Li, Zhang 2009 for l1). docs/models.md states the error of this approximation, and tests/test_store.c checks it.
- * Only for plain sgd on sparse rows: the other rules decay the weights that they update. If workers take their steps together,
- * each key is decayed by one of them. Otherwise a worker advances the weight's step with an atomic compare-and-swap, never backwards, so that no decay is applied twice. With several asynchronous workers, push() adds only gradients, and the next pull
- * or merge applies the decay of that step. Hot keys (local_hot.c) are decayed when they are merged.
+ * Only for plain sgd on sparse rows: the other rules decay the weights that they update. In lockstep, each key is decayed by one
+ * worker. Otherwise, a worker advances the step of a weight with an atomic compare-and-swap, never backwards, so that no decay
+ * is applied twice. With several asynchronous workers, push() only adds gradients, and the next pull or merge applies the decay
+ * of that step. Hot keys (local_hot.c) are decayed when they are merged.
  */
 #include "store/local_internal.h"
 

@@ -2,15 +2,16 @@
  * cache lines move between the cores all the time, and sixteen threads train slower than one. So each worker has a copy of the
  * H hottest keys, which it periodically merges with the shared ones. All other keys are shared.
  *
- *     key           0 .... 2047 | 2048 ............ H-1 | H ......................... n-1
- *                   hottest     | hot                 | shared, lock-free
- *     merged after  tier_every  | all_every examples  | immediately
+ *     key           0 ....... 2047 | 2048 ............ H-1 | H ......................... n-1
+ *                   hottest        | hot                   | shared, lock-free
+ *     merged after  hottest_every  | all_every examples    | immediately
  *
- * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the hottest keys are
- * merged when they are as old as copies between processes may be (YK_COPY_EXAMPLES), those of the others, which are many, later
- * (YK_LONGEST_COPY). At first both are merged more often: the weights move fast then, and copies that are old relative to the run slow
- * it down (docs/convergence.md). A staleness bound or weight decay limits both. Then only keys that are used often enough in the meantime are hot.
- * A share of a worker's delta is added (optim/optim.h). A merge holds a short lock for each range of 256 floats.
+ * The copies fit into half of a core's L2 cache, and hot keys occurred more than once in a sample. Copies of the 2,048 hottest keys
+ * are merged after as many examples as copies in jobs (YK_COPY_EXAMPLES), those of the other hot keys after YK_LONGEST_COPY times as
+ * many. Early in a run, both are merged more often: weights move fast then, and copies that are old relative to the run slow it
+ * down (docs/convergence.md). A staleness bound or weight decay shortens both intervals, and then only keys that are used often
+ * enough between merges are hot. A merge adds a share of the worker's delta (optim/optim.h), and briefly locks each range of 256
+ * floats.
  *
  * Dense groups, and models with several groups, have no copies: their steps take so long that sharing costs little, and merged
  * copies learn less from the same examples (docs/convergence.md).
@@ -23,7 +24,7 @@
 #include <unistd.h>
 
 static const double max_decay = 0.01; /* of a weight between merges */
-static const double max_tier = YK_COPY_EXAMPLES, max_all = YK_LONGEST_COPY * YK_COPY_EXAMPLES;
+static const double max_hottest = YK_COPY_EXAMPLES, max_all = YK_LONGEST_COPY * YK_COPY_EXAMPLES;
 static const double min_uses = 0.03; /* of a copy between merges; a cache line has 16 of them */
 
 static size_t level2_bytes(void)
@@ -81,9 +82,9 @@ static void choose_intervals(yk__table *t, int me)
                      (double)s->restored_steps / (double)s->config.workers + (double)s->worker[me].own_steps,
                  so_far = each * batch;
     const bool young = t->config.staleness == YK_ASYNC;
-    w->tier_every =
-        fmin(t->hot_examples, young ? fmin(max_tier, fmax(batch, so_far / YK_COPY_AGE)) : max_tier);
-    w->all_every = fmin(t->hot_examples, YK_LONGEST_COPY * w->tier_every);
+    w->hottest_every =
+        fmin(t->hot_examples, young ? fmin(max_hottest, fmax(batch, so_far / YK_COPY_AGE)) : max_hottest);
+    w->all_every = fmin(t->hot_examples, YK_LONGEST_COPY * w->hottest_every);
 }
 
 static yk_status make_copies(yk__table *t, int me)
@@ -214,15 +215,15 @@ static void merge(yk__table *t, int me, uint32_t first, uint32_t n, double examp
 static void merge_all(yk__table *t, int me)
 {
     yk__table_worker *w = &t->worker[me];
-    const uint32_t tier = t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER;
-    merge(t, me, 0, tier, w->since_tier);
-    if (t->hot > tier)
-        merge(t, me, tier, t->hot - tier, w->since_all);
+    const uint32_t hottest = t->hot < YK__HOTTEST ? t->hot : YK__HOTTEST;
+    merge(t, me, 0, hottest, w->since_hottest);
+    if (t->hot > hottest)
+        merge(t, me, hottest, t->hot - hottest, w->since_all);
     w->merges++;
     w->merged_examples += (uint64_t)w->since_all;
     w->merged_steps += w->steps_since_all;
     w->steps_since_all = 0;
-    w->since_all = w->since_tier = 0.0;
+    w->since_all = w->since_hottest = 0.0;
     choose_intervals(t, me);
 }
 
@@ -231,14 +232,14 @@ void yk__hot_step(yk__table *t, int me, size_t steps, size_t examples)
     yk__table_worker *w = &t->worker[me];
     if (!t->hot)
         return;
-    w->since_tier += (double)examples;
+    w->since_hottest += (double)examples;
     w->since_all += (double)examples;
     w->steps_since_all += steps;
     if (w->since_all >= w->all_every || w->steps_since_all >= t->hot_lifetime) {
         merge_all(t, me);
-    } else if (w->since_tier >= w->tier_every) {
-        merge(t, me, 0, t->hot < YK__HOT_TIER ? t->hot : YK__HOT_TIER, w->since_tier);
-        w->since_tier = 0.0;
+    } else if (w->since_hottest >= w->hottest_every) {
+        merge(t, me, 0, t->hot < YK__HOTTEST ? t->hot : YK__HOTTEST, w->since_hottest);
+        w->since_hottest = 0.0;
     }
 }
 

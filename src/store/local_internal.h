@@ -1,5 +1,6 @@
 /* The internals of the store of one process, shared by local.c (pull, push, clock), local_table.c (applies gradients to the table
- * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay) and local_staleness.c. */
+ * of a group), local_hot.c (copies of hot keys), local_decay.c (lazy weight decay), local_stale.c (rules for stale gradients) and
+ * local_staleness.c (measures staleness). */
 #ifndef YK_STORE_LOCAL_INTERNAL_H
 #define YK_STORE_LOCAL_INTERNAL_H
 
@@ -8,7 +9,7 @@
 #include "store/local.h"
 #include <stdatomic.h>
 
-enum { YK__HOT_TIER = 2048, YK__HOT_RANGE = 256 }; /* local_hot.c: the hottest keys; floats under one lock */
+enum { YK__HOTTEST = 2048, YK__HOT_RANGE = 256 }; /* local_hot.c: the hottest keys; floats under one lock */
 
 /* The lock of a range of floats. On its own cache line. */
 typedef struct {
@@ -19,7 +20,7 @@ typedef struct {
 typedef struct {
     _Alignas(YK_ALIGN) yk_view view; /* what the model and the update rule work on */
     yk_merger pairs;                 /* this worker's gradient, or the keys it pulls */
-    /* The next three are for the sums of all workers' gradients (yk__table_summed).
+    /* The next three are for the sums of all workers' gradients (`summed` in local_table.c).
      * This worker's gradient, ordered by the worker that applies each pair: */
     _Alignas(YK_ALIGN) struct yk__parts {
         size_t cap_keys, cap_values;
@@ -36,7 +37,7 @@ typedef struct {
     /* local_hot.c */
     float *base; /* [arrays][hot_pad] the copy after the last merge */
     /* merge intervals in examples */
-    double tier_every, all_every, since_tier, since_all;
+    double hottest_every, all_every, since_hottest, since_all;
     uint64_t merges, merged_examples, merged_steps, steps_since_all;
 
     /* local_decay.c: the keys of a batch without copies; local_table.c: the keys of a row that are not frequent. */
@@ -175,7 +176,8 @@ static inline bool yk__sampled(const yk_local *s, const yk__worker *w)
     return s->clocks > 1 && w->own_steps == w->next_sample;
 }
 
-/* The global step that a worker is in, extrapolated from the last count of all workers' steps: a slow worker must not use the learning rate of an earlier step. */
+/* The global step that a worker is in, extrapolated from the last count of all workers' steps, so that a slow worker does not
+ * use the learning rate of an earlier step. */
 static inline uint64_t yk__global_step(const yk_local *s, const yk__worker *w)
 {
     return s->restored_steps + w->counted + (w->own_steps - w->counted_at) * (uint64_t)s->clocks;

@@ -1,25 +1,25 @@
 /* Stale gradients: how the owner of parameters applies a gradient that was computed with older values of them.
  *
  * n gradients are in flight: each of n asynchronous workers computes one while the others update the parameters. With the
- * learning rate of one worker, networks and embedding vectors would diverge. So the owner changes it:
+ * learning rate of one worker, networks and embedding vectors would diverge. So these rules change it:
  *
- *     start      workers begin one after the other, each 25 steps after the one before: at first, all gradients point in the same
- *                direction. With a staleness bound, where others would wait, and with streamed data in a job, learning rates
- *                warm up instead: lr * t / (100 n) at step t, for at most half of the run for a network. Not for adam
+ *     start      workers begin one after the other, 25 steps apart, because at first all gradients point in the same direction.
+ *                With a staleness bound (the workers that have begun would wait for the others), and with streamed data in a
+ *                job, the learning rate warms up instead: lr * t / (100 n) at step t; for a network, during at most half of the
+ *                run. adam needs no warm-up
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks, and for linear models on dense data.
- *                The curvature of the loss is the largest there. The workers do this, because they know the inputs
- *                (model/mean_input.h)
+ *                The curvature of the loss is the largest there. The workers apply this rule, because only they know the
+ *                inputs (model/mean_input.h)
  *     distance   lr / (1 + d), for networks: d is how far the parameters have moved since the worker read them, in units of
  *                one step that is not scaled down. n gradients that point in different directions move the parameters less than n
  *                steps, and need less damping (gap-aware training: Barkai, Hakimi, Schuster 2020)
- *     revision   keyed groups with adagrad: where a gradient points in the direction in which others have moved a weight since it was
- *                read, they count as one large gradient (AdaptiveRevision, optim/optim.h)
+ *     revision   keyed groups with adagrad: if other gradients have moved a weight in the same direction since it was read, all of
+ *                them count as one large gradient (AdaptiveRevision, optim/optim.h)
  *
  * A sum of m gradients (of the threads of a process) counts as m steps of the same learning rate. Copies of linear models are
- * merged with a rule of their own (local_hot.c, shards.h).
- * docs/convergence.md has the measurements.
+ * merged with a rule of their own (local_hot.c, shards.h). docs/convergence.md has the measurements.
  */
 #include "store/local_internal.h"
 

@@ -212,7 +212,7 @@ static yk_status send_heartbeats(yk_remote *r, double now)
 static bool made_progress(yk_remote *r)
 {
     const unsigned now = atomic_load(&r->activity);
-    const bool progress = !r->config.driven || now != atomic_load(&r->activity_seen);
+    const bool progress = !r->config.has_progress_thread || now != atomic_load(&r->activity_seen);
     atomic_store(&r->activity_seen, now);
     return progress;
 }
@@ -244,7 +244,7 @@ yk_status yk_remote_alive(yk_remote *r)
 yk_status yk_remote_progress(yk_remote *r)
 {
     bool busy;
-    if (r->config.driven)
+    if (r->config.has_progress_thread)
         return YK_OK;
     yk_status st = yk_remote_pump(r, &busy);
     return st ? st : yk_remote_alive(r);
@@ -258,7 +258,7 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
     while (request ? atomic_load_explicit(&request->missing, memory_order_acquire) > 0
                    : atomic_load_explicit(pending, memory_order_acquire)) {
         bool busy = false;
-        yk_status st = r->config.driven ? YK_OK : yk_remote_pump(r, &busy);
+        yk_status st = r->config.has_progress_thread ? YK_OK : yk_remote_pump(r, &busy);
         if (st)
             return st;
         if (atomic_load_explicit(&r->failed, memory_order_relaxed))
@@ -267,12 +267,12 @@ yk_status yk__remote_wait(yk_remote *r, const yk__request *request, const atomic
             yk_wait_restart(&w);
             continue;
         }
-        for (int k = 0; !began && !r->config.driven && k < r->config.servers; k++)
+        for (int k = 0; !began && !r->config.has_progress_thread && k < r->config.servers; k++)
             r->server[k].last_message =
                 yk_now(); /* before the wait, this thread computed and received nothing */
         began = true;
         yk_wait_poll(&w);
-        if (!yk_wait_is_check_due(&w) || r->config.driven)
+        if (!yk_wait_is_check_due(&w) || r->config.has_progress_thread)
             continue;
         if ((st = yk_remote_alive(r)))
             return st == YK_ELOST ? yk_fail(st, "%s (waiting for %s)", yk_error(), what) : st;

@@ -25,9 +25,9 @@
  *     st = yk_remote_begin_push(r, channel);                        // the first thread; then a barrier
  *     st = yk_remote_push_part(r, channel, &gradient, me, threads); // each thread: the messages to some servers
  *
- * yk_remote_pump() sends and receives messages. With one thread, it is called while
- * that thread waits. With several, or if the process is also a server, `driven` is set: one thread calls yk_remote_pump()
- * continuously, and the others only queue messages and wait. Every wait has a deadline, and its error names the server.
+ * yk_remote_pump() sends and receives messages. With one thread, it is called while that thread waits. If there are several, or
+ * if the process is also a server, `has_progress_thread` is set: one thread calls yk_remote_pump() continuously, and the others
+ * only queue messages and wait. Every wait has a deadline, and its error names the server.
  */
 #ifndef YK_STORE_REMOTE_H
 #define YK_STORE_REMOTE_H
@@ -52,7 +52,7 @@ typedef struct {
     int arrays[YK_MAX_GROUPS];
     int channels, threads; /* of this process; channels: 1, or one per thread */
     bool rounds;           /* every push is answered, also one without examples: all take part in rounds */
-    bool driven;
+    bool has_progress_thread;
     uint32_t bias_key;      /* the key of the bias of keyed groups; UINT32_MAX: none */
     double timeout;         /* heartbeat timeout: seconds without a message after which a server is lost */
     double heartbeat_every; /* seconds between heartbeats to servers */

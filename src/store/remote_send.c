@@ -51,7 +51,7 @@ static yk_status drain(yk_remote *r, yk__queue *queue, unsigned max, int server)
     yk_wait w = yk_wait_begin(r->config.wait, r->config.timeout);
     while (atomic_load(&queue->queued) - atomic_load_explicit(&queue->done, memory_order_acquire) > max) {
         bool busy;
-        yk_status st = r->config.driven ? YK_OK : yk_remote_pump(r, &busy);
+        yk_status st = r->config.has_progress_thread ? YK_OK : yk_remote_pump(r, &busy);
         if (st)
             return st;
         if (atomic_load(&r->failed))
@@ -86,7 +86,7 @@ static yk_status queue_message(yk_remote *r, int channel, int server)
     atomic_fetch_add_explicit(&r->waiting, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->activity, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&queue->queued, 1, memory_order_release);
-    return r->config.driven ? YK_OK : send_queued(r, queue, &r->server[server]);
+    return r->config.has_progress_thread ? YK_OK : send_queued(r, queue, &r->server[server]);
 }
 
 /* ---- pulls and pushes ---- */
@@ -187,7 +187,7 @@ static void write_pull(const yk__request *request, const keys_there *keys, yk__u
 /* Server k will answer the next message. */
 static void expect_answer(yk_remote *r, int k)
 {
-    if (atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.driven)
+    if (atomic_fetch_add(&r->server[k].pending_answers, 1) == 0 && !r->config.has_progress_thread)
         r->server[k].last_message = 0.0; /* the timeout starts with the next check */
 }
 

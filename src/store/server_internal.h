@@ -96,7 +96,7 @@ struct yk_server {
     /* What clients send (yk__content_choose()): gradients, or the deltas of copies. */
     yk_status (*apply)(struct yk__update *u); /* ends a step, or adds the deltas of several */
     uint64_t max_steps, answer_steps;         /* of a message; with an answer */
-    bool joint;                               /* a gradient of several threads is one step of each */
+    bool sums_workers;    /* a gradient is the sum of those of a client's threads: one step of each */
     bool stale;           /* gradients are applied while others are computed (local_stale.c) */
     int npulls;           /* of each client */
     yk_thread_pool *pool; /* the serving threads; NULL: one */

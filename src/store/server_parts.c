@@ -18,7 +18,8 @@ yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out)
     return piece;
 }
 
-/* Server 0 may be ahead of this one by a round, but a snapshot must be of one round. Likewise, server 0 may have received all leave messages while the last gradients are still in flight to this server. */
+/* A snapshot is of one round, but server 0 may be a round ahead of this server. Likewise, server 0 may have received all leave
+ * messages while the last gradients are still in flight to this server. */
 static bool snapshot_is_due(const yk_server *s)
 {
     if (!s->snapshot_wanted)

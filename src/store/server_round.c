@@ -103,7 +103,7 @@ void yk__content_choose(yk_server *s)
     s->apply = copy ? add_deltas : apply_gradients;
     s->max_steps = copy ? copy : (uint64_t)c->threads;
     s->answer_steps = copy ? copy : 1;
-    s->joint = !copy && c->channels == 1 && c->threads > 1;
+    s->sums_workers = !copy && c->channels == 1 && c->threads > 1;
     s->stale = !copy && !c->rounds->close;
 }
 
@@ -127,7 +127,7 @@ static void count(yk_server *s, yk__client *c, const yk__up *up)
     yk__count_shares(s, c);
     c->pushes += up->steps;
     c->thread[up->thread].pushes += up->steps;
-    c->thread[up->thread].clock += s->joint ? 1 : up->steps;
+    c->thread[up->thread].clock += s->sums_workers ? 1 : up->steps;
     c->examples += up->examples;
 }
 

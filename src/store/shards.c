@@ -325,7 +325,7 @@ static yk_status make_channel(const yk__shards *s, int number)
 {
     yk__channel *c = &s->channel[number];
     c->first = number;
-    c->end = s->config.joint ? s->config.workers : number + 1;
+    c->end = s->config.sums_workers ? s->config.workers : number + 1;
     c->answer.status.steps = s->config.first_step;
     c->share = yk_alloc((size_t)s->config.workers, sizeof *c->share, "the workers");
     return c->share ? YK_OK : YK_ESYSTEM;
@@ -339,7 +339,7 @@ yk_status yk_shards_create(const yk_shards_config *config, yk_store **out)
     s->base.ops = config->steps ? &copy_ops : &gradient_ops;
     s->config = *config;
     s->kern = yk_linear();
-    s->nchannels = config->joint ? 1 : config->workers;
+    s->nchannels = config->sums_workers ? 1 : config->workers;
     for (int g = 0; g < config->whole.ngroups; g++)
         s->keyed |= config->whole.group[g].shape.keyed;
     s->rounds = yk_remote_rounds(config->remote);

@@ -8,9 +8,9 @@
  *     copies         announce 0 | pull 0  step step step step  announce 1  push delta 0 + keys 1 | pull 1  step step ...
  *     prefetched     announce 0, announce 1 | pull 0  step step  announce 2  push delta 0 + keys 2 | pull 1 (has arrived)  step ...
  *
- * In rounds, with local SGD, and if the model has a dense group, the threads of a process work together (`joint`): their gradient
- * is summed in thread order, and each thread sends it to some of the servers, or they train synchronously on one copy. So it is
- * sent once, and fewer gradients are in flight. Otherwise each thread has its own channel.
+ * In rounds, with local SGD, and if the model has a dense group, the threads of a process work together (`sums_workers`). They sum
+ * their gradients in thread order, and each thread sends the sum to some of the servers; or they train synchronously on one copy.
+ * So less is sent, and fewer gradients are in flight. Otherwise, each thread has its own channel.
  *
  * Local SGD: a round is shorter than H steps if an evaluation, a checkpoint or the end is due. In lockstep, all processes have the
  * same rounds. A process without batches takes part with zero examples, until no process has any. All know the first step of a
@@ -29,8 +29,8 @@
  * (local_decay.c) is applied by the servers: these copies do not decay.
  *
  * The servers' answers say when to stop and, in lockstep, when an epoch is over: after a round in which no worker had examples.
- * With a quorum, workers send their gradients to rounds, but lease their examples and do not wait (no remote.h `rounds`). clock() reports
- * `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
+ * With a quorum, gradients are summed in rounds, but workers lease their examples and do not wait for each other (yk_remote_config
+ * has `rounds` unset). clock() reports `pending` for all steps on a copy but the last. Each worker calls the store on its own thread.
  */
 #ifndef YK_STORE_SHARDS_H
 #define YK_STORE_SHARDS_H
@@ -43,12 +43,11 @@ typedef struct {
     yk_team *team;
     yk_phases *phases; /* [workers], or NULL */
     int workers;       /* threads of this process */
-    bool joint;
-    bool stale
-        [YK_MAX_GROUPS]; /* gradients of this group may be stale when they are applied, and the rules for that apply */
+    bool sums_workers;
+    bool stale[YK_MAX_GROUPS]; /* the rules for stale gradients apply to this group (local_stale.c) */
     bool one_step; /* the gradient of all threads is one step of the job; otherwise one of each thread */
-    yk_local_config
-        whole; /* of all parameters, and of a copy of them; its keyed groups are as large as the copy needs */
+    /* Of all parameters, and of a copy of them; its keyed groups are as large as the copy needs. */
+    yk_local_config whole;
 
     /* copies */
     uint64_t steps;      /* H; 0: gradients are sent */

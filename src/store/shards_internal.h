@@ -60,7 +60,7 @@ typedef struct {
     bool rounds; /* all processes take part in every round (remote.h) */
     int nchannels;
     yk__shards_worker *worker; /* [workers] */
-    yk__channel *channel;      /* [nchannels] 1 if joint, else one per worker */
+    yk__channel *channel;      /* [nchannels] 1 if sums_workers, else one per worker */
 } yk__shards;
 
 static inline yk__shards *yk__shards_of(yk_store *s)
@@ -70,7 +70,7 @@ static inline yk__shards *yk__shards_of(yk_store *s)
 
 static inline yk__channel *yk__channel_of(const yk__shards *s, int me)
 {
-    return &s->channel[s->config.joint ? 0 : me];
+    return &s->channel[s->config.sums_workers ? 0 : me];
 }
 
 /* The job ends: no more training. In rounds, clock() reports it. */

@@ -232,7 +232,7 @@ static yk_status begin_for_chief(yk__loop *w)
 static yk_status before_any(yk__loop *w, bool *entered_out)
 {
     (void)entered_out;
-    if (!w->t->plan->driven)
+    if (!w->t->plan->has_progress_thread)
         yk_observer_traffic(w->t->observer);
     return YK_OK;
 }

@@ -1,13 +1,13 @@
-/* Pacing: how the workers of a process take their steps, and how they find out what is due (schedule.h).
+/* Pacing: how a worker learns that an evaluation, a checkpoint or the end of the run is due (schedule.h), and what it does then.
  *
- *                 all workers take the same steps         workers take separate steps
- *     at          after each round, all come to the       a worker that finds something due sets `barrier_due`, and each
- *     barriers    same decisions, and if something is     worker enters the barrier after its current step; a worker
- *                 due, enter a barrier                    without examples waits there
- *     by a        workers only train; the chief evaluates and saves snapshots (chief.c), and the store says when the run ends
- *     chief
+ * If a process has all parameters (a single process, or a replica), its workers evaluate and save at a barrier (barrier.c):
  *
- * Workers meet at barriers (barrier.c) if the parameters are in the processes that train: in one process, or in replicas.
+ *     lockstep           after each step, all workers make the same decision, and enter the barrier if something is due
+ *     separate steps     the first worker that finds something due sets `barrier_due`; each worker enters the barrier after its
+ *                        current step. A worker without examples waits there
+ *
+ * With parameter servers or shards, workers only train, in lockstep or in separate steps. The chief evaluates and saves snapshots
+ * (chief.c), and the store says when the run ends. So there are four tables of functions.
  *
  * Example:
  *     st = w->pacing->begin(w);
@@ -34,20 +34,20 @@ typedef struct {
     const yk__pacing *pacing;
     bool bursts;          /* several steps at once (store/store.h) */
     yk_action action;     /* what this worker wants all workers to do after this step */
-    uint64_t done, epoch; /* steps and epochs so far; of this worker if it takes separate steps */
+    uint64_t done, epoch; /* steps and epochs so far: of the run in lockstep, else of this worker */
     unsigned round;
     bool over;       /* it takes no more steps */
-    double loss;     /* of its examples that the phases do not have yet */
-    yk_status ready; /* of the store's ready() during a gradient */
+    double loss;     /* of examples that were not added to its phases yet */
+    yk_status ready; /* the result of the store's ready(), which the model calls during the backward pass */
     /* used by its pacing */
-    uint64_t seen;       /* rounds: examples of all workers in all epochs, including those before a resume */
+    uint64_t seen; /* lockstep: examples of all workers in all epochs, including those before a resume */
     uint64_t next_check; /* separate steps: this worker checks what is due after this many of its steps */
-    uint64_t quota;      /* separate steps: those that this worker may still take before a barrier is due */
+    uint64_t quota;      /* separate steps: steps that this worker may take before it needs another quota */
     bool begun;          /* separate steps: whether it was its turn to begin (store/local_stale.c) */
 } yk__loop;
 
 struct yk__pacing {
-    bool together; /* all workers take the same steps, on fixed shares of the data, and end epochs together */
+    bool together; /* lockstep: all workers take the same steps, on fixed shares of the data */
     /* These set w->over. */
     yk_status (*begin)(yk__loop *w);                     /* before the first step */
     yk_status (*before)(yk__loop *w, bool *entered_out); /* before a step: may enter a barrier instead */
@@ -55,7 +55,7 @@ struct yk__pacing {
     yk_status (*after)(yk__loop *w, const yk_step_result *r);
 };
 
-/* That of a run, or of this process if it has workers. */
+/* The pacing of the workers of this process. */
 const yk__pacing *yk__pacing_of(const yk_plan *plan);
 
 #endif

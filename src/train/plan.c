@@ -155,7 +155,7 @@ static int serving_threads_of(const yk_plan *p, const yk_topology *job)
  * the waiting ones need. Synchronous steps are often shorter than such a sleep. */
 static yk_wait_kind wait_of(const yk_plan *p, const yk_topology *job)
 {
-    const int own = p->workers_per_process * p->threads + p->driven;
+    const int own = p->workers_per_process * p->threads + p->has_progress_thread;
     const bool shared = own * job->sharing > job->own_cores;
     return shared && !p->synchronous ? YK_WAIT_OVERSUBSCRIBED : YK_WAIT_RANKS;
 }
@@ -171,7 +171,7 @@ static void set_process(const yk_topology *job, yk_plan *p)
     p->first_client = p->servers;
     p->clients = p->processes ? p->processes - p->servers : 1;
     p->first_worker = p->processes && p->trains ? (job->rank - p->first_client) * p->workers_per_process : 0;
-    p->driven = p->trains && (p->serves || (!p->whole && p->workers_per_process > 1));
+    p->has_progress_thread = p->trains && (p->serves || (!p->whole && p->workers_per_process > 1));
     p->wait = p->alone ? YK_WAIT_THREADS : wait_of(p, job);
     p->serving_threads = serving_threads_of(p, job);
 }
@@ -217,7 +217,7 @@ static void set_copies(const yk__plan_input *in, yk_plan *p)
 }
 
 /* The gradients of the workers of a process are added, unless each needs other keys. */
-static bool is_joint(const yk__plan_input *in, const yk_plan *p)
+static bool sums_workers(const yk__plan_input *in, const yk_plan *p)
 {
     bool dense = false;
     for (int g = 0; g < in->model->ngroups; g++)
@@ -379,8 +379,8 @@ yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, co
     set_workers(&in, &p);
     set_batch(c, &p);
     set_copies(&in, &p);
-    p.joint = is_joint(&in, &p);
-    p.channels = p.joint ? 1 : p.workers_per_process;
+    p.sums_workers = sums_workers(&in, &p);
+    p.channels = p.sums_workers ? 1 : p.workers_per_process;
     set_timeouts(c, &p);
     set_process(job, &p);
     set_data(&in, &p);

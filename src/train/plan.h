@@ -8,9 +8,9 @@
  *     const yk_topology job = {.processes = 4, .cores = 8, .rank = 2, .own_cores = 8, .sharing = 1};
  *     st = yk_plan_make(&config, &model, &data, &job, &plan); // YK_EUSAGE: the error names the options that conflict
  *
- * All processes of a job plan with the same options, model and facts, so that their plans agree. The launcher, sweeps, reports, and
- * a process that has not read the data yet, plan without facts: conflicts of options are found, and what depends on the data is
- * that of data of unknown size which is sparse if the model accepts that. Any thread may call these functions.
+ * All processes of a job plan with the same options, model and facts, so their plans agree. The launcher, sweeps and reports,
+ * and processes that have not read the data yet, plan without facts. Conflicting options are still found. The plan then assumes
+ * data of unknown size, sparse if the model accepts sparse data. Any thread may call these functions.
  */
 #ifndef YK_TRAIN_PLAN_H
 #define YK_TRAIN_PLAN_H
@@ -25,20 +25,19 @@ typedef struct {
     uint64_t opened;           /* 1: `sparse` is known */
     uint64_t counted;          /* 1: all are known */
     uint64_t sparse, streamed; /* 1: its rows are sparse; it is read again in each epoch */
-    uint64_t
-        ordered; /* 1: not shuffled: neighboring examples may be related, so they must not stay together */
+    uint64_t ordered; /* 1: neighboring examples may be related, so shuffling must not keep them together */
     uint64_t examples, columns;                 /* of an epoch; 0: not known */
     uint64_t kind, classes, fields, positional; /* of the rows (yk_dataset) */
     uint64_t channels, height, width;           /* of images; 0 otherwise */
     uint64_t earlier;                           /* steps of the run that this one starts from */
-    uint64_t resumed, unit; /* resumed: 1: from a checkpoint with this unit (core/plan.h), which is kept */
+    uint64_t resumed, unit; /* resumed = 1: from a checkpoint, whose `unit` (core/plan.h) is kept */
 } yk_data_facts;
 
 /* The processes of a job, and this one. */
 typedef struct {
-    int processes; /* 0: unknown, because this process joins the job; the plan then counts it as the only worker */
+    int processes; /* 0: unknown, because this process joins a running job; the plan then counts only this process */
     int cores; /* of one process, the same number on all ranks; --workers auto divides them among the workers */
-    bool single; /* not part of a job, not even of a job of one process: options that need a job are errors */
+    bool single; /* not part of a job (a job may also have one process): options that need a job are errors */
     /* this process; zero: not known */
     int rank;
     int own_cores;                  /* that it may use */

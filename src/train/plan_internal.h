@@ -11,12 +11,12 @@ typedef struct {
     const yk_data_facts *data;
     const yk_topology *job;
     bool sparse;  /* the parameters of the model are keyed, or some of them */
-    bool certain; /* which of them are keyed does not depend on facts that are not known */
+    bool certain; /* it is known which groups the model has, and which of them are keyed */
 } yk__plan_input;
 
 /* What --servers says about all groups together. */
 typedef struct {
-    int job;         /* for the groups that are not replicated; 0: all are; -1: not given */
+    int job;         /* the value for groups that are not replicated; 0: all are replicated; -1: not given */
     bool replicates; /* some groups are replicated, others are not */
     bool differ;     /* the groups that are not replicated have different values */
 } yk__servers;

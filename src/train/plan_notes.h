@@ -13,19 +13,19 @@
 
 void yk_plan_mode_text(const yk_plan *p, char out[static 64]);
 
-/* How parameters or gradients travel, after "each with all parameters; " or after a description of the processes. */
+/* How parameters or gradients are exchanged: the end of a sentence that describes the processes. */
 const char *yk_plan_exchange_text(const yk_plan *p, bool shared_memory);
 
-/* Whether the test results apply to the parameters of each worker; NULL: not to say. */
+/* Whether all workers have the parameters that are evaluated; NULL: there is nothing to say. */
 const char *yk_plan_agreement_text(const yk_plan *p);
 
-/* Notes about options that have no effect, or another one than expected. */
+/* Notes about options that have no effect, or a different one than expected. */
 void yk_plan_print_notes(const yk_config *c, const yk_plan *p, const yk_model *model, bool tested);
 
 /* Notes about parameter groups whose gradients are applied at once, and about what changes for asynchronous workers. */
 void yk_plan_print_groups(const yk_plan *p, const yk_model *model);
 
-/* A note: what the loss of a process means for the job. */
+/* A note: what happens to the job if a process is lost. */
 void yk_plan_print_losses(const yk_plan *p);
 
 #endif

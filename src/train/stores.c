@@ -1,4 +1,4 @@
-/* Creates the parameters of this process and the store that its workers train on: the one place that chooses among the stores. */
+/* Creates the parameters of this process, and the store that its workers train on. Only this file chooses among the stores. */
 #include "store/replicas.h"
 #include "store/shards.h"
 #include "train/loop.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The configuration of a store for all parameters; with one worker, unless this is a single process. */
+/* The configuration of a local store with all parameters. Only a single process has several workers in it. */
 static yk_local_config store_config(const yk__trainer *t)
 {
     const bool single = t->plan->alone;
@@ -35,7 +35,7 @@ static uint64_t steps_on_copy(const yk_plan *p)
     return p->copy_lifetime ? p->copy_lifetime : p->local_steps;
 }
 
-/* The rates of the biases in one shard of a group. */
+/* The ranges of a group that lie in one shard of it (biases have their own learning rate). */
 static size_t cut_ranges(const yk_local_group *group, size_t begin, size_t end, yk_optim_range *out)
 {
     size_t n = 0;
@@ -111,7 +111,7 @@ static yk_status use_replicas(yk__trainer *t, const yk_local_config *whole)
 
 /* ---- servers and shards ---- */
 
-/* By name: this process joined their job. */
+/* A process that joins a job finds its servers by name. */
 static yk_status find_servers(yk__trainer *t)
 {
     yk__cluster *k = &t->cluster;
@@ -140,7 +140,7 @@ static yk_status make_client(yk__trainer *t)
                           .channels = t->plan->channels,
                           .threads = t->plan->workers_per_process,
                           .rounds = t->pacing->together,
-                          .driven = t->plan->driven,
+                          .has_progress_thread = t->plan->has_progress_thread,
                           .bias_key = t->model->sparse ? t->model->bias_key : UINT32_MAX,
                           .timeout = t->plan->server_timeout,
                           .heartbeat_every = t->plan->heartbeat_every,
@@ -153,7 +153,7 @@ static yk_status make_client(yk__trainer *t)
     return yk_remote_create(&c, &k->remote);
 }
 
-/* A job may be resumed with the chunks of its checkpoint, which may be longer or shorter. */
+/* Chunks of a resumed job have the length that its checkpoint says, which may differ from that of this plan. */
 static uint64_t longest_copy(const yk_plan *p)
 {
     return steps_on_copy(p) * (p->copy_lifetime && p->staleness == YK_ASYNC ? YK_LONGEST_COPY : 1);
@@ -178,7 +178,7 @@ static yk_status make_shard(yk__trainer *t, const yk_local_config *whole, yk_ser
     return st;
 }
 
-/* The chief assigns examples, and has room for a snapshot of all parameters. */
+/* The chief assigns examples, and has memory for a snapshot of all parameters. */
 static yk_status make_chief(yk__trainer *t, const yk_local_config *whole, yk_server_config *c)
 {
     yk__cluster *k = &t->cluster;
@@ -253,7 +253,7 @@ static yk_status make_chunks(yk__trainer *t)
     return st;
 }
 
-/* With gradients, or with copies: local SGD, or, with a lifetime, copies of linear models. */
+/* The store of a process that trains: it sends gradients, or the deltas of copies (local SGD; linear models: copy_lifetime). */
 static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
 {
     const yk_plan *p = t->plan;
@@ -262,7 +262,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .team = t->team,
                           .phases = t->phases,
                           .workers = p->workers_per_process,
-                          .joint = p->joint,
+                          .sums_workers = p->sums_workers,
                           .one_step = rounds,
                           .whole = *whole,
                           .steps = steps_on_copy(p),
@@ -287,11 +287,11 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
 
 /* ---- the choice ---- */
 
-/* `whole`: all parameters; with one worker, unless this is a single process. */
+/* make: creates the parameters of this process, and its connection to those of others. use: creates the store of its workers.
+ * whole: see store_config(). */
 static const struct {
-    yk_status (*make)(yk__trainer *t,
-                      const yk_local_config *whole); /* parameters, and access to those of others */
-    yk_status (*use)(yk__trainer *t, const yk_local_config *whole); /* as the store of its workers */
+    yk_status (*make)(yk__trainer *t, const yk_local_config *whole);
+    yk_status (*use)(yk__trainer *t, const yk_local_config *whole);
 } kind[] = {[YK_PLACEMENT_LOCAL] = {make_local, use_local},
             [YK_PLACEMENT_REPLICAS] = {make_replica, use_replicas},
             [YK_PLACEMENT_SERVERS] = {make_part, use_shards},

@@ -252,7 +252,7 @@ static yk_status train_or_serve(yk__trainer *t)
         serving->first = YK_PHASE_RECEIVING;
         yk_phases_begin(serving, 1);
     }
-    yk_status st = t->plan->driven || k->server ? yk__serve(t) : yk__run_workers(t);
+    yk_status st = t->plan->has_progress_thread || k->server ? yk__serve(t) : yk__run_workers(t);
     yk_phases_end(serving);
     if (!st && k->joined)
         yk_note("trained on %llu example%s for this job", (unsigned long long)t->worker[0].examples,

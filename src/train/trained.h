@@ -8,9 +8,8 @@
  *     yk_trained_release(m);
  *
  * The file has the tensors with the names and shapes of PyTorch, and metadata that describes the model. Its entry "schema"
- * has the schema of the data as JSON (data/schema.h). The metadata has a
- * format version, "format_version":"1"; a reader rejects newer versions. Files without it, as yoke 0.1.0 wrote them, are
- * version 0; version 1 differs only in this field.
+ * has the schema of the data as JSON (data/schema.h), and "format_version" is "1"; a reader rejects newer versions. Files
+ * without a version, as yoke 0.1.0 wrote them, are version 0; version 1 differs only in this field.
  *
  * A yk_trained is immutable and reference-counted: any thread may use it.
  */
@@ -38,8 +37,8 @@ yk_status yk_trained_load(const char *path, yk_trained **out);
 yk_status yk_trained_file(const char *path, char **file_out);
 yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name);
 
-/* Takes the parameters from the store, which can then only be freed. `schema`: JSON, or NULL. `keymap`: how its keys were remapped; NULL: they were
- * not. */
+/* Takes the parameters from the store, which can then only be freed. `schema`: JSON, or NULL. `keymap`: how its keys were
+ * remapped; NULL: they were not. */
 yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
                           const yk_keymap *keymap, yk_trained **out);
 /* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
