@@ -81,8 +81,8 @@ typedef struct {
 struct yk_store {
     const yk_store_ops *ops;
     const yk_burst_ops *burst; /* NULL: bursts are not possible */
-    bool
-        ahead; /* batches are also announced between push() and clock(), while the parameters of the last one are in flight */
+    /* Batches are also announced between push() and clock(), while the parameters of the last one are in flight. */
+    bool ahead;
     yk_store *inner; /* a store whose functions are used for those that are NULL in `ops`; may be NULL */
 };
 

@@ -68,8 +68,6 @@ void yk__print_plan(const yk__trainer *t);
 yk_status yk__describe(yk__trainer *t);
 yk_status yk__profile_collect(yk__trainer *t);
 
-/* train.c: the workers of a single process, with their own parameters, feed and store */
-
 /* end_run.c: from the end of the loop, or a failure `st`, to the summary. Returns `st`, or a failure of its own. */
 yk_status yk__end_run(yk__trainer *t, yk_status st);
 
