@@ -101,8 +101,7 @@ typedef struct {
 
     yk_distribution histogram; /* sparse: entries per row; dense: mean of a row */
     yk_rows first;
-    yk_inspected_column
-        *table; /* [ntable] the columns of a table that was opened with carry "*"; else NULL */
+    yk_inspected_column *table; /* [ntable] columns of a table that was opened with carry "*"; else NULL */
     size_t ntable;
     double seconds;
 } yk_inspection;

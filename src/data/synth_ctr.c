@@ -61,7 +61,7 @@ typedef struct {
     uint32_t nnz;
     double positives; /* fraction of examples with label 1 */
     double
-        interactions; /* standard deviation of the pairwise part of the logits, relative to the linear part */
+        interactions; /* standard deviation of the pairwise part of the logits, relative to the linear one */
     uint64_t seed;
 } shape;
 

@@ -73,8 +73,7 @@ typedef struct {
     const char *name;               /* of the column, for messages; borrowed */
     yk_parquet_text *text;    /* those of the dictionary, if there is one, and then those of the batch */
     size_t text_cap, entries; /* entries: of the dictionary */
-    bool
-        direct; /* the dictionary has more entries than there are rows: only the texts of each batch are returned */
+    bool direct;  /* the dictionary has more entries than rows: only the texts of each batch are returned */
     char *digits; /* numbers of a dictionary as texts */
     uint8_t valid[YK_PARQUET_BATCH];
     uint32_t code[YK_PARQUET_BATCH];

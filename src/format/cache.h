@@ -74,7 +74,7 @@ typedef struct {
     uint32_t fields; /* exclusive upper bound of field numbers; 0: not known. Only with has_field */
     uint32_t schema_size;
     const char
-        *schema; /* [schema_size] with the zero byte; NULL: none. Borrowed: for reading, from the mapping */
+        *schema; /* [schema_size] with the zero byte; NULL: none. Borrowed; of a mapped file: from it */
 } yk_cache_shape;
 
 typedef struct {

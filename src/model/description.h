@@ -24,8 +24,7 @@ typedef enum {
 
 typedef struct {
     int ngroups;
-    yk_group
-        group[YK_MAX_GROUPS]; /* name, kind and width. YK_INPUT_BOTH: keyed only if the rows are sparse */
+    yk_group group[YK_MAX_GROUPS]; /* name, kind, width. YK_INPUT_BOTH: keyed only if the rows are sparse */
     yk_model_input input;
     bool needs_fields; /* reads field numbers. Otherwise, they are not loaded */
     bool linear;       /* the output is a function of one weighted sum per class */

@@ -99,8 +99,7 @@ typedef struct {
     double lr, epsilon; /* defaults */
     bool plain;         /* w -= lr G, without state: gradients can be added to the weights in any order */
     bool normalizes;    /* its steps become smaller where gradients are large */
-    bool
-        accumulates; /* its first slot is a sum of squares, which may begin above 0 (yk_optim_config.initial) */
+    bool accumulates;   /* its first slot is a sum of squares, which begins at yk_optim_config.initial */
     yk_optim_velocity velocity;
     /* Its steps do not depend on the size of gradients: the sum of m gradients moves as far as one. */
     bool scale_free;

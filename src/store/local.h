@@ -17,10 +17,10 @@
  *             up to rounding.
  *   K         a worker that is more than K steps ahead of the slowest active worker waits before its next step.
  *   infinity  asynchronous: no worker waits.
- * With K > 0, push() updates the shared weights immediately and without locks. The hottest keys (or all of a small dense
- * group) are the exception: each worker has a copy of them and merges it periodically (local_hot.c), because if all cores write
- * to the same cache lines, many cores are slower than one. If one group has K = 0, all workers take the same steps, and the
- * other groups are updated immediately within these steps.
+ * With K > 0, push() updates the shared weights immediately and without locks, with two exceptions. Each worker has a copy of
+ * the hottest keys and merges it periodically (local_hot.c), because if all cores write to the same cache lines, many cores are
+ * slower than one. And a linear model on dense data is locked range by range (local_table.c). If one group has K = 0, all workers
+ * take the same steps, and the other groups are updated immediately within these steps.
  *
  * Parameter servers and replicas also keep their parameters in such a store. Worker `me` calls every function on its own
  * thread, except create and free. Once a worker has seen its largest batch, its steps allocate no memory.
@@ -52,12 +52,11 @@ typedef struct {
     size_t batch;            /* examples per worker */
     const yk_keymap *keymap; /* which keys are hot; NULL: none. Borrowed */
     float norm;              /* expected sum of the squares of all inputs of an example */
-    bool
-        stale_rules; /* asynchronous gradients are applied with the rules of local_stale.c; false: as they are */
-    bool linear;     /* the model is linear (local_stale.c) */
-    bool staggered;       /* workers begin one after the other (local_stale.c) */
-    uint64_t max_warm_up; /* local_stale.c: steps, of dense groups */
-    yk_phases *phases;    /* [workers] NULL: not measured. Borrowed */
+    bool stale_rules;        /* the rules of local_stale.c apply to asynchronous gradients */
+    bool linear;             /* the model is linear (local_stale.c) */
+    bool staggered;          /* workers begin one after the other (local_stale.c) */
+    uint64_t max_warm_up;    /* local_stale.c: steps, of dense groups */
+    yk_phases *phases;       /* [workers] NULL: not measured. Borrowed */
     /* When true, a worker that waits for slower ones stops waiting, because all are about to enter a barrier. */
     const atomic_bool *interrupted;
 } yk_local_config;

@@ -78,14 +78,14 @@ struct yk__table {
     uint64_t hot_lifetime;          /* steps between merges, at most; YK_ASYNC: no limit */
     double hot_examples;            /* the same in examples */
     uint32_t frequent;              /* keys whose gradients are summed in arrays (local_table.c); 0: none */
-    yk__hot_range *range; /* of hot keys, or of a dense linear model that threads share; NULL: not locked */
+    yk__hot_range *range; /* locks of hot keys, or of a linear model on dense data; NULL: no locks */
     uint32_t *touched;    /* local_decay.c: [keys]; NULL: no lazy decay */
     float *decayed;       /* local_decay.c: [floats] weights with their decay applied */
     bool stale_rules;     /* local_stale.c: its rules apply if several gradients are in flight */
+    /* local_stale.c: some parameters of a network, [YK_SAMPLE] or [floats]; NULL: not needed. */
+    size_t *sample;
     double
-        squared_step; /* local_stale.c: moving mean of the squared length of an unscaled step, in the sample; 0: none yet */
-    size_t
-        *sample; /* local_stale.c: [YK_SAMPLE] or [floats], some parameters of a network; NULL: not needed */
+        squared_step; /* of the sample: moving mean of the squared length of an unscaled step; 0: none yet */
     yk__table_worker *worker;
 };
 

@@ -113,8 +113,8 @@ struct yk_server {
     int placed; /* pulls whose keys have sums */
     yk_staleness staleness;
     struct yk__listener *listener; /* NULL: workers cannot join */
-    uint32_t
-        *parts; /* a snapshot, the arrays of one server after the other; only server 0 has those of others */
+    /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */
+    uint32_t *parts;
     size_t parts_cap;
     uint64_t parts_steps;
     bool parts_some;      /* it has only what an evaluation reads */

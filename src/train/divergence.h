@@ -28,11 +28,10 @@ typedef struct {
 } yk__loss_mark;
 
 typedef struct {
-    double untrained; /* the loss of an untrained model; 0: the rule is off */
-    uint64_t next;    /* the step of the next mark */
-    unsigned marks;   /* so far */
-    yk__loss_mark
-        mark[YK__LOSS_MARKS]; /* the last ones, 1 % of the run apart; the one before the first is zero */
+    double untrained;                   /* the loss of an untrained model; 0: the rule is off */
+    uint64_t next;                      /* the step of the next mark */
+    unsigned marks;                     /* so far */
+    yk__loss_mark mark[YK__LOSS_MARKS]; /* the last ones, 1 % of the run apart; before the first: zero */
 } yk__divergence;
 
 /* Adds a mark. run_steps: the length of the run; HUGE_VAL: not known. *mean_out: the mean loss if it has diverged. */

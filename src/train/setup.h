@@ -37,11 +37,11 @@ yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fi
 /* Sets shape->hashed and shape->not_hashed. */
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
-void yk__parameters_set(const yk__trainer *t,
-                        yk_local *store); /* weights were changed: the state follows from them */
+/* After the weights were set: optimizers whose weights follow from their state (yk_optim_rule.derives) get that state. */
+void yk__parameters_set(const yk__trainer *t, yk_local *store);
 
 /* cluster_data.c, cluster_agree.c */
-/* All ranks send `mine` to the chief, which combines all of them into `out`, its own one; then all have that in `mine`. */
+/* All ranks send `mine` to the chief, which combines them into one (combine) and broadcasts it; then `mine` is that on all ranks. */
 typedef yk_status yk__combine(yk__trainer *t, const void *all, void *out);
 yk_status yk__agree(yk__trainer *t, void *mine, size_t bytes, yk__combine *combine, const char *what);
 yk_status yk__plan(yk__trainer *t);        /* for the facts and the topology that are known */
