@@ -1,5 +1,5 @@
-/* Internal to data/: the formats that yk_source_open() knows, and what several of them share. To add a format, write a file
- * with a yk_source_ops, declare it here and add it to the table in source.c.
+/* Internal to data/: what several formats share. To add a format, write a file with a yk_source_ops named yk__NAME_source, and
+ * add its name to the list in source.c.
  *
  * Functions named `open` get the spec: spec->where is the part without "format:" and options, and yk_spec_u64(spec, ...) and
  * the like read the options. Readers run in the threads that use them.
@@ -10,10 +10,6 @@
 #include "data/files.h"
 #include "data/source.h"
 #include "format/input.h"
-
-extern const yk_source_ops yk__idx_source, yk__tfrecord_source, yk__libsvm_source, yk__libffm_source,
-    yk__vw_source, yk__criteo_source, yk__csv_source, yk__parquet_source, yk__cifar10_source,
-    yk__images_source, yk__cache_source, yk__synth_source;
 
 /* How keys are mapped to columns: by the options `features` and `bits` of the spec, or else by --features and --hash-bits.
  * `features` takes precedence over `bits`. By default, keys are hashed into 2^default_bits columns; 0: not hashed. */

@@ -20,10 +20,15 @@
 #define BAD_SHOWN   3                   /* skipped records that get a message each */
 #define MAX_COUNT   ((uint64_t)4 << 30) /* beyond this offset, counting records for a message takes too long */
 
-static const yk_source_ops *const formats[] = {&yk__idx_source,    &yk__tfrecord_source, &yk__libsvm_source,
-                                               &yk__libffm_source, &yk__vw_source,       &yk__criteo_source,
-                                               &yk__csv_source,    &yk__parquet_source,  &yk__cifar10_source,
-                                               &yk__images_source, &yk__cache_source,    &yk__synth_source};
+/* A new format is a file with a yk_source_ops (formats.h), and its name here. */
+#define FORMATS(X)                                                                                           \
+    X(idx)                                                                                                   \
+    X(tfrecord) X(libsvm) X(libffm) X(vw) X(criteo) X(csv) X(parquet) X(cifar10) X(images) X(cache) X(synth)
+#define DECLARE(name) extern const yk_source_ops yk__##name##_source;
+#define ENTRY(name)   &yk__##name##_source,
+
+FORMATS(DECLARE)
+static const yk_source_ops *const formats[] = {FORMATS(ENTRY)};
 
 #define NFORMATS (sizeof formats / sizeof formats[0])
 
