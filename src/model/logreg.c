@@ -5,7 +5,7 @@
  * Parameters: [dim] weights, then the bias, if any. For sparse rows the gradient is the rows of the batch, each with its
  * dloss/dz as a factor; for dense rows it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
  */
-#include "model/model.h"
+#include "model/models.h"
 
 #include "base/mem.h"
 #include "kern/linear.h"

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "model/branches.h"
+#include "model/models.h"
 #include <string.h>
 
 /* A new model is a file with its functions and an entry here. Any other name is that of a network, or a list of layers. */

@@ -180,6 +180,6 @@ void yk_model_on_ready(const yk_model *m, yk_workspace *w, yk_ready_hook *hook, 
 void yk_model_torch(const yk_model *m, FILE *to);
 int yk_model_describe(const yk_model *m, size_t max_batch, yk_layer_line out[static YK_MAX_LINES]);
 
-extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_net_ops, yk_branches_ops, yk_branches_net_ops;
+extern const yk_model_ops yk_net_ops, yk_branches_ops, yk_branches_net_ops;
 
 #endif

@@ -5,7 +5,7 @@
  * Parameters: [1 + dim][ld]: a row for the bias, then one per feature; ld is `classes` rounded up to 4. The padding is 0, and
  * so is its gradient. The weights of PyTorch's nn.Linear are transposed: 0.weight [classes][dim], 0.bias [classes].
  */
-#include "model/model.h"
+#include "model/models.h"
 
 #include "base/mem.h"
 #include "kern/lanes.h"
