@@ -103,7 +103,7 @@ clicks='synth:ctr?features=5000&examples=503'
 }
 
 @test "dense parameters are fresh: --prefetch is for copies" {
-    in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 3 --launch 4 --servers 1 --mode async --json --quiet --out none
+    in_time 60 train --model softmax --data "$digits" --batch 5 --epochs 40 --launch 4 --servers 1 --mode async --json --quiet --out none
     expect 0
     equal prefetch "$(result_of prefetch)" 0
     mean=$(tail -n 1 out | grep -o '"observed_staleness":{[^}]*' | grep -o '"mean":[0-9.]*' | tr -dc 0-9.)
