@@ -161,7 +161,7 @@ def mistakes():
               warning="learning_rate_too_small")
     yield Row("learning rate 1e-4, network", f"--model lenet5 --data {TINY} --lr 1e-4 --epochs 3", warning="learning_rate_too_small")
     yield Row("momentum, learning rate 0.5, asynchronous",
-              f"--model softmax --data synth:digits?examples=6000 --workers 2 --mode async --optimizer momentum --lr 0.5 --batch 10 --epochs 5",
+              f"--model softmax --data synth:digits?examples=6000 --workers 2 --mode async --optimizer momentum --lr 0.5 --batch 10 --epochs 5 --no-stop-on-divergence",
               warning="loss_rose")
     yield Row("learning rate 5, relu network", "--model 'dense 64, relu, dense 10' --data synth:digits?examples=6000 --lr 5 --epochs 3",
               warning="loss_rose")
