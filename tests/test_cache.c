@@ -1,8 +1,8 @@
 /* format/cache.h, data/cache.c and data/export.c: data survives a round trip, and damaged files are refused. */
+#include "base/crc.h"
 #include "base/rng.h"
 #include "data/export.h"
 #include "format/cache.h"
-#include "format/crc.h"
 
 #include <dirent.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
  * always be resumable, with the results of an uninterrupted run. */
 #include "training.h"
 
+#include "base/crc.h"
 #include "base/rng.h"
-#include "format/crc.h"
 #include "train/checkpoint.h"
 #include <dirent.h>
 #include <math.h>

@@ -2,8 +2,8 @@
  * checks that TensorBoard reads the values back. It calls this program:
  *     test_events --write DIRECTORY     writes the events that the Python test expects
  */
+#include "base/crc.h"
 #include "base/dir.h"
-#include "format/crc.h"
 #include "format/events.h"
 
 #include <dirent.h>

@@ -1,9 +1,9 @@
 /* The formats below data/: input, crc, tfrecord, idx; on files in a temporary directory. */
 #include "scratch.h"
 
+#include "base/crc.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "format/crc.h"
 #include "format/idx.h"
 #include "format/input.h"
 #include "format/tfrecord.h"

@@ -1,5 +1,6 @@
 /* Transports carry messages between ranks: a small table of functions below comm.h.
  *
+ *     native           native.h: shared memory and TCP
  *     MPI              mpi_plugin.c, a shared object that is loaded at run time (plugin.h)
  *     simulated        tests/sim.h: all ranks in one process, with simulated time
  *
@@ -56,6 +57,10 @@ typedef struct {
     int (*recv_matched)(void *self, int peer, int tag, void *buf, size_t bytes);
     /* Ends all requests that are not done: their buffers can be freed. NULL: not supported, the process must end soon. */
     void (*abandon)(void *self);
+
+    /* Whether a peer has ended, or its connection is lost. Requests that concern it never complete. NULL: not known. */
+    bool (*lost)(void *self, int peer);
+    int (*peers)(void *self); /* how many there are; NULL: as many as at the start */
 
     /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
      * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer; at most

@@ -1,6 +1,6 @@
 #include "format/cache.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include "format/input.h"
 #include <math.h>
 #include <string.h>

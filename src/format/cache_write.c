@@ -1,8 +1,8 @@
 /* The writer of cache.h. */
+#include "base/crc.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "format/cache.h"
-#include "format/crc.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

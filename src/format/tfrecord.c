@@ -1,6 +1,6 @@
 #include "format/tfrecord.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include "format/wire.h"
 #include <stdio.h>
 #include <string.h>

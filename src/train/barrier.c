@@ -3,7 +3,7 @@
 #include "train/loop.h"
 
 #include "base/clock.h"
-#include "format/crc.h"
+#include "base/crc.h"
 #include "store/replicas.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 #include "train/checkpoint_dir.h"
 
+#include "base/crc.h"
 #include "base/file.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
-#include "format/crc.h"
 #include "train/checkpoint.h"
 #include <errno.h>
 #include <fcntl.h>

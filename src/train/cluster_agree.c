@@ -4,7 +4,7 @@
 
 #include "train/loop.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  * A CRC over bytes that contain CRCs is weak, so TFRecord files store a masked form:
  * masked = ((crc >> 15) | (crc << 17)) + 0xa282ead8. Any thread may call these functions.
  */
-#ifndef YK_FORMAT_CRC_H
-#define YK_FORMAT_CRC_H
+#ifndef YK_BASE_CRC_H
+#define YK_BASE_CRC_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "format/crc.h"
+#include "base/crc.h"
 
 #include <isa-l/crc.h>
 #include <string.h>

@@ -1,0 +1,60 @@
+/* The native transport: shared memory between processes of one host, TCP between hosts.
+ *
+ * Example:
+ *     yk_native_config config = {.rank = 1, .size = 4, .master = "unix:job-4711", .listen_fd = -1, .timeout = 60.0};
+ *     yk_transport t;
+ *     yk_status st = yk_native_create(&config, &t); // t.ops->start() connects the processes
+ *
+ * Messages are frames in a byte stream between two processes: a ring in shared memory (native_ring.h), or a socket. Rank 0
+ * listens at `master`. The other ranks connect to it, prove that they know the token, and get the addresses of all ranks.
+ * Then they map each other's memory, or connect to each other. After that, nothing listens.
+ *
+ * Memory is bounded: a message of up to 64 kB that nobody waits for yet is stored, up to 1 MB per peer. Any other message
+ * stays with its sender until the receiver asks for it. Frames on sockets have a CRC-32C.
+ *
+ * Authentication: both ends of a connection send a nonce and prove with HMAC-SHA-256 that they know the token, before any
+ * other byte is interpreted. Without a token, only processes of the same user on this host can connect. The traffic is
+ * not encrypted.
+ *
+ * A worker that joins a running job uses a transport of its own, in both processes:
+ *
+ *     yk_address address;
+ *     yk_native_listen("unix:job-4711-0", token, &address, &t);    // a server: t.ops->peers() grows
+ *     yk_native_connect(&address, 1, token, 60.0, &t);             // the worker: peer i is the server at address[i]
+ *
+ * One thread at a time calls a transport.
+ */
+#ifndef YK_COMM_NATIVE_H
+#define YK_COMM_NATIVE_H
+
+#include "base/status.h"
+#include "comm/transport.h"
+
+enum { YK_TOKEN_BYTES = 32, YK_ADDRESS_MAX = 280 };
+
+/* "unix:NAME" (an abstract Unix socket, this host only), "HOST:PORT" or "[ADDRESS]:PORT". */
+typedef struct {
+    char text[YK_ADDRESS_MAX];
+} yk_address;
+
+typedef struct {
+    int rank, size;
+    const char *master; /* the address of rank 0 */
+    int listen_fd;      /* rank 0: a socket that listens there already; -1: none */
+    const unsigned char
+        *token;     /* [YK_TOKEN_BYTES]; NULL: the processes of this user on this host are trusted */
+    double timeout; /* seconds for all processes to start */
+    bool sockets;   /* use sockets even where memory could be shared */
+} yk_native_config;
+
+yk_status yk_native_create(const yk_native_config *config, yk_transport *out); /* copies what it needs */
+
+/* Lets workers join: they appear as peers 0, 1, ... of `out`. Port 0: any free port. *bound_out: the address. */
+yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                           yk_transport *out);
+
+/* Connects to the servers of a job. */
+yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
+                            yk_transport *out);
+
+#endif
