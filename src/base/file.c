@@ -292,6 +292,17 @@ yk_status yk_file_save(const char *dir, const char *name, const char *format, ..
     return st;
 }
 
+yk_status yk_file_save_private(const char *dir, const char *name, const char *text)
+{
+    yk_file *f;
+    yk_status st = yk_file_create_in(dir, name, &f);
+    if (!st && fchmod(f->fd, 0600)) /* it is still empty */
+        st = yk_fail_path(f->path, "cannot protect", errno);
+    else if (!st)
+        st = yk_file_write(f, text, strlen(text));
+    return yk_file_close(f, st);
+}
+
 /* ---- untrusted files */
 
 yk_status yk_file_open_regular(const char *path, uint64_t max, int *fd_out)

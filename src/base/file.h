@@ -47,6 +47,8 @@ yk_status yk_file_close(yk_file *f, yk_status so_far);
 /* Writes a whole file: create_in, print, close. */
 yk_status yk_file_save(const char *dir, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a secret: only the owner can read the file. */
+yk_status yk_file_save_private(const char *dir, const char *name, const char *text);
 
 /* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
  * themselves. Returns -1 and sets errno on failure. The caller frees the name. */

@@ -1,0 +1,51 @@
+/* How a process finds the others of its job: the environment that its engine (mpirun, srun, torchrun, Kubernetes, yoke's
+ * launcher) has set.
+ *
+ * Example:
+ *     yk_rendezvous r;
+ *     yk_status st = yk_rendezvous_read(&r); // r.size 0: no engine started this process
+ *     if (!st && !r.mpi)
+ *         st = yk_rendezvous_token(&r, "runs/a", 60.0);
+ *
+ * One row of a table per engine; the first whose variables are set is used:
+ *
+ *     engine               rank, size                        on this host                  rank 0 listens at
+ *     yoke's launcher      YOKE_RANK, YOKE_SIZE              YOKE_LOCAL_RANK, _SIZE        YOKE_MASTER
+ *     Open MPI             OMPI_COMM_WORLD_RANK, _SIZE       OMPI_COMM_WORLD_LOCAL_...     (MPI)
+ *     srun --mpi=pmix      PMIX_RANK, SLURM_STEP_NUM_TASKS   as below                      (MPI)
+ *     MPICH, --mpi=pmi2    PMI_RANK, PMI_SIZE                MPI_LOCALRANKID, _LOCALNRANKS (MPI)
+ *     torchrun, Kubeflow   RANK, WORLD_SIZE                  LOCAL_RANK, LOCAL_WORLD_SIZE  MASTER_ADDR, port MASTER_PORT + 1
+ *     Kubernetes           JOB_COMPLETION_INDEX, WORLD_SIZE  -                             the same
+ *     srun                 SLURM_PROCID, _STEP_NUM_TASKS     SLURM_LOCALID, ...            the first host of the step
+ *
+ * YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. The MPI knows
+ * the rank and size itself; with a `master`, the job can also run without its plug-in.
+ *
+ * The job token is in YOKE_TOKEN (64 hexadecimal digits) or in the file YOKE_TOKEN_FILE. One thread calls these functions.
+ */
+#ifndef YK_COMM_RENDEZVOUS_H
+#define YK_COMM_RENDEZVOUS_H
+
+#include "base/status.h"
+#include "comm/native.h"
+
+typedef struct {
+    const char *engine;                     /* NULL: none */
+    int rank, size, local_rank, local_size; /* local_size 0: not known */
+    bool mpi;                               /* use the MPI plug-in */
+    bool slurm;                             /* its processes can share a token in the run directory */
+    char master[YK_ADDRESS_MAX];            /* "": only MPI can connect the processes */
+    int listen_fd;                          /* rank 0: listens at `master` already; -1: does not */
+    bool has_token;
+    unsigned char token[YK_TOKEN_BYTES];
+} yk_rendezvous;
+
+/* YK_EUSAGE: the error names the variable and the remedy. */
+yk_status yk_rendezvous_read(yk_rendezvous *out);
+
+/* Reads the token and removes it from the environment. Processes of Slurm without one share RUN/token, which rank 0 creates;
+ * run_dir NULL: there is none. Fails if there are several hosts and no token. */
+yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double timeout);
+void yk_rendezvous_done(const yk_rendezvous *r, const char *run_dir); /* all processes have the token */
+
+#endif

@@ -1,0 +1,72 @@
+#include "comm/token.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+yk_status yk_token_create(unsigned char *out)
+{
+    return getrandom(out, YK_TOKEN_BYTES, 0) == YK_TOKEN_BYTES
+               ? YK_OK
+               : yk_fail(YK_ESYSTEM, "cannot create the job token: getrandom: %s", strerror(errno));
+}
+
+void yk_token_print(const unsigned char *token, char *out)
+{
+    for (int i = 0; i < YK_TOKEN_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", token[i]);
+}
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+const char *yk_token_parse(const char *text, unsigned char *out)
+{
+    for (int i = 0; i < YK_TOKEN_BYTES; i++, text += 2) {
+        const int high = digit(text[0]), low = high < 0 ? -1 : digit(text[1]);
+        if (low < 0)
+            return NULL;
+        out[i] = (unsigned char)(high << 4 | low);
+    }
+    return strchr(" \r\n", *text) ? text : NULL; /* or the end */
+}
+
+yk_status yk_token_text(const char *what, const char *path, char *out, size_t size)
+{
+    struct stat file = {0};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const ssize_t n = fd < 0 || fstat(fd, &file) ? -1 : read(fd, out, size - 1);
+    const int error = errno;
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    if (n < 0)
+        return yk_fail(YK_EUSAGE, "%s: cannot read %s: %s", what, path, strerror(error));
+    if (!S_ISREG(file.st_mode) || file.st_mode & 037)
+        return yk_fail(YK_EUSAGE,
+                       "%s: others can read or change %s (mode %03o), which has the secret of a job; run "
+                       "chmod 600 on it",
+                       what, path, (unsigned)file.st_mode & 0777);
+    return YK_OK;
+}
+
+yk_status yk_token_file(const char *what, const char *path, unsigned char *out)
+{
+    char text[YK_TOKEN_TEXT + 1];
+    const yk_status st = yk_token_text(what, path, text, sizeof text);
+    if (!st && !yk_token_parse(text, out))
+        return yk_fail(YK_EUSAGE,
+                       "%s: %s does not begin with a job token of %d hexadecimal digits; create one with: "
+                       "openssl rand -hex %d",
+                       what, path, 2 * YK_TOKEN_BYTES, YK_TOKEN_BYTES);
+    return st;
+}
