@@ -21,7 +21,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         if (o->no_score)
             o->tally->examples += n;
         else
-            st = yk_tally_add(o->tally, o->p, o->model->outputs, &b);
+            st = yk_tally_add(o->tally, o->p, o->model->outputs, &b, NULL);
         for (size_t i = 0; o->raw && outputs > 1 && i < n * outputs; i++)
             o->p[i] = logf(o->p[i]);
         if (!st && o->each)

@@ -14,18 +14,30 @@ static uint32_t rank_word(float p, uint8_t label)
     return bits << 1 | label;
 }
 
+/* Elements of yk_tally.count. */
+static size_t counts(size_t classes)
+{
+    return classes * (3 + (classes <= YK_MAX_CONFUSION ? classes : 0));
+}
+
 /* Reserves memory for more examples. */
-static yk_status reserve(yk_tally *t, size_t classes, size_t examples)
+static yk_status reserve(yk_tally *t, size_t classes, size_t examples, bool weighted)
 {
     if (t->classes < classes) {
-        uint64_t *count = realloc(t->count, classes * sizeof *count);
-        if (!count)
-            return yk_fail_memory(classes * sizeof *count, "the counts of classes");
-        memset(count + t->classes, 0, (classes - t->classes) * sizeof *count);
-        t->count = count;
+        t->count = calloc(counts(classes), sizeof *t->count);
+        if (!t->count)
+            return yk_fail_memory(counts(classes) * sizeof *t->count, "the counts of classes");
         t->classes = classes;
     }
-    return classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + examples, "predictions") : YK_OK;
+    yk_status st = classes == 2 ? YK_RESERVE(t->ranks, t->cap, t->examples + examples, "predictions") : YK_OK;
+    if (!st && classes == 2 && (weighted || t->weighted))
+        st = YK_RESERVE(t->weights, t->weights_cap, t->examples + examples, "weights");
+    if (st || !weighted || t->weighted)
+        return st;
+    for (size_t i = 0; classes == 2 && i < t->examples; i++)
+        t->weights[i] = 1.0f;
+    t->weighted = true;
+    return YK_OK;
 }
 
 size_t yk_score_class(const float *p, size_t outputs)
@@ -36,155 +48,273 @@ size_t yk_score_class(const float *p, size_t outputs)
     return best;
 }
 
-yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b)
+/* What several classes need beside the counts. */
+static void add_probabilities(yk_tally *t, const float *p, size_t outputs, size_t y, size_t guess,
+                              double weight)
 {
-    yk_status st = reserve(t, outputs == 1 ? 2 : outputs, b->n);
+    float squares = 0.0f;
+    for (size_t c = 0; c < outputs; c++)
+        squares += p[c] * p[c];
+    t->brier += weight * ((double)squares - 2.0 * (double)p[y] + 1.0);
+    yk__bin_add(t->bin, (double)p[guess], weight, guess == y ? weight : 0.0);
+}
+
+yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight)
+{
+    const size_t k = outputs == 1 ? 2 : outputs;
+    yk_status st = reserve(t, k, b->n, weight);
     if (st)
         return st;
     for (size_t i = 0; i < b->n; i++) {
         const float *row = p + i * outputs;
-        size_t y = (size_t)b->rows->label[b->pick[i]];
-        t->correct += yk_score_class(row, outputs) == y;
-        t->count[y]++;
-        if (t->classes == 2)
+        const size_t y = (size_t)b->rows->label[b->pick[i]], guess = yk_score_class(row, outputs);
+        const double w = weight ? (double)weight[i] : 1.0;
+        t->count[y] += w;
+        t->count[k + guess] += w;
+        t->count[2 * k + y] += guess == y ? w : 0.0;
+        if (k <= YK_MAX_CONFUSION)
+            t->count[(3 + y) * k + guess] += w;
+        if (k > 2)
+            add_probabilities(t, row, outputs, y, guess, w);
+        else
             t->ranks[t->examples] = rank_word(row[outputs - 1], (uint8_t)y);
+        if (k == 2 && t->weighted)
+            t->weights[t->examples] = (float)w;
+        t->weight += w;
         t->examples++;
     }
     return YK_OK;
 }
 
+/* Adds labels of this weight, mean, and sum of squared differences from the mean (Chan, Golub and LeVeque 1983). */
+static void add_labels(yk_tally *t, double weight, double mean, double squares)
+{
+    const double difference = mean - t->mean, all = t->weight + weight;
+    if (!(all > 0.0))
+        return;
+    t->mean += difference * weight / all;
+    t->squares += squares + difference * difference * t->weight * weight / all;
+    t->weight = all;
+}
+
+void yk_tally_add_numbers(yk_tally *t, const float *predicted, const float *label, const float *weight,
+                          size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double w = weight ? (double)weight[i] : 1.0, error = (double)predicted[i] - (double)label[i];
+        add_labels(t, w, (double)label[i], 0.0);
+        t->squared_error += w * error * error;
+        t->absolute_error += w * fabs(error);
+    }
+    t->examples += n;
+    t->weighted |= weight != NULL;
+}
+
 yk_status yk_tally_merge(yk_tally *t, const yk_tally *from)
 {
-    yk_status st = reserve(t, from->classes, from->examples);
+    yk_status st = reserve(t, from->classes, from->examples, from->weighted);
     if (st)
         return st;
-    for (size_t c = 0; c < from->classes; c++)
+    for (size_t c = 0; c < counts(from->classes); c++)
         t->count[c] += from->count[c];
-    if (from->classes == 2 && from->examples)
-        memcpy(t->ranks + t->examples, from->ranks, from->examples * sizeof *t->ranks);
+    for (size_t i = 0; from->classes == 2 && i < from->examples; i++) {
+        t->ranks[t->examples + i] = from->ranks[i];
+        if (t->weighted)
+            t->weights[t->examples + i] = from->weighted ? from->weights[i] : 1.0f;
+    }
+    for (int k = 0; k < YK_CALIBRATION_BINS; k++) {
+        t->bin[k].weight += from->bin[k].weight;
+        t->bin[k].probability += from->bin[k].probability;
+        t->bin[k].outcome += from->bin[k].outcome;
+    }
     t->loss += from->loss;
-    t->correct += from->correct;
     t->examples += from->examples;
+    add_labels(t, from->weight, from->mean, from->squares);
+    t->brier += from->brier;
+    t->squared_error += from->squared_error;
+    t->absolute_error += from->absolute_error;
+    t->other_loss |= from->other_loss;
     return YK_OK;
 }
 
 void yk_tally_clear(yk_tally *t)
 {
-    t->loss = 0.0;
-    t->examples = t->correct = 0;
     if (t->count)
-        memset(t->count, 0, t->classes * sizeof *t->count);
+        memset(t->count, 0, counts(t->classes) * sizeof *t->count);
+    *t = (yk_tally){.classes = t->classes,
+                    .count = t->count,
+                    .ranks = t->ranks,
+                    .cap = t->cap,
+                    .weights = t->weights,
+                    .weights_cap = t->weights_cap,
+                    .other_loss = t->other_loss};
 }
 
 void yk_tally_fini(yk_tally *t)
 {
     free(t->count);
     free(t->ranks);
+    free(t->weights);
     *t = (yk_tally){0};
 }
 
+/* The arrays of a tally, in bytes. */
 typedef struct {
-    double loss;
-    uint64_t examples, correct, classes, ranks; /* classes counts follow, then ranks words */
-} packed;
+    size_t count, ranks, weights;
+} array_sizes;
+
+static array_sizes sizes_of(const yk_tally *t)
+{
+    const size_t ranks = t->classes == 2 ? t->examples * sizeof *t->ranks : 0;
+    return (array_sizes){counts(t->classes) * sizeof *t->count, ranks, t->weighted ? ranks : 0};
+}
 
 yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out)
 {
-    const packed head = {t->loss, t->examples, t->correct, t->classes, t->classes == 2 ? t->examples : 0};
-    const size_t counts = t->classes * sizeof *t->count, ranks = head.ranks * sizeof *t->ranks;
-    *bytes_out = sizeof head + counts + ranks;
+    yk_tally head = *t;
+    const array_sizes size = sizes_of(t);
+    *bytes_out = sizeof head + size.count + size.ranks + size.weights;
     if (!(*out = malloc(*bytes_out)))
         return yk_fail_memory(*bytes_out, "an evaluation");
+    head.count = NULL;
+    head.ranks = NULL;
+    head.weights = NULL;
     memcpy(*out, &head, sizeof head);
-    if (counts)
-        memcpy(*out + sizeof head, t->count, counts);
-    if (ranks)
-        memcpy(*out + sizeof head + counts, t->ranks, ranks);
+    if (size.count)
+        memcpy(*out + sizeof head, t->count, size.count);
+    if (size.ranks)
+        memcpy(*out + sizeof head + size.count, t->ranks, size.ranks);
+    if (size.weights)
+        memcpy(*out + sizeof head + size.count + size.ranks, t->weights, size.weights);
     return YK_OK;
 }
 
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes)
 {
-    packed head = {0};
+    yk_tally head = {0};
     if (bytes >= sizeof head)
         memcpy(&head, from, sizeof head);
-    const size_t counts = head.classes * sizeof *t->count, ranks = head.ranks * sizeof *t->ranks;
-    if (head.classes > bytes || head.ranks > bytes || bytes != sizeof head + counts + ranks)
+    const array_sizes size = sizes_of(&head);
+    if (head.classes > bytes || (head.classes == 2 && head.examples > bytes) ||
+        bytes != sizeof head + size.count + size.ranks + size.weights)
         return yk_fail(YK_ELOST, "the evaluation message of another rank is invalid (%zu bytes)", bytes);
     yk_tally_fini(t);
-    *t = (yk_tally){.loss = head.loss,
-                    .examples = head.examples,
-                    .correct = head.correct,
-                    .classes = head.classes,
-                    .count = malloc(counts + 1),
-                    .ranks = malloc(ranks + 1),
-                    .cap = head.ranks};
-    if (!t->count || !t->ranks)
+    *t = head;
+    t->count = malloc(size.count + 1);
+    t->ranks = malloc(size.ranks + 1);
+    t->weights = malloc(size.weights + 1);
+    t->cap = size.ranks / sizeof *t->ranks;
+    t->weights_cap = size.weights / sizeof *t->weights;
+    if (!t->count || !t->ranks || !t->weights)
         return yk_fail_memory(bytes, "an evaluation");
-    memcpy(t->count, from + sizeof head, counts);
-    memcpy(t->ranks, from + sizeof head + counts, ranks);
+    memcpy(t->count, from += sizeof head, size.count);
+    memcpy(t->ranks, from += size.count, size.ranks);
+    memcpy(t->weights, from + size.ranks, size.weights);
     return YK_OK;
 }
 
-/* By prediction, not by label. Returns the sorted array: a or b. */
-static const uint32_t *radix_sort(uint32_t *a, uint32_t *b, size_t n)
+static uint32_t word_at(const char *entry)
+{
+    uint32_t word;
+    memcpy(&word, entry, sizeof word);
+    return word;
+}
+
+/* By prediction, not by label: n entries of `size` bytes, which begin with a word. Returns the sorted array: a or b. The
+ * compiler makes a version for each size. */
+static inline const char *radix_sort(char *a, char *b, size_t n, size_t size)
 {
     enum { BITS = 11, BUCKETS = 1 << BITS };
     for (int pass = 0; pass < 3; pass++) {
         size_t count[BUCKETS] = {0}, sum = 0;
         const int shift = 1 + pass * BITS;
         for (size_t i = 0; i < n; i++)
-            count[a[i] >> shift & (BUCKETS - 1)]++;
+            count[word_at(a + i * size) >> shift & (BUCKETS - 1)]++;
         for (size_t k = 0; k < BUCKETS; k++) {
             size_t c = count[k];
             count[k] = sum;
             sum += c;
         }
         for (size_t i = 0; i < n; i++)
-            b[count[a[i] >> shift & (BUCKETS - 1)]++] = a[i];
-        uint32_t *swap = a;
+            memcpy(b + size * count[word_at(a + i * size) >> shift & (BUCKETS - 1)]++, a + i * size, size);
+        char *swap = a;
         a = b;
         b = swap;
     }
     return a;
 }
 
-/* words: [2][n]; the second half is scratch memory */
-static double auc(uint32_t *words, size_t n)
+yk_status yk__ranking_make(const yk_tally *t, yk__ranking *out)
 {
-    const uint32_t *a = radix_sort(words, words + n, n);
-    double below = 0.0, sum = 0.0, positives = 0.0; /* below: negatives with a lower rank */
-    for (size_t i = 0; i < n;) {
-        double yes = 0.0, no = 0.0;
-        for (uint32_t key = a[i] >> 1; i < n && a[i] >> 1 == key; i++)
-            a[i] & 1 ? (yes += 1.0) : (no += 1.0);
-        sum += yes * (below + no / 2.0);
-        below += no;
-        positives += yes;
+    enum { PLAIN = sizeof *t->ranks, WEIGHTED = PLAIN + sizeof *t->weights };
+    const size_t n = t->examples, size = t->weighted ? WEIGHTED : PLAIN;
+    char *memory = malloc(2 * n * size + 1); /* the second half is scratch memory */
+    if (!memory)
+        return yk_fail_memory(2 * n * size, "the AUC");
+    for (size_t i = 0; i < n; i++) {
+        memcpy(memory + i * size, &t->ranks[i], PLAIN);
+        if (t->weighted)
+            memcpy(memory + i * size + PLAIN, &t->weights[i], sizeof *t->weights);
+    }
+    *out = (yk__ranking){.memory = memory, .n = n, .size = size};
+    out->entry = t->weighted ? radix_sort(memory, memory + n * WEIGHTED, n, WEIGHTED)
+                             : radix_sort(memory, memory + n * PLAIN, n, PLAIN);
+    return YK_OK;
+}
+
+float yk__ranking_next(const yk__ranking *r, size_t *at, double weight_out[2])
+{
+    const uint32_t key = word_at(r->entry + *at * r->size) >> 1;
+    weight_out[0] = weight_out[1] = 0.0;
+    for (; *at < r->n; ++*at) {
+        const char *entry = r->entry + *at * r->size;
+        const uint32_t word = word_at(entry);
+        float weight = 1.0f;
+        if (word >> 1 != key)
+            break;
+        if (r->size > sizeof word)
+            memcpy(&weight, entry + sizeof word, sizeof weight);
+        weight_out[word & 1] += (double)weight;
+    }
+    float p;
+    memcpy(&p, &key, sizeof p);
+    return p;
+}
+
+double yk__ranking_auc(const yk__ranking *r)
+{
+    double below = 0.0, sum = 0.0, positives = 0.0, weight[2]; /* below: negatives with a lower rank */
+    for (size_t at = 0; at < r->n;) {
+        yk__ranking_next(r, &at, weight);
+        sum += weight[1] * (below + weight[0] / 2.0);
+        below += weight[0];
+        positives += weight[1];
     }
     return positives > 0.0 && below > 0.0 ? sum / (positives * below) : (double)NAN;
 }
 
 yk_status yk_score_make(const yk_tally *t, yk_score *out)
 {
-    const double n = (double)t->examples;
-    uint64_t most = 0;
-    *out = (yk_score){.examples = t->examples, .auc = (double)NAN};
+    const double none = (double)NAN;
+    double most = 0.0, correct = 0.0;
+    *out = (yk_score){.examples = t->examples, .weight = t->weight, .auc = none};
     if (!t->examples)
         return YK_OK;
-    for (size_t c = 0; c < t->classes; c++)
-        most = t->count[c] > most ? t->count[c] : most;
-    out->loss = t->loss / n;
-    out->accuracy = (double)t->correct / n;
-    out->majority_accuracy = (double)most / n;
+    for (size_t c = 0; c < t->classes; c++) {
+        most = fmax(most, t->count[c]);
+        correct += t->count[2 * t->classes + c];
+    }
+    out->loss = t->loss / t->weight;
+    out->accuracy = t->classes ? correct / t->weight : none;
+    out->majority_accuracy = t->classes ? most / t->weight : none;
     if (t->classes != 2 || !isfinite(out->loss))
         return YK_OK;
-    uint32_t *words = malloc(2 * t->examples * sizeof *words);
-    if (!words)
-        return yk_fail_memory(2 * t->examples * sizeof *words, "the AUC");
-    memcpy(words, t->ranks, t->examples * sizeof *words);
-    out->auc = auc(words, t->examples);
-    free(words);
+    yk__ranking ranking;
+    const yk_status st = yk__ranking_make(t, &ranking);
+    if (st)
+        return st;
+    out->auc = yk__ranking_auc(&ranking);
+    free(ranking.memory);
     return YK_OK;
 }
 
@@ -197,7 +327,7 @@ yk_status yk_score_truth(const yk_rows *rows, yk_score *out)
         pick = (uint32_t)i;
         double p = (double)rows->truth[i];
         t.loss -= log(rows->label[i] ? p : 1.0 - p);
-        st = yk_tally_add(&t, &rows->truth[i], 1, &(yk_batch){rows, &pick, 1, 0});
+        st = yk_tally_add(&t, &rows->truth[i], 1, &(yk_batch){rows, &pick, 1, 0}, NULL);
     }
     if (!st)
         st = yk_score_make(&t, out);

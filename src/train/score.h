@@ -1,8 +1,9 @@
 /* Scores of predictions: loss, accuracy, AUC for two classes, and the accuracy of always predicting the most frequent class.
+ * metrics.h has the others, which are computed from the same tally.
  *
  * Example:
  *     yk_tally t = {0};                                            // one per worker
- *     yk_status st = yk_tally_add(&t, p, outputs, &batch);         // probabilities [n][outputs]
+ *     yk_status st = yk_tally_add(&t, p, outputs, &batch, NULL);   // probabilities [n][outputs]
  *     t.loss += loss;
  *     if (!st)
  *         st = yk_tally_merge(&all, &t);                           // of all workers
@@ -16,20 +17,54 @@
 #define YK_TRAIN_SCORE_H
 
 #include "core/rows.h"
+#include <math.h>
 
+enum { YK_CALIBRATION_BINS = 15, YK_MAX_CONFUSION = 100 };
+
+/* Predictions whose probability is in one of YK_CALIBRATION_BINS equal parts of (0, 1]. */
+typedef struct {
+    double weight, probability, outcome; /* sums */
+} yk_calibration_bin;
+
+/* Adds a prediction: its probability, its weight, and the weight again if the outcome happened. */
+static inline void yk__bin_add(yk_calibration_bin *bins, double p, double weight, double outcome)
+{
+    const double k = ceil(p * YK_CALIBRATION_BINS) - 1.0; /* or NaN */
+    const size_t last = YK_CALIBRATION_BINS - 1;
+    yk_calibration_bin *b = &bins[k > 0.0 ? k < (double)last ? (size_t)k : last : 0];
+    b->weight += weight;
+    b->probability += weight * p;
+    b->outcome += outcome;
+}
+
+/* Sums are weighted; examples without weights have the weight 1. */
 typedef struct {
     double loss; /* sum */
-    uint64_t examples, correct;
-    uint64_t *count; /* [classes] examples of each class */
-    size_t classes;
-    /* [examples] of two classes, for the AUC: bits of the probability of class 1, then the label. */
+    uint64_t examples;
+    double weight;   /* sum */
+    bool other_loss; /* the loss is not the log loss */
+    bool weighted;   /* some examples had weights */
+    /* Classes. */
+    size_t classes; /* 0: numbers, or no examples yet */
+    double *
+        count; /* [classes] of this class, [classes] predicted as it, [classes] both; then the confusion matrix
+                       [label][prediction], if there are at most YK_MAX_CONFUSION classes */
+    /* [examples] of two classes, from which their metrics are computed: bits of the probability of class 1, then the label. */
     uint32_t *ranks;
-    size_t cap;
+    float *weights; /* [examples] of two classes, if weighted; else NULL */
+    size_t cap, weights_cap;
+    /* Several classes. */
+    double brier; /* sum */
+    yk_calibration_bin bin[YK_CALIBRATION_BINS];
+    /* Numbers. */
+    double mean, squares; /* of the labels: their mean, the sum of the squared differences from it */
+    double squared_error, absolute_error; /* sums */
 } yk_tally;
 
 typedef struct {
     uint64_t examples;
-    double loss, accuracy, majority_accuracy;
+    double weight;                            /* sum */
+    double loss, accuracy, majority_accuracy; /* accuracies: NaN for numbers */
     /* Area under the ROC curve: the probability that a random example of class 1 gets a higher prediction than one of
      * class 0; ties count half. NaN unless there are two classes and both occur. */
     double auc;
@@ -38,7 +73,11 @@ typedef struct {
 /* The class that is predicted by probabilities p[outputs]. */
 size_t yk_score_class(const float *p, size_t outputs);
 
-yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b);
+/* weight: [b->n], positive; NULL: 1. */
+yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight);
+/* Predictions of numbers. */
+void yk_tally_add_numbers(yk_tally *t, const float *predicted, const float *label, const float *weight,
+                          size_t n);
 yk_status yk_tally_merge(yk_tally *t, const yk_tally *from); /* adds */
 void yk_tally_clear(yk_tally *t);                            /* keeps the memory */
 void yk_tally_fini(yk_tally *t);
@@ -48,6 +87,21 @@ yk_status yk_tally_pack(const yk_tally *t, char **out, size_t *bytes_out);
 yk_status yk_tally_unpack(yk_tally *t, const char *from, size_t bytes); /* replaces the contents */
 
 yk_status yk_score_make(const yk_tally *t, yk_score *out);
+
+/* The predictions of two classes in ascending order: `n` entries of `size` bytes, a word as in yk_tally.ranks and, if weighted, a
+ * float. Internal to train; the caller frees `memory`. */
+typedef struct {
+    void *memory;
+    const char *entry;
+    size_t n, size;
+} yk__ranking;
+
+yk_status yk__ranking_make(const yk_tally *t, yk__ranking *out);
+
+/* The next distinct probability from *at on: the weights of both classes. Advances *at. */
+float yk__ranking_next(const yk__ranking *r, size_t *at, double weight_out[2]);
+
+double yk__ranking_auc(const yk__ranking *r);
 
 /* The score of the probabilities that the labels of generated data were drawn with: the best that a model can reach. */
 yk_status yk_score_truth(const yk_rows *rows, yk_score *out);

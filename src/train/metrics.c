@@ -1,0 +1,312 @@
+#include "train/metrics.h"
+
+#include "base/mem.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* What the metrics are computed from. */
+typedef struct yk__measures {
+    const yk_tally *t;
+    double auc, pr_auc, brier, macro_precision, macro_recall, macro_f1; /* NaN: not defined */
+    const yk_calibration_bin *bin;
+    yk_class_metrics positive; /* of class 1 */
+    yk_calibration_bin binary[YK_CALIBRATION_BINS];
+} measures;
+
+yk_task yk_task_of(const yk_tally *t)
+{
+    return !t->classes ? YK_TASK_NUMBERS : t->classes == 2 ? YK_TASK_BINARY : YK_TASK_CLASSES;
+}
+
+/* ---- the table ---- */
+
+static double loss(const measures *m)
+{
+    return m->t->loss / m->t->weight;
+}
+
+static double log_loss(const measures *m)
+{
+    return m->t->other_loss ? (double)NAN : loss(m);
+}
+
+/* The log loss divided by that of always predicting the frequencies of the classes (He et al. 2014, ADKDD). */
+static double normalized_entropy(const measures *m)
+{
+    double entropy = 0.0;
+    for (size_t c = 0; c < m->t->classes; c++) {
+        const double share = m->t->count[c] / m->t->weight;
+        entropy -= share > 0.0 ? share * log(share) : 0.0;
+    }
+    return entropy > 0.0 ? log_loss(m) / entropy : (double)NAN;
+}
+
+static double accuracy(const measures *m)
+{
+    double correct = 0.0;
+    for (size_t c = 0; c < m->t->classes; c++)
+        correct += m->t->count[2 * m->t->classes + c];
+    return correct / m->t->weight;
+}
+
+/* The mean difference between probabilities and frequencies in each bin (Guo et al. 2017, ICML). */
+static double calibration_error(const measures *m)
+{
+    double sum = 0.0;
+    for (int k = 0; k < YK_CALIBRATION_BINS; k++)
+        sum += fabs(m->bin[k].probability - m->bin[k].outcome);
+    return isnan(m->brier) ? m->brier : sum / m->t->weight; /* some probabilities are NaN */
+}
+
+static double r2(const measures *m)
+{
+    return m->t->squares > 0.0 ? 1.0 - m->t->squared_error / m->t->squares : (double)NAN;
+}
+
+static double mae(const measures *m)
+{
+    return m->t->absolute_error / m->t->weight;
+}
+
+static double rmse(const measures *m)
+{
+    return sqrt(m->t->squared_error / m->t->weight);
+}
+
+#define FIELD(name, field)                                                                                   \
+    static double name(const measures *m)                                                                    \
+    {                                                                                                        \
+        return m->field;                                                                                     \
+    }
+FIELD(auc, auc)
+FIELD(pr_auc, pr_auc)
+FIELD(brier, brier)
+FIELD(precision, positive.precision)
+FIELD(recall, positive.recall)
+FIELD(f1, positive.f1)
+FIELD(macro_precision, macro_precision)
+FIELD(macro_recall, macro_recall)
+FIELD(macro_f1, macro_f1)
+
+enum {
+    BINARY = YK_TASK_BINARY,
+    CLASSES = YK_TASK_BINARY | YK_TASK_CLASSES,
+    NUMBERS = YK_TASK_NUMBERS,
+    LOWER = -1,
+    HIGHER = 1
+};
+
+const yk_metric_kind yk_metric_kinds[YK_METRICS] = {
+    {"loss", "loss", LOWER, CLASSES | NUMBERS, loss},
+    {"log_loss", "log loss", LOWER, CLASSES, log_loss},
+    {"normalized_entropy", "normalized entropy", LOWER, CLASSES, normalized_entropy},
+    {"accuracy", "accuracy", HIGHER, CLASSES, accuracy},
+    {"auc", "AUC", HIGHER, BINARY, auc},
+    {"pr_auc", "PR-AUC", HIGHER, BINARY, pr_auc},
+    {"brier", "Brier score", LOWER, CLASSES, brier},
+    {"calibration_error", "calibration error", LOWER, CLASSES, calibration_error},
+    {"precision", "precision", HIGHER, BINARY, precision},
+    {"recall", "recall", HIGHER, BINARY, recall},
+    {"f1", "F1", HIGHER, BINARY, f1},
+    {"macro_precision", "macro precision", HIGHER, CLASSES, macro_precision},
+    {"macro_recall", "macro recall", HIGHER, CLASSES, macro_recall},
+    {"macro_f1", "macro F1", HIGHER, CLASSES, macro_f1},
+    {"r2", "R2", HIGHER, NUMBERS, r2},
+    {"mae", "MAE", LOWER, NUMBERS, mae},
+    {"rmse", "RMSE", LOWER, NUMBERS, rmse},
+};
+
+const yk_metric_kind *yk_metric_find(const char *name)
+{
+    for (const yk_metric_kind *k = yk_metric_kinds; k < yk_metric_kinds + YK_METRICS; k++)
+        if (!strcmp(k->name, name))
+            return k;
+    return NULL;
+}
+
+/* ---- from a tally ---- */
+
+/* Two classes: what needs all probabilities. The average precision is the sum of precision times the increase in recall, from the
+ * highest probability down; here it is summed in ascending order, so that one pass in the order of the AUC suffices. */
+static yk_status rank(measures *m)
+{
+    const yk_tally *t = m->t;
+    const double positives = t->count[1];
+    double left[2] = {t->count[0], t->count[1]}, weight[2], sum = 0.0, squares = 0.0;
+    yk__ranking ranking;
+    const yk_status st = yk__ranking_make(t, &ranking);
+    if (st)
+        return st;
+    m->auc = yk__ranking_auc(&ranking);
+    for (size_t at = 0; at < ranking.n;) {
+        const double p = (double)yk__ranking_next(&ranking, &at, weight);
+        const double no = fmax(left[0], weight[0]), yes = fmax(left[1], weight[1]); /* despite rounding */
+        sum += weight[1] > 0.0 ? weight[1] * yes / (no + yes) : 0.0;
+        left[0] -= weight[0];
+        left[1] -= weight[1];
+        squares += weight[0] * p * p + weight[1] * (1.0 - p) * (1.0 - p);
+        yk__bin_add(m->binary, p, weight[0] + weight[1], weight[1]);
+    }
+    m->pr_auc = positives > 0.0 ? sum / positives : (double)NAN;
+    m->brier = squares / t->weight;
+    m->bin = m->binary;
+    free(ranking.memory);
+    return YK_OK;
+}
+
+/* A class without predictions has the precision 0, one without examples the recall 0, as in scikit-learn. */
+static yk_class_metrics class_metrics(const yk_tally *t, size_t c)
+{
+    const double of = t->count[c], predicted = t->count[t->classes + c], both = t->count[2 * t->classes + c];
+    const double none = of + predicted > 0.0 ? 0.0 : (double)NAN;
+    return (yk_class_metrics){.weight = of,
+                              .precision = predicted > 0.0 ? both / predicted : none,
+                              .recall = of > 0.0 ? both / of : none,
+                              .f1 = of + predicted > 0.0 ? 2.0 * both / (of + predicted) : none};
+}
+
+/* The mean over the classes that occur. */
+static void average_classes(measures *m)
+{
+    double n = 0.0;
+    m->macro_precision = m->macro_recall = m->macro_f1 = 0.0;
+    for (size_t c = 0; c < m->t->classes; c++) {
+        const yk_class_metrics one = class_metrics(m->t, c);
+        if (isnan(one.f1))
+            continue;
+        m->macro_precision += one.precision;
+        m->macro_recall += one.recall;
+        m->macro_f1 += one.f1;
+        n++;
+    }
+    m->macro_precision /= n;
+    m->macro_recall /= n;
+    m->macro_f1 /= n;
+}
+
+static yk_status measure(const yk_tally *t, measures *out)
+{
+    const double none = (double)NAN;
+    *out = (measures){.t = t, .auc = none, .pr_auc = none, .brier = t->brier / t->weight, .bin = t->bin};
+    if (t->classes)
+        average_classes(out);
+    if (t->classes != 2)
+        return YK_OK;
+    out->positive = class_metrics(t, 1);
+    if (isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
+        return rank(out);
+    out->brier = none;
+    return YK_OK;
+}
+
+static double value_of(const yk_metric_kind *kind, const measures *m)
+{
+    const bool defined = kind->tasks & yk_task_of(m->t) && m->t->examples;
+    return defined ? kind->value(m) : (double)NAN;
+}
+
+yk_status yk_metric_value(const yk_metric_kind *kind, const yk_tally *t, double *out)
+{
+    measures m;
+    const yk_status st = measure(t, &m);
+    *out = st ? (double)NAN : value_of(kind, &m);
+    return st;
+}
+
+yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
+{
+    const size_t n = t->classes, cells = n <= YK_MAX_CONFUSION ? n * n : 0;
+    measures m;
+    *out = (yk_eval_metrics){.task = yk_task_of(t),
+                             .examples = t->examples,
+                             .weight = t->weight,
+                             .majority_accuracy = (double)NAN};
+    yk_status st = measure(t, &m);
+    if (st)
+        return st;
+    for (int k = 0; k < YK_METRICS; k++)
+        out->value[k] = value_of(&yk_metric_kinds[k], &m);
+    memcpy(out->bin, m.bin, sizeof out->bin);
+    if (!n)
+        return YK_OK;
+    out->of_class = calloc(n, sizeof *out->of_class);
+    out->confusion = cells ? calloc(cells, sizeof *out->confusion) : NULL;
+    if (!out->of_class || (cells && !out->confusion)) {
+        yk_eval_metrics_fini(out);
+        return yk_fail_memory((n + cells) * sizeof(double), "the metrics");
+    }
+    out->classes = n;
+    double most = 0.0;
+    for (size_t c = 0; c < n; c++) {
+        out->of_class[c] = class_metrics(t, c);
+        most = fmax(most, t->count[c]);
+    }
+    out->majority_accuracy = most / t->weight;
+    if (cells)
+        memcpy(out->confusion, t->count + 3 * n, cells * sizeof *out->confusion);
+    return YK_OK;
+}
+
+void yk_eval_metrics_fini(yk_eval_metrics *m)
+{
+    free(m->of_class);
+    free(m->confusion);
+    *m = (yk_eval_metrics){0};
+}
+
+/* ---- JSON ---- */
+
+/* A sum of weights: an integer without weights. */
+static void add_weight(yk_json *j, const char *name, double x)
+{
+    if (x == floor(x) && fabs(x) < 1e15)
+        yk_json_int(j, name, (int64_t)x);
+    else
+        yk_json_real(j, name, x);
+}
+
+static void add_classes(const yk_eval_metrics *m, yk_json *j)
+{
+    yk_json_array(j, "classes");
+    for (size_t c = 0; c < m->classes; c++) {
+        const yk_class_metrics *one = &m->of_class[c];
+        yk_json_object(j, NULL);
+        add_weight(j, "weight", one->weight);
+        YK_JSON_REALS(j, {"precision", one->precision}, {"recall", one->recall}, {"f1", one->f1});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+    if (!m->confusion)
+        return;
+    yk_json_array(j, "confusion"); /* rows: labels; columns: predictions */
+    for (size_t c = 0; c < m->classes; c++) {
+        yk_json_array(j, NULL);
+        for (size_t k = 0; k < m->classes; k++)
+            add_weight(j, NULL, m->confusion[c * m->classes + k]);
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}
+
+void yk_eval_metrics_json(const yk_eval_metrics *m, yk_json *j)
+{
+    yk_json_int(j, "examples", (int64_t)m->examples);
+    add_weight(j, "weight", m->weight);
+    for (int k = 0; k < YK_METRICS; k++)
+        if (yk_metric_kinds[k].tasks & m->task)
+            yk_json_real(j, yk_metric_kinds[k].name, m->value[k]);
+    if (m->task == YK_TASK_NUMBERS)
+        return;
+    yk_json_real(j, "majority_accuracy", m->majority_accuracy);
+    add_classes(m, j);
+    yk_json_array(j, "reliability"); /* bins without predictions are left out */
+    for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++) {
+        if (!(b->weight > 0.0))
+            continue;
+        yk_json_object(j, NULL);
+        add_weight(j, "weight", b->weight);
+        YK_JSON_REALS(j, {"probability", b->probability / b->weight}, {"frequency", b->outcome / b->weight});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
+}

@@ -1,0 +1,2 @@
+extern const yk_tally tally;
+extern yk_json json;
