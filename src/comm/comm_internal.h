@@ -54,6 +54,9 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
 /* peers.c */
+/* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless
+ * a security policy forbids it, and see each other's ids. */
+uint64_t yk__host_id(void);
 yk_status yk__exchange_addresses(yk_comm *c, double timeout);
 yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what);
 

@@ -1,0 +1,380 @@
+#include "comm/native_internal.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/wait.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const double end_timeout = 5.0; /* seconds for what was sent to leave this process */
+
+/* ---- peers ---- */
+
+const unsigned char *yk__native_token(const yk__native *t)
+{
+    return t->has_token ? t->token : NULL;
+}
+
+static bool reserve_peers(yk__native *t, int n)
+{
+    t->peer = calloc((size_t)n, sizeof *t->peer);
+    t->with_output = calloc((size_t)n, sizeof *t->with_output);
+    t->cap = t->peer && t->with_output ? n : 0;
+    return t->cap;
+}
+
+/* A peer with the socket `fd`, which it owns; -1: none. */
+yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
+{
+    const int index = t->npeers;
+    yk__peer *p = &t->peer[index];
+    *p = (yk__peer){.hello = *hello, .fd = fd, .pidfd = -1, .out.fd = -1};
+    TAILQ_INIT(&p->outputs);
+    TAILQ_INIT(&p->announced);
+    TAILQ_INIT(&p->posted);
+    TAILQ_INIT(&p->granted);
+    TAILQ_INIT(&p->stored);
+    if (fd >= 0 && !yk__native_watch(t, fd, YK__EVENT_SOCKET, index))
+        return yk_fail(YK_ESYSTEM, "cannot watch a connection: %s", strerror(errno));
+    t->watched += fd >= 0;
+    if (fd < 0 && index != t->rank) { /* shares memory: the kernel says when its process ends */
+        p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
+        if (p->pidfd >= 0)
+            yk__native_watch(t, p->pidfd, YK__EVENT_PROCESS, index);
+    }
+    t->npeers++;
+    return YK_OK;
+}
+
+static void free_requests(struct yk__requests *list)
+{
+    for (yk__request *r; (r = TAILQ_FIRST(list));) {
+        TAILQ_REMOVE(list, r, entry);
+        free(r);
+    }
+}
+
+/* Ends its requests. */
+static void clear_peer(yk__peer *p)
+{
+    for (yk__output *o; (o = TAILQ_FIRST(&p->outputs));) {
+        TAILQ_REMOVE(&p->outputs, o, entry);
+        free(o->request);
+        free(o);
+    }
+    free_requests(&p->announced);
+    free_requests(&p->posted);
+    free_requests(&p->granted);
+    for (yk__stored *s; (s = TAILQ_FIRST(&p->stored));) {
+        TAILQ_REMOVE(&p->stored, s, entry);
+        free(s->data);
+        free(s);
+    }
+    if (p->got && p->store && p->store->wanted) { /* it is in no list */
+        free(p->store->wanted);
+        free(p->store->data);
+        free(p->store);
+    } else if (p->got) {
+        free(p->receiver);
+    }
+    p->got = 0;
+    p->broken = true;
+}
+
+static void free_native(yk__native *t)
+{
+    for (int i = 0; i < t->npeers; i++) {
+        yk__peer *p = &t->peer[i];
+        clear_peer(p);
+        yk_segment_free(&p->out);
+        free(p->buffer);
+        if (p->fd >= 0)
+            close(p->fd);
+        if (p->pidfd >= 0)
+            close(p->pidfd);
+    }
+    yk_segment_free(&t->segment);
+    yk_listener_free(t->listener);
+    if (t->epoll >= 0)
+        close(t->epoll);
+    free(t->with_output);
+    free(t->peer);
+    free(t);
+}
+
+/* ---- start and end ---- */
+
+static int native_start(void *self, yk_threads wanted, yk_world *out)
+{
+    yk__native *t = self;
+    if (t->size > 1 && yk__native_connect_ranks(t)) {
+        snprintf(t->error, sizeof t->error, "%s", yk_error());
+        return YK__CODE_ERROR;
+    }
+    *out = (yk_world){.rank = t->rank, .size = t->size, .threads = wanted, .processes = true};
+    snprintf(out->library, sizeof out->library, "%s",
+             t->watched ? t->segment.at ? "shared memory and TCP" : "sockets" : "shared memory");
+    return 0;
+}
+
+static void tell_all(yk__native *t, yk__frame_kind kind, double seconds)
+{
+    for (int i = 0; i < t->npeers; i++)
+        if (!yk__native_is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
+            yk__native_queue(t, &t->peer[i], (yk__header){.kind = kind}, NULL);
+    yk__native_flush(t, yk_now() + seconds);
+}
+
+/* A socket that is closed while it has unread bytes may lose those that were sent: so both ends say that they leave. */
+static bool all_left(const yk__native *t)
+{
+    for (int i = 0; i < t->npeers; i++)
+        if (t->peer[i].fd >= 0 && !yk__native_is_lost(t, &t->peer[i]))
+            return false;
+    return true;
+}
+
+static void native_stop(void *self)
+{
+    yk__native *t = self;
+    yk_wait w = yk_wait_every(1e-4, end_timeout);
+    tell_all(t, YK__FRAME_BYE, end_timeout);
+    while (!all_left(t) && yk_wait_poll(&w))
+        yk__native_progress(t);
+    free_native(t);
+}
+
+static void native_abort(void *self, int status)
+{
+    (void)status;
+    tell_all(self, YK__FRAME_ABORT, 1.0);
+}
+
+static void native_error_text(void *self, int code, char *out, size_t size)
+{
+    static const char *const text[] = {
+        [YK__CODE_TOO_LONG] = "the message is longer than its buffer", [YK__CODE_MEMORY] = "out of memory"};
+    const yk__native *t = self;
+    if (code == YK__CODE_ERROR)
+        snprintf(out, size, "%s", t->error);
+    else if (code == YK__CODE_ABORTED)
+        snprintf(out, size, "rank %d has failed, and ended the job", t->aborted_by);
+    else
+        snprintf(out, size, "%s", text[code]);
+}
+
+/* ---- messages ---- */
+
+static yk__request *new_request(int peer, int tag, void *buf, size_t bytes)
+{
+    yk__request *r = malloc(sizeof *r);
+    if (r)
+        *r = (yk__request){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
+    return r;
+}
+
+static yk__request *request_of(uint64_t handle)
+{
+    return (yk__request *)(uintptr_t)handle;
+}
+
+static int native_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+{
+    yk__request *r = new_request(peer, tag, (void *)(uintptr_t)buf, bytes);
+    *request_out = (uintptr_t)r;
+    return r ? yk__native_send(self, r) : YK__CODE_MEMORY;
+}
+
+static int native_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
+{
+    yk__request *r = new_request(peer, tag, buf, cap);
+    *request_out = (uintptr_t)r;
+    return r ? yk__native_receive(self, r) : YK__CODE_MEMORY;
+}
+
+static int native_test(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
+{
+    yk__native *t = self;
+    yk__request *r = request_of(*request);
+    if (!r->done)
+        yk__native_progress(t);
+    *done_out = r->done;
+    if (!r->done)
+        return t->aborted_by >= 0 ? YK__CODE_ABORTED : 0;
+    const int code = r->error;
+    *bytes_out = r->bytes;
+    free(r);
+    return code;
+}
+
+static const yk__stored *find_stored(const yk__native *t, int peer, int tag)
+{
+    const yk__stored *s;
+    if (peer < 0) {
+        TAILQ_FOREACH(s, &t->stored, entry_of_all)
+        if (s->tag == tag)
+            return s;
+    } else {
+        TAILQ_FOREACH(s, &t->peer[peer].stored, entry)
+        if (s->tag == tag)
+            return s;
+    }
+    return NULL;
+}
+
+static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
+{
+    yk__native *t = self;
+    const yk__stored *s = find_stored(t, peer, tag);
+    if (!s) {
+        yk__native_progress(t);
+        s = find_stored(t, peer, tag);
+    }
+    *found_out = s;
+    if (s)
+        *out = (yk_arrival){s->peer, s->bytes};
+    return !s && t->aborted_by >= 0 ? YK__CODE_ABORTED : 0;
+}
+
+static int native_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
+{
+    uint64_t request;
+    bool done = false;
+    size_t got;
+    yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 60.0);
+    int code = native_recv(self, peer, tag, buf, bytes, &request);
+    while (!code && !(code = native_test(self, &request, &done, &got)) && !done)
+        if (!yk_wait_poll(&w))
+            code = YK__CODE_ABORTED;
+    return code;
+}
+
+static void native_abandon(void *self)
+{
+    yk__native *t = self;
+    for (int i = 0; i < t->npeers; i++) {
+        const yk__output *first = TAILQ_FIRST(&t->peer[i].outputs);
+        const bool usable = (!first || !first->sent) && !yk__native_is_lost(t, &t->peer[i]);
+        clear_peer(&t->peer[i]);
+        t->peer[i].broken = !usable; /* to say that the job ends */
+    }
+    TAILQ_INIT(&t->stored);
+}
+
+static bool native_lost(void *self, int peer)
+{
+    yk__native *t = self;
+    yk__native_read_events(t);
+    yk__native_progress(t);
+    return yk__native_is_lost(t, &t->peer[peer]);
+}
+
+static int native_peers(void *self)
+{
+    yk__native *t = self;
+    if (t->listener)
+        yk__native_progress(t);
+    return t->npeers;
+}
+
+/* ---- instances ---- */
+
+static const yk_transport_ops ops = {.start = native_start,
+                                     .stop = native_stop,
+                                     .abort = native_abort,
+                                     .error_text = native_error_text,
+                                     .send = native_send,
+                                     .recv = native_recv,
+                                     .test = native_test,
+                                     .probe = native_probe,
+                                     .recv_matched = native_recv_matched,
+                                     .abandon = native_abandon,
+                                     .lost = native_lost,
+                                     .peers = native_peers};
+
+static yk_status create(const unsigned char *token, int peers, yk__native **out)
+{
+    yk__native *t = calloc(1, sizeof *t);
+    if (!t || !reserve_peers(t, peers)) {
+        if (t)
+            free_native(t);
+        return yk_fail_memory(sizeof *t, "the connections");
+    }
+    t->rank = -1;
+    t->aborted_by = -1;
+    t->listen_fd = -1;
+    t->segment.fd = -1;
+    t->has_token = token;
+    if (token)
+        memcpy(t->token, token, sizeof t->token);
+    TAILQ_INIT(&t->stored);
+    t->epoll = epoll_create1(EPOLL_CLOEXEC);
+    *out = t;
+    if (t->epoll >= 0)
+        return YK_OK;
+    const yk_status st = yk_fail(YK_ESYSTEM, "epoll: %s", strerror(errno));
+    free_native(t);
+    return st;
+}
+
+yk_status yk_native_create(const yk_native_config *config, yk_transport *out)
+{
+    yk__native *t;
+    const yk_status st = create(config->token, config->size, &t);
+    if (st)
+        return st;
+    t->rank = config->rank;
+    t->size = config->size;
+    snprintf(t->master, sizeof t->master, "%s", config->master ? config->master : "");
+    t->listen_fd = config->listen_fd;
+    t->timeout = config->timeout;
+    t->sockets = config->sockets;
+    *out = (yk_transport){&ops, t};
+    return YK_OK;
+}
+
+yk_status yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                           yk_transport *out)
+{
+    yk__native *t;
+    yk_status st = create(token, YK_MAX_JOINED, &t);
+    if (st)
+        return st;
+    st = yk_listener_create(address, -1, token, &t->listener);
+    if (!st && !yk__native_watch(t, yk_listener_descriptor(t->listener), YK__EVENT_LISTENER, 0))
+        st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
+    if (st) {
+        free_native(t);
+        return st;
+    }
+    t->watched++;
+    yk_listener_address(t->listener, bound_out);
+    *out = (yk_transport){&ops, t};
+    return YK_OK;
+}
+
+yk_status yk_native_connect(const yk_address *address, int n, const unsigned char *token, double timeout,
+                            yk_transport *out)
+{
+    const double until = yk_now() + timeout;
+    const yk_hello hello = {.rank = -1, .pid = getpid(), .segment = -1};
+    yk__native *t;
+    yk_status st = create(token, n, &t);
+    if (st)
+        return st;
+    for (int i = 0; !st && i < n; i++) {
+        int fd;
+        if (!(st = yk_dial(address[i].text, token, &hello, until - yk_now(), &fd)))
+            st = yk__native_add_peer(t, fd, &hello);
+    }
+    if (st)
+        free_native(t);
+    else
+        *out = (yk_transport){&ops, t};
+    return st;
+}

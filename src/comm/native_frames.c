@@ -1,0 +1,525 @@
+/* Frames, and which message goes to which receive (native.h). */
+#include "comm/native_internal.h"
+
+#include "base/clock.h"
+#include "base/crc.h"
+#include "base/wait.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    CRC = 4,
+    PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
+    MAX_STORED = 1 << 16 /* messages of a peer that nobody wants yet */
+};
+
+bool yk__native_is_lost(const yk__native *t, const yk__peer *p)
+{
+    const int index = (int)(p - t->peer);
+    if (p->broken || p->left)
+        return true;
+    return p->exited && (!p->shares_memory || yk_ring_is_empty(&t->segment, index));
+}
+
+static size_t overhead(const yk__peer *p)
+{
+    return p->shares_memory ? 0 : CRC;
+}
+
+/* ---- streams: a ring or a socket ---- */
+
+static size_t socket_write(yk__peer *p, const struct iovec *part, int n)
+{
+    const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = (size_t)n};
+    const ssize_t sent = sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
+        p->broken = true;
+    return sent > 0 ? (size_t)sent : 0;
+}
+
+static size_t ring_write(const yk__native *t, yk__peer *p, const struct iovec *part, int n)
+{
+    size_t sent = 0;
+    for (int i = 0; i < n; i++) {
+        const size_t k = yk_ring_write(&p->out, t->rank, part[i].iov_base, part[i].iov_len);
+        sent += k;
+        if (k < part[i].iov_len)
+            break;
+    }
+    if (sent)
+        yk_ring_notify(&p->out, t->rank);
+    return sent;
+}
+
+/* Reads from a socket: small pieces through the buffer, so that a frame needs one system call, long ones directly. */
+static size_t socket_read(yk__peer *p, char *out, size_t n)
+{
+    const bool direct = p->taken == p->buffered && n >= YK__INPUT_BUFFER;
+    if (p->taken == p->buffered) {
+        if (!p->buffer && !(p->buffer = malloc(YK__INPUT_BUFFER)))
+            return 0;
+        const ssize_t got =
+            recv(p->fd, direct ? out : p->buffer, direct ? n : YK__INPUT_BUFFER, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+            p->broken = true;
+        if (got <= 0 || direct)
+            return got > 0 ? (size_t)got : 0;
+        p->taken = 0;
+        p->buffered = (size_t)got;
+    }
+    n = n < p->buffered - p->taken ? n : p->buffered - p->taken;
+    memcpy(out, p->buffer + p->taken, n);
+    p->taken += n;
+    return n;
+}
+
+static size_t stream_read(const yk__native *t, yk__peer *p, void *out, size_t n)
+{
+    return p->shares_memory ? yk_ring_read(&t->segment, (int)(p - t->peer), out, n) : socket_read(p, out, n);
+}
+
+/* ---- output ---- */
+
+static size_t payload_of(const yk__output *o)
+{
+    return o->request ? o->request->bytes : 0;
+}
+
+static size_t output_bytes(const yk__peer *p, const yk__output *o)
+{
+    return sizeof o->header + (o->request ? payload_of(o) + overhead(p) : 0);
+}
+
+/* The parts of a frame that are not sent yet. */
+static int parts_of(yk__output *o, size_t crc_bytes, struct iovec *part)
+{
+    const struct iovec all[] = {{&o->header, sizeof o->header},
+                                {o->request ? o->request->buf : NULL, payload_of(o)},
+                                {&o->crc, o->request ? crc_bytes : 0}};
+    size_t skip = o->sent;
+    int n = 0;
+    for (int i = 0; i < 3; i++) {
+        if (skip < all[i].iov_len)
+            part[n++] = (struct iovec){(char *)all[i].iov_base + skip, all[i].iov_len - skip};
+        skip -= skip < all[i].iov_len ? skip : all[i].iov_len;
+    }
+    return n;
+}
+
+static void finish_output(yk__peer *p, yk__output *o)
+{
+    TAILQ_REMOVE(&p->outputs, o, entry);
+    if (o->request)
+        o->request->done = true;
+    free(o);
+}
+
+/* Sends as much as possible. */
+static void pump_out(yk__native *t, yk__peer *p)
+{
+    yk__output *o;
+    while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
+        struct iovec part[3];
+        if (o->sent == 0 && p->to_credit) {
+            o->header.credit = (uint32_t)p->to_credit;
+            p->owed -= p->to_credit;
+            p->to_credit = 0;
+        }
+        if (o->sent == 0 && !p->shares_memory) {
+            o->header.crc = 0;
+            o->header.crc = yk_crc32c(&o->header, sizeof o->header);
+            o->crc = o->request ? yk_crc32c(o->request->buf, o->request->bytes) : 0;
+        }
+        const int n = parts_of(o, overhead(p), part);
+        const size_t sent = p->shares_memory ? ring_write(t, p, part, n) : socket_write(p, part, n);
+        o->sent += sent;
+        if (o->sent < output_bytes(p, o))
+            break;
+        finish_output(p, o);
+    }
+    if (!TAILQ_EMPTY(&p->outputs) && !p->blocked && !p->broken && !p->left) {
+        p->blocked = true;
+        t->with_output[t->nwith_output++] = (int)(p - t->peer);
+    }
+}
+
+static void pump_blocked(yk__native *t)
+{
+    const int n = t->nwith_output;
+    t->nwith_output = 0;
+    for (int i = 0; i < n; i++) {
+        yk__peer *p = &t->peer[t->with_output[i]];
+        p->blocked = false;
+        pump_out(t, p); /* adds it again, if it is still blocked: at or before this place */
+    }
+}
+
+bool yk__native_queue(yk__native *t, yk__peer *p, yk__header header, yk__request *request)
+{
+    yk__output *o = calloc(1, sizeof *o);
+    if (!o)
+        return false;
+    o->header = header;
+    o->request = request;
+    TAILQ_INSERT_TAIL(&p->outputs, o, entry);
+    pump_out(t, p);
+    return true;
+}
+
+int yk__native_send(yk__native *t, yk__request *r)
+{
+    yk__peer *p = &t->peer[r->peer];
+    const size_t cost = r->bytes + YK__MESSAGE_OVERHEAD;
+    const bool eager = r->bytes <= YK__EAGER_MAX && p->credit_used + cost <= YK__CREDIT_MAX;
+    yk__header h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
+                    .tag = r->tag,
+                    .bytes = r->bytes,
+                    .id = r->id = p->next_id++};
+    if (eager)
+        p->credit_used += cost;
+    else
+        TAILQ_INSERT_TAIL(&p->announced, r, entry);
+    return yk__native_queue(t, p, h, eager ? r : NULL) ? 0 : YK__CODE_MEMORY;
+}
+
+/* ---- matching ---- */
+
+/* A stored message is no longer stored: its sender may send more. */
+static void give_credit(yk__native *t, yk__peer *p, size_t bytes)
+{
+    p->to_credit += bytes + YK__MESSAGE_OVERHEAD;
+    if (p->to_credit > YK__CREDIT_MAX / 2)
+        yk__native_queue(t, p, (yk__header){.kind = YK__FRAME_CREDIT}, NULL);
+}
+
+static void complete_receive(yk__request *r, size_t bytes)
+{
+    if (bytes > r->bytes)
+        r->error = YK__CODE_TOO_LONG;
+    r->bytes = bytes;
+    r->done = true;
+}
+
+/* Asks the sender for a message that it has announced. */
+static int grant(yk__native *t, yk__peer *p, yk__request *r, uint64_t id, size_t bytes)
+{
+    if (bytes > r->bytes) {
+        complete_receive(r, bytes);
+        return 0;
+    }
+    r->id = id;
+    TAILQ_INSERT_TAIL(&p->granted, r, entry);
+    const yk__header h = {.kind = YK__FRAME_GRANT, .id = id};
+    return yk__native_queue(t, p, h, NULL) ? 0 : YK__CODE_MEMORY;
+}
+
+static void free_stored(yk__stored *s)
+{
+    free(s->data);
+    free(s);
+}
+
+static void deliver(yk__native *t, yk__peer *p, yk__stored *s, yk__request *r)
+{
+    if (s->bytes <= r->bytes && s->bytes)
+        memcpy(r->buf, s->data, s->bytes);
+    complete_receive(r, s->bytes);
+    give_credit(t, p, s->bytes);
+    free_stored(s);
+}
+
+int yk__native_receive(yk__native *t, yk__request *r)
+{
+    yk__peer *p = &t->peer[r->peer];
+    yk__stored *s;
+    TAILQ_FOREACH(s, &p->stored, entry)
+    if (s->tag == r->tag)
+        break;
+    if (!s) {
+        TAILQ_INSERT_TAIL(&p->posted, r, entry);
+        return 0;
+    }
+    p->nstored--;
+    TAILQ_REMOVE(&p->stored, s, entry);
+    TAILQ_REMOVE(&t->stored, s, entry_of_all);
+    if (s->data && s->complete) {
+        deliver(t, p, s, r);
+    } else if (s->data) {
+        s->wanted = r;
+    } else {
+        const int code = grant(t, p, r, s->id, s->bytes);
+        free_stored(s);
+        return code;
+    }
+    return 0;
+}
+
+static yk__request *take_posted(yk__peer *p, int tag)
+{
+    yk__request *r;
+    TAILQ_FOREACH(r, &p->posted, entry)
+    if (r->tag == tag) {
+        TAILQ_REMOVE(&p->posted, r, entry);
+        return r;
+    }
+    return NULL;
+}
+
+static yk__request *take_id(struct yk__requests *list, uint64_t id)
+{
+    yk__request *r;
+    TAILQ_FOREACH(r, list, entry)
+    if (r->id == id) {
+        TAILQ_REMOVE(list, r, entry);
+        return r;
+    }
+    return NULL;
+}
+
+/* NULL: no memory, or too many of them. */
+static yk__stored *store(yk__native *t, yk__peer *p, bool with_data)
+{
+    const yk__header *h = &p->header;
+    yk__stored *s = p->nstored < MAX_STORED ? calloc(1, sizeof *s) : NULL;
+    if (!s || (with_data && !(s->data = malloc(h->bytes + 1)))) {
+        free(s);
+        return NULL;
+    }
+    s->peer = (int)(p - t->peer);
+    s->tag = h->tag;
+    s->bytes = h->bytes;
+    s->id = h->id;
+    p->nstored++;
+    TAILQ_INSERT_TAIL(&p->stored, s, entry);
+    TAILQ_INSERT_TAIL(&t->stored, s, entry_of_all);
+    return s;
+}
+
+/* ---- input: what the header of a frame means. False: the stream is corrupt, or there is no memory. ---- */
+
+static bool on_eager(yk__native *t, yk__peer *p)
+{
+    p->owed += p->header.bytes + YK__MESSAGE_OVERHEAD;
+    if (p->header.bytes > YK__EAGER_MAX || p->owed > YK__CREDIT_MAX)
+        return false;
+    p->receiver = take_posted(p, p->header.tag);
+    if (p->receiver && p->header.bytes <= p->receiver->bytes) {
+        p->to = p->receiver->buf;
+    } else if (!p->receiver) {
+        p->store = store(t, p, true);
+        p->to = p->store ? p->store->data : NULL;
+    }
+    return p->receiver || p->store;
+}
+
+static bool on_ask(yk__native *t, yk__peer *p)
+{
+    yk__request *r = take_posted(p, p->header.tag);
+    if (p->header.bytes > INT32_MAX)
+        return false;
+    return r ? grant(t, p, r, p->header.id, (size_t)p->header.bytes) == 0 : store(t, p, false) != NULL;
+}
+
+static bool on_grant(yk__native *t, yk__peer *p)
+{
+    yk__request *r = take_id(&p->announced, p->header.id);
+    const yk__header h = {.kind = YK__FRAME_DATA, .id = p->header.id, .bytes = r ? r->bytes : 0};
+    return r && yk__native_queue(t, p, h, r);
+}
+
+static bool on_data(yk__native *t, yk__peer *p)
+{
+    (void)t;
+    p->receiver = take_id(&p->granted, p->header.id);
+    if (!p->receiver || p->header.bytes > p->receiver->bytes)
+        return false;
+    p->to = p->receiver->buf;
+    return true;
+}
+
+static bool on_credit(yk__native *t, yk__peer *p)
+{
+    (void)t;
+    (void)p;
+    return true;
+}
+
+static bool on_abort(yk__native *t, yk__peer *p)
+{
+    if (t->aborted_by < 0)
+        t->aborted_by = (int)(p - t->peer);
+    return true;
+}
+
+static bool on_bye(yk__native *t, yk__peer *p)
+{
+    (void)t;
+    p->left = true;
+    return true;
+}
+
+/* By kind of frame; `payload`: bytes follow. */
+static const struct {
+    bool (*begin)(yk__native *t, yk__peer *p);
+    bool payload;
+} frame[] = {
+    [YK__FRAME_EAGER] = {on_eager, true},    [YK__FRAME_ASK] = {on_ask, false},
+    [YK__FRAME_GRANT] = {on_grant, false},   [YK__FRAME_DATA] = {on_data, true},
+    [YK__FRAME_CREDIT] = {on_credit, false}, [YK__FRAME_ABORT] = {on_abort, false},
+    [YK__FRAME_BYE] = {on_bye, false},
+};
+
+static bool begin_frame(yk__native *t, yk__peer *p)
+{
+    yk__header *h = &p->header;
+    const uint32_t crc = h->crc;
+    h->crc = 0;
+    if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
+        return false;
+    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_BYE || h->credit > p->credit_used)
+        return false;
+    p->credit_used -= h->credit;
+    p->receiver = NULL;
+    p->store = NULL;
+    p->to = NULL;
+    return frame[h->kind].begin(t, p);
+}
+
+/* All bytes of a message have arrived. */
+static bool end_payload(yk__native *t, yk__peer *p)
+{
+    if (!p->shares_memory && p->to && p->crc != yk_crc32c(p->to, p->header.bytes))
+        return false;
+    if (p->receiver) {
+        complete_receive(p->receiver, p->header.bytes);
+        if (p->header.kind == YK__FRAME_EAGER)
+            give_credit(t, p, p->header.bytes);
+    } else {
+        p->store->complete = true;
+        if (p->store->wanted)
+            deliver(t, p, p->store, p->store->wanted);
+    }
+    return true;
+}
+
+/* Reads the bytes of a message; those of one that is too long for its receiver go nowhere. */
+static size_t read_payload(yk__native *t, yk__peer *p, size_t at, size_t n)
+{
+    char nowhere[4096];
+    if (p->to)
+        return stream_read(t, p, p->to + at, n - at);
+    return stream_read(t, p, nowhere, n - at < sizeof nowhere ? n - at : sizeof nowhere);
+}
+
+/* Reads the next part of the frame: header, bytes, CRC. 0: there is nothing to read. */
+static size_t read_part(yk__native *t, yk__peer *p, bool *ok)
+{
+    const size_t begin = sizeof p->header;
+    size_t n;
+    if (p->got < begin) {
+        n = stream_read(t, p, (char *)&p->header + p->got, begin - p->got);
+        if ((p->got += n) < begin)
+            return n;
+        *ok = begin_frame(t, p);
+        if (!*ok || !frame[p->header.kind].payload)
+            p->got = 0;
+    } else {
+        const size_t bytes = p->header.bytes, at = p->got - begin;
+        n = at < bytes ? read_payload(t, p, at, bytes)
+                       : stream_read(t, p, (char *)&p->crc + (at - bytes), bytes + overhead(p) - at);
+        p->got += n;
+    }
+    if (*ok && p->got && p->got == begin + p->header.bytes + overhead(p)) {
+        p->got = 0;
+        *ok = end_payload(t, p);
+    }
+    return n;
+}
+
+static void pump_in(yk__native *t, yk__peer *p)
+{
+    size_t total = 0, n = 1;
+    bool ok = true;
+    while (ok && n && !p->left && (total < PUMP_MAX || p->taken < p->buffered))
+        total += n = read_part(t, p, &ok);
+    if (!ok)
+        p->broken = true;
+    if ((p->broken || p->left) && p->fd >= 0) {
+        t->watched--;
+        close(p->fd); /* epoll forgets it */
+        p->fd = -1;
+    }
+    if (n && p->shares_memory && !p->left && ok)
+        yk_ring_notify(&t->segment, (int)(p - t->peer)); /* the rest, in the next call */
+}
+
+/* ---- progress ---- */
+
+static void read_rings(yk__native *t)
+{
+    for (int word = 0; word * 64 < t->segment.senders; word++)
+        for (uint64_t ready = yk_segment_ready(&t->segment, word); ready; ready &= ready - 1) {
+            yk__peer *p = &t->peer[64 * word + __builtin_ctzll(ready)];
+            if (p->shares_memory && !p->broken)
+                pump_in(t, p);
+        }
+}
+
+static void accept_peers(yk__native *t)
+{
+    yk_hello hello;
+    int fd;
+    while (t->npeers < YK_MAX_JOINED && (fd = yk_listener_accept(t->listener, &hello)) >= 0)
+        yk__native_add_peer(t, fd, &hello);
+}
+
+void yk__native_read_events(yk__native *t)
+{
+    struct epoll_event event[64];
+    const int n = epoll_wait(t->epoll, event, 64, 0);
+    for (int i = 0; i < n; i++) {
+        const uint32_t index = (uint32_t)event[i].data.u64;
+        switch ((int)(event[i].data.u64 >> 32)) {
+        case YK__EVENT_SOCKET:
+            pump_in(t, &t->peer[index]);
+            break;
+        case YK__EVENT_PROCESS:
+            t->peer[index].exited = true;
+            epoll_ctl(t->epoll, EPOLL_CTL_DEL, t->peer[index].pidfd, NULL);
+            break;
+        default:
+            accept_peers(t);
+        }
+    }
+}
+
+bool yk__native_watch(yk__native *t, int fd, int what, int index)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)what << 32 | (uint32_t)index};
+    return epoll_ctl(t->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void yk__native_progress(yk__native *t)
+{
+    static const unsigned rarely = 256; /* deaths of processes that share memory */
+    if (t->segment.at)
+        read_rings(t);
+    if (t->watched || t->polls++ % rarely == 0)
+        yk__native_read_events(t);
+    if (t->nwith_output)
+        pump_blocked(t);
+}
+
+void yk__native_flush(yk__native *t, double until)
+{
+    yk__native_progress(t);
+    while (t->nwith_output && yk_now() < until) {
+        yk_sleep(5e-5);
+        yk__native_progress(t);
+    }
+}

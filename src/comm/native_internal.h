@@ -1,0 +1,145 @@
+/* The native transport, shared by native*.c. */
+#ifndef YK_COMM_NATIVE_INTERNAL_H
+#define YK_COMM_NATIVE_INTERNAL_H
+
+#include "comm/native.h"
+#include "comm/native_ring.h"
+#include "comm/native_socket.h"
+#include <sys/queue.h>
+
+enum {
+    YK__EAGER_MAX = 1 << 16,   /* longer messages wait until the receiver asks for them */
+    YK__CREDIT_MAX = 1 << 20,  /* bytes of messages that a receiver stores for each sender */
+    YK__MESSAGE_OVERHEAD = 64, /* counted for each of them */
+    YK__INPUT_BUFFER = 1 << 15
+};
+
+typedef enum {
+    YK__FRAME_EAGER = 1, /* a message; its bytes follow */
+    YK__FRAME_ASK,       /* the sender has a message */
+    YK__FRAME_GRANT,     /* the receiver wants it */
+    YK__FRAME_DATA,      /* its bytes follow */
+    YK__FRAME_CREDIT,    /* nothing but `credit` */
+    YK__FRAME_ABORT,     /* the sender ends the job */
+    YK__FRAME_BYE        /* the sender leaves; no frame follows */
+} yk__frame_kind;
+
+typedef struct {
+    uint32_t kind;
+    int32_t tag;
+    uint64_t bytes;  /* of the message */
+    uint64_t id;     /* of the message, chosen by its sender, for ASK, GRANT and DATA */
+    uint32_t credit; /* bytes of earlier messages that the receiver no longer stores */
+    uint32_t
+        crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows */
+} yk__header;
+
+/* A message that is being sent or received. The caller's handle is its address. */
+typedef struct yk__request {
+    TAILQ_ENTRY(yk__request) entry; /* in one of the lists of its peer */
+    int peer, tag;
+    char *buf;
+    size_t bytes; /* to send; to receive: the capacity, then the length */
+    uint64_t id;
+    bool done;
+    int error;
+} yk__request;
+TAILQ_HEAD(yk__requests, yk__request);
+
+/* A message that arrived, or was announced, before it was wanted. */
+typedef struct yk__stored {
+    TAILQ_ENTRY(yk__stored) entry; /* in the order of arrival: of its peer, and of all */
+    TAILQ_ENTRY(yk__stored) entry_of_all;
+    int peer, tag;
+    size_t bytes;
+    uint64_t id;
+    char *data;          /* NULL: it is with its sender */
+    bool complete;       /* all bytes of `data` have arrived */
+    yk__request *wanted; /* by this one, as soon as it is complete; then it is in no list */
+} yk__stored;
+TAILQ_HEAD(yk__stored_list, yk__stored);
+
+/* A frame that waits to be sent. */
+typedef struct yk__output {
+    TAILQ_ENTRY(yk__output) entry;
+    yk__header header;
+    yk__request *request; /* whose bytes follow; NULL: none */
+    size_t sent;          /* of header, bytes and CRC */
+    uint32_t crc;
+} yk__output;
+TAILQ_HEAD(yk__outputs, yk__output);
+
+typedef struct {
+    yk_hello hello;
+    /* the stream: memory, or a socket */
+    yk_segment out; /* the segment of the peer */
+    bool shares_memory;
+    int fd;                    /* the socket; -1: none */
+    int pidfd;                 /* -1: none */
+    bool exited, left, broken; /* its process has ended; it sent BYE; its stream cannot be used any more */
+    char *buffer; /* [YK__INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
+    size_t buffered, taken;
+    /* sending */
+    struct yk__outputs outputs;
+    bool blocked;                  /* is in the transport's list of peers with output */
+    struct yk__requests announced; /* sends that wait for GRANT */
+    size_t credit_used;            /* bytes of messages that the peer may still store */
+    uint64_t next_id;
+    /* receiving */
+    struct yk__requests posted, granted; /* receives that wait for a message; for DATA */
+    struct yk__stored_list stored;
+    int nstored;
+    size_t owed, to_credit; /* bytes of messages that it sent; of those, how many are no longer stored */
+    /* the frame that is arriving */
+    yk__header header;
+    size_t got; /* of header, bytes and CRC */
+    char *to;   /* where its bytes go; NULL: nowhere */
+    uint32_t crc;
+    yk__request *receiver;
+    yk__stored *store;
+} yk__peer;
+
+typedef struct {
+    int rank, size;
+    char master[YK_ADDRESS_MAX];
+    int listen_fd;
+    unsigned char token[YK_TOKEN_BYTES];
+    bool has_token, sockets;
+    double timeout;
+    yk__peer *peer; /* [npeers] */
+    int npeers, cap;
+    yk_segment segment; /* others write to it */
+    yk_listener *listener;
+    int epoll;
+    int watched; /* descriptors in epoll */
+    unsigned polls;
+    struct yk__stored_list stored; /* of all peers */
+    int *with_output;              /* [cap] peers whose output is blocked */
+    int nwith_output;
+    int aborted_by; /* -1: nobody */
+    char error[512];
+} yk__native;
+
+enum { YK__CODE_ERROR = 1, YK__CODE_ABORTED, YK__CODE_TOO_LONG, YK__CODE_MEMORY, YK__CODE_CORRUPT };
+
+const unsigned char *yk__native_token(const yk__native *t);
+yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
+
+/* native_start.c: connects the ranks. */
+yk_status yk__native_connect_ranks(yk__native *t);
+
+/* What an event of epoll is about; with the index of a peer, it is the event's data. */
+enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };
+bool yk__native_watch(yk__native *t, int fd, int what, int index);
+
+/* native_frames.c */
+void yk__native_read_events(yk__native *t); /* sockets, processes that ended, workers that join */
+void yk__native_progress(yk__native *t);
+void yk__native_flush(yk__native *t, double until); /* sends what is queued */
+/* Queues a frame; request: whose bytes follow, or NULL. False: no memory. */
+bool yk__native_queue(yk__native *t, yk__peer *p, yk__header header, yk__request *request);
+int yk__native_send(yk__native *t, yk__request *r);
+int yk__native_receive(yk__native *t, yk__request *r);
+bool yk__native_is_lost(const yk__native *t, const yk__peer *p);
+
+#endif

@@ -1,0 +1,138 @@
+#include "comm/native_ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Positions count bytes from the beginning of the job; each is on a cache line of its own. */
+typedef struct {
+    _Alignas(64) _Atomic uint64_t written;
+    _Alignas(64) _Atomic uint64_t read;
+    _Alignas(64) char data[];
+} ring;
+
+enum { PAGE = 4096, MAX_WORDS = PAGE / 64 };
+
+/* Smaller for jobs of many processes: the memory of a process is bounded, even if all of them write to it. */
+static size_t ring_bytes(int senders)
+{
+    size_t bytes = 1 << 20;
+    while (bytes > (1 << 15) && bytes * (size_t)senders > (1 << 23))
+        bytes /= 2;
+    return bytes;
+}
+
+/* Rings begin on a page: a page that is not used is not allocated. */
+static size_t ring_stride(const yk_segment *s)
+{
+    return s->ring + PAGE;
+}
+
+static ring *ring_of(const yk_segment *s, int sender)
+{
+    return (ring *)(s->at + PAGE + (size_t)sender * ring_stride(s) + (PAGE - sizeof(ring)));
+}
+
+/* One word for 64 senders, each on a cache line of its own. */
+static _Atomic uint64_t *word_of(const yk_segment *s, int word)
+{
+    return (_Atomic uint64_t *)(s->at + (size_t)word * 64);
+}
+
+static size_t segment_bytes(const yk_segment *s)
+{
+    return PAGE + (size_t)s->senders * ring_stride(s);
+}
+
+static bool map(yk_segment *s, int fd)
+{
+    void *p = mmap(NULL, segment_bytes(s), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    s->at = p == MAP_FAILED ? NULL : p;
+    return s->at;
+}
+
+yk_status yk_segment_create(int senders, yk_segment *out)
+{
+    *out = (yk_segment){
+        .fd = memfd_create("yoke-messages", MFD_CLOEXEC), .senders = senders, .ring = ring_bytes(senders)};
+    if (senders > 64 * MAX_WORDS)
+        return yk_fail(YK_EUSAGE, "more than %d processes", 64 * MAX_WORDS);
+    if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) || !map(out, out->fd))
+        return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
+                       strerror(errno));
+    return YK_OK;
+}
+
+bool yk_segment_open(int64_t pid, int descriptor, int senders, yk_segment *out)
+{
+    char path[64];
+    *out = (yk_segment){.fd = -1, .senders = senders, .ring = ring_bytes(senders)};
+    snprintf(path, sizeof path, "/proc/%lld/fd/%d", (long long)pid, descriptor);
+    const int fd = descriptor < 0 ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    const bool ok = fd >= 0 && lseek(fd, 0, SEEK_END) == (off_t)segment_bytes(out) && map(out, fd);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+void yk_segment_free(yk_segment *s)
+{
+    if (s->at) {
+        munmap(s->at, segment_bytes(s));
+        if (s->fd >= 0)
+            close(s->fd);
+    }
+    *s = (yk_segment){.fd = -1};
+}
+
+size_t yk_ring_write(const yk_segment *s, int sender, const void *data, size_t n)
+{
+    ring *r = ring_of(s, sender);
+    const uint64_t end = atomic_load_explicit(&r->written, memory_order_relaxed);
+    const size_t used = (size_t)(end - atomic_load_explicit(&r->read, memory_order_acquire));
+    const size_t space = used <= s->ring ? s->ring - used : 0; /* the other process may write anything */
+    const size_t at = (size_t)end & (s->ring - 1);
+    n = n < space ? n : space;
+    const size_t first = n < s->ring - at ? n : s->ring - at;
+    memcpy(r->data + at, data, first);
+    memcpy(r->data, (const char *)data + first, n - first);
+    atomic_store_explicit(&r->written, end + n, memory_order_release);
+    return n;
+}
+
+size_t yk_ring_read(const yk_segment *s, int sender, void *out, size_t n)
+{
+    ring *r = ring_of(s, sender);
+    const uint64_t begin = atomic_load_explicit(&r->read, memory_order_relaxed);
+    const uint64_t there = atomic_load_explicit(&r->written, memory_order_acquire) - begin;
+    const size_t at = (size_t)begin & (s->ring - 1);
+    n = n < there ? n : (size_t)there;
+    n = n < s->ring ? n : s->ring;
+    const size_t first = n < s->ring - at ? n : s->ring - at;
+    memcpy(out, r->data + at, first);
+    memcpy((char *)out + first, r->data, n - first);
+    atomic_store_explicit(&r->read, begin + n, memory_order_release);
+    return n;
+}
+
+bool yk_ring_is_empty(const yk_segment *s, int sender)
+{
+    ring *r = ring_of(s, sender);
+    return atomic_load_explicit(&r->written, memory_order_acquire) ==
+           atomic_load_explicit(&r->read, memory_order_relaxed);
+}
+
+void yk_ring_notify(const yk_segment *s, int sender)
+{
+    atomic_fetch_or(word_of(s, sender / 64), (uint64_t)1 << sender % 64);
+}
+
+uint64_t yk_segment_ready(const yk_segment *s, int word)
+{
+    _Atomic uint64_t *w = word_of(s, word);
+    return atomic_load_explicit(w, memory_order_relaxed) ? atomic_exchange(w, 0) : 0;
+}

@@ -1,0 +1,471 @@
+#include "comm/native_socket.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+#include "base/sha256.h"
+#include "base/wait.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { NONCE = 32, PROOF = YK_SHA256_BYTES, MAX_PENDING = 128 };
+static const double handshake_timeout = 10.0;
+static const char magic[8] = "yoke 1\n";
+
+typedef struct {
+    char magic[8];
+    unsigned char nonce[NONCE];
+} opening;
+
+typedef struct {
+    unsigned char nonce[NONCE], proof[PROOF];
+} challenge;
+
+typedef struct {
+    unsigned char proof[PROOF];
+    yk_hello hello;
+} introduction;
+
+/* ---- addresses ---- */
+
+typedef struct {
+    struct sockaddr_storage at;
+    socklen_t size;
+} endpoint;
+
+static bool is_unix(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0;
+}
+
+/* An abstract name: no file is left behind. */
+static yk_status unix_endpoint(const char *address, endpoint *out)
+{
+    struct sockaddr_un *un = (struct sockaddr_un *)&out->at;
+    const size_t n = strlen(address + 5);
+    if (!n || n > sizeof un->sun_path - 1)
+        return yk_fail(YK_EUSAGE, "%s: the name of a Unix socket has 1 to %zu characters", address,
+                       sizeof un->sun_path - 1);
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(un->sun_path + 1, address + 5, n);
+    out->size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+    return YK_OK;
+}
+
+/* HOST:PORT or [ADDRESS]:PORT; an empty host listens on all interfaces. */
+static yk_status tcp_endpoint(const char *address, bool passive, endpoint *out)
+{
+    char host[YK_ADDRESS_MAX];
+    const char *colon = strrchr(address, ':'), *begin = address;
+    uint64_t port;
+    const char *end = colon ? yk_digits(colon + 1, 65535, &port) : NULL;
+    if (!end || *end || strlen(address) >= sizeof host)
+        return yk_fail(YK_EUSAGE, "%s: not an address of the form HOST:PORT", address);
+    size_t n = (size_t)(colon - address);
+    if (n >= 2 && *begin == '[' && begin[n - 1] == ']') {
+        begin++;
+        n -= 2;
+    }
+    snprintf(host, sizeof host, "%.*s", (int)n, begin);
+    const struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0};
+    struct addrinfo *found = NULL;
+    const int code = getaddrinfo(*host ? host : passive ? "::" : NULL, colon + 1, &want, &found);
+    if (code)
+        return yk_fail(YK_ELOST, "%s: cannot find the address of the host: %s", address, gai_strerror(code));
+    memcpy(&out->at, found->ai_addr, found->ai_addrlen);
+    out->size = found->ai_addrlen;
+    freeaddrinfo(found);
+    return YK_OK;
+}
+
+static yk_status resolve(const char *address, bool passive, endpoint *out)
+{
+    return is_unix(address) ? unix_endpoint(address, out) : tcp_endpoint(address, passive, out);
+}
+
+/* ---- sending and receiving with a deadline ---- */
+
+static bool wait_for(int fd, short events, double until)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    const double left = until - yk_now();
+    return left > 0.0 && poll(&p, 1, (int)(left * 1e3) + 1) >= 0;
+}
+
+static bool transient(void)
+{
+    return errno == EAGAIN || errno == EINTR;
+}
+
+bool yk_socket_send_all(int fd, const void *data, size_t n, double until)
+{
+    for (const char *p = data; n;) {
+        const ssize_t sent = send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0 && (!transient() || !wait_for(fd, POLLOUT, until)))
+            return false;
+        p += sent > 0 ? sent : 0;
+        n -= sent > 0 ? (size_t)sent : 0;
+    }
+    return true;
+}
+
+bool yk_socket_recv_all(int fd, void *out, size_t n, double until)
+{
+    for (char *p = out; n;) {
+        const ssize_t got = recv(fd, p, n, MSG_DONTWAIT);
+        if (got == 0 || (got < 0 && (!transient() || !wait_for(fd, POLLIN, until))))
+            return false;
+        p += got > 0 ? got : 0;
+        n -= got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+/* ---- proofs ---- */
+
+static const unsigned char no_token[YK_TOKEN_BYTES];
+
+static void prove(const unsigned char *token, const char *who, const unsigned char *client,
+                  const unsigned char *server, const yk_hello *hello, unsigned char *out)
+{
+    unsigned char text[8 + 2 * NONCE + sizeof *hello] = {0};
+    memcpy(text, who, strlen(who));
+    memcpy(text + 8, client, NONCE);
+    memcpy(text + 8 + NONCE, server, NONCE);
+    if (hello)
+        memcpy(text + 8 + 2 * NONCE, hello, sizeof *hello);
+    yk_hmac_sha256(token ? token : no_token, YK_TOKEN_BYTES, text, sizeof text, out);
+}
+
+static bool random_bytes(void *out, size_t n)
+{
+    return getrandom(out, n, 0) == (ssize_t)n;
+}
+
+/* Without a token, the kernel says who is at the other end. */
+static bool same_user(int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
+static yk_status check_token(const char *address, const unsigned char *token)
+{
+    if (token || is_unix(address))
+        return YK_OK;
+    return yk_fail(YK_EUSAGE,
+                   "%s: processes on several hosts need a token, so that only they can connect: set "
+                   "YOKE_TOKEN_FILE to a file with 64 hexadecimal digits that only you can read "
+                   "(openssl rand -hex 32)",
+                   address);
+}
+
+/* ---- the server ---- */
+
+typedef struct {
+    int fd;
+    double since;
+    bool challenged;
+    opening first;
+    challenge second;
+    introduction third;
+    size_t got; /* of the message that is due */
+} pending;
+
+struct yk_listener {
+    int fd, epoll;
+    unsigned char token[YK_TOKEN_BYTES];
+    bool has_token;
+    char address[YK_ADDRESS_MAX];
+    pending pending[MAX_PENDING]; /* the oldest first */
+    int n;
+};
+
+static yk_status listen_at(const char *address, int *out)
+{
+    endpoint e = {.size = 0};
+    yk_status st = resolve(address, true, &e);
+    if (st)
+        return st;
+    const int fd = socket(e.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1, off = 0;
+    if (fd >= 0 && e.at.ss_family != AF_UNIX)
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd >= 0 && e.at.ss_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&e.at, e.size) || listen(fd, SOMAXCONN)) {
+        st = yk_fail(YK_ESYSTEM, "%s: cannot listen: %s", address, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
+    *out = fd;
+    return YK_OK;
+}
+
+/* A host without IPv6 has no address [::]. */
+static yk_status listen_anywhere(const char *address, int *out)
+{
+    char v4[YK_ADDRESS_MAX];
+    yk_status st = listen_at(address, out);
+    if (!st || strncmp(address, "[::]:", 5))
+        return st;
+    snprintf(v4, sizeof v4, "0.0.0.0:%s", address + 5);
+    return listen_at(v4, out);
+}
+
+yk_status yk_listener_create(const char *address, int listen_fd, const unsigned char *token,
+                             yk_listener **out)
+{
+    yk_status st = check_token(address, token);
+    yk_listener *l = st ? NULL : calloc(1, sizeof *l);
+    if (!l)
+        return st ? st : yk_fail_memory(sizeof *l, "a listening socket");
+    l->fd = listen_fd;
+    l->has_token = token;
+    memcpy(l->token, token ? token : no_token, sizeof l->token);
+    snprintf(l->address, sizeof l->address, "%s", address);
+    if (listen_fd < 0)
+        st = listen_anywhere(address, &l->fd);
+    else
+        fcntl(listen_fd, F_SETFL, O_NONBLOCK);
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    if (!st && (l->epoll < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->fd, &event)))
+        st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
+    if (st)
+        yk_listener_free(l);
+    else
+        *out = l;
+    return st;
+}
+
+void yk_listener_free(yk_listener *l)
+{
+    if (!l)
+        return;
+    for (int i = 0; i < l->n; i++)
+        close(l->pending[i].fd);
+    if (l->epoll >= 0)
+        close(l->epoll);
+    if (l->fd >= 0)
+        close(l->fd);
+    free(l);
+}
+
+int yk_listener_descriptor(const yk_listener *l)
+{
+    return l->epoll;
+}
+
+int yk_listener_port(const yk_listener *l)
+{
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    if (getsockname(l->fd, (struct sockaddr *)&at, &size))
+        return 0;
+    return at.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&at)->sin_port)
+           : at.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&at)->sin6_port)
+                                      : 0;
+}
+
+void yk_listener_address(const yk_listener *l, yk_address *out)
+{
+    if (is_unix(l->address))
+        snprintf(out->text, sizeof out->text, "%s", l->address);
+    else
+        snprintf(out->text, sizeof out->text, "%.*s:%d", (int)(strrchr(l->address, ':') - l->address),
+                 l->address, yk_listener_port(l));
+}
+
+static void forget(yk_listener *l, int i)
+{
+    memmove(&l->pending[i], &l->pending[i + 1], (size_t)(l->n - i - 1) * sizeof *l->pending);
+    l->n--;
+}
+
+static void drop(yk_listener *l, int i)
+{
+    close(l->pending[i].fd);
+    forget(l, i);
+}
+
+static void accept_new(yk_listener *l)
+{
+    static const int at_once = 64; /* the caller has other work */
+    for (int fd, i = 0; i < at_once && (fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
+         i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        if ((!l->has_token && !same_user(fd)) || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event)) {
+            close(fd);
+            continue;
+        }
+        if (l->n == MAX_PENDING)
+            drop(l, 0);
+        l->pending[l->n++] = (pending){.fd = fd, .since = yk_now()};
+    }
+}
+
+/* 1: the message is complete; 0: not yet; -1: the other end is gone. */
+static int receive(pending *p, void *message, size_t n)
+{
+    const ssize_t got = recv(p->fd, (char *)message + p->got, n - p->got, MSG_DONTWAIT);
+    if (got <= 0)
+        return got < 0 && transient() ? 0 : -1;
+    p->got += (size_t)got;
+    if (p->got < n)
+        return 0;
+    p->got = 0;
+    return 1;
+}
+
+static bool send_challenge(const yk_listener *l, pending *p)
+{
+    p->challenged = true;
+    if (memcmp(p->first.magic, magic, sizeof magic) || !random_bytes(p->second.nonce, NONCE))
+        return false;
+    prove(l->token, "server", p->first.nonce, p->second.nonce, NULL, p->second.proof);
+    return send(p->fd, &p->second, sizeof p->second, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof p->second;
+}
+
+static bool check_proof(const yk_listener *l, const pending *p)
+{
+    unsigned char expected[PROOF];
+    prove(l->token, "client", p->first.nonce, p->second.nonce, &p->third.hello, expected);
+    return yk_equal_secret(expected, p->third.proof, PROOF);
+}
+
+/* 1: authenticated; 0: not yet; -1: refused, or gone. */
+static int work_on(const yk_listener *l, pending *p)
+{
+    int got = 1;
+    if (!p->challenged) {
+        got = receive(p, &p->first, sizeof p->first);
+        if (got == 1 && !send_challenge(l, p))
+            return -1;
+    }
+    if (got == 1)
+        got = receive(p, &p->third, sizeof p->third);
+    if (got != 1)
+        return got;
+    return check_proof(l, p) && send(p->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 1 : -1;
+}
+
+int yk_listener_accept(yk_listener *l, yk_hello *out)
+{
+    const double now = yk_now();
+    accept_new(l);
+    for (int i = 0; i < l->n;) {
+        pending *p = &l->pending[i];
+        const int result = work_on(l, p);
+        if (result == 1) {
+            const int fd = p->fd, on = 1;
+            *out = p->third.hello;
+            epoll_ctl(l->epoll, EPOLL_CTL_DEL, fd, NULL);
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* fails for Unix sockets: fine */
+            forget(l, i);
+            return fd;
+        }
+        if (result < 0 || now - p->since > handshake_timeout)
+            drop(l, i);
+        else
+            i++;
+    }
+    return -1;
+}
+
+/* ---- the client ---- */
+
+/* -1: failed; errno says why. */
+static int connect_until(const endpoint *e, double until)
+{
+    const int fd = socket(e->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (connect(fd, (const struct sockaddr *)&e->at, e->size) == 0)
+        return fd;
+    error = errno;
+    if (error == EINPROGRESS) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        const double left = until - yk_now();
+        const int ready = left > 0.0 ? poll(&p, 1, (int)(left * 1e3) + 1) : 0;
+        if (ready <= 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+            error = ETIMEDOUT;
+    }
+    if (!error)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* A server that is restarted, or has too many connections, may close this one: the caller tries again. */
+static yk_status introduce(int fd, const char *address, const unsigned char *token, const yk_hello *hello,
+                           double until)
+{
+    opening first;
+    challenge second;
+    introduction third = {.hello = *hello};
+    unsigned char expected[PROOF], accepted;
+    memcpy(first.magic, magic, sizeof magic);
+    if (!token && !same_user(fd))
+        return yk_fail(YK_EUSAGE, "%s: another user listens there", address);
+    if (!random_bytes(first.nonce, NONCE) || !yk_socket_send_all(fd, &first, sizeof first, until) ||
+        !yk_socket_recv_all(fd, &second, sizeof second, until))
+        return yk_fail(YK_ELOST, "%s: no answer", address);
+    prove(token, "server", first.nonce, second.nonce, NULL, expected);
+    if (!yk_equal_secret(expected, second.proof, PROOF))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: the process that listens there has a different token (YOKE_TOKEN_FILE, YOKE_TOKEN)",
+            address);
+    prove(token, "client", first.nonce, second.nonce, hello, third.proof);
+    if (!yk_socket_send_all(fd, &third, sizeof third, until) ||
+        !yk_socket_recv_all(fd, &accepted, sizeof accepted, until))
+        return yk_fail(YK_ELOST, "%s: the connection was closed", address);
+    return YK_OK;
+}
+
+yk_status yk_dial(const char *address, const unsigned char *token, const yk_hello *hello, double timeout,
+                  int *out)
+{
+    const double until = yk_now() + timeout;
+    yk_wait w = yk_wait_every(0.001, timeout);
+    yk_status st = check_token(address, token);
+    if (st)
+        return st;
+    do {
+        endpoint e = {.size = 0};
+        int fd = -1;
+        if ((st = resolve(address, false, &e)) ==
+            YK_EUSAGE) /* a name may be unknown until its host has started */
+            return st;
+        if (!st && (fd = connect_until(&e, until)) < 0)
+            st = yk_fail(YK_ELOST, "%s: cannot connect: %s", address, strerror(errno));
+        if (!st && !(st = introduce(fd, address, token, hello, until))) {
+            *out = fd;
+            return YK_OK;
+        }
+        if (fd >= 0)
+            close(fd);
+        if (w.pause < 0.1) /* many processes may wait for one that starts slowly */
+            w.pause *= 1.5;
+    } while (st == YK_ELOST && yk_wait_poll(&w));
+    return st;
+}

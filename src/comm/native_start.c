@@ -1,0 +1,299 @@
+/* How the ranks of a job find each other (native.h): rank 0 collects what each rank says about itself, and sends the table
+ * to all. Ranks that cannot share memory connect to each other, the higher rank to the lower one. */
+#include "comm/native_internal.h"
+
+#include "base/clock.h"
+#include "comm/comm_internal.h"
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+typedef struct {
+    yk_hello hello;
+    char host[INET6_ADDRSTRLEN]; /* "": a Unix socket */
+} entry;
+
+typedef struct {
+    yk__native *t;
+    double until;
+    entry *table;          /* [size] */
+    int *fd;               /* [size] rank 0: to each rank; else only [0]; -1: none */
+    yk_listener *listener; /* of this rank; NULL: none */
+} rendezvous;
+
+/* ---- addresses ---- */
+
+/* The address of one end of a connection; "": a Unix socket. */
+static void address_of(int fd, bool own, char *out, size_t size)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    const struct sockaddr_in6 *six = (struct sockaddr_in6 *)&at;
+    *out = '\0';
+    if ((own ? getsockname : getpeername)(fd, (struct sockaddr *)&at, &n))
+        return;
+    if (at.ss_family == AF_INET)
+        inet_ntop(AF_INET, &((struct sockaddr_in *)&at)->sin_addr, out, (socklen_t)size);
+    else if (at.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        inet_ntop(AF_INET, six->sin6_addr.s6_addr + 12, out, (socklen_t)size);
+    else if (at.ss_family == AF_INET6)
+        inet_ntop(AF_INET6, &six->sin6_addr, out, (socklen_t)size);
+}
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+/* Ranks on the host of rank 0 may reach it by a loopback address, which the others cannot use: they get the one by which the
+ * others reach rank 0. */
+static void replace_loopback(rendezvous *r)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    for (int i = 1; i < r->t->size && !*host; i++)
+        if (!is_loopback(r->table[i].host))
+            address_of(r->fd[i], true, host, sizeof host);
+    for (int i = 0; *host && i < r->t->size; i++)
+        if (i == 0 || is_loopback(r->table[i].host))
+            memcpy(r->table[i].host, host, sizeof host);
+}
+
+/* Where a rank listens, unless it is rank 0 at `master`. */
+static void listen_address(const rendezvous *r, int rank, char *out, size_t size)
+{
+    const entry *e = &r->table[rank];
+    if (strncmp(r->t->master, "unix:", 5) == 0)
+        snprintf(out, size, "%.200s-%d", r->t->master, rank);
+    else
+        snprintf(out, size, strchr(e->host, ':') ? "[%s]:%d" : "%s:%d", e->host, e->hello.port);
+}
+
+/* ---- collecting the table ---- */
+
+static yk_status name_missing(const rendezvous *r, const char *what)
+{
+    char ranks[256] = "";
+    int missing = 0;
+    for (int i = 0; i < r->t->size; i++)
+        if (i != r->t->rank && r->fd[i] < 0 && ++missing && strlen(ranks) < sizeof ranks - 16)
+            snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", *ranks ? ", " : "", i);
+    return yk_fail(YK_ELOST,
+                   "rank%s %s did not %s within %.0f s; check that every process was started and can "
+                   "reach %s",
+                   missing == 1 ? "" : "s", ranks, what, r->t->timeout, r->t->master);
+}
+
+/* Waits until the listener may have something to do. False: it is too late. */
+static bool wait_for_listener(const rendezvous *r)
+{
+    struct pollfd p = {.fd = yk_listener_descriptor(r->listener), .events = POLLIN};
+    const double left = r->until - yk_now();
+    if (left > 0.0)
+        poll(&p, 1, left < 1.0 ? (int)(left * 1e3) + 1 : 1000);
+    return left > 0.0;
+}
+
+/* Accepts the connections of ranks from `first` on; rank i is at fd[i]. */
+static yk_status accept_ranks(rendezvous *r, int first, int count)
+{
+    while (count > 0) {
+        yk_hello hello;
+        const int fd = yk_listener_accept(r->listener, &hello);
+        if (fd < 0 && !wait_for_listener(r))
+            return name_missing(r, "connect");
+        if (fd < 0)
+            continue;
+        if (hello.size != r->t->size || hello.rank < first || hello.rank >= r->t->size ||
+            r->fd[hello.rank] >= 0) {
+            close(fd);
+            return yk_fail(YK_EUSAGE,
+                           "a process says that it is rank %d of %d, but this is rank %d of %d, and each "
+                           "rank exists once; check how the processes were started",
+                           hello.rank, hello.size, r->t->rank, r->t->size);
+        }
+        r->fd[hello.rank] = fd;
+        r->table[hello.rank].hello = hello;
+        address_of(fd, false, r->table[hello.rank].host, sizeof r->table->host);
+        count--;
+    }
+    return YK_OK;
+}
+
+static size_t table_bytes(const rendezvous *r)
+{
+    return (size_t)r->t->size * sizeof *r->table;
+}
+
+/* Rank 0 sends `bytes` bytes to every rank. */
+static yk_status tell_all(rendezvous *r, const void *data, size_t bytes)
+{
+    for (int i = 1; i < r->t->size; i++)
+        if (!yk_socket_send_all(r->fd[i], data, bytes, r->until))
+            return yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
+    return YK_OK;
+}
+
+static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
+{
+    yk__native *t = r->t;
+    yk_status st;
+    if (t->rank == 0) {
+        r->table[0].hello = *mine;
+        if ((st = accept_ranks(r, 1, t->size - 1)))
+            return st;
+        replace_loopback(r);
+        return tell_all(r, r->table, table_bytes(r));
+    }
+    st = yk_dial(t->master, yk__native_token(t), mine, r->until - yk_now(), &r->fd[0]);
+    if (st)
+        return yk_fail(st, "rank %d cannot reach rank 0: %s", t->rank, yk_error());
+    if (!yk_socket_recv_all(r->fd[0], r->table, table_bytes(r), r->until))
+        return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
+    return YK_OK;
+}
+
+/* ---- connections ---- */
+
+static bool same_host(const rendezvous *r, int rank)
+{
+    const yk_hello *a = &r->table[rank].hello, *b = &r->table[r->t->rank].hello;
+    return a->host == b->host && a->segment >= 0 && b->segment >= 0;
+}
+
+/* Maps the segments of the ranks on this host. */
+static bool map_all(rendezvous *r, yk_segment *segment)
+{
+    bool ok = true;
+    for (int i = 0; ok && i < r->t->size; i++)
+        if (i != r->t->rank && same_host(r, i))
+            ok = yk_segment_open(r->table[i].hello.pid, r->table[i].hello.segment, r->t->size, &segment[i]);
+    return ok;
+}
+
+/* Memory is shared by all processes of all hosts, or by none. */
+static yk_status agree(rendezvous *r, bool *shared)
+{
+    char ok = *shared;
+    if (r->t->rank != 0) {
+        if (!yk_socket_send_all(r->fd[0], &ok, 1, r->until) ||
+            !yk_socket_recv_all(r->fd[0], &ok, 1, r->until))
+            return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
+        *shared = ok;
+        return YK_OK;
+    }
+    for (int i = 1; i < r->t->size; i++) {
+        char theirs;
+        if (!yk_socket_recv_all(r->fd[i], &theirs, 1, r->until))
+            return yk_fail(YK_ELOST, "rank %d ended before all processes were connected", i);
+        ok &= theirs;
+    }
+    *shared = ok;
+    return tell_all(r, &ok, 1);
+}
+
+/* Connects to the lower ranks that do not share memory with this one, and accepts connections of the higher ones. Those with
+ * rank 0 exist. */
+static yk_status connect_others(rendezvous *r, bool shared)
+{
+    yk__native *t = r->t;
+    yk_status st = YK_OK;
+    int higher = 0;
+    if (t->rank == 0)
+        return YK_OK;
+    for (int i = t->rank + 1; i < t->size; i++)
+        higher += !shared || !same_host(r, i);
+    if (higher && !r->listener) {
+        char address[YK_ADDRESS_MAX];
+        listen_address(r, t->rank, address, sizeof address);
+        st = yk_listener_create(address, -1, yk__native_token(t), &r->listener);
+    }
+    for (int i = 1; !st && i < t->rank; i++) {
+        char address[YK_ADDRESS_MAX];
+        if (shared && same_host(r, i))
+            continue;
+        listen_address(r, i, address, sizeof address);
+        if ((st = yk_dial(address, yk__native_token(t), &r->table[t->rank].hello, r->until - yk_now(),
+                          &r->fd[i])))
+            yk_fail(st, "rank %d cannot reach rank %d: %s", t->rank, i, yk_error());
+    }
+    return st || !higher ? st : accept_ranks(r, t->rank + 1, higher);
+}
+
+static yk_status make_peers(rendezvous *r, yk_segment *segment)
+{
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < r->t->size; i++) {
+        const bool shares = segment[i].at;
+        if (shares && r->fd[i] >= 0) {
+            close(r->fd[i]);
+            r->fd[i] = -1;
+        }
+        st = yk__native_add_peer(r->t, r->fd[i], &r->table[i].hello);
+        if (!st) {
+            r->fd[i] = -1;
+            r->t->peer[i].out = segment[i];
+            r->t->peer[i].shares_memory = shares;
+            segment[i] = (yk_segment){.fd = -1};
+        }
+    }
+    return st;
+}
+
+static yk_status meet(rendezvous *r, yk_segment *segment)
+{
+    yk__native *t = r->t;
+    const bool local = strncmp(t->master, "unix:", 5) == 0;
+    yk_status st = YK_OK;
+    if (t->rank == 0)
+        st = yk_listener_create(t->master, t->listen_fd, yk__native_token(t), &r->listener);
+    else if (!local)
+        st = yk_listener_create("[::]:0", -1, yk__native_token(t), &r->listener);
+    const yk_hello mine = {.rank = t->rank,
+                           .size = t->size,
+                           .pid = getpid(),
+                           .host = yk__host_id(),
+                           .segment = t->segment.at ? t->segment.fd : -1,
+                           .port = r->listener ? yk_listener_port(r->listener) : 0};
+    if (!st)
+        st = exchange_table(r, &mine);
+    bool shared = !st && map_all(r, segment);
+    if (!st)
+        st = agree(r, &shared);
+    for (int i = 0; !shared && i < t->size; i++)
+        yk_segment_free(&segment[i]);
+    if (!st)
+        st = connect_others(r, shared);
+    return st ? st : make_peers(r, segment);
+}
+
+yk_status yk__native_connect_ranks(yk__native *t)
+{
+    rendezvous r = {.t = t,
+                    .until = yk_now() + t->timeout,
+                    .table = calloc((size_t)t->size, sizeof *r.table),
+                    .fd = calloc((size_t)t->size, sizeof *r.fd)};
+    yk_segment *segment = calloc((size_t)t->size, sizeof *segment);
+    yk_status st = r.table && r.fd && segment
+                       ? YK_OK
+                       : yk_fail_memory((size_t)t->size * sizeof *r.table, "the processes");
+    for (int i = 0; !st && i < t->size; i++)
+        r.fd[i] = -1;
+    if (!st && !t->sockets)
+        st = yk_segment_create(t->size, &t->segment);
+    if (!st)
+        st = meet(&r, segment);
+    for (int i = 0; r.fd && i < t->size; i++)
+        if (r.fd[i] > 0)
+            close(r.fd[i]);
+    for (int i = 0; segment && i < t->size; i++)
+        yk_segment_free(&segment[i]);
+    yk_listener_free(r.listener);
+    free(segment);
+    free(r.fd);
+    free(r.table);
+    return st;
+}

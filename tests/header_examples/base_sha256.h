@@ -1,0 +1,1 @@
+static const unsigned char key[32], message[4], received[32];

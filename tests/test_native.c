@@ -1,0 +1,367 @@
+/* The native transport: between processes that this test forks, over shared memory, Unix sockets and TCP. */
+#include "comm/native.h"
+#include "scratch.h"
+
+#include "base/clock.h"
+#include "base/sha256.h"
+#include "comm/native_socket.h"
+#include "transport_conformance.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const unsigned char token[YK_TOKEN_BYTES] = "a token for tests", other_token[YK_TOKEN_BYTES] = "x";
+
+/* ---- processes ---- */
+
+typedef struct {
+    yk_native_config config;
+    char master[64];
+    yk_status (*rank_main)(const yk_transport *t, int rank, int size);
+} job;
+
+static int free_port(int *fd_out)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
+    assert_int_equal(listen(fd, 100), 0);
+    getsockname(fd, (struct sockaddr *)&at, &size);
+    *fd_out = fd;
+    return ntohs(at.sin_port);
+}
+
+static void unix_master(job *j)
+{
+    static int number;
+    snprintf(j->master, sizeof j->master, "unix:yoke-test-%d-%d", (int)getpid(), number++);
+}
+
+static int run_rank(const job *j, int rank)
+{
+    yk_native_config c = j->config;
+    yk_transport t;
+    yk_world world;
+    c.rank = rank;
+    c.master = j->master;
+    c.listen_fd = rank == 0 ? c.listen_fd : -1;
+    alarm(60);
+    yk_status st = yk_native_create(&c, &t);
+    if (!st && t.ops->start(t.self, YK_THREADS_FUNNELED, &world)) {
+        char text[300];
+        t.ops->error_text(t.self, 1, text, sizeof text);
+        st = yk_fail(YK_ELOST, "%s", text);
+    }
+    if (!st)
+        st = j->rank_main(&t, rank, c.size);
+    if (!st)
+        t.ops->stop(t.self);
+    if (st)
+        fprintf(stderr, "rank %d: %s\n", rank, yk_error());
+    return st ? 1 : 0;
+}
+
+static pid_t fork_rank(const job *j, int rank)
+{
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(run_rank(j, rank));
+    return pid;
+}
+
+/* Forks the ranks of a job. status[]: as from waitpid(). */
+static void run(job *j, int *status)
+{
+    pid_t pid[64];
+    for (int r = 0; r < j->config.size; r++)
+        pid[r] = fork_rank(j, r);
+    for (int r = 0; r < j->config.size; r++)
+        waitpid(pid[r], &status[r], 0);
+}
+
+static void run_all_well(job *j)
+{
+    int status[64];
+    run(j, status);
+    for (int r = 0; r < j->config.size; r++)
+        assert_int_equal(status[r], 0);
+}
+
+/* ---- conformance ---- */
+
+static void test_shared_memory(void **state)
+{
+    (void)state;
+    for (int size = 2; size <= 5; size++) {
+        job j = {.config = {.size = size, .timeout = 30.0, .listen_fd = -1}, .rank_main = conform};
+        unix_master(&j);
+        run_all_well(&j);
+    }
+}
+
+static void test_unix_sockets(void **state)
+{
+    (void)state;
+    job j = {.config = {.size = 4, .timeout = 30.0, .listen_fd = -1, .sockets = true}, .rank_main = conform};
+    unix_master(&j);
+    run_all_well(&j);
+}
+
+static void test_tcp(void **state)
+{
+    (void)state;
+    int fd;
+    job j = {.config = {.size = 4, .timeout = 30.0, .token = token, .sockets = true}, .rank_main = conform};
+    snprintf(j.master, sizeof j.master, "127.0.0.1:%d", free_port(&fd));
+    j.config.listen_fd = fd;
+    run_all_well(&j);
+    close(fd);
+}
+
+/* ---- deaths ---- */
+
+static bool becomes_lost(const yk_transport *t, int peer, double seconds)
+{
+    const double until = yk_now() + seconds;
+    while (!t->ops->lost(t->self, peer))
+        if (yk_now() > until)
+            return false;
+    return true;
+}
+
+/* Rank 1 sends two messages and kills itself: rank 0 receives both, then notices its death at once. */
+static yk_status dies(const yk_transport *t, int rank, int size)
+{
+    static char text[200000];
+    uint64_t request;
+    size_t bytes;
+    (void)size;
+    if (rank == 1) {
+        EXPECT(t->ops->send(t->self, 0, 8, "one", 4, &request) == 0);
+        EXPECT(t->ops->send(t->self, 0, 8, "two", 4, &request) == 0);
+        raise(SIGKILL);
+    }
+    if (rank == 0) {
+        EXPECT(becomes_lost(t, 1, 10.0));
+        for (int i = 0; i < 2; i++) {
+            EXPECT(t->ops->recv(t->self, 1, 8, text, sizeof text, &request) == 0);
+            CHECK(finish(t, &request, &bytes));
+            EXPECT(strcmp(text, i ? "two" : "one") == 0);
+        }
+        bool done;
+        EXPECT(t->ops->recv(t->self, 1, 8, text, sizeof text, &request) == 0);
+        EXPECT(t->ops->test(t->self, &request, &done, &bytes) == 0 && !done);
+        EXPECT(t->ops->send(t->self, 1, 8, text, sizeof text, &request) == 0); /* goes nowhere */
+        EXPECT(t->ops->test(t->self, &request, &done, &bytes) == 0 && !done);
+        t->ops->abandon(t->self);
+    }
+    return YK_OK;
+}
+
+static void test_death(void **state)
+{
+    (void)state;
+    for (int sockets = 0; sockets < 2; sockets++) {
+        int status[3];
+        job j = {.config = {.size = 3, .timeout = 30.0, .listen_fd = -1, .sockets = sockets},
+                 .rank_main = dies};
+        unix_master(&j);
+        run(&j, status);
+        assert_int_equal(status[0], 0);
+        assert_true(WIFSIGNALED(status[1]));
+    }
+}
+
+static yk_status aborts(const yk_transport *t, int rank, int size)
+{
+    char text[100];
+    uint64_t request;
+    bool done = false;
+    size_t bytes;
+    int code = 0;
+    (void)size;
+    if (rank == 1) {
+        t->ops->abort(t->self, 3);
+        return yk_fail(YK_EDATA, "as expected");
+    }
+    EXPECT(t->ops->recv(t->self, 1, 8, text, sizeof text, &request) == 0);
+    const double until = yk_now() + 10.0;
+    while (!code && yk_now() < until)
+        code = t->ops->test(t->self, &request, &done, &bytes);
+    EXPECT(code && !done);
+    t->ops->error_text(t->self, code, text, sizeof text);
+    EXPECT(strstr(text, "rank 1 "));
+    return YK_OK;
+}
+
+static void test_abort(void **state)
+{
+    (void)state;
+    int status[3];
+    job j = {.config = {.size = 3, .timeout = 30.0, .listen_fd = -1}, .rank_main = aborts};
+    unix_master(&j);
+    run(&j, status);
+    assert_int_equal(status[0], 0);
+    assert_true(WEXITSTATUS(status[1]) == 1);
+    assert_int_equal(status[2], 0);
+}
+
+/* ---- the start ---- */
+
+static yk_status nothing(const yk_transport *t, int rank, int size)
+{
+    (void)t, (void)rank, (void)size;
+    return YK_OK;
+}
+
+/* Rank 0 names the ranks that do not come. */
+static void test_missing_rank(void **state)
+{
+    (void)state;
+    char text[300];
+    yk_transport t;
+    yk_world world;
+    job j = {.config = {.rank = 0, .size = 3, .timeout = 0.5, .listen_fd = -1}, .rank_main = nothing};
+    unix_master(&j);
+    j.config.master = j.master;
+    const pid_t pid = fork_rank(&j, 1);
+    assert_int_equal(yk_native_create(&j.config, &t), YK_OK);
+    const int code = t.ops->start(t.self, YK_THREADS_FUNNELED, &world);
+    assert_true(code);
+    t.ops->error_text(t.self, code, text, sizeof text);
+    assert_non_null(strstr(text, "rank 2 did not connect within"));
+    t.ops->stop(t.self);
+    waitpid(pid, NULL, 0);
+}
+
+static void test_wrong_token(void **state)
+{
+    (void)state;
+    int fd, client = -1;
+    yk_listener *l;
+    yk_hello hello = {.rank = 1}, got;
+    char address[64];
+    const int port = free_port(&fd);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    assert_int_equal(yk_listener_create(address, fd, token, &l), YK_OK);
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(yk_dial(address, other_token, &hello, 10.0, &client));
+    int status = 0;
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        assert_int_equal(yk_listener_accept(l, &got), -1);
+    assert_int_equal(WEXITSTATUS(status), YK_EUSAGE);
+    yk_listener_free(l);
+    assert_int_equal(yk_listener_create("127.0.0.1:0", -1, NULL, &l), YK_EUSAGE);
+    assert_non_null(strstr(yk_error(), "YOKE_TOKEN_FILE"));
+}
+
+/* ---- strangers ---- */
+
+/* Connects, writes `n` arbitrary bytes, and stays connected. */
+static int stranger(int port, int n, unsigned seed)
+{
+    const struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char text[512];
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    if (connect(fd, (const struct sockaddr *)&at, sizeof at) && errno != EINPROGRESS)
+        fail_msg("connect: %s", strerror(errno));
+    for (int i = 0; i < n; i++)
+        text[i] = (char)(seed = seed * 1103515245 + 12345);
+    if (n > 8 && seed % 2)
+        memcpy(text, "yoke 1\n", 8);
+    for (int i = 0; i < 100 && send(fd, text, (size_t)n, MSG_NOSIGNAL) < 0; i++)
+        usleep(100);
+    return fd;
+}
+
+/* A worker joins although hundreds of strangers are connected, silent or with garbage. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    enum { STRANGERS = 500 };
+    yk_transport server, worker;
+    yk_address address;
+    static int fd[STRANGERS];
+    assert_int_equal(yk_native_listen("127.0.0.1:0", token, &address, &server), YK_OK);
+    const int port = atoi(strrchr(address.text, ':') + 1);
+    for (int i = 0; i < STRANGERS; i++) {
+        fd[i] = stranger(port, i % 3 ? i : 0, (unsigned)i);
+        assert_int_equal(server.ops->peers(server.self), 0);
+    }
+    const pid_t pid = fork();
+    if (pid == 0) {
+        uint64_t request;
+        size_t bytes;
+        alarm(20);
+        yk_status st = yk_native_connect(&address, 1, token, 10.0, &worker);
+        if (!st && !worker.ops->send(worker.self, 0, 9, "hello", 6, &request))
+            st = finish(&worker, &request, &bytes);
+        worker.ops->stop(worker.self);
+        _exit(st);
+    }
+    const double until = yk_now() + 20.0;
+    while (server.ops->peers(server.self) == 0 && yk_now() < until)
+        ;
+    assert_int_equal(server.ops->peers(server.self), 1);
+    uint64_t request;
+    size_t bytes;
+    char text[6];
+    assert_int_equal(server.ops->recv(server.self, 0, 9, text, sizeof text, &request), 0);
+    assert_int_equal(finish(&server, &request, &bytes), YK_OK);
+    assert_string_equal(text, "hello");
+    assert_true(becomes_lost(&server, 0, 10.0));
+    server.ops->stop(server.self);
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fd[i]);
+}
+
+/* ---- hashes ---- */
+
+static void hex(const unsigned char *bytes, char *out)
+{
+    for (int i = 0; i < YK_SHA256_BYTES; i++)
+        sprintf(out + 2 * i, "%02x", bytes[i]);
+}
+
+/* FIPS 180-4 and RFC 4231. */
+static void test_hashes(void **state)
+{
+    (void)state;
+    unsigned char out[YK_SHA256_BYTES];
+    char text[65], long_text[1000];
+    yk_sha256("abc", 3, out);
+    hex(out, text);
+    assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    yk_sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 56, out);
+    hex(out, text);
+    assert_string_equal(text, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    memset(long_text, 'a', sizeof long_text);
+    yk_sha256(long_text, sizeof long_text, out);
+    hex(out, text);
+    assert_string_equal(text, "41edece42d63e8d9bf515a9ba6932e1c20cbc9f5a5d134645adb5db1b9737ea3");
+    yk_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, out);
+    hex(out, text);
+    assert_string_equal(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hashes),       cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_unix_sockets), cmocka_unit_test(test_tcp),
+        cmocka_unit_test(test_death),        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_wrong_token),
+        cmocka_unit_test(test_strangers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
