@@ -32,8 +32,8 @@ static bool reserve_peers(yk__native *t, int n)
 yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
 {
     const int index = t->npeers;
-    yk__peer *p = &t->peer[index];
-    *p = (yk__peer){.hello = *hello, .fd = fd, .pidfd = -1, .out.fd = -1};
+    yk__native_peer *p = &t->peer[index];
+    *p = (yk__native_peer){.hello = *hello, .fd = fd, .pidfd = -1, .out.fd = -1};
     TAILQ_INIT(&p->outputs);
     TAILQ_INIT(&p->announced);
     TAILQ_INIT(&p->posted);
@@ -51,16 +51,16 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     return YK_OK;
 }
 
-static void free_requests(struct yk__requests *list)
+static void free_requests(struct yk__messages *list)
 {
-    for (yk__request *r; (r = TAILQ_FIRST(list));) {
+    for (yk__message *r; (r = TAILQ_FIRST(list));) {
         TAILQ_REMOVE(list, r, entry);
         free(r);
     }
 }
 
 /* Ends its requests. */
-static void clear_peer(yk__peer *p)
+static void clear_peer(yk__native_peer *p)
 {
     for (yk__output *o; (o = TAILQ_FIRST(&p->outputs));) {
         TAILQ_REMOVE(&p->outputs, o, entry);
@@ -89,7 +89,7 @@ static void clear_peer(yk__peer *p)
 static void free_native(yk__native *t)
 {
     for (int i = 0; i < t->npeers; i++) {
-        yk__peer *p = &t->peer[i];
+        yk__native_peer *p = &t->peer[i];
         clear_peer(p);
         yk_segment_free(&p->out);
         free(p->buffer);
@@ -126,7 +126,7 @@ static void tell_all(yk__native *t, yk__frame_kind kind, double seconds)
 {
     for (int i = 0; i < t->npeers; i++)
         if (!yk__native_is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
-            yk__native_queue(t, &t->peer[i], (yk__header){.kind = kind}, NULL);
+            yk__native_queue(t, &t->peer[i], (yk__frame){.kind = kind}, NULL);
     yk__native_flush(t, yk_now() + seconds);
 }
 
@@ -170,29 +170,29 @@ static void native_error_text(void *self, int code, char *out, size_t size)
 
 /* ---- messages ---- */
 
-static yk__request *new_request(int peer, int tag, void *buf, size_t bytes)
+static yk__message *new_request(int peer, int tag, void *buf, size_t bytes)
 {
-    yk__request *r = malloc(sizeof *r);
+    yk__message *r = malloc(sizeof *r);
     if (r)
-        *r = (yk__request){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
+        *r = (yk__message){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
     return r;
 }
 
-static yk__request *request_of(uint64_t handle)
+static yk__message *request_of(uint64_t handle)
 {
-    return (yk__request *)(uintptr_t)handle;
+    return (yk__message *)(uintptr_t)handle;
 }
 
 static int native_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
 {
-    yk__request *r = new_request(peer, tag, (void *)(uintptr_t)buf, bytes);
+    yk__message *r = new_request(peer, tag, (void *)(uintptr_t)buf, bytes);
     *request_out = (uintptr_t)r;
     return r ? yk__native_send(self, r) : YK__CODE_MEMORY;
 }
 
 static int native_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
-    yk__request *r = new_request(peer, tag, buf, cap);
+    yk__message *r = new_request(peer, tag, buf, cap);
     *request_out = (uintptr_t)r;
     return r ? yk__native_receive(self, r) : YK__CODE_MEMORY;
 }
@@ -200,7 +200,7 @@ static int native_recv(void *self, int peer, int tag, void *buf, size_t cap, uin
 static int native_test(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
 {
     yk__native *t = self;
-    yk__request *r = request_of(*request);
+    yk__message *r = request_of(*request);
     if (!r->done)
         yk__native_progress(t);
     *done_out = r->done;

@@ -18,7 +18,7 @@ enum {
     MAX_STORED = 1 << 16 /* messages of a peer that nobody wants yet */
 };
 
-bool yk__native_is_lost(const yk__native *t, const yk__peer *p)
+bool yk__native_is_lost(const yk__native *t, const yk__native_peer *p)
 {
     const int index = (int)(p - t->peer);
     if (p->broken || p->left)
@@ -26,14 +26,14 @@ bool yk__native_is_lost(const yk__native *t, const yk__peer *p)
     return p->exited && (!p->shares_memory || yk_ring_is_empty(&t->segment, index));
 }
 
-static size_t overhead(const yk__peer *p)
+static size_t overhead(const yk__native_peer *p)
 {
     return p->shares_memory ? 0 : CRC;
 }
 
 /* ---- streams: a ring or a socket ---- */
 
-static size_t socket_write(yk__peer *p, const struct iovec *part, int n)
+static size_t socket_write(yk__native_peer *p, const struct iovec *part, int n)
 {
     const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = (size_t)n};
     const ssize_t sent = sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -42,7 +42,7 @@ static size_t socket_write(yk__peer *p, const struct iovec *part, int n)
     return sent > 0 ? (size_t)sent : 0;
 }
 
-static size_t ring_write(const yk__native *t, yk__peer *p, const struct iovec *part, int n)
+static size_t ring_write(const yk__native *t, yk__native_peer *p, const struct iovec *part, int n)
 {
     size_t sent = 0;
     for (int i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ static size_t ring_write(const yk__native *t, yk__peer *p, const struct iovec *p
 }
 
 /* Reads from a socket: small pieces through the buffer, so that a frame needs one system call, long ones directly. */
-static size_t socket_read(yk__peer *p, char *out, size_t n)
+static size_t socket_read(yk__native_peer *p, char *out, size_t n)
 {
     const bool direct = p->taken == p->buffered && n >= YK__INPUT_BUFFER;
     if (p->taken == p->buffered) {
@@ -78,7 +78,7 @@ static size_t socket_read(yk__peer *p, char *out, size_t n)
     return n;
 }
 
-static size_t stream_read(const yk__native *t, yk__peer *p, void *out, size_t n)
+static size_t stream_read(const yk__native *t, yk__native_peer *p, void *out, size_t n)
 {
     return p->shares_memory ? yk_ring_read(&t->segment, (int)(p - t->peer), out, n) : socket_read(p, out, n);
 }
@@ -90,7 +90,7 @@ static size_t payload_of(const yk__output *o)
     return o->request ? o->request->bytes : 0;
 }
 
-static size_t output_bytes(const yk__peer *p, const yk__output *o)
+static size_t output_bytes(const yk__native_peer *p, const yk__output *o)
 {
     return sizeof o->header + (o->request ? payload_of(o) + overhead(p) : 0);
 }
@@ -111,7 +111,7 @@ static int parts_of(yk__output *o, size_t crc_bytes, struct iovec *part)
     return n;
 }
 
-static void finish_output(yk__peer *p, yk__output *o)
+static void finish_output(yk__native_peer *p, yk__output *o)
 {
     TAILQ_REMOVE(&p->outputs, o, entry);
     if (o->request)
@@ -120,7 +120,7 @@ static void finish_output(yk__peer *p, yk__output *o)
 }
 
 /* Sends as much as possible. */
-static void pump_out(yk__native *t, yk__peer *p)
+static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__output *o;
     while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
@@ -153,13 +153,13 @@ static void pump_blocked(yk__native *t)
     const int n = t->nwith_output;
     t->nwith_output = 0;
     for (int i = 0; i < n; i++) {
-        yk__peer *p = &t->peer[t->with_output[i]];
+        yk__native_peer *p = &t->peer[t->with_output[i]];
         p->blocked = false;
         pump_out(t, p); /* adds it again, if it is still blocked: at or before this place */
     }
 }
 
-bool yk__native_queue(yk__native *t, yk__peer *p, yk__header header, yk__request *request)
+bool yk__native_queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *request)
 {
     yk__output *o = calloc(1, sizeof *o);
     if (!o)
@@ -171,15 +171,15 @@ bool yk__native_queue(yk__native *t, yk__peer *p, yk__header header, yk__request
     return true;
 }
 
-int yk__native_send(yk__native *t, yk__request *r)
+int yk__native_send(yk__native *t, yk__message *r)
 {
-    yk__peer *p = &t->peer[r->peer];
+    yk__native_peer *p = &t->peer[r->peer];
     const size_t cost = r->bytes + YK__MESSAGE_OVERHEAD;
     const bool eager = r->bytes <= YK__EAGER_MAX && p->credit_used + cost <= YK__CREDIT_MAX;
-    yk__header h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
-                    .tag = r->tag,
-                    .bytes = r->bytes,
-                    .id = r->id = p->next_id++};
+    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
+                   .tag = r->tag,
+                   .bytes = r->bytes,
+                   .id = r->id = p->next_id++};
     if (eager)
         p->credit_used += cost;
     else
@@ -190,14 +190,14 @@ int yk__native_send(yk__native *t, yk__request *r)
 /* ---- matching ---- */
 
 /* A stored message is no longer stored: its sender may send more. */
-static void give_credit(yk__native *t, yk__peer *p, size_t bytes)
+static void give_credit(yk__native *t, yk__native_peer *p, size_t bytes)
 {
     p->to_credit += bytes + YK__MESSAGE_OVERHEAD;
     if (p->to_credit > YK__CREDIT_MAX / 2)
-        yk__native_queue(t, p, (yk__header){.kind = YK__FRAME_CREDIT}, NULL);
+        yk__native_queue(t, p, (yk__frame){.kind = YK__FRAME_CREDIT}, NULL);
 }
 
-static void complete_receive(yk__request *r, size_t bytes)
+static void complete_receive(yk__message *r, size_t bytes)
 {
     if (bytes > r->bytes)
         r->error = YK__CODE_TOO_LONG;
@@ -206,7 +206,7 @@ static void complete_receive(yk__request *r, size_t bytes)
 }
 
 /* Asks the sender for a message that it has announced. */
-static int grant(yk__native *t, yk__peer *p, yk__request *r, uint64_t id, size_t bytes)
+static int grant(yk__native *t, yk__native_peer *p, yk__message *r, uint64_t id, size_t bytes)
 {
     if (bytes > r->bytes) {
         complete_receive(r, bytes);
@@ -214,7 +214,7 @@ static int grant(yk__native *t, yk__peer *p, yk__request *r, uint64_t id, size_t
     }
     r->id = id;
     TAILQ_INSERT_TAIL(&p->granted, r, entry);
-    const yk__header h = {.kind = YK__FRAME_GRANT, .id = id};
+    const yk__frame h = {.kind = YK__FRAME_GRANT, .id = id};
     return yk__native_queue(t, p, h, NULL) ? 0 : YK__CODE_MEMORY;
 }
 
@@ -224,7 +224,7 @@ static void free_stored(yk__stored *s)
     free(s);
 }
 
-static void deliver(yk__native *t, yk__peer *p, yk__stored *s, yk__request *r)
+static void deliver(yk__native *t, yk__native_peer *p, yk__stored *s, yk__message *r)
 {
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->data, s->bytes);
@@ -233,9 +233,9 @@ static void deliver(yk__native *t, yk__peer *p, yk__stored *s, yk__request *r)
     free_stored(s);
 }
 
-int yk__native_receive(yk__native *t, yk__request *r)
+int yk__native_receive(yk__native *t, yk__message *r)
 {
-    yk__peer *p = &t->peer[r->peer];
+    yk__native_peer *p = &t->peer[r->peer];
     yk__stored *s;
     TAILQ_FOREACH(s, &p->stored, entry)
     if (s->tag == r->tag)
@@ -259,9 +259,9 @@ int yk__native_receive(yk__native *t, yk__request *r)
     return 0;
 }
 
-static yk__request *take_posted(yk__peer *p, int tag)
+static yk__message *take_posted(yk__native_peer *p, int tag)
 {
-    yk__request *r;
+    yk__message *r;
     TAILQ_FOREACH(r, &p->posted, entry)
     if (r->tag == tag) {
         TAILQ_REMOVE(&p->posted, r, entry);
@@ -270,9 +270,9 @@ static yk__request *take_posted(yk__peer *p, int tag)
     return NULL;
 }
 
-static yk__request *take_id(struct yk__requests *list, uint64_t id)
+static yk__message *take_id(struct yk__messages *list, uint64_t id)
 {
-    yk__request *r;
+    yk__message *r;
     TAILQ_FOREACH(r, list, entry)
     if (r->id == id) {
         TAILQ_REMOVE(list, r, entry);
@@ -282,9 +282,9 @@ static yk__request *take_id(struct yk__requests *list, uint64_t id)
 }
 
 /* NULL: no memory, or too many of them. */
-static yk__stored *store(yk__native *t, yk__peer *p, bool with_data)
+static yk__stored *store(yk__native *t, yk__native_peer *p, bool with_data)
 {
-    const yk__header *h = &p->header;
+    const yk__frame *h = &p->header;
     yk__stored *s = p->nstored < MAX_STORED ? calloc(1, sizeof *s) : NULL;
     if (!s || (with_data && !(s->data = malloc(h->bytes + 1)))) {
         free(s);
@@ -302,7 +302,7 @@ static yk__stored *store(yk__native *t, yk__peer *p, bool with_data)
 
 /* ---- input: what the header of a frame means. False: the stream is corrupt, or there is no memory. ---- */
 
-static bool on_eager(yk__native *t, yk__peer *p)
+static bool on_eager(yk__native *t, yk__native_peer *p)
 {
     p->owed += p->header.bytes + YK__MESSAGE_OVERHEAD;
     if (p->header.bytes > YK__EAGER_MAX || p->owed > YK__CREDIT_MAX)
@@ -317,22 +317,22 @@ static bool on_eager(yk__native *t, yk__peer *p)
     return p->receiver || p->store;
 }
 
-static bool on_ask(yk__native *t, yk__peer *p)
+static bool on_ask(yk__native *t, yk__native_peer *p)
 {
-    yk__request *r = take_posted(p, p->header.tag);
+    yk__message *r = take_posted(p, p->header.tag);
     if (p->header.bytes > INT32_MAX)
         return false;
     return r ? grant(t, p, r, p->header.id, (size_t)p->header.bytes) == 0 : store(t, p, false) != NULL;
 }
 
-static bool on_grant(yk__native *t, yk__peer *p)
+static bool on_grant(yk__native *t, yk__native_peer *p)
 {
-    yk__request *r = take_id(&p->announced, p->header.id);
-    const yk__header h = {.kind = YK__FRAME_DATA, .id = p->header.id, .bytes = r ? r->bytes : 0};
+    yk__message *r = take_id(&p->announced, p->header.id);
+    const yk__frame h = {.kind = YK__FRAME_DATA, .id = p->header.id, .bytes = r ? r->bytes : 0};
     return r && yk__native_queue(t, p, h, r);
 }
 
-static bool on_data(yk__native *t, yk__peer *p)
+static bool on_data(yk__native *t, yk__native_peer *p)
 {
     (void)t;
     p->receiver = take_id(&p->granted, p->header.id);
@@ -342,21 +342,21 @@ static bool on_data(yk__native *t, yk__peer *p)
     return true;
 }
 
-static bool on_credit(yk__native *t, yk__peer *p)
+static bool on_credit(yk__native *t, yk__native_peer *p)
 {
     (void)t;
     (void)p;
     return true;
 }
 
-static bool on_abort(yk__native *t, yk__peer *p)
+static bool on_abort(yk__native *t, yk__native_peer *p)
 {
     if (t->aborted_by < 0)
         t->aborted_by = (int)(p - t->peer);
     return true;
 }
 
-static bool on_bye(yk__native *t, yk__peer *p)
+static bool on_bye(yk__native *t, yk__native_peer *p)
 {
     (void)t;
     p->left = true;
@@ -365,7 +365,7 @@ static bool on_bye(yk__native *t, yk__peer *p)
 
 /* By kind of frame; `payload`: bytes follow. */
 static const struct {
-    bool (*begin)(yk__native *t, yk__peer *p);
+    bool (*begin)(yk__native *t, yk__native_peer *p);
     bool payload;
 } frame[] = {
     [YK__FRAME_EAGER] = {on_eager, true},    [YK__FRAME_ASK] = {on_ask, false},
@@ -374,9 +374,9 @@ static const struct {
     [YK__FRAME_BYE] = {on_bye, false},
 };
 
-static bool begin_frame(yk__native *t, yk__peer *p)
+static bool begin_frame(yk__native *t, yk__native_peer *p)
 {
-    yk__header *h = &p->header;
+    yk__frame *h = &p->header;
     const uint32_t crc = h->crc;
     h->crc = 0;
     if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
@@ -391,7 +391,7 @@ static bool begin_frame(yk__native *t, yk__peer *p)
 }
 
 /* All bytes of a message have arrived. */
-static bool end_payload(yk__native *t, yk__peer *p)
+static bool end_payload(yk__native *t, yk__native_peer *p)
 {
     if (!p->shares_memory && p->to && p->crc != yk_crc32c(p->to, p->header.bytes))
         return false;
@@ -408,7 +408,7 @@ static bool end_payload(yk__native *t, yk__peer *p)
 }
 
 /* Reads the bytes of a message; those of one that is too long for its receiver go nowhere. */
-static size_t read_payload(yk__native *t, yk__peer *p, size_t at, size_t n)
+static size_t read_payload(yk__native *t, yk__native_peer *p, size_t at, size_t n)
 {
     char nowhere[4096];
     if (p->to)
@@ -417,7 +417,7 @@ static size_t read_payload(yk__native *t, yk__peer *p, size_t at, size_t n)
 }
 
 /* Reads the next part of the frame: header, bytes, CRC. 0: there is nothing to read. */
-static size_t read_part(yk__native *t, yk__peer *p, bool *ok)
+static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
 {
     const size_t begin = sizeof p->header;
     size_t n;
@@ -441,7 +441,7 @@ static size_t read_part(yk__native *t, yk__peer *p, bool *ok)
     return n;
 }
 
-static void pump_in(yk__native *t, yk__peer *p)
+static void pump_in(yk__native *t, yk__native_peer *p)
 {
     size_t total = 0, n = 1;
     bool ok = true;
@@ -464,7 +464,7 @@ static void read_rings(yk__native *t)
 {
     for (int word = 0; word * 64 < t->segment.senders; word++)
         for (uint64_t ready = yk_segment_ready(&t->segment, word); ready; ready &= ready - 1) {
-            yk__peer *p = &t->peer[64 * word + __builtin_ctzll(ready)];
+            yk__native_peer *p = &t->peer[64 * word + __builtin_ctzll(ready)];
             if (p->shares_memory && !p->broken)
                 pump_in(t, p);
         }

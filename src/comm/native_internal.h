@@ -32,19 +32,19 @@ typedef struct {
     uint32_t credit; /* bytes of earlier messages that the receiver no longer stores */
     uint32_t
         crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows */
-} yk__header;
+} yk__frame;
 
 /* A message that is being sent or received. The caller's handle is its address. */
-typedef struct yk__request {
-    TAILQ_ENTRY(yk__request) entry; /* in one of the lists of its peer */
+typedef struct yk__message {
+    TAILQ_ENTRY(yk__message) entry; /* in one of the lists of its peer */
     int peer, tag;
     char *buf;
     size_t bytes; /* to send; to receive: the capacity, then the length */
     uint64_t id;
     bool done;
     int error;
-} yk__request;
-TAILQ_HEAD(yk__requests, yk__request);
+} yk__message;
+TAILQ_HEAD(yk__messages, yk__message);
 
 /* A message that arrived, or was announced, before it was wanted. */
 typedef struct yk__stored {
@@ -55,15 +55,15 @@ typedef struct yk__stored {
     uint64_t id;
     char *data;          /* NULL: it is with its sender */
     bool complete;       /* all bytes of `data` have arrived */
-    yk__request *wanted; /* by this one, as soon as it is complete; then it is in no list */
+    yk__message *wanted; /* by this one, as soon as it is complete; then it is in no list */
 } yk__stored;
 TAILQ_HEAD(yk__stored_list, yk__stored);
 
 /* A frame that waits to be sent. */
 typedef struct yk__output {
     TAILQ_ENTRY(yk__output) entry;
-    yk__header header;
-    yk__request *request; /* whose bytes follow; NULL: none */
+    yk__frame header;
+    yk__message *request; /* whose bytes follow; NULL: none */
     size_t sent;          /* of header, bytes and CRC */
     uint32_t crc;
 } yk__output;
@@ -82,22 +82,22 @@ typedef struct {
     /* sending */
     struct yk__outputs outputs;
     bool blocked;                  /* is in the transport's list of peers with output */
-    struct yk__requests announced; /* sends that wait for GRANT */
+    struct yk__messages announced; /* sends that wait for GRANT */
     size_t credit_used;            /* bytes of messages that the peer may still store */
     uint64_t next_id;
     /* receiving */
-    struct yk__requests posted, granted; /* receives that wait for a message; for DATA */
+    struct yk__messages posted, granted; /* receives that wait for a message; for DATA */
     struct yk__stored_list stored;
     int nstored;
     size_t owed, to_credit; /* bytes of messages that it sent; of those, how many are no longer stored */
     /* the frame that is arriving */
-    yk__header header;
+    yk__frame header;
     size_t got; /* of header, bytes and CRC */
     char *to;   /* where its bytes go; NULL: nowhere */
     uint32_t crc;
-    yk__request *receiver;
+    yk__message *receiver;
     yk__stored *store;
-} yk__peer;
+} yk__native_peer;
 
 typedef struct {
     int rank, size;
@@ -106,7 +106,7 @@ typedef struct {
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token, sockets;
     double timeout;
-    yk__peer *peer; /* [npeers] */
+    yk__native_peer *peer; /* [npeers] */
     int npeers, cap;
     yk_segment segment; /* others write to it */
     yk_listener *listener;
@@ -137,9 +137,9 @@ void yk__native_read_events(yk__native *t); /* sockets, processes that ended, wo
 void yk__native_progress(yk__native *t);
 void yk__native_flush(yk__native *t, double until); /* sends what is queued */
 /* Queues a frame; request: whose bytes follow, or NULL. False: no memory. */
-bool yk__native_queue(yk__native *t, yk__peer *p, yk__header header, yk__request *request);
-int yk__native_send(yk__native *t, yk__request *r);
-int yk__native_receive(yk__native *t, yk__request *r);
-bool yk__native_is_lost(const yk__native *t, const yk__peer *p);
+bool yk__native_queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__message *request);
+int yk__native_send(yk__native *t, yk__message *r);
+int yk__native_receive(yk__native *t, yk__message *r);
+bool yk__native_is_lost(const yk__native *t, const yk__native_peer *p);
 
 #endif
