@@ -263,7 +263,8 @@ YOKE_API const char *yoke_run_summary(const yoke_run *r); /* what `yoke train --
 YOKE_API const char *yoke_run_text(const yoke_run *r);    /* what `yoke train` prints */
 YOKE_API const char *yoke_run_profile(const yoke_run *r); /* with the option profile: a table; else NULL */
 YOKE_API const char *yoke_run_directory(const yoke_run *r);          /* NULL: none */
-YOKE_API double yoke_run_number(const yoke_run *r, const char *key); /* of the summary; NaN: not known */
+/* Of the summary: "test_loss", "test_metrics.pr_auc"; NaN: not known. */
+YOKE_API double yoke_run_number(const yoke_run *r, const char *key);
 
 /* The trained model. YOKE_BAD_USAGE: the run has none, because it failed early or was a dry run. */
 YOKE_API yoke_status yoke_run_model(const yoke_run *r, yoke_model **out, yoke_error *error);
@@ -313,6 +314,11 @@ typedef struct {
 
 YOKE_API yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out,
                                    yoke_error *error);
+
+/* All metrics, with those of each class and the confusion matrix: as JSON and as text, which `yoke eval` prints (docs/models.md).
+ * Both may be NULL. The caller frees them with free(). */
+YOKE_API yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, char **json_out,
+                                           char **text_out, yoke_error *error);
 
 /* A block of predictions, in the order of the data. */
 typedef struct {

@@ -47,7 +47,7 @@ teardown() { cli_teardown; }
 import json
 o = json.loads(open("out").read())
 promised = """model data mode staleness workers workers_per_process ranks servers threads threads_used batch global_batch epochs steps examples seconds
-steps_per_second examples_per_second train_loss test_loss test_accuracy test_auc majority_accuracy bytes_sent
+steps_per_second examples_per_second train_loss test_loss test_accuracy test_auc majority_accuracy test_metrics bytes_sent
 bytes_received peak_rss_bytes cpu_seconds verdict checkpoint""".split()
 missing = [name for name in promised if name not in o]
 assert not missing, missing
@@ -57,6 +57,10 @@ assert (o["ranks"], o["servers"], o["bytes_sent"], o["bytes_received"]) == (1, 0
 assert o["test_auc"] is None and ": " in o["verdict"] and o["bottleneck"]["kind"] in o["verdict"], o
 assert o["seconds"] > 0 and o["examples_per_second"] > 0 and o["steps_per_second"] > 0 and o["cpu_seconds"] > 0, o
 assert 1e6 < o["peak_rss_bytes"] < 1e9, o
+m = o["test_metrics"]
+assert (m["loss"], m["accuracy"], m["auc"], m["examples"]) == (o["test_loss"], o["test_accuracy"], None, m["weight"]), m
+assert 0 < m["normalized_entropy"] < 1 and 0 < m["brier"] < 1 and 0 < m["calibration_error"] < 1 and "r2" not in m, m
+assert len(m["classes"]) == len(m["confusion"]) == 10 and sum(map(sum, m["confusion"])) == m["examples"], m
 assert 0.3 < o["test_accuracy"] <= 1 and 0 < o["test_loss"] < 2.3 and 0.1 <= o["majority_accuracy"] < 0.2, o
 assert o["checkpoint"] == "run/checkpoints/step-50", o
 END
@@ -115,11 +119,18 @@ END
         silent err
         holds "abs($(field loss) / $loss - 1) < 1e-6 and abs($(field accuracy) - $accuracy) < 1e-9"
         holds "abs($(field auc) / $auc - 1) < 1e-6 and abs($(field majority_accuracy) - $majority) < 1e-9"
+        python3 - run/summary.json <<'END'
+import json, sys
+run, new = json.load(open(sys.argv[1]))["test_metrics"], json.load(open("out"))
+assert list(run) == list(new) and run["confusion"] == new["confusion"], (list(run), list(new))
+for name in "normalized_entropy pr_auc brier calibration_error precision recall f1 macro_f1".split():
+    assert abs(run[name] - new[name]) < 1e-6, (name, run[name], new[name])
+END
         examples=$(field examples)
     done
     try eval --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
     expect 0
-    grep -q "^AUC " out
+    grep -q "^AUC " out && grep -q "^PR-AUC " out && grep -q "^calibration error " out && grep -q "^labels predictions" out
     try predict --checkpoint run --data 'synth:ctr?features=5000&examples=5000'
     expect 0
     silent err

@@ -472,6 +472,15 @@ static void models_predict_the_same(void **state)
             yoke_score score;
             assert_int_equal(yoke_evaluate(m, data, &score, &error), YOKE_OK);
             assert_true(fabs(score.loss - yoke_run_number(run, "test_loss")) < 1e-6);
+            char *json, *text;
+            assert_int_equal(yoke_evaluate_metrics(m, data, &json, &text, &error), YOKE_OK);
+            assert_non_null(strstr(json, "\"macro_f1\":"));
+            assert_non_null(strstr(text, "macro F1 "));
+            free(json);
+            free(text);
+            assert_int_equal(yoke_evaluate_metrics(m, data, NULL, NULL, &error), YOKE_OK);
+            assert_true(yoke_run_number(run, "test_metrics.loss") == yoke_run_number(run, "test_loss"));
+            assert_true(isnan(yoke_run_number(run, "test_metrics")));
             if (k == 0)
                 assert_int_equal(yoke_model_save(m, file, &error), YOKE_OK);
             if (k == 0)

@@ -277,12 +277,15 @@ static void saved_models_know_their_input(void **state)
     for (size_t i = 0; i < 4; i++) {
         yk_result r;
         yk_score score;
+        yk_tally tally = {0};
         assert_int_equal(train_f(&r, NET " " DIGITS " augment=crop:2 standardize=%s out=a", cases[i]), YK_OK);
         yk_trained *m;
         yk_source *s;
         assert_int_equal(yk_trained_load(r.checkpoint, &m), YK_OK);
         assert_int_equal(yk_source_open("synth:digits?examples=300", YK_SPLIT_TEST, NULL, &s), YK_OK);
-        assert_int_equal(yk_infer(m, s, false, NULL, NULL, &score), YK_OK);
+        assert_int_equal(yk_infer(m, s, false, NULL, NULL, &tally), YK_OK);
+        assert_int_equal(yk_score_make(&tally, &score), YK_OK);
+        yk_tally_fini(&tally);
         yk_source_free(s);
         yk_trained_release(m);
         assert_true(fabs(score.loss - r.test.loss) < 1e-6 && score.accuracy == r.test.accuracy);

@@ -536,7 +536,7 @@ static void undefined_metrics_are_nan(void **state)
     assert_true(isnan(value(&m, "auc")) && isnan(value(&m, "pr_auc")) && isnan(value(&m, "f1")));
     assert_true(value(&m, "accuracy") == 1 && value(&m, "macro_f1") == 1);
     yk_json_object(&j, NULL);
-    yk_eval_metrics_json(&m, &j);
+    yk_eval_metrics_json(&m, NULL, &j);
     yk_json_end(&j);
     char *text = yk_json_take(&j);
     assert_non_null(strstr(text, "\"examples\":2,\"weight\":2,"));

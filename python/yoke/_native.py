@@ -113,11 +113,6 @@ class CTraining(Structure):
                 ("discard_model", c_int)]
 
 
-class CScore(Structure):
-    _fields_ = [("examples", c_uint64), ("loss", c_double), ("accuracy", c_double), ("majority_accuracy", c_double),
-                ("auc", c_double)]
-
-
 class CPrediction(Structure):
     _fields_ = [("struct_size", c_size_t), ("columns", c_char_p), ("raw", c_int)]
 
@@ -158,7 +153,7 @@ FUNCTIONS = {
     "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
     "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
     "model_free": ([c_void_p], None),
-    "evaluate": ([c_void_p, c_void_p, POINTER(CScore), POINTER(CError)], c_int),
+    "evaluate_metrics": ([c_void_p, c_void_p, POINTER(c_void_p), c_void_p, POINTER(CError)], c_int),
     "predict_with": ([c_void_p, c_void_p, POINTER(CPrediction), c_void_p, c_void_p, POINTER(CError)], c_int),
     "predict_array": ([c_void_p, c_void_p, c_void_p, c_size_t, POINTER(CError)], c_int),
     "predict_csr": ([c_void_p, POINTER(CCsr), c_void_p, c_size_t, POINTER(CError)], c_int),
@@ -432,6 +427,11 @@ class Data:
 
 # ---- models
 
+def as_metrics(found):
+    """Metrics of the library, with NaN instead of None; always the same NaN, so that equal metrics compare equal."""
+    return {name: np.nan if value is None else value for name, value in found.items()}
+
+
 class Model:
     """A trained model. It makes predictions and returns its parameters as arrays with the names and shapes of PyTorch.
 
@@ -590,10 +590,10 @@ class Model:
 
     def evaluate(self, x, labels=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
-        a data spec. A frame needs no labels if it has the column that was the label in training."""
+        a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. A frame needs no labels if it has the column that was the label in training."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
             x, labels = x
-        data, score = self._frame(x, labels), CScore()
+        data, text = self._frame(x, labels), c_void_p()
         if data is None:
             x = as_rows(x)
             if not is_spec(x):
@@ -602,8 +602,10 @@ class Model:
                 if not _is_csr(x):
                     self._check_scale(x)
             data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed)
-        call("evaluate", self._handle, data.handle, byref(score))
-        return {name: getattr(score, name) for name, _ in CScore._fields_}
+        call("evaluate_metrics", self._handle, data.handle, byref(text), None)
+        found = json.loads(ctypes.string_at(text))
+        _free(text)
+        return as_metrics(found)
 
     def __getstate__(self):
         import tempfile

@@ -17,6 +17,8 @@ class Run:
 
     summary     dict: what `yoke train --json` prints; its sentences name parameters of Python instead of options
     curves      dict of arrays, one element per evaluation: step, epoch, seconds, train_loss, test_loss, test_accuracy, ...
+    metrics     dict: all metrics of the test set at the end: loss, auc, pr_auc, brier, calibration_error, macro_f1, ..., classes,
+                confusion, reliability; those that are not defined are NaN. {}: there was no test set
     verdict     str: what limited the run; None if it is not known
     directory   str: the run directory; None with out="none"
     model       yoke.Model: the trained parameters
@@ -35,6 +37,10 @@ class Run:
     @property
     def verdict(self):
         return self.summary.get("verdict")
+
+    @property
+    def metrics(self):
+        return _native.as_metrics(self.summary.get("test_metrics") or {})
 
     @property
     def model(self):

@@ -1,9 +1,7 @@
 /* yoke eval and yoke predict: both apply a model to data. One prints a score, the other a line per example. */
-#include "base/json.h"
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/show_predictions.h"
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,23 +20,12 @@ typedef struct {
 
 static int evaluate(const arguments *a, const yoke_model *model, const yoke_data *data)
 {
-    yoke_score s;
     yoke_error error;
-    if (yoke_evaluate(model, data, &s, &error))
+    char *text = NULL;
+    if (yoke_evaluate_metrics(model, data, a->json ? &text : NULL, a->json ? NULL : &text, &error))
         return yk_cli_fail(&error);
-    if (a->json) {
-        yk_json j = {.digits = 17};
-        yk_json_object(&j, NULL);
-        yk_json_int(&j, "examples", (int64_t)s.examples);
-        YK_JSON_REALS(&j, {"loss", s.loss}, {"accuracy", s.accuracy}, {"auc", s.auc},
-                      {"majority_accuracy", s.majority_accuracy});
-        yk_json_end(&j);
-        return yk_cli_exit(yk_cli_print_json(&j));
-    }
-    printf("examples  %llu\nloss      %.5f\naccuracy  %.2f %%   (majority class: %.2f %%)\n",
-           (unsigned long long)s.examples, s.loss, 100.0 * s.accuracy, 100.0 * s.majority_accuracy);
-    if (isfinite(s.auc))
-        printf("AUC       %.4f\n", s.auc);
+    printf(a->json ? "%s\n" : "%s", text);
+    free(text);
     return yk_cli_exit(yk_cli_flush());
 }
 

@@ -108,7 +108,7 @@ void yoke_model_free(yoke_model *m)
 
 /* yk_infer() on data of the library. */
 static yk_status infer(const yoke_model *m, const yoke_data *data, const yoke_prediction *how,
-                       yk_infer_each *each, void *context, yk_score *out)
+                       yk_infer_each *each, void *context, yk_tally *out)
 {
     yk_source *source = NULL;
     yk_status st = yk_data_open(data, trained(m), !out, how ? how->columns : NULL, &source);
@@ -120,14 +120,64 @@ static yk_status infer(const yoke_model *m, const yoke_data *data, const yoke_pr
 
 yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score *out, yoke_error *error)
 {
+    yk_tally tally = {0};
     yk_score s;
-    const yk_status st = infer(m, data, NULL, NULL, NULL, &s);
-    if (!st)
+    yk_status st = infer(m, data, NULL, NULL, NULL, &tally);
+    if (!st && !(st = yk_score_make(&tally, &s)))
         *out = (yoke_score){.examples = s.examples,
                             .loss = s.loss,
                             .accuracy = s.accuracy,
                             .majority_accuracy = s.majority_accuracy,
                             .auc = s.auc};
+    yk_tally_fini(&tally);
+    return yk_api_status(st, error);
+}
+
+static char *metrics_json(const yk_eval_metrics *metrics, const yk_schema *schema)
+{
+    yk_json j = {.digits = 17};
+    yk_json_object(&j, NULL);
+    yk_eval_metrics_json(metrics, schema, &j);
+    yk_json_end(&j);
+    return yk_json_take(&j);
+}
+
+static char *metrics_text(const yk_eval_metrics *metrics, const yk_schema *schema)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (!to)
+        return NULL;
+    yk_show_metrics(to, metrics, schema);
+    if (!fclose(to))
+        return text;
+    free(text);
+    return NULL;
+}
+
+yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, char **json_out,
+                                  char **text_out, yoke_error *error)
+{
+    const yk_schema *schema = trained(m)->schema;
+    yk_tally tally = {0};
+    yk_eval_metrics metrics = {0};
+    char *json = NULL, *text = NULL;
+    yk_status st = infer(m, data, NULL, NULL, NULL, &tally);
+    if (!st)
+        st = yk_eval_metrics_make(&tally, &metrics);
+    if (!st && ((json_out && !(json = metrics_json(&metrics, schema))) ||
+                (text_out && !(text = metrics_text(&metrics, schema))))) {
+        free(json);
+        json = NULL;
+        st = yk_fail_memory(4096, "the metrics");
+    }
+    if (json_out)
+        *json_out = json;
+    if (text_out)
+        *text_out = text;
+    yk_eval_metrics_fini(&metrics);
+    yk_tally_fini(&tally);
     return yk_api_status(st, error);
 }
 

@@ -98,13 +98,15 @@ static void print_table(FILE *f, const yk_result *r)
     if (r->tested) {
         fprintf(f, "test loss      %.5f", r->test.loss);
         fprintf(f, r->best_known ? "   (best possible %.5f)\n" : "\n", r->best.loss);
-        fprintf(f, "test accuracy  %.2f %%   (majority class: %.2f %%)\n", 100.0 * r->test.accuracy,
-                100.0 * r->test.majority_accuracy);
+        if (isfinite(r->test.accuracy))
+            fprintf(f, "test accuracy  %.2f %%   (majority class: %.2f %%)\n", 100.0 * r->test.accuracy,
+                    100.0 * r->test.majority_accuracy);
     }
     if (r->tested && isfinite(r->test.auc)) {
         fprintf(f, "test AUC       %.4f", r->test.auc);
         fprintf(f, r->best_known ? "    (best possible %.4f)\n" : "\n", r->best.auc);
     }
+    yk_show_metrics_line(f, &r->metrics);
     const yk_staleness *s = &r->observed;
     if (s->observed) {
         fprintf(

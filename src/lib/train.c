@@ -208,7 +208,14 @@ const char *yoke_run_directory(const yoke_run *r)
 
 double yoke_run_number(const yoke_run *r, const char *key)
 {
-    const json_t *value = r ? json_object_get(r->values, key) : NULL;
+    const json_t *value = r ? r->values : NULL;
+    while (value && *key) {
+        char name[64];
+        const int n = (int)strcspn(key, ".");
+        snprintf(name, sizeof name, "%.*s", n, key);
+        value = json_object_get(value, name);
+        key += n + (key[n] != 0);
+    }
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 

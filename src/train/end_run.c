@@ -153,6 +153,23 @@ static void show_end(const yk__trainer *t, const char *state)
     yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
+/* All metrics of the last evaluation. */
+static yk_status make_metrics(yk__trainer *t)
+{
+    const yk_source *s = t->train.source; /* a server may have none */
+    yk_json j = {0};
+    if (!t->evaluated.examples)
+        return YK_OK;
+    yk_status st = yk_eval_metrics_make(&t->evaluated, &t->result->metrics);
+    if (st)
+        return st;
+    yk_json_object(&j, NULL);
+    yk_eval_metrics_json(&t->result->metrics, s && s->schema ? s->schema : t->schema, &j);
+    yk_json_end(&j);
+    t->result->metrics_json = yk_json_take(&j);
+    return t->result->metrics_json ? YK_OK : yk_fail_memory(4096, "the metrics");
+}
+
 /* The results of all ranks, on the chief. */
 static yk_status conclude(yk__trainer *t)
 {
@@ -161,6 +178,8 @@ static yk_status conclude(yk__trainer *t)
     if (!st && t->cluster.rank == 0) {
         summarize(t);
         st = yk__profile_collect(t);
+        if (!st)
+            st = make_metrics(t);
         if (!st && r->examples == 0 && !r->interrupted)
             st = yk_fail(YK_EDATA, "%s: no examples", t->config->data);
     }

@@ -124,13 +124,12 @@ void yk__start_period(yk__trainer *t)
 yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated)
 {
     yk_result *r = t->result;
-    yk_tally all = {0};
     yk_status st = YK_OK;
+    yk_tally_clear(&t->evaluated);
     for (int i = 0; !st && i < t->nevaluators; i++)
-        st = yk_tally_merge(&all, &t->evaluator[i].tally);
+        st = yk_tally_merge(&t->evaluated, &t->evaluator[i].tally);
     if (!st && t->tested)
-        st = yk_score_make(&all, &r->test);
-    yk_tally_fini(&all);
+        st = yk_score_make(&t->evaluated, &r->test);
     if (st)
         return st;
     r->tested = t->tested;

@@ -140,17 +140,17 @@ static yk_status check_shape(const yk_model_shape *m, const yk_source *s)
 }
 
 yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
-                   yk_score *out)
+                   yk_tally *out)
 {
     checker c = {.shape = &m->model->shape, .source = source, .no_labels = !out};
     const bool by_position = c.shape->fields > 1 && c.shape->positional;
     yk_positions_init(&c.positions, c.shape->fields);
     yk_view view[YK_MAX_GROUPS] = {0};
-    yk_tally tally = {0};
+    yk_tally counted = {0}, *tally = out ? out : &counted;
     yk__predictor o = {.model = m->model,
                        .view = view,
                        .batch = BATCH,
-                       .tally = &tally,
+                       .tally = tally,
                        .prepare = check,
                        .context = &c,
                        .no_score = !out,
@@ -168,12 +168,9 @@ yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_ea
         st = yk__predict_blocks(&o, source, 0, 1);
     else if (!st && !(st = check(&c, source->cached)))
         st = yk__predict_rows(&o, source->cached, 0, source->cached->n, NULL);
-    if (!st && tally.examples == 0)
+    if (!st && tally->examples == 0)
         st = yk_fail(YK_EDATA, "%s: no examples", source->spec);
-    if (!st && out)
-        st = yk_score_make(&tally, out);
     yk_positions_fini(&c.positions);
-    yk_tally_fini(&tally);
     yk_free(o.p);
     yk_workspace_free(m->model, o.work);
     return st;

@@ -1,8 +1,8 @@
 /* Using a trained model: evaluation and predictions.
  *
  * Example:
- *     yk_status st = yk_infer(model, source, false, NULL, NULL, &score);      // evaluation
- *     st = yk_infer(model, source, false, each, context, &score);      // also calls each(context, &block) with probabilities
+ *     yk_status st = yk_infer(model, source, false, NULL, NULL, &tally);      // evaluation: score.h, metrics.h
+ *     st = yk_infer(model, source, false, each, context, &tally);      // also calls each(context, &block) with probabilities
  *
  * The data is streamed and may be larger than memory. A feature or class that the model does not have is an error
  * (YK_EDATA). Several threads may use the same model, each with its own source.
@@ -25,10 +25,10 @@ typedef struct {
 
 typedef yk_status yk_infer_each(void *context, const yk_inferred *block);
 
-/* `each` and `out` may be NULL. Computing the score takes longer than the predictions. raw (without a score): log-odds of class 1
- * if the model has one output, otherwise logarithms of the probabilities. */
+/* `each` and `out` may be NULL. Predictions are added to `out`, which takes time and needs labels. raw (without `out`): log-odds of
+ * class 1 if the model has one output, otherwise logarithms of the probabilities. */
 yk_status yk_infer(const yk_trained *m, yk_source *source, bool raw, yk_infer_each *each, void *context,
-                   yk_score *out);
+                   yk_tally *out);
 
 /* ---- internal to train: predictions of one thread, also for evaluations during training ---- */
 

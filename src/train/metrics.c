@@ -265,12 +265,14 @@ static void add_weight(yk_json *j, const char *name, double x)
         yk_json_real(j, name, x);
 }
 
-static void add_classes(const yk_eval_metrics *m, yk_json *j)
+static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j)
 {
     yk_json_array(j, "classes");
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
         yk_json_object(j, NULL);
+        if (schema && c < schema->classes.n)
+            yk_json_text(j, "name", schema->classes.name[c]);
         add_weight(j, "weight", one->weight);
         YK_JSON_REALS(j, {"precision", one->precision}, {"recall", one->recall}, {"f1", one->f1});
         yk_json_end(j);
@@ -288,17 +290,18 @@ static void add_classes(const yk_eval_metrics *m, yk_json *j)
     yk_json_end(j);
 }
 
-void yk_eval_metrics_json(const yk_eval_metrics *m, yk_json *j)
+void yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j)
 {
     yk_json_int(j, "examples", (int64_t)m->examples);
     add_weight(j, "weight", m->weight);
+    const unsigned tasks = m->task == YK_TASK_NUMBERS ? NUMBERS : CLASSES; /* null: only for two classes */
     for (int k = 0; k < YK_METRICS; k++)
-        if (yk_metric_kinds[k].tasks & m->task)
+        if (yk_metric_kinds[k].tasks & tasks)
             yk_json_real(j, yk_metric_kinds[k].name, m->value[k]);
     if (m->task == YK_TASK_NUMBERS)
         return;
     yk_json_real(j, "majority_accuracy", m->majority_accuracy);
-    add_classes(m, j);
+    add_classes(m, schema, j);
     yk_json_array(j, "reliability"); /* bins without predictions are left out */
     for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++) {
         if (!(b->weight > 0.0))

@@ -7,7 +7,7 @@
  *
  *     yk_eval_metrics m;                                                // all, at the end of a run
  *     st = yk_eval_metrics_make(&tally, &m);
- *     yk_eval_metrics_json(&m, &json);
+ *     yk_eval_metrics_json(&m, NULL, &json);
  *     yk_eval_metrics_fini(&m);
  *
  * They are derived from a tally (score.h), which workers and processes add up: the metrics of a merged tally are those of all
@@ -18,6 +18,7 @@
 #define YK_TRAIN_METRICS_H
 
 #include "base/json.h"
+#include "data/schema.h"
 #include "train/score.h"
 
 /* What is predicted: one of two classes, one of several, or a number. */
@@ -70,7 +71,7 @@ typedef struct {
 yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out);
 void yk_eval_metrics_fini(yk_eval_metrics *m);
 
-/* Adds the members of an object. */
-void yk_eval_metrics_json(const yk_eval_metrics *m, yk_json *j);
+/* Adds the members of an object. schema: has the names of the classes; NULL: they have none. */
+void yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j);
 
 #endif

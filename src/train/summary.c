@@ -105,6 +105,10 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
         {"examples_per_second", (double)r->trained_here / r->train_seconds}, {"train_loss", r->train_loss},
         {"test_loss", test->loss}, {"test_accuracy", test->accuracy}, {"test_auc", test->auc},
         {"majority_accuracy", test->majority_accuracy}, {"best_loss", best->loss}, {"best_auc", best->auc});
+    if (r->metrics_json)
+        yk_json_raw(j, "test_metrics", r->metrics_json);
+    else
+        yk_json_null(j, "test_metrics");
     yk_json_int(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
     yk_json_int(j, "hot_keys", (int64_t)r->observed.hot);

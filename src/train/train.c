@@ -179,6 +179,7 @@ static void free_workers(yk__trainer *t)
         yk_free(t->worker[i].p);
     }
     yk_free(t->worker);
+    yk_tally_fini(&t->evaluated);
     yk_feed_free(t->feed);
     yk_local_free(t->local);
     yk_free(t->phases);
@@ -301,6 +302,8 @@ void yk_result_fini(yk_result *r)
     yk_free(r->report);
     free(r->description);
     free(r->profile);
+    yk_eval_metrics_fini(&r->metrics);
+    free(r->metrics_json);
     yk_observation_fini(&r->observation);
     yk_trained_release(r->trained);
     *r = (yk_result){0};

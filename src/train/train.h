@@ -18,8 +18,8 @@
 #include "model/model.h"
 #include "observe/observe.h"
 #include "store/local.h"
+#include "train/metrics.h"
 #include "train/plan.h"
-#include "train/score.h"
 #include "train/trained.h"
 #include <signal.h>
 
@@ -81,6 +81,8 @@ typedef struct {
     bool tested;
     yk_score test, best; /* best: of a perfect model, for generated data */
     bool best_known;
+    yk_eval_metrics metrics; /* of the test set, at the end; examples 0: none */
+    char *metrics_json;      /* the same; NULL: none */
     uint64_t bad_records;
     yk_staleness observed;
     bool interrupted;

@@ -72,6 +72,7 @@ typedef struct yk__trainer {
     yk__worker_state *worker;    /* [nworkers] */
     yk__worker_state *evaluator; /* [nevaluators] the workers that evaluate, and count what was trained */
     int nevaluators;
+    yk_tally evaluated; /* on the chief: the last evaluation of the test set */
 
     /* other processes, and state that only a few files use */
     yk__cluster cluster;

@@ -2,4 +2,4 @@ extern const yk_trained *model;
 extern yk_source *source;
 extern yk_infer_each each;
 extern void *context;
-extern yk_score score;
+extern yk_tally tally;

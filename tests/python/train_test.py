@@ -42,6 +42,9 @@ def test_run():
         assert run.verdict == run.summary["verdict"] and run.directory == out
         assert run.predict(DIGITS).shape == (300,) and run.predict_proba(DIGITS).shape == (300, 10)
         assert {k: v.shape for k, v in run.model.tensors().items()} == {"0.weight": (10, 784), "0.bias": (10,)}
+        metrics = run.metrics
+        assert metrics["accuracy"] == run["test_accuracy"] and metrics["loss"] == run["test_loss"] and np.isnan(metrics["auc"])
+        assert 0 < metrics["macro_f1"] < 1 and len(metrics["classes"]) == 10 and np.sum(metrics["confusion"]) == 300
         page = run.report()
         assert page.endswith("report.html") and os.path.getsize(page) > 1000
         again = yoke.load(out)
@@ -57,6 +60,7 @@ def test_run():
         more.model.save(os.path.join(directory, "m.safetensors"))
         loaded = yoke.Model.load(os.path.join(directory, "m.safetensors"))
         score = loaded.evaluate(DIGITS)
+        assert score["confusion"] == more.metrics["confusion"] and score["auc"] is np.nan
         assert score["examples"] == 300 and abs(score["accuracy"] - more.summary["test_accuracy"]) < 1e-6
         assert np.array_equal(pickle.loads(pickle.dumps(loaded)).tensors()["0.bias"], loaded.tensors()["0.bias"])
 
