@@ -2,8 +2,8 @@
  * header with a valid checksum and file size, to reach the checks after these. */
 #include "input.h"
 
+#include "base/crc.h"
 #include "format/cache.h"
-#include "format/crc.h"
 #include <stddef.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * DONE has valid checksums, because no fuzzer guesses them. */
 #include "input.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include "train/checkpoint.h"
 #include "train/trained.h"
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  */
 #include "input.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include "format/image.h"
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The input is split at zero bytes: metrics.jsonl, resources.jsonl, summary.json and config.ini of the first run, then
  * those of the second. Missing parts are missing files. All inputs are read, but only some become a page, which takes twenty
  * times as long. */
-#include "format/crc.h"
+#include "base/crc.h"
 #include "memory.h"
 #include "report/page.h"
 

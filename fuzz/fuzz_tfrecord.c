@@ -6,7 +6,7 @@
  */
 #include "input.h"
 
-#include "format/crc.h"
+#include "base/crc.h"
 #include <string.h>
 
 enum { MAX_BYTES = 600, MAX_BLOCKS = 4 }; /* more would take longer, and reach nothing else */

@@ -270,6 +270,11 @@ static void sim_wake(void *self, const void *on)
     wake(t->rank->sim, on, t->now);
 }
 
+void yk_sim_transport(yk_transport *out)
+{
+    *out = (yk_transport){&yk__sim_transport, yk__this_task->rank};
+}
+
 /* ---- tasks ---- */
 
 static void *run_task(void *context)

@@ -33,6 +33,7 @@
 #define YK_TESTS_SIM_H
 
 #include "base/status.h"
+#include "comm/transport.h"
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,6 +91,8 @@ yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *c
                      void *context, yk_sim_rank *ranks, yk_sim_result *out);
 
 double yk_sim_now(void); /* simulated seconds; called by a rank */
+
+void yk_sim_transport(yk_transport *out); /* of the rank that calls it */
 
 /* Called by a rank: ends another rank, or itself, immediately, like SIGKILL. Its memory is leaked. */
 void yk_sim_kill(int rank);

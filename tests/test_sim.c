@@ -7,9 +7,29 @@
 #include "store/exchange.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
+#include "transport_conformance.h"
 #include "watch/proc.h"
 
 enum { RANKS = 3, LONG = 20000 };
+
+/* ---- what every transport does ---- */
+
+static yk_status conforms(void *context, int rank)
+{
+    yk_transport t;
+    yk_world world;
+    (void)context;
+    yk_sim_transport(&t);
+    WANT(t.ops->start(t.self, YK_THREADS_FUNNELED, &world) == 0);
+    return conform(&t, rank, RANKS);
+}
+
+static void test_conformance(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 3; seed++)
+        simulate(RANKS, seed, conforms, NULL);
+}
 
 /* ---- two ranks ---- */
 
@@ -575,6 +595,7 @@ static void test_messages_time_and_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conformance),
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_same_seed_same_run),
         cmocka_unit_test(test_the_host_is_not_sampled),

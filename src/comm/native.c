@@ -86,7 +86,7 @@ static void clear_peer(yk__native_peer *p)
     p->broken = true;
 }
 
-static void free_native(yk__native *t)
+void yk__native_free(yk__native *t)
 {
     for (int i = 0; i < t->npeers; i++) {
         yk__native_peer *p = &t->peer[i];
@@ -146,7 +146,7 @@ static void native_stop(void *self)
     tell_all(t, YK__FRAME_BYE, end_timeout);
     while (!all_left(t) && yk_wait_poll(&w))
         yk__native_progress(t);
-    free_native(t);
+    yk__native_free(t);
 }
 
 static void native_abort(void *self, int status)
@@ -297,12 +297,12 @@ static const yk_transport_ops ops = {.start = native_start,
                                      .lost = native_lost,
                                      .peers = native_peers};
 
-static yk_status create(const unsigned char *token, int peers, yk__native **out)
+yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out)
 {
     yk__native *t = calloc(1, sizeof *t);
     if (!t || !reserve_peers(t, peers)) {
         if (t)
-            free_native(t);
+            yk__native_free(t);
         return yk_fail_memory(sizeof *t, "the connections");
     }
     t->rank = -1;
@@ -318,14 +318,14 @@ static yk_status create(const unsigned char *token, int peers, yk__native **out)
     if (t->epoll >= 0)
         return YK_OK;
     const yk_status st = yk_fail(YK_ESYSTEM, "epoll: %s", strerror(errno));
-    free_native(t);
+    yk__native_free(t);
     return st;
 }
 
 yk_status yk_native_create(const yk_native_config *config, yk_transport *out)
 {
     yk__native *t;
-    const yk_status st = create(config->token, config->size, &t);
+    const yk_status st = yk__native_create(config->token, config->size, &t);
     if (st)
         return st;
     t->rank = config->rank;
@@ -342,14 +342,14 @@ yk_status yk_native_listen(const char *address, const unsigned char *token, yk_a
                            yk_transport *out)
 {
     yk__native *t;
-    yk_status st = create(token, YK_MAX_JOINED, &t);
+    yk_status st = yk__native_create(token, YK_MAX_JOINED, &t);
     if (st)
         return st;
     st = yk_listener_create(address, -1, token, &t->listener);
     if (!st && !yk__native_watch(t, yk_listener_descriptor(t->listener), YK__EVENT_LISTENER, 0))
         st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
     if (st) {
-        free_native(t);
+        yk__native_free(t);
         return st;
     }
     t->watched++;
@@ -364,7 +364,7 @@ yk_status yk_native_connect(const yk_address *address, int n, const unsigned cha
     const double until = yk_now() + timeout;
     const yk_hello hello = {.rank = -1, .pid = getpid(), .segment = -1};
     yk__native *t;
-    yk_status st = create(token, n, &t);
+    yk_status st = yk__native_create(token, n, &t);
     if (st)
         return st;
     for (int i = 0; !st && i < n; i++) {
@@ -373,7 +373,7 @@ yk_status yk_native_connect(const yk_address *address, int n, const unsigned cha
             st = yk__native_add_peer(t, fd, &hello);
     }
     if (st)
-        free_native(t);
+        yk__native_free(t);
     else
         *out = (yk_transport){&ops, t};
     return st;

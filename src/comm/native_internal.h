@@ -122,6 +122,9 @@ typedef struct {
 
 enum { YK__CODE_ERROR = 1, YK__CODE_ABORTED, YK__CODE_TOO_LONG, YK__CODE_MEMORY, YK__CODE_CORRUPT };
 
+/* native.c; without connections, for up to `peers` peers */
+yk_status yk__native_create(const unsigned char *token, int peers, yk__native **out);
+void yk__native_free(yk__native *t);
 const unsigned char *yk__native_token(const yk__native *t);
 yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 

@@ -1,1 +1,2 @@
+#include <stdio.h>
 static const unsigned char key[32], message[4], received[32];

@@ -1,0 +1,56 @@
+/* Arbitrary frames from another process to the native transport: messages, or a peer that is lost, never a crash. They arrive
+ * through a ring, whose frames have no CRC, so that every byte counts. */
+#include "comm/native_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { RECEIVES = 4, SENDS = 3, CAP = 3000 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char in[RECEIVES][CAP], out[SENDS][1 << 17];
+    const yk_hello hello = {.rank = 1, .size = 2, .segment = -1};
+    yk__native *t;
+    if (yk__native_create(NULL, 2, &t))
+        abort();
+    t->rank = 0;
+    t->size = 2;
+    if (yk_segment_create(2, &t->segment) || yk__native_add_peer(t, -1, &hello) ||
+        yk__native_add_peer(t, -1, &hello))
+        abort();
+    yk__native_peer *p = &t->peer[1];
+    p->shares_memory = true;
+    if (yk_segment_create(2, &p->out))
+        abort();
+    uint64_t request[RECEIVES + SENDS];
+    for (int i = 0; i < RECEIVES + SENDS; i++) {
+        yk__message *m = calloc(1, sizeof *m);
+        const bool receives = i < RECEIVES;
+        *m = (yk__message){.peer = 1,
+                           .tag = i % 3,
+                           .buf = receives ? in[i] : out[i - RECEIVES],
+                           .bytes =
+                               receives ? (size_t)CAP / (size_t)(i + 1) : sizeof out[0] / (size_t)(i + 1)};
+        if (receives ? yk__native_receive(t, m) : yk__native_send(t, m))
+            abort();
+        request[i] = (uintptr_t)m;
+    }
+    while (size) {
+        const size_t n = yk_ring_write(&t->segment, 1, data, size);
+        yk_ring_notify(&t->segment, 1);
+        yk__native_progress(t);
+        data += n;
+        size -= n;
+        if (!n) /* the peer is lost */
+            break;
+    }
+    for (int i = 0; i < RECEIVES + SENDS; i++) {
+        yk__message *m = (yk__message *)(uintptr_t)request[i];
+        if (m->done)
+            free(m);
+    }
+    yk__native_free(t);
+    return 0;
+}
