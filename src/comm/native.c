@@ -62,6 +62,14 @@ static void free_requests(struct yk__messages *list)
 /* Ends its requests. */
 static void clear_peer(yk__native_peer *p)
 {
+    free(p->receiver); /* what is arriving is in no list, if somebody wants it */
+    if (p->store && p->store->wanted) {
+        free(p->store->wanted);
+        free(p->store->data);
+        free(p->store);
+    }
+    p->receiver = NULL;
+    p->store = NULL;
     for (yk__output *o; (o = TAILQ_FIRST(&p->outputs));) {
         TAILQ_REMOVE(&p->outputs, o, entry);
         free(o->request);
@@ -74,13 +82,6 @@ static void clear_peer(yk__native_peer *p)
         TAILQ_REMOVE(&p->stored, s, entry);
         free(s->data);
         free(s);
-    }
-    if (p->got && p->store && p->store->wanted) { /* it is in no list */
-        free(p->store->wanted);
-        free(p->store->data);
-        free(p->store);
-    } else if (p->got) {
-        free(p->receiver);
     }
     p->got = 0;
     p->broken = true;

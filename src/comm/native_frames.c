@@ -404,6 +404,8 @@ static bool end_payload(yk__native *t, yk__native_peer *p)
         if (p->store->wanted)
             deliver(t, p, p->store, p->store->wanted);
     }
+    p->receiver = NULL;
+    p->store = NULL;
     return true;
 }
 

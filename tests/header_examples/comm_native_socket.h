@@ -1,0 +1,1 @@
+static const unsigned char token[32];
