@@ -16,8 +16,7 @@ int main(void)
     yk_comm *c;
     yk_exchange *x;
     float *a = yk_alloc(FLOATS, sizeof *a, "a gradient"), *b = yk_alloc(FLOATS, sizeof *b, "a gradient");
-    if (!a || !b || yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c) ||
-        yk_exchange_create(c, FLOATS, 60.0, 60.0, &x)) {
+    if (!a || !b || yk_comm_start(NULL, NULL, 30.0, &c) || yk_exchange_create(c, FLOATS, 60.0, 60.0, &x)) {
         fprintf(stderr, "%s\n", yk_error());
         return 1;
     }

@@ -127,7 +127,6 @@ sweep_refused() { # OPTION
 }
 
 @test "--join: the options of a foreign run directory are ignored, with one warning" {
-    needs_joining
     begin train --model softmax --data 'synth:digits?examples=1003' --batch 2 --epochs 2000 --mode async --servers 1 --launch 2 --out r
     wait_for_step 1
     printf 'agent = %s\nhosts = -oProxyCommand=x\nhttp = 0\n' "$TEST_DIR/evil" >>r/config.ini
@@ -146,20 +145,25 @@ sweep_refused() { # OPTION
     nothing_ran
 }
 
-@test "--join: a name server on another machine, or a FIFO as RUN/join, is refused" {
+@test "--join: RUN/join must be a private file of this user" {
     run_with ''
-    for uri in '1.0;tcp://192.0.2.1:4' '1.0;tcp://127.0.0.1,192.0.2.1:4' '1.0;tcp://127.0.0.1:4;tcp6://[2001:db8::1]:5' '1.0'; do
-        echo "$uri" >r/join
-        in_time 10 train --join r
-        expect 2 "r/join" "another host" "--network any"
-    done
-    echo '1.0;tcp://127.0.0.1:4 --mca x' >r/join
+    echo "$(printf '%064d' 0) --mca x" >r/join
+    chmod 600 r/join
     in_time 10 train --join r
-    expect 3 "r/join"
+    expect 3 "RUN/join" "damaged"
+    chmod 604 r/join
+    in_time 10 train --join r
+    expect 2 "r/join" "others can read" "chmod 600"
+    if [ "$(id -u)" -eq 0 ]; then
+        chmod 600 r/join
+        chown 12345 r/join
+        in_time 10 train --join r
+        expect 2 "r/join" "belongs to another user"
+    fi
     rm r/join
     mkfifo r/join
     in_time 10 train --join r
-    expect 3 "r/join: not a regular file"
+    expect 2 "others can read or change r/join"
 }
 
 @test "--resume: nothing is written through links" {

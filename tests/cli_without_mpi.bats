@@ -30,7 +30,7 @@ without_libraries() { # COMMAND...
     command -v readelf >/dev/null || skip "readelf is not installed"
     if readelf -d "$YOKE" | grep -i 'NEEDED.*mpi'; then return 1; fi
     for plugin in "${YOKE%/*}"/yoke-mpi-*.so; do
-        [ "$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ { print $3 }')" = yk_mpi_plugin_v2 ]
+        [ "$(nm -D --defined-only "$plugin" | awk '$2 ~ /[A-Z]/ { print $3 }')" = yk_mpi_plugin_v3 ]
     done
 }
 
@@ -60,7 +60,7 @@ without_libraries() { # COMMAND...
     try $one --launch 2
     expect 4 "nowhere.so cannot be loaded" "install"
     [ "$(grep -c error err)" -eq 1 ]
-    OMPI_COMM_WORLD_SIZE=2 try $one
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 try $one
     expect 4 "started by Open MPI's mpirun" "nowhere.so cannot be loaded"
 }
 

@@ -141,9 +141,6 @@ by_mpirun() { # WORD... ("yoke" is the program)
 }
 
 # Whether workers can join a job: Open MPI 5 and MPICH have no name server.
-can_join() { command -v ompi-server >/dev/null; }
-needs_joining() { can_join || skip "this MPI has no name server (ompi-server), so workers cannot join"; }
-
 # Starts the program in the background; `finish` waits for it. Restores SIGINT and SIGQUIT, which bash ignores in the background.
 begin() { # ARGUMENT...
     : >out

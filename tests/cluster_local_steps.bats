@@ -245,7 +245,6 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 }
 
 @test "asynchronous: a worker that joins makes local steps like the others" {
-    needs_joining
     begin $async --epochs 9999 --launch 3 --out run
     wait_for_step 400
     remember_job

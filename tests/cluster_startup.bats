@@ -205,7 +205,6 @@ END
 }
 
 @test "a worker that joined leaves at the first SIGTERM, and the job notices at once" {
-    needs_joining
     for local in "" "--local-steps 3"; do
         begin ${small/--quiet/} --batch 2 --mode async --servers 1 --epochs 99999 --launch 3 $local --out run
         wait_for_step 400

@@ -54,7 +54,6 @@ END
 }
 
 @test "a joined worker is on the live page and in the summary, and has its own directory" {
-    needs_joining
     serve --epochs 100000000 --batch 10 --launch 3 --servers 1 --mode async
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!

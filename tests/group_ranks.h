@@ -152,7 +152,7 @@ static inline yk_status be_client(job *j, yk_comm *comm, int number)
 static inline yk_status server_or_client(void *context, int rank)
 {
     yk_comm *comm;
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm);
+    yk_status st = yk_comm_start(NULL, NULL, 30.0, &comm);
     if (st)
         return st;
     job *j = context;

@@ -221,7 +221,7 @@ static yk_status observed_rank(void *context, int rank)
     yk_observer *o;
     yk_optim_config optim = yk_optim_defaults(0 /* sgd */);
     WANT(p);
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &comm));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &comm));
     yk_config_init(&c);
     (void)yk_plan_options(&c, &(yk_topology){.processes = 2, .cores = 1}, &plan);
     TRY(yk_model_create("softmax", &(yk_model_shape){.kind = YK_ROWS_F32, .dim = 4, .classes = 3}, &model));

@@ -58,12 +58,13 @@ static const struct {
      "tensorboard-workers"},
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
     {YK_OPT_HAS_SPACES, "model data test"},
-    {YK_OPT_COMMAND_LINE_ONLY, "hosts hostfile agent mpi-options network join out resume http config"},
+    {YK_OPT_COMMAND_LINE_ONLY,
+     "hosts hostfile agent mpi-options network join token-file out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
     {YK_OPT_WORD_BY_GROUP, "optimizer"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 65 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 66 };
 
 static void flags_are_as_intended(void **state)
 {

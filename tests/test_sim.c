@@ -41,7 +41,7 @@ static yk_status two_ranks(void *context, int rank)
     char *text = rank == 0 ? "zero" : "one, which is longer";
     yk_comm_pieces p;
     WANT(yk_comm_expected() == 2 && yk_comm_expected_rank() == rank);
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &c));
     WANT(yk_comm_rank(c) == rank && yk_comm_size(c) == 2);
     WANT(strcmp(yk_comm_library(c), "simulated") == 0);
     WANT(!yk_comm_on_one_host(c) && yk_comm_state(c, 1 - rank) == 0);
@@ -126,7 +126,7 @@ static yk_status two_tags(void *context, int rank)
     yk_comm *c;
     int word[40], next[2] = {0, 1}, *overtaken = context;
     yk_op op[40];
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &c));
     for (int i = 0; rank == 0 && i < 40; i++) {
         word[i] = i;
         TRY(yk_comm_send(c, 1, 20 + i % 2, YK_PURPOSE_PUSH, &word[i], sizeof word[i], &op[i]));
@@ -174,7 +174,7 @@ static yk_status sum(void *context, int rank)
     float *g = malloc(LONG * sizeof *g);
     WANT(g);
     (void)context;
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &c));
     TRY(yk_exchange_create(c, LONG, 8.0, 8.0, &x));
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < LONG; i++)
@@ -209,7 +209,7 @@ static yk_status gives_up(void *context, int rank)
     char *buf = calloc(LONG, 1);
     WANT(buf);
     (void)context;
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &c));
     if (rank == 0) {
         TRY(yk_comm_send(c, 1, 20, YK_PURPOSE_PUSH, buf, LONG, &op));
         yk_comm_abandon(c);
@@ -241,7 +241,7 @@ static yk_status starts_late(void *context, int rank)
     yk_startup *s;
     yk_comm *c = NULL;
     TRY(yk_startup_begin(&config, &s));
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, s, 30.0, &c);
+    yk_status st = yk_comm_start(NULL, s, 30.0, &c);
     if (!st && rank == 1)
         yk_sleep_ns((uint64_t)(1e9 * *late));
     if (!st)
@@ -280,7 +280,7 @@ static yk_status dies_when_ready(void *context, int rank)
     yk_comm *c = NULL;
     bool *began = context;
     TRY(yk_startup_begin(&config, &s));
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, s, 30.0, &c);
+    yk_status st = yk_comm_start(NULL, s, 30.0, &c);
     if (!st)
         st = yk_comm_barrier(c, 8.0, "the data");
     if (rank == 1) {
@@ -316,7 +316,7 @@ static yk_status dies(void *context, int rank)
 {
     yk_comm *c;
     const bool *twice = context;
-    TRY(yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c));
+    TRY(yk_comm_start(NULL, NULL, 30.0, &c));
     yk_status st = YK_OK;
     if (rank == 1 && !*twice) { /* frees what it can before it dies */
         yk_comm_stop(c, false);
@@ -531,7 +531,7 @@ static yk_status sums_and_saves(void *context, int rank)
     saving_job *j = context;
     yk_comm *c;
     int all[2], sum = 0;
-    yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 30.0, &c);
+    yk_status st = yk_comm_start(NULL, NULL, 30.0, &c);
     yk_fs_set(yk_fs_memory_fs(j->disk));
     for (int step = 1; !st && step <= 5; step++) {
         const int mine = rank * step;

@@ -21,13 +21,13 @@ bool yk_job_is_process(void)
 
 static bool wants_launcher(const yk_config *c)
 {
-    return yk_config_starts_job(c) && !yk_job_is_process();
+    return yk_config_starts_job(c) && !yk_job_is_process() && !c->join;
 }
 
 bool yk_job_wanted(const yoke_options *options)
 {
     yk_config c;
-    if (yk_job_is_process())
+    if (yk_job_is_process() || yoke_options_get(options, "join"))
         return true;
     const bool wanted = !yk_options_resolve(options, true, &c) && wants_launcher(&c);
     yk_config_fini(&c);

@@ -387,8 +387,7 @@ static yk_status prepare(job *j, int argc, char **argv)
                                   sizeof j->name_server);
     if (st)
         return st;
-    const bool joinable =
-        j->plan.joinable && !c->join && strcmp(j->out, "none") && j->mpirun.mpi == YK_MPI_OPEN_MPI;
+    const bool joinable = false; /* workers need no name server */
     yk_network_confine(c, joinable || c->join);
     if (joinable) {
         snprintf(j->name_server, sizeof j->name_server, "file:%s/name-server", j->directory.path);

@@ -1,10 +1,12 @@
 #include "comm/comm_internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/wait.h"
 #include "comm/plugin.h"
+#include "comm/rendezvous.h"
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +19,7 @@ const char *const yk_purpose_name[YK_PURPOSES] = {"pull", "push", "all-reduce", 
 
 /* ---- start and end ---- */
 
-/* The transport of this thread. ops NULL: MPI. */
+/* The transport of this thread. ops NULL: that of the engine. */
 static _Thread_local struct {
     yk_transport transport;
     int rank, size;
@@ -30,55 +32,59 @@ void yk_transport_set(const yk_transport *t, int rank, int size)
     own.size = size;
 }
 
-static int env_int(const char *name)
-{
-    return (int)yk_env_number(name, 0);
-}
-
+/* yk_comm_start() reports errors in the environment: one process is expected at least. */
 int yk_comm_expected(void)
 {
+    yk_rendezvous r;
     if (own.transport.ops)
         return own.size;
-    int n = env_int("OMPI_COMM_WORLD_SIZE"); /* mpirun of Open MPI */
-    if (n <= 0)
-        n = env_int("PMI_SIZE");                               /* mpirun of MPICH; srun --mpi=pmi2 */
-    if (n <= 0 && (getenv("PMIX_RANK") || getenv("PMI_RANK"))) /* srun --mpi=pmix */
-        n = env_int("SLURM_STEP_NUM_TASKS") > 0 ? env_int("SLURM_STEP_NUM_TASKS") : 1;
-    return n > 0 ? n : 0;
+    return yk_rendezvous_read(&r) ? 1 : r.size;
 }
 
 int yk_comm_expected_rank(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    int rank = 0;
+    yk_rendezvous r;
     if (own.transport.ops)
         return own.rank;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !rank; i++)
-        rank = env_int(names[i]);
-    return rank;
+    return yk_rendezvous_read(&r) ? 0 : r.rank;
 }
 
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer)
 {
     char text[512] = "?", rank[24] = "";
-    c->ops->error_text(c->self, code, text, sizeof text);
     if (peer >= 0)
         snprintf(rank, sizeof rank, " rank %d", peer);
-    return yk_fail(YK_ELOST, "%s: %s%s: %s", c->ops->mpi ? "MPI" : "transport", what, rank, text);
+    const yk_transport t = yk__route(c, &peer);
+    t.ops->error_text(t.self, code, text, sizeof text);
+    return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 
-/* With a `startup`, another thread sends heartbeats while this one computes; they never call MPI at the same time. */
-static yk_threads threads_of(yk_comm_kind kind, const yk_startup *startup)
+/* The MPI whose launcher started this process; else, or if its plug-in is missing and the processes can find each other
+ * without it, the native transport. */
+static yk_status choose_transport(const char *run_dir, double timeout, yk_rendezvous *r, yk_transport *out)
 {
-    return kind == YK_COMM_ACCEPTS ? YK_THREADS_MULTIPLE
-           : startup               ? YK_THREADS_SERIALIZED
-                                   : YK_THREADS_FUNNELED;
+    yk_status st = yk_rendezvous_read(r);
+    if (st || (r->mpi && (!(st = yk_mpi_load(&out->ops)) || !*r->master)))
+        return st;
+    if (r->mpi && r->rank == 0)
+        yk_note("%s; this job runs without MPI", yk_error());
+    if ((st = yk_rendezvous_token(r, run_dir, timeout)))
+        return st;
+    const yk_native_config config = {.rank = r->rank,
+                                     .size = r->size,
+                                     .master = r->master,
+                                     .listen_fd = r->listen_fd,
+                                     .token = r->has_token ? r->token : NULL,
+                                     .timeout = timeout,
+                                     .sockets = yk__wants_messages()};
+    return yk_native_create(&config, out);
 }
 
+/* MPI_Init may never return; the native transport has a deadline of its own. */
 static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *startup)
 {
     yk_world world = {0};
-    yk_startup_enter(startup, YK_STARTUP_BLOCKED, "MPI_Init");
+    yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY, "MPI_Init");
     const int code = c->ops->start(c->self, wanted, &world);
     yk_startup_enter(startup, YK_STARTUP_WAITING, "");
     if (code)
@@ -87,18 +93,22 @@ static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *star
     c->size = world.size;
     c->processes = world.processes;
     memcpy(c->library, world.library, sizeof c->library);
-    c->allows = world.threads;
+    if (world.threads < wanted)
+        return yk_fail(
+            YK_ESYSTEM,
+            "%s does not support calls from several threads, which heartbeats during the start need",
+            c->library);
     return YK_OK;
 }
 
-yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, yk_comm **out)
+yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout, yk_comm **out)
 {
-    const int expected = yk_comm_expected();
+    yk_rendezvous r = {0};
+    yk_transport t = own.transport;
     prctl(PR_SET_TIMERSLACK,
           1000); /* ns, for this thread and those it starts: short sleeps end on time (wait.h) */
-    const yk_threads wanted = threads_of(kind, startup);
-    yk_transport t = own.transport;
-    yk_status st = t.ops ? YK_OK : yk_mpi_load(&t.ops);
+    yk_status st =
+        t.ops ? YK_OK : choose_transport(run_dir, startup ? yk_startup_timeout(startup) : timeout, &r, &t);
     if (st)
         return st;
     yk_comm *c = calloc(1, sizeof *c);
@@ -106,26 +116,31 @@ yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, 
         return yk_fail_memory(sizeof *c, "the processes");
     c->ops = t.ops;
     c->self = t.self;
+    c->local_size = r.local_size;
+    c->has_token = r.has_token;
+    memcpy(c->token, r.token, sizeof c->token);
+    const char *colon = strncmp(r.master, "unix:", 5) ? strrchr(r.master, ':') : NULL;
+    uint64_t port = 0;
+    if (colon && yk_digits(colon + 1, 65535, &port))
+        c->port = (int)port;
     c->stopped_timeout = timeout;
-    if ((st = start_transport(c, wanted, startup))) {
+    /* with a `startup`, another thread sends heartbeats while this one computes */
+    st = start_transport(c, startup ? YK_THREADS_SERIALIZED : YK_THREADS_FUNNELED, startup);
+    yk_rendezvous_done(&r, run_dir);
+    if (st) {
         free(c);
         return st;
     }
     *out = c;
     if (!(c->sent_to = calloc((size_t)c->size, sizeof *c->sent_to)))
         return yk_fail_memory((size_t)c->size * sizeof *c->sent_to, "the processes");
-    if (expected > 1 && c->size == 1)
+    if (r.size > 1 && c->size == 1)
         return yk_fail(YK_EUSAGE,
                        "the launcher started %d processes, but each has an MPI_COMM_WORLD of its own: the "
                        "launcher belongs "
                        "to a different MPI implementation than this program (%s); use the mpirun of that "
                        "implementation, srun --mpi=pmix, or yoke train --launch %d",
-                       expected, c->library, expected);
-    if (c->allows < wanted)
-        return yk_fail(
-            YK_ESYSTEM,
-            "%s does not support calls from several threads, which heartbeats and joining workers need",
-            c->library);
+                       r.size, c->library, r.size);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
     return st ? st : yk__exchange_addresses(c, timeout);
 }
@@ -134,8 +149,11 @@ void yk_comm_stop(yk_comm *c, bool clean)
 {
     if (!c)
         return;
-    if (clean)
+    if (c->ops && (clean || c->ops->lost)) /* if it notices losses, it does not wait for the lost */
         c->ops->stop(c->self);
+    if (c->joined.ops)
+        c->joined.ops->stop(c->joined.self);
+    yk__joins_free(c);
     free(c->address);
     free(c->sent_to);
     free(c->last_heartbeat);
@@ -145,14 +163,17 @@ void yk_comm_stop(yk_comm *c, bool clean)
 
 void yk_comm_abandon(yk_comm *c)
 {
-    if (c && c->ops->abandon)
+    if (c && c->ops && c->ops->abandon)
         c->ops->abandon(c->self);
+    if (c && c->joined.ops)
+        c->joined.ops->abandon(c->joined.self);
 }
 
 void yk_comm_abort(yk_comm *c, int status)
 {
     fflush(NULL);
-    c->ops->abort(c->self, status);
+    if (c->ops)
+        c->ops->abort(c->self, status);
 }
 
 int yk_comm_rank(const yk_comm *c)
@@ -165,10 +186,10 @@ int yk_comm_size(const yk_comm *c)
 }
 int yk_comm_local_size(const yk_comm *c)
 {
-    int n = env_int("OMPI_COMM_WORLD_LOCAL_SIZE");
-    if (n <= 0)
-        n = env_int("MPI_LOCALNRANKS");
-    return !c ? 1 : n > 0 ? n : c->size;
+    if (!c)
+        return 1;
+    const int here = c->local_size ? c->local_size : yk_comm_ranks_here(c, 0, c->size);
+    return here ? here : c->size;
 }
 
 int yk_comm_sharing(const yk_comm *c)
@@ -204,8 +225,7 @@ const uint64_t *yk_comm_values_sent(const yk_comm *c)
 
 static yk_status too_long(size_t bytes)
 {
-    return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long for MPI, which sends at most 2 GB at once",
-                   bytes);
+    return yk_fail(YK_EUSAGE, "a message of %zu bytes is too long: at most 2 GB can be sent at once", bytes);
 }
 
 yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void *buf, size_t bytes,
@@ -214,7 +234,9 @@ yk_status yk_comm_send(yk_comm *c, int peer, int tag, yk_purpose why, const void
     *op = (yk_op){.peer = peer, .purpose = why, .bytes = bytes};
     if (bytes > INT32_MAX)
         return too_long(bytes);
-    int code = c->ops->send(c->self, peer, tag, buf, bytes, &op->request);
+    int to = peer;
+    const yk_transport t = yk__route(c, &to);
+    const int code = t.ops->send(t.self, to, tag, buf, bytes, &op->request);
     if (code)
         return yk__transport_error(c, code, "cannot send to", peer);
     op->active = true;
@@ -230,7 +252,9 @@ yk_status yk_comm_recv(yk_comm *c, int peer, int tag, yk_purpose why, void *buf,
     *op = (yk_op){.peer = peer, .purpose = why, .incoming = true};
     if (cap > INT32_MAX)
         return too_long(cap);
-    int code = c->ops->recv(c->self, peer, tag, buf, cap, &op->request);
+    int from = peer;
+    const yk_transport t = yk__route(c, &from);
+    const int code = t.ops->recv(t.self, from, tag, buf, cap, &op->request);
     if (code)
         return yk__transport_error(c, code, "cannot receive from", peer);
     op->active = true;
@@ -267,7 +291,9 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
     *done_out = true;
     if (!op->active)
         return YK_OK;
-    const int code = c->ops->test(c->self, &op->request, done_out, &bytes);
+    int peer = op->peer;
+    const yk_transport t = yk__route(c, &peer);
+    const int code = t.ops->test(t.self, &op->request, done_out, &bytes);
     if (code) {
         op->active = false;
         return yk__transport_error(c, code, op->incoming ? "cannot receive from" : "cannot send to",
@@ -287,13 +313,15 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out)
 {
     yk_arrival there = {0};
-    const int code = c->ops->probe(c->self, peer, tag, found_out, &there);
+    int from = peer;
+    const yk_transport t = yk__route(c, &from);
+    const int code = t.ops->probe(t.self, from, tag, found_out, &there);
     if (code) {
         *found_out = false;
         return yk__transport_error(c, code, "cannot probe for messages from", peer);
     }
     if (*found_out) {
-        *peer_out = there.peer;
+        *peer_out = peer < 0 ? there.peer : peer;
         *bytes_out = there.bytes;
     }
     return YK_OK;
@@ -339,10 +367,9 @@ static yk_status check_wait(yk_comm *c, const yk_op *op, int n, double seconds, 
         st = yk__check_heartbeats(c, *began, now);
     if (!st && yk_startup_stopped(c->startup))
         st = yk_fail(YK_EINTERRUPTED, "stopped by a signal before training began");
-    if (st || now - *checked <= 0.5)
-        return st;
-    *checked = now;
-    return yk__find_dead(c, op, n, now - *began > c->stopped_timeout, what);
+    const bool thorough = now - *checked > 0.5;
+    *checked = thorough ? now : *checked;
+    return st ? st : yk__find_dead(c, op, n, thorough, now - *began > c->stopped_timeout, what);
 }
 
 yk_status yk_comm_wait(yk_comm *c, yk_op *op, int n, double seconds, const char *what)

@@ -1,10 +1,10 @@
-/* Messages between the processes of a job, over MPI or another transport (transport.h).
+/* Messages between the processes of a job, over the transport that its engine suggests (rendezvous.h): native or MPI.
  *
  * Example:
  *     yk_comm *c = NULL;
  *     yk_op op;
- *     // if yk_comm_expected() > 0: a launcher started this process
- *     yk_status st = yk_comm_start(YK_COMM_SINGLE, NULL, 8.0, &c);
+ *     // if yk_comm_expected() > 0: an engine started this process
+ *     yk_status st = yk_comm_start(NULL, NULL, 8.0, &c);
  *     if (!st)
  *         st = yk_comm_send(c, 1, tag, YK_PURPOSE_PUSH, gradient, bytes, &op); // does not block; keep the buffer until done
  *     if (!st)
@@ -13,14 +13,13 @@
  *         st = yk_comm_barrier(c, 60.0, "the start");
  *     yk_comm_stop(c, st == YK_OK);
  *
- * Nothing blocks inside MPI. A wait calls the transport's test function and yk_wait_poll() until the operation is done or
+ * Nothing blocks inside the transport. A wait calls the transport's test function and yk_wait_poll() until the operation is done or
  * its deadline has passed. This makes progress, is fair when there are more processes than cores, and detects hangs.
  *
  * A *peer* is a process. Peers 0 .. size - 1 are the ranks of the job. Workers that join a running job are numbered from
- * size on (yk_comm_adopt). Bytes and messages are counted by purpose, when they are sent and when they have arrived.
+ * size on (yk_comm_joined). Bytes and messages are counted by purpose, when they are sent and when they have arrived.
  *
- * One thread of a process calls these functions, except for yk_comm_accept() (YK_COMM_ACCEPTS), which runs in its own
- * thread. An MPI error becomes a YK_ELOST that names the rank.
+ * One thread of a process calls these functions. An error of the transport becomes a YK_ELOST that names the rank.
  */
 #ifndef YK_COMM_COMM_H
 #define YK_COMM_COMM_H
@@ -48,9 +47,6 @@ typedef struct {
     uint64_t messages_sent, messages_received;
 } yk_traffic;
 
-/* ACCEPTS: a second thread calls yk_comm_accept(), so that workers can join. */
-typedef enum { YK_COMM_SINGLE, YK_COMM_ACCEPTS } yk_comm_kind;
-
 /* A message in flight. Owned by the caller, which must not move it until the operation is done. */
 typedef struct {
     uint64_t request; /* the transport's handle */
@@ -62,11 +58,13 @@ typedef struct {
 
 enum { YK_ANY = -1 };
 
-/* The number of processes according to the launcher's environment; 0: no launcher started this process. */
+/* The number of processes according to the environment; 0: no engine started this process; 1: or it is not known yet. */
 int yk_comm_expected(void);
-int yk_comm_expected_rank(void); /* 0 without a launcher */
+int yk_comm_expected_rank(void); /* 0 without an engine */
 
-/* Fails if the MPI world has one process but the environment specifies more: then the launcher belongs to a different MPI.
+/* Connects the processes of the job. Fails if the environment is wrong, or if the MPI world has one process but the
+ * environment specifies more: then the launcher belongs to a different MPI. run_dir: where the processes of a Slurm job can
+ * share a token; NULL: nowhere.
  *
  * With a `startup` (borrowed; may be NULL), and until yk_comm_ready(), processes send heartbeats to each other. Waits
  * then ignore their own deadlines: a wait fails when its peer misses the heartbeat timeout or has died, or when a signal
@@ -74,12 +72,13 @@ int yk_comm_expected_rank(void); /* 0 without a launcher */
  *
  * timeout: a process on this host that is stopped by a signal for more than this many seconds is lost. Without a `startup`,
  * it is also the deadline for the first messages. */
-yk_status yk_comm_start(yk_comm_kind kind, yk_startup *startup, double timeout, yk_comm **out);
+yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout, yk_comm **out);
 
 /* Called by all processes when training begins. From then on, the deadlines passed to waits apply. */
 yk_status yk_comm_ready(yk_comm *c);
 
-/* `clean` is false if a process is lost: then MPI_Finalize, which waits for all processes, is not called. NULL is fine. */
+/* `clean` is false if a process is lost: then MPI_Finalize, which waits for all processes, is not called. NULL is fine.
+ * The native transport waits for nobody. */
 void yk_comm_stop(yk_comm *c, bool clean);
 
 /* After an error, before the buffers of unfinished operations are freed: drops these operations. MPI cannot cancel them, but
@@ -125,7 +124,7 @@ yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out);
 /* Whether a message from `peer` (YK_ANY: any rank of the job) can be received, and its length. */
 yk_status yk_comm_probe(yk_comm *c, int peer, int tag, bool *found_out, int *peer_out, size_t *bytes_out);
 
-/* Whether all processes of the job are on this host, and the user did not configure MPI to use the network anyway. */
+/* Whether all processes of the job are on this host, and the user wants shared memory. */
 bool yk_comm_on_one_host(const yk_comm *c);
 int64_t yk_comm_pid(const yk_comm *c, int peer); /* of a rank of the job, on its host */
 
@@ -186,13 +185,20 @@ yk_status yk_comm_all_gather(yk_comm *c, const void *mine, size_t bytes, void *a
 yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, void *buf, size_t bytes,
                                   double seconds, const char *what);
 
-/* ---- joining a running job, by name, through the name server that the launcher started ---- */
+/* ---- workers that join a running job, over a native transport of their own ---- */
 
-/* Opens a port and publishes it under this name. */
-yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out); /* caller frees */
-/* Blocks until a worker connects: call it in a separate thread. The serving thread adopts the handle. */
-yk_status yk_comm_accept(yk_comm *c, const char *port, void **handle_out);
-yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out);
-yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out);
+/* All ranks: the first `servers` of them listen for workers; anywhere: on other hosts, too. *text_out, on rank 0: what a worker
+ * needs to join (yk_comm_join), a secret; the caller frees it. NULL: a server cannot listen, and has printed a warning. */
+yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out);
+/* Rank 0, then: the answer (taken) to workers that ask with the token. */
+void yk_comm_describe(yk_comm *c, char *text);
+yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out);
+/* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. */
+int yk_comm_joined(yk_comm *c);
+bool yk_comm_is_lost(const yk_comm *c, int peer); /* its transport says so; all its messages were received */
+
+/* In a worker that joins: server i is peer 1 + i. It is rank 0 of a job of its own. */
+yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk_comm **out);
+int yk_comm_servers(const yk_comm *c); /* how many it is connected to */
 
 #endif

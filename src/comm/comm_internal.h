@@ -3,30 +3,38 @@
 #define YK_COMM_COMM_INTERNAL_H
 
 #include "comm/comm.h"
+#include "comm/native.h"
 #include "comm/transport.h"
 
 /* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 11, observe/ 12 to 15, and the buckets of
  * an exchange 16 and above. */
-enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4 };
+enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4, YK__TAG_ASK = 5 };
 
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */
 typedef struct {
     int64_t pid;
     uint64_t host; /* equal for processes that see each other's pids */
-    /* equal for processes in the same network namespace; 0: the user configured MPI to use the network */
+    /* equal for processes in the same network namespace; 0: the user wants messages instead of shared memory */
     uint64_t network;
     char name[64]; /* of the host; "": not known */
 } yk__address;
 
+typedef struct yk__joins yk__joins;
+
 struct yk_comm {
-    const yk_transport_ops *ops;
-    void *self; /* the transport's state */
-    int rank, size;
-    int njoined;
-    double stopped_timeout; /* a process that is stopped for longer is lost */
-    int sharing;            /* processes that share the cores of this one; 0: those on its host */
-    yk_threads allows;      /* which threads may call the transport */
-    bool processes;         /* each rank is a separate process */
+    const yk_transport_ops *ops; /* NULL: this process joined a job, and has no ranks of its own */
+    void *self;                  /* the transport's state */
+    yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
+    yk__joins *joins;            /* what is sent to them; NULL: nothing */
+    int port;                    /* at which rank 0 listened; 0: none */
+    bool has_token;              /* of the job */
+    unsigned char token[YK_TOKEN_BYTES];
+    int servers;                /* that this process joined */
+    int rank, size, local_size; /* local_size 0: the engine did not say it */
+    double stopped_timeout;     /* a process that is stopped for longer is lost */
+    int sharing;                /* processes that share the cores of this one; 0: those on its host */
+    yk_threads allows;          /* which threads may call the transport */
+    bool processes;             /* each rank is a separate process */
     yk_traffic traffic[YK_PURPOSES];
     uint64_t values_sent[YK_MAX_GROUPS];
     uint64_t *sent_to; /* [size] bytes */
@@ -42,6 +50,15 @@ struct yk_comm {
     uint64_t beat[2];       /* contents of an ordinary heartbeat and of the final one */
 };
 
+/* The transport that reaches a peer; *peer: its number there. */
+static inline yk_transport yk__route(const yk_comm *c, int *peer)
+{
+    if (*peer < c->size)
+        return (yk_transport){c->ops, c->self};
+    *peer -= c->size;
+    return c->joined;
+}
+
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
 /* heartbeat.c */
@@ -53,11 +70,17 @@ yk_status yk__check_heartbeats(const yk_comm *c, double began, double now);
 /* When the last heartbeat of a peer arrived, but not earlier than `began`. */
 double yk__last_heartbeat(const yk_comm *c, int peer, double began);
 
+/* join.c */
+void yk__joins_free(yk_comm *c);
+
 /* peers.c */
 /* Identifies the host, and the namespaces of processes and of the network: processes with the same one can share memory, unless
  * a security policy forbids it, and see each other's ids. */
 uint64_t yk__host_id(void);
+bool yk__wants_messages(void);
 yk_status yk__exchange_addresses(yk_comm *c, double timeout);
-yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what);
+/* YK_ELOST if a peer of an operation is lost; `thorough`: or has died, or (stopped_too) was stopped, as far as the kernel knows. */
+yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool thorough, bool stopped_too,
+                        const char *what);
 
 #endif

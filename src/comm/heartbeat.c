@@ -56,7 +56,7 @@ static yk_status send(yk_comm *c, uint64_t *beat)
 
 yk_status yk__heartbeat(yk_comm *c, double now)
 {
-    if (!c->limit)
+    if (!c->limit || c->size == 1)
         return YK_OK;
     yk_status st = handle(c, now);
     if (!st && now - c->heartbeat_at > beat_every) {

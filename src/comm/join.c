@@ -1,38 +1,261 @@
-/* Joining a running job, by name (comm.h). */
+/* Workers that join a running job (comm.h). They are peers of a second, native transport, whatever that of the job is. */
 #include "comm/comm_internal.h"
 
-yk_status yk_comm_open(yk_comm *c, const char *name, char **port_out)
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/wait.h"
+#include "comm/token.h"
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The answers to workers that ask for the description of the job. */
+struct yk__joins {
+    char *text; /* NULL: none yet */
+    struct {
+        bool asked;
+        uint64_t request; /* the answer */
+    } peer[YK_MAX_JOINED];
+};
+
+void yk__joins_free(yk_comm *c)
 {
-    if (!c->ops->open)
-        return yk_fail(YK_ESYSTEM, "this transport does not let workers join a running job");
-    const int code = c->ops->open(c->self, name, port_out);
-    return code ? yk__transport_error(c, code, "cannot open a port for others to join", YK_ANY) : YK_OK;
+    if (c->joins)
+        free(c->joins->text);
+    free(c->joins);
 }
 
-yk_status yk_comm_accept(yk_comm *c, const char *port, void **handle_out)
+/* ---- the address of this host, as others see it ---- */
+
+/* The numeric address of this end of a connection to `host`; false: not known. Sends nothing. */
+static bool address_towards(const char *host, char *out, size_t size)
 {
-    const int code = c->ops->accept(c->self, port, handle_out);
-    return code ? yk__transport_error(c, code, "a worker failed to join", YK_ANY) : YK_OK;
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list;
+    struct sockaddr_storage own;
+    socklen_t n = sizeof own;
+    if (getaddrinfo(host, "9", &hints, &list))
+        return false;
+    const int fd = socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool found =
+        fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
+        getnameinfo((struct sockaddr *)&own, n, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
+    freeaddrinfo(list);
+    if (fd >= 0)
+        close(fd);
+    return found && strncmp(out, "127.", 4) && strcmp(out, "::1");
 }
 
-yk_status yk_comm_adopt(yk_comm *c, void *handle, int *peer_out)
+/* That of the first network interface. */
+static void any_address(char *out, size_t size)
 {
-    if (c->njoined == YK_MAX_JOINED)
-        return yk_fail(YK_ELOST, "more than %d workers have joined", YK_MAX_JOINED);
-    const int code = c->ops->adopt(c->self, handle, peer_out);
-    c->njoined += code == 0;
-    return code ? yk__transport_error(c, code, "a worker failed to join", YK_ANY) : YK_OK;
+    struct ifaddrs *list = NULL;
+    snprintf(out, size, "localhost");
+    if (getifaddrs(&list))
+        return;
+    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        const bool four = i->ifa_addr && i->ifa_addr->sa_family == AF_INET;
+        if (four && i->ifa_flags & IFF_UP && !(i->ifa_flags & IFF_LOOPBACK) &&
+            getnameinfo(i->ifa_addr, sizeof(struct sockaddr_in), out, (socklen_t)size, NULL, 0,
+                        NI_NUMERICHOST) == 0)
+            break;
+    }
+    freeifaddrs(list);
 }
 
-yk_status yk_comm_connect(yk_comm *c, const char *name, int *peer_out)
+/* Replaces the host in "[::]:4711". */
+static void publish(const yk_comm *c, yk_address *a)
 {
-    void *handle = NULL;
-    if (!c->ops->connect)
-        return yk_fail(YK_ESYSTEM, "this transport does not let workers join a running job");
-    yk_startup_enter(c->startup, YK_STARTUP_BLOCKED, "connecting to the job");
-    const int code = c->ops->connect(c->self, name, &handle);
-    yk_startup_enter(c->startup, YK_STARTUP_WAITING, "");
-    if (code)
-        return yk__transport_error(c, code, "cannot join the job; check that it is still running", YK_ANY);
-    return yk_comm_adopt(c, handle, peer_out);
+    char host[128];
+    const char *port = strrchr(a->text, ':');
+    bool found = false;
+    for (int r = 0; !found && r < c->size; r++)
+        found = c->address[r].host != c->address[c->rank].host &&
+                address_towards(c->address[r].name, host, sizeof host);
+    if (!found)
+        any_address(host, sizeof host);
+    char text[YK_ADDRESS_MAX];
+    snprintf(text, sizeof text, strchr(host, ':') ? "[%s]%.7s" : "%s%.7s", host, port ? port : "");
+    memcpy(a->text, text, sizeof text);
+}
+
+/* ---- servers ---- */
+
+/* A server that cannot listen has no address. */
+static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_address *out)
+{
+    char address[YK_ADDRESS_MAX];
+    bool one_host = true;
+    snprintf(address, sizeof address, "[::]:%d", c->rank == 0 ? c->port : 0);
+    for (int r = 0; r < c->size; r++)
+        one_host &= c->address[r].host == c->address[c->rank].host;
+    if (one_host && !anywhere)
+        snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
+                 (unsigned long long)yk_now_ns());
+    *out = (yk_address){""};
+    c->joins = calloc(1, sizeof *c->joins);
+    yk_status st = c->joins ? yk_native_listen(address, token, out, &c->joined)
+                            : yk_fail_memory(sizeof *c->joins, "joins");
+    if (st && c->joins && c->rank == 0 && c->port)
+        st = yk_native_listen("[::]:0", token, out, &c->joined);
+    if (st) {
+        yk_warn("workers cannot join this job: %s", yk_error());
+        *out = (yk_address){""};
+    } else if (strncmp(address, "unix:", 5)) {
+        publish(c, out);
+    }
+}
+
+yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out)
+{
+    unsigned char token[YK_TOKEN_BYTES];
+    yk_address mine = {""};
+    yk_text text = {0};
+    yk_address *all = c->rank == 0 ? calloc((size_t)c->size, sizeof *all) : NULL;
+    yk_status st =
+        c->rank == 0 && !all ? yk_fail_memory((size_t)c->size * sizeof *all, "the addresses") : YK_OK;
+    *text_out = NULL;
+    if (c->has_token)
+        memcpy(token, c->token, sizeof token);
+    else if (!st)
+        st = yk_token_create(token);
+    if (!st)
+        st = yk_comm_broadcast(c, token, sizeof token, seconds, "the token of workers that join");
+    if (!st && c->rank < servers)
+        listen_at(c, anywhere, token, &mine);
+    if (!st)
+        st = yk_comm_gather(c, &mine, sizeof mine, all, seconds, "the addresses of the servers");
+    if (!st && c->rank == 0) {
+        char hex[YK_TOKEN_TEXT];
+        bool complete = true;
+        yk_token_print(token, hex);
+        yk_text_print(&text, "%s\n", hex);
+        for (int i = 0; i < servers; i++) {
+            yk_text_print(&text, "%s\n", all[i].text);
+            complete &= *all[i].text != '\0';
+        }
+        if (complete && !(*text_out = yk_text_take(&text)))
+            st = YK_ESYSTEM;
+    }
+    yk_text_fini(&text);
+    free(all);
+    return st;
+}
+
+void yk_comm_describe(yk_comm *c, char *text)
+{
+    free(c->joins->text);
+    c->joins->text = text;
+}
+
+/* Answers a worker that has asked for the description. */
+static void answer(yk_comm *c, int peer)
+{
+    const yk_transport *t = &c->joined;
+    yk_arrival there;
+    bool found = false, done;
+    size_t bytes;
+    char question;
+    if (c->joins->peer[peer].asked) {
+        if (c->joins->peer[peer].request &&
+            !t->ops->test(t->self, &c->joins->peer[peer].request, &done, &bytes) && done)
+            c->joins->peer[peer].request = 0;
+        return;
+    }
+    if (t->ops->probe(t->self, peer, YK__TAG_ASK, &found, &there) || !found || there.bytes > 1)
+        return;
+    c->joins->peer[peer].asked = true;
+    if (!t->ops->recv_matched(t->self, peer, YK__TAG_ASK, &question, there.bytes))
+        t->ops->send(t->self, peer, YK__TAG_ASK, c->joins->text, strlen(c->joins->text) + 1,
+                     &c->joins->peer[peer].request);
+}
+
+int yk_comm_joined(yk_comm *c)
+{
+    const int n = c->joined.ops ? c->joined.ops->peers(c->joined.self) : 0;
+    for (int i = 0; c->joins && c->joins->text && i < n; i++)
+        answer(c, i);
+    return n;
+}
+
+/* ---- a worker ---- */
+
+/* The next message of peer 0, as a string. */
+static yk_status receive_text(const yk_transport *t, double timeout, char **out)
+{
+    for (yk_wait w = yk_wait_every(0.001, timeout); yk_wait_poll(&w) && !t->ops->lost(t->self, 0);) {
+        yk_arrival there;
+        bool found = false;
+        if (t->ops->probe(t->self, 0, YK__TAG_ASK, &found, &there))
+            break;
+        if (!found)
+            continue;
+        if (!(*out = calloc(1, there.bytes + 1)))
+            return yk_fail_memory(there.bytes, "the description of the job");
+        if (t->ops->recv_matched(t->self, 0, YK__TAG_ASK, *out, there.bytes))
+            break;
+        return YK_OK;
+    }
+    return yk_fail(YK_ELOST, "the server did not describe the job: it is not server 0, or the job has ended");
+}
+
+yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out)
+{
+    yk_address server;
+    yk_transport t;
+    uint64_t request;
+    snprintf(server.text, sizeof server.text, "%s", address);
+    *text_out = NULL;
+    yk_status st = yk_native_connect(&server, 1, token, timeout, &t);
+    if (st)
+        return st;
+    if (t.ops->send(t.self, 0, YK__TAG_ASK, "?", 1, &request))
+        st = yk_fail(YK_ELOST, "the server has ended");
+    else
+        st = receive_text(&t, timeout, text_out);
+    t.ops->stop(t.self);
+    return st;
+}
+
+yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk_comm **out)
+{
+    unsigned char token[YK_TOKEN_BYTES];
+    yk_address server[64];
+    int n = 0;
+    const char *line = yk_token_parse(text, token);
+    for (; line && *line == '\n' && line[1] && n < (int)(sizeof server / sizeof *server); n++) {
+        const size_t length = strcspn(line + 1, "\n");
+        snprintf(server[n].text, sizeof server[n].text, "%.*s", (int)length, line + 1);
+        line += 1 + length;
+    }
+    if (!n)
+        return yk_fail(YK_EDATA, "the file with the addresses of the job (RUN/join) is damaged");
+    yk_comm *c = calloc(1, sizeof *c);
+    if (!c)
+        return yk_fail_memory(sizeof *c, "the servers of the job");
+    *out = c;
+    c->size = 1;
+    c->servers = n;
+    c->stopped_timeout = timeout;
+    snprintf(c->library, sizeof c->library, "native");
+    if (!(c->sent_to = calloc(1, sizeof *c->sent_to)))
+        return yk_fail_memory(sizeof *c->sent_to, "the servers of the job");
+    yk_startup_enter(startup, YK_STARTUP_BUSY, "connecting to the job");
+    yk_status st = yk_native_connect(server, n, token, timeout, &c->joined);
+    yk_startup_enter(startup, YK_STARTUP_WAITING, "");
+    if (st)
+        return yk_fail(st, "cannot join the job: %s; check that it is still running", yk_error());
+    return startup ? yk__heartbeats_begin(c, startup) : YK_OK;
+}
+
+int yk_comm_servers(const yk_comm *c)
+{
+    return c->servers;
 }

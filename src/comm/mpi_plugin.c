@@ -1,5 +1,5 @@
 /* MPI as a transport: the only file that includes mpi.h. It is not part of the program. CMake builds a shared object
- * from it for each MPI. The object exports only yk_mpi_plugin_v2(), and comm/plugin.c loads it if a launcher started
+ * from it for each MPI. The object exports only yk_mpi_plugin_v3(), and comm/plugin.c loads it if a launcher started
  * the process.
  *
  * It calls no function of yoke, so the program needs to export none. */
@@ -12,18 +12,12 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into its handle");
 
-static struct {
-    int size, njoined;
-    MPI_Comm joined[YK_MAX_JOINED]; /* each with one process at the other end */
-} world;
-
 /* ---- start and end ---- */
 
 static int mpi_start(void *self, yk_threads wanted, yk_world *out)
 {
-    static const int level[] = {[YK_THREADS_FUNNELED] = MPI_THREAD_FUNNELED,
-                                [YK_THREADS_SERIALIZED] = MPI_THREAD_SERIALIZED,
-                                [YK_THREADS_MULTIPLE] = MPI_THREAD_MULTIPLE};
+    static const int level[] = {
+        [YK_THREADS_FUNNELED] = MPI_THREAD_FUNNELED, [YK_THREADS_SERIALIZED] = MPI_THREAD_SERIALIZED};
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
     int got = MPI_THREAD_SINGLE, n = 0;
     (void)self;
@@ -31,10 +25,8 @@ static int mpi_start(void *self, yk_threads wanted, yk_world *out)
     if (code)
         return code;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); /* for processes that join, or wait for them */
     MPI_Comm_rank(MPI_COMM_WORLD, &out->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &out->size);
-    world.size = out->size;
     out->processes = true;
     out->threads = got >= level[wanted] ? wanted : YK_THREADS_FUNNELED;
     MPI_Get_library_version(version, &n);
@@ -66,17 +58,6 @@ static void mpi_error_text(void *self, int code, char *out, size_t size)
 
 /* ---- messages ---- */
 
-static MPI_Comm comm_of(int peer)
-{
-    return peer < world.size ? MPI_COMM_WORLD : world.joined[peer - world.size];
-}
-
-/* The rank of a peer in its communicator; a worker that joined has its own communicator. */
-static int rank_of(int peer)
-{
-    return peer < world.size ? peer : 0;
-}
-
 static MPI_Request request_of(const uint64_t *handle)
 {
     MPI_Request r;
@@ -88,7 +69,7 @@ static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes
 {
     MPI_Request r = MPI_REQUEST_NULL;
     (void)self;
-    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r);
     memcpy(request_out, &r, sizeof r);
     return code;
 }
@@ -97,7 +78,7 @@ static int mpi_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64
 {
     MPI_Request r = MPI_REQUEST_NULL;
     (void)self;
-    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, rank_of(peer), tag, comm_of(peer), &r);
+    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r);
     memcpy(request_out, &r, sizeof r);
     return code;
 }
@@ -126,8 +107,7 @@ static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
     int found = 0, count = 0;
     (void)self;
     *found_out = false;
-    int code = MPI_Iprobe(any ? MPI_ANY_SOURCE : rank_of(peer), tag, any ? MPI_COMM_WORLD : comm_of(peer),
-                          &found, &status);
+    int code = MPI_Iprobe(any ? MPI_ANY_SOURCE : peer, tag, MPI_COMM_WORLD, &found, &status);
     if (code || !found)
         return code;
     code = MPI_Get_count(&status, MPI_BYTE, &count);
@@ -139,77 +119,12 @@ static int mpi_probe(void *self, int peer, int tag, bool *found_out, yk_arrival 
 static int mpi_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
 {
     (void)self;
-    return MPI_Recv(buf, (int)bytes, MPI_BYTE, rank_of(peer), tag, comm_of(peer), MPI_STATUS_IGNORE);
+    return MPI_Recv(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* ---- joining ---- */
+__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v3;
 
-/* Publish the name for other jobs. */
-static MPI_Info global_scope(void)
-{
-    MPI_Info info;
-    MPI_Info_create(&info);
-    MPI_Info_set(info, "ompi_global_scope", "true");
-    return info;
-}
-
-static int mpi_open(void *self, const char *name, char **port_out)
-{
-    char port[MPI_MAX_PORT_NAME];
-    MPI_Info info = global_scope();
-    (void)self;
-    int code = MPI_Open_port(MPI_INFO_NULL, port);
-    if (!code)
-        code = MPI_Publish_name(name, info, port);
-    MPI_Info_free(&info);
-    if (!code && !(*port_out = strdup(port)))
-        code = MPI_ERR_NO_MEM;
-    return code;
-}
-
-static int mpi_accept(void *self, const char *port, void **handle_out)
-{
-    MPI_Comm *other = malloc(sizeof *other);
-    (void)self;
-    const int code = other ? MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, other) : MPI_ERR_NO_MEM;
-    if (code)
-        free(other);
-    else
-        *handle_out = other;
-    return code;
-}
-
-static int mpi_adopt(void *self, void *handle, int *peer_out)
-{
-    MPI_Comm other = *(MPI_Comm *)handle;
-    (void)self;
-    free(handle);
-    MPI_Comm_set_errhandler(other, MPI_ERRORS_RETURN);
-    world.joined[world.njoined] = other;
-    *peer_out = world.size + world.njoined++;
-    return 0;
-}
-
-static int mpi_connect(void *self, const char *name, void **handle_out)
-{
-    char port[MPI_MAX_PORT_NAME];
-    MPI_Info info = global_scope();
-    MPI_Comm *other = malloc(sizeof *other);
-    (void)self;
-    int code = other ? MPI_Lookup_name(name, info, port) : MPI_ERR_NO_MEM;
-    MPI_Info_free(&info);
-    if (!code)
-        code = MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, other);
-    if (code)
-        free(other);
-    else
-        *handle_out = other;
-    return code;
-}
-
-__attribute__((visibility("default"))) yk_mpi_plugin yk_mpi_plugin_v2;
-
-const yk_transport_ops *yk_mpi_plugin_v2(void)
+const yk_transport_ops *yk_mpi_plugin_v3(void)
 {
     static const yk_transport_ops ops = {
 #ifdef OPEN_MPI
@@ -226,10 +141,6 @@ const yk_transport_ops *yk_mpi_plugin_v2(void)
         .test = mpi_test,
         .probe = mpi_probe,
         .recv_matched = mpi_recv_matched,
-        .open = mpi_open,
-        .accept = mpi_accept,
-        .adopt = mpi_adopt,
-        .connect = mpi_connect,
     };
     return &ops;
 }

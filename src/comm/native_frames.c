@@ -356,11 +356,11 @@ static bool on_abort(yk__native *t, yk__native_peer *p)
     return true;
 }
 
+/* A worker that had joined waits for the answer. */
 static bool on_bye(yk__native *t, yk__native_peer *p)
 {
-    (void)t;
     p->left = true;
-    return true;
+    return !t->listener || yk__native_queue(t, p, (yk__frame){.kind = YK__FRAME_BYE}, NULL);
 }
 
 /* By kind of frame; `payload`: bytes follow. */

@@ -447,6 +447,7 @@ yk_status yk_dial(const char *address, const unsigned char *token, const yk_hell
 {
     const double until = yk_now() + timeout;
     yk_wait w = yk_wait_every(0.001, timeout);
+    bool over = false;
     yk_status st = check_token(address, token);
     if (st)
         return st;
@@ -456,8 +457,10 @@ yk_status yk_dial(const char *address, const unsigned char *token, const yk_hell
         if ((st = resolve(address, false, &e)) ==
             YK_EUSAGE) /* a name may be unknown until its host has started */
             return st;
-        if (!st && (fd = connect_until(&e, until)) < 0)
+        if (!st && (fd = connect_until(&e, until)) < 0) {
+            over = hello->rank < 0 && errno == ECONNREFUSED; /* a job that can be joined listens already */
             st = yk_fail(YK_ELOST, "%s: cannot connect: %s", address, strerror(errno));
+        }
         if (!st && !(st = introduce(fd, address, token, hello, until))) {
             *out = fd;
             return YK_OK;
@@ -466,6 +469,6 @@ yk_status yk_dial(const char *address, const unsigned char *token, const yk_hell
             close(fd);
         if (w.pause < 0.1) /* many processes may wait for one that starts slowly */
             w.pause *= 1.5;
-    } while (st == YK_ELOST && yk_wait_poll(&w));
+    } while (st == YK_ELOST && !over && yk_wait_poll(&w));
     return st;
 }

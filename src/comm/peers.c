@@ -31,9 +31,11 @@ uint64_t yk__host_id(void)
     return host_id("/proc/self/ns/pid") ^ 3 * host_id("/proc/self/ns/net");
 }
 
-/* A user who excludes shared memory from MPI's transports wants messages. */
-static bool wants_messages(void)
+/* YOKE_SHARED_MEMORY=0, or a user who excludes shared memory from the transports of Open MPI. */
+bool yk__wants_messages(void)
 {
+    if (yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
+        return true;
     const char *btl = getenv("OMPI_MCA_btl");
     return btl && *btl != '^' && !strstr(btl, "vader") && !strstr(btl, "sm");
 }
@@ -43,7 +45,7 @@ yk_status yk__exchange_addresses(yk_comm *c, double timeout)
     yk__address mine = {0}; /* 0 where ranks are not processes: the kernel does not know their state */
     if (c->processes) {
         mine = (yk__address){getpid(), host_id("/proc/self/ns/pid"),
-                             wants_messages() ? 0 : host_id("/proc/self/ns/net")};
+                             yk__wants_messages() ? 0 : host_id("/proc/self/ns/net")};
         gethostname(mine.name, sizeof mine.name - 1);
     }
     c->address = calloc((size_t)c->size, sizeof *c->address);
@@ -81,9 +83,19 @@ int64_t yk_comm_pid(const yk_comm *c, int peer)
     return c->address[peer].pid;
 }
 
+bool yk_comm_is_lost(const yk_comm *c, int peer)
+{
+    if (peer == c->rank)
+        return false;
+    const yk_transport t = yk__route(c, &peer);
+    return t.ops && t.ops->lost && t.ops->lost(t.self, peer);
+}
+
 char yk_comm_state(const yk_comm *c, int peer)
 {
     char text[512];
+    if (yk_comm_is_lost(c, peer))
+        return 'X';
     if (!c->address || peer >= c->size || c->address[peer].host != c->address[c->rank].host ||
         !c->address[peer].pid) /* not exchanged yet */
         return 0;
@@ -129,10 +141,13 @@ yk_status yk_comm_explain(const yk_comm *c, yk_status st)
     return *ranks ? yk_fail(st, "%s (%s)", yk_error(), ranks) : st;
 }
 
-yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool stopped_too, const char *what)
+yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool thorough, bool stopped_too,
+                        const char *what)
 {
     for (int i = 0; i < n; i++) {
-        const char state = op[i].active ? yk_comm_state(c, op[i].peer) : 0;
+        const char state = !op[i].active ? 0
+                           : thorough    ? yk_comm_state(c, op[i].peer)
+                                         : (char)(yk_comm_is_lost(c, op[i].peer) ? 'X' : 0);
         if (state == 'X' || (state == 'T' && stopped_too))
             return yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
                            state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);

@@ -51,6 +51,10 @@ yk_status yk_token_text(const char *what, const char *path, char *out, size_t si
     out[n > 0 ? n : 0] = '\0';
     if (n < 0)
         return yk_fail(YK_EUSAGE, "%s: cannot read %s: %s", what, path, strerror(error));
+    if (file.st_uid != geteuid() && file.st_uid != 0)
+        return yk_fail(YK_EUSAGE,
+                       "%s: %s belongs to another user, who may have put any address or token there", what,
+                       path);
     if (!S_ISREG(file.st_mode) || file.st_mode & 037)
         return yk_fail(YK_EUSAGE,
                        "%s: others can read or change %s (mode %03o), which has the secret of a job; run "

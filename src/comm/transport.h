@@ -4,12 +4,12 @@
  *     MPI              mpi_plugin.c, a shared object that is loaded at run time (plugin.h)
  *     simulated        tests/sim.h: all ranks in one process, with simulated time
  *
- * comm.h does the rest, in the same way for both: traffic counters, waits, deadlines, heartbeats, collectives. It uses
- * the table set for its thread (yk_transport_set), or else loads MPI.
+ * comm.h does the rest, in the same way for all: traffic counters, waits, deadlines, heartbeats, collectives. It uses
+ * the table set for its thread (yk_transport_set), or else the one that the job's engine suggests (rendezvous.h).
  *
- * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start(),
- * stop(), open(), accept() and connect(). A peer is a rank, or, from `size` on, a worker that joined. Between two
- * peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other order is guaranteed.
+ * Calls return 0 or an error code of the transport, which error_text() explains. None of them blocks, except start() and
+ * stop(). Between two peers, messages with the same tag arrive in the order in which they were sent, as in MPI. No other
+ * order is guaranteed.
  *
  * A plug-in includes no other header of yoke. If the table changes, change YK_MPI_PLUGIN_SYMBOL.
  */
@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Which threads call the transport: one; several, one at a time; several at the same time. */
-typedef enum { YK_THREADS_FUNNELED, YK_THREADS_SERIALIZED, YK_THREADS_MULTIPLE } yk_threads;
+/* Which threads call the transport: one; several, one at a time. */
+typedef enum { YK_THREADS_FUNNELED, YK_THREADS_SERIALIZED } yk_threads;
 
 typedef struct {
     int rank, size;
@@ -30,7 +30,7 @@ typedef struct {
     char library[96];   /* "Open MPI v4.1.4" */
 } yk_world;
 
-enum { YK_MAX_JOINED = 256 };
+enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
 
 typedef struct {
     int peer;
@@ -61,14 +61,6 @@ typedef struct {
     /* Whether a peer has ended, or its connection is lost. Requests that concern it never complete. NULL: not known. */
     bool (*lost)(void *self, int peer);
     int (*peers)(void *self); /* how many there are; NULL: as many as at the start */
-
-    /* Joining a running job by name; NULL if not supported. open() allocates *port_out, which the caller frees.
-     * accept() waits for a connection, in a separate thread; adopt() takes the handle and makes it a peer; at most
-     * YK_MAX_JOINED times. */
-    int (*open)(void *self, const char *name, char **port_out);
-    int (*accept)(void *self, const char *port, void **handle_out);
-    int (*adopt)(void *self, void *handle, int *peer_out);
-    int (*connect)(void *self, const char *name, void **handle_out);
 } yk_transport_ops;
 
 typedef struct {
@@ -76,13 +68,14 @@ typedef struct {
     void *self;
 } yk_transport;
 
-/* From now on, yk_comm_start() in this thread uses `t` (copied), and yk_comm_expected() is `size`. NULL: MPI again. */
+/* From now on, yk_comm_start() in this thread uses `t` (copied), and yk_comm_expected() is `size`. NULL: as the engine
+ * suggests, again. */
 void yk_transport_set(const yk_transport *t, int rank, int size);
 
 /* ---- the interface between a plug-in and its loader ---- */
 
-/* const yk_transport_ops *yk_mpi_plugin_v2(void); its functions ignore `self` */
-#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v2"
+/* const yk_transport_ops *yk_mpi_plugin_v3(void); its functions ignore `self` */
+#define YK_MPI_PLUGIN_SYMBOL "yk_mpi_plugin_v3"
 typedef const yk_transport_ops *yk_mpi_plugin(void);
 
 #endif

@@ -36,6 +36,7 @@ void yk_config_fini(yk_config *c)
     for (const yk_option *o = yk_options; o->name; o++)
         if (o->kind == YK_OPT_TEXT)
             free(*(char **)((char *)c + o->offset));
+    free(c->join_text);
     *c = (yk_config){0};
 }
 
@@ -134,6 +135,14 @@ yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, ch
         *ignored_out = NULL;
     }
     return st;
+}
+
+yk_status yk_config_load_text(yk_config *c, const char *name, const char *text, char **ignored_out)
+{
+    yk_ini in;
+    *ignored_out = NULL;
+    const yk_status st = yk_ini_open_text(name, text, &in);
+    return load_lines(c, &in, st, ignored_out);
 }
 
 static yk_status one_of(const char *option, const char *value, const char *const *known)

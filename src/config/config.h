@@ -35,11 +35,12 @@ typedef struct {
     double lr_decay_epochs;                          /* 0: not given */
     yk_by_group staleness;                           /* negative, or not given: set by the mode */
     int64_t workers, threads;
-    int64_t batch, global_batch;                         /* 0: not given */
-    int64_t launch;                                      /* processes; 0: not given */
-    char *hosts, *hostfile, *agent, *mpi_options, *join; /* NULL: not given */
-    char *bind;                                          /* auto, none, numa; NULL: auto */
-    char *network;                                       /* local, any; NULL: any with hosts, else local */
+    int64_t batch, global_batch;                                      /* 0: not given */
+    int64_t launch;                                                   /* processes; 0: not given */
+    char *hosts, *hostfile, *agent, *mpi_options, *join, *token_file; /* NULL: not given */
+    char *join_text;     /* what RUN/join says, or the server (comm/comm.h); not an option */
+    char *bind;          /* auto, none, numa; NULL: auto */
+    char *network;       /* local, any; NULL: any with hosts, else local */
     yk_by_group servers; /* not given: chosen by train/plan.h; YK_ALL: every process owns a shard */
     int64_t quorum, local_steps, restarts; /* 0: all processes, off, none */
     int64_t prefetch;                      /* batches; YK_AUTO: chosen by train/plan.h */
@@ -70,6 +71,9 @@ yk_status yk_config_load(yk_config *c, const char *path);
 yk_status yk_config_load_run(yk_config *c, const char *path, bool *there_out, char **ignored_out);
 
 yk_status yk_config_check(const yk_config *c);
+
+/* The options of a job, as its server describes it: the text of its config.ini. */
+yk_status yk_config_load_text(yk_config *c, const char *name, const char *text, char **ignored_out);
 
 /* Whether yoke starts the processes of a job, or a worker that joins one. Otherwise this process trains, alone or as one
  * of the processes that mpirun or srun started. */

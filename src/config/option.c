@@ -159,7 +159,11 @@ const yk_option yk_options[] = {
      "heartbeat timeout: a process is declared lost after S seconds without a heartbeat (async: a worker "
      "after S/2), or later if its steps are long"},
     {"join", "RUN", TEXT(join), CLUSTER, INVOKES | YK_OPT_STARTS_JOB, NULL,
-     "join the asynchronous job of this run directory as an additional worker"},
+     "join the asynchronous job of this run directory as an additional worker; with --token-file: the job "
+     "whose "
+     "server 0 is at HOST:PORT"},
+    {"token-file", "FILE", TEXT(token_file), CLUSTER, INVOKES, NULL,
+     "--join HOST:PORT: the file with the job token, or a copy of RUN/join"},
 
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
     {"global-batch", "B", INTEGER(global_batch, 1, BIG), STEPS, TRAINS, "batch times workers",

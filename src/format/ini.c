@@ -49,6 +49,13 @@ yk_status yk_ini_open_regular(const char *path, uint64_t max, unsigned flags, yk
     return YK_OK;
 }
 
+yk_status yk_ini_open_text(const char *name, const char *text, yk_ini *out)
+{
+    *out =
+        (yk_ini){.section = "", .path = name, .file = fmemopen((char *)(uintptr_t)text, strlen(text), "r")};
+    return out->file ? YK_OK : yk_fail(YK_EDATA, "%s: empty", name);
+}
+
 static void cut_comment(char *text)
 {
     bool quoted = false;

@@ -48,6 +48,8 @@ yk_status yk_ini_open(const char *path, unsigned flags, yk_ini *out);
 /* Opens a file in an untrusted directory, with yk_file_open_regular(). A missing file has no lines, and `file` is NULL. */
 yk_status yk_ini_open_regular(const char *path, uint64_t max, unsigned flags, yk_ini *out);
 
+yk_status yk_ini_open_text(const char *name, const char *text, yk_ini *out); /* borrows both */
+
 /* The next line that is not empty and, without YK_INI_COMMENTS, not a comment. False at the end, or if *st is or becomes an
  * error. */
 bool yk_ini_next(yk_ini *in, yk_status *st);

@@ -4,11 +4,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "comm/comm.h"
+#include "comm/token.h"
 #include "format/ini.h"
 #include "kern/isa.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *yoke_version(void)
 {
@@ -161,6 +164,62 @@ static yk_status load_run(const yoke_options *o, const char *run, bool join, boo
     return st;
 }
 
+/* Loads the options of a job from its server. The text has the addresses of the servers, an empty line, and the options. */
+static yk_status ask_server(const char *address, const char *token_file, char **ignored, yk_config *c)
+{
+    unsigned char token[YK_TOKEN_BYTES];
+    char hex[YK_TOKEN_TEXT], *text = NULL;
+    yk_status st = yk_token_file("--token-file", token_file, token);
+    if (st)
+        return st;
+    yk_token_print(token, hex);
+    if ((st = yk_comm_ask(address, token, 30.0, &text)))
+        return yk_fail(st, "--join %s: %s", address, yk_error());
+    char *options = strstr(text, "\n\n");
+    if (!options)
+        st = yk_fail(YK_EDATA, "--join %s: the server runs a different version of yoke", address);
+    else if (options[1] = '\0', asprintf(&c->join_text, "%s\n%s", hex, text) < 0)
+        st = yk_fail_memory(strlen(text), "the addresses of the job");
+    else
+        st = yk_config_load_text(c, address, options + 2, ignored);
+    free(text);
+    return st;
+}
+
+/* RUN/join has the addresses of a running job, and its token. */
+static yk_status read_join(const char *run, yk_config *c)
+{
+    char path[PATH_MAX], text[1 << 15] = "";
+    snprintf(path, sizeof path, "%s/join", run);
+    if (access(path, F_OK))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s: no asynchronous job that can be joined is running in this run directory; at its start, a "
+            "job "
+            "prints whether workers can join it, and if not, why. To join a job by its address, give "
+            "--join HOST:PORT --token-file FILE",
+            run);
+    yk_status st = yk_token_text("--join", path, text, sizeof text);
+    return st                              ? st
+           : (c->join_text = strdup(text)) ? YK_OK
+                                           : yk_fail_memory(strlen(text), "the addresses of the job");
+}
+
+static yk_status load_join(const yoke_options *o, const char *join, bool silent, yk_config *c)
+{
+    const char *token_file = yoke_options_get(o, "token-file");
+    char *ignored = NULL;
+    yk_status st = YK_OK;
+    if (token_file) {
+        st = ask_server(join, token_file, &ignored, c);
+        free(ignored);
+        return st;
+    }
+    if (!(st = read_join(join, c)))
+        st = load_run(o, join, true, silent, c);
+    return st;
+}
+
 static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
 {
     const char *out = yoke_options_get(o, "out"), *join = yoke_options_get(o, "join"),
@@ -174,8 +233,8 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
             return yk_fail(YK_EUSAGE, "--resume needs --out DIR: the run directory to continue");
         st = load_run(o, out, false, silent, c);
     }
-    if (!st && join && yk_comm_expected()) /* the launcher of this worker does not need it */
-        st = load_run(o, join, true, silent, c);
+    if (!st && join)
+        st = load_join(o, join, silent, c);
     return st;
 }
 

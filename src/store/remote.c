@@ -227,7 +227,8 @@ yk_status yk_remote_alive(yk_remote *r)
         waits |= pending_answers;
         if (!pending_answers || l->last_message == 0.0)
             l->last_message = now;
-        if (now - l->last_message > 1.0 && yk_comm_is_dead(r->config.comm, l->peer))
+        if ((pending_answers && yk_comm_is_lost(r->config.comm, l->peer)) ||
+            (now - l->last_message > 1.0 && yk_comm_is_dead(r->config.comm, l->peer)))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, l->peer);
         if (now - l->last_message > r->config.timeout)
             return yk_fail(

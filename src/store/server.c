@@ -256,7 +256,8 @@ static yk_status check_client(yk_server *s, yk__client *c, bool held, double now
     }
     const double silent = now - c->last_message,
                  max = c->messages < 2 && !c->joined ? s->config.first_timeout : s->config.timeout;
-    const bool dead = silent > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer);
+    const bool dead = yk_comm_is_lost(s->config.comm, c->peer) ||
+                      (silent > s->config.dead_timeout && yk_comm_is_dead(s->config.comm, c->peer));
     return dead || silent > fmax(max, YK_TIMEOUT_FACTOR * c->longest) ? declare_lost(s, c, silent) : YK_OK;
 }
 
@@ -333,7 +334,7 @@ static yk_status tick(yk_server *s, double now)
 {
     const yk_server_hooks *h = &s->config.hooks;
     yk_status st = check_timeouts(s, now);
-    if (!st && s->listener)
+    if (!st)
         st = yk__accept_join(s);
     if (!st && h->on_tick)
         st = h->on_tick(h->context);

@@ -19,7 +19,7 @@
  *
  * A server never waits for a single peer. A worker that misses its heartbeat timeout is declared lost. Without survives_loss
  * that is an error that names its rank; otherwise its leases go to others, and it is active again with its next message.
- * Workers may join while the server runs (yk_server_open): a thread accepts them, and the serving thread adopts them.
+ * Workers may join while the server runs (yk_server_open).
  *
  * One thread calls these functions, except where noted. It sends and receives; if there are several serving threads, all of
  * them look up and apply the parameters of a large message, each a part of them. That does not change the results.
@@ -122,8 +122,8 @@ int yk_server_workers(const yk_server *s, yk_server_worker *out, int max); /* re
 /* The piece of a group that a server owns; that of a dense group begins at *begin_out. It may be empty. */
 yk_group yk_server_piece(const yk_group *g, int server, size_t *begin_out);
 
-/* From now on, workers with this identity may join. Not with yk_rounds_all. */
-yk_status yk_server_open(yk_server *s, uint64_t identity);
+/* From now on, workers with this identity may join, if `comm` is open for them (yk_comm_open). Not with yk_rounds_all. */
+void yk_server_open(yk_server *s, uint64_t identity);
 
 /* Server 0: takes a snapshot of the parameters and their state on all servers. Until the next snapshot, another thread may
  * copy it into `whole`, a store of all parameters with one worker (yk_server_assemble). evaluates: only of the weights that an

@@ -3,9 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,73 +250,20 @@ static yk_status handle_leave(yk_server *s, yk__client *c, const yk__up *up)
     return YK_OK;
 }
 
-/* ---- workers that join: a thread accepts them, and the serving thread adopts them ---- */
+/* ---- workers that join ---- */
 
-/* Accepts connections. It outlives the server, because its thread waits inside MPI until the process ends. */
-struct yk__listener {
-    yk_thread thread;
-    pthread_mutex_t lock;
-    yk_comm *comm;
-    char name[32], *port;
-    uint64_t identity;
-    void *waiting[16];
-    int n;
-};
-
-/* Publishing the name is also done in this thread: if the name server has died, MPI_Publish_name does not return, but the job
- * can run without workers that join. */
-static void *accept_all(void *context)
+void yk_server_open(yk_server *s, uint64_t identity)
 {
-    struct yk__listener *l = context;
-    if (yk_comm_open(l->comm, l->name, &l->port)) {
-        yk_warn("%s; workers cannot join this job", yk_error());
-        return NULL;
-    }
-    for (;;) {
-        void *handle;
-        if (yk_comm_accept(l->comm, l->port, &handle)) {
-            yk_warn("%s; no more workers can join", yk_error());
-            return NULL;
-        }
-        pthread_mutex_lock(&l->lock);
-        if (l->n < (int)(sizeof l->waiting / sizeof *l->waiting))
-            l->waiting[l->n++] = handle;
-        pthread_mutex_unlock(&l->lock);
-    }
+    s->open = true;
+    s->identity = identity;
 }
 
-yk_status yk_server_open(yk_server *s, uint64_t identity)
+static yk_status add_joined(yk_server *s, int peer)
 {
-    struct yk__listener *l = calloc(1, sizeof *l);
-    if (!l)
-        return yk_fail_memory(sizeof *l, "the join listener");
-    pthread_mutex_init(&l->lock, NULL);
-    l->comm = s->config.comm;
-    l->identity = identity;
-    snprintf(l->name, sizeof l->name, "yoke-server-%d", s->me);
-    s->listener = l;
-    if (yk_thread_start(&l->thread, accept_all, l))
-        return yk_fail(YK_ESYSTEM, "cannot start a thread for workers that join");
-    pthread_detach(l->thread.thread);
-    return YK_OK;
-}
-
-yk_status yk__accept_join(yk_server *s)
-{
-    void *handle = NULL;
-    int peer;
-    pthread_mutex_lock(&s->listener->lock);
-    if (s->listener->n)
-        handle = s->listener->waiting[--s->listener->n];
-    pthread_mutex_unlock(&s->listener->lock);
-    if (!handle)
-        return YK_OK;
-    yk_status st = yk_comm_adopt(s->config.comm, handle, &peer);
-    if (st)
-        return st;
     const uint64_t min = yk__slowest(s); /* before the new client counts */
     yk__client *c;
-    if ((st = yk__client_add(s, peer, &c)))
+    yk_status st = yk__client_add(s, peer, &c);
+    if (st)
         return st;
     c->joined = true;
     c->last_message = yk_now();
@@ -327,10 +271,34 @@ yk_status yk__accept_join(yk_server *s)
     return YK_OK;
 }
 
+/* A worker that has connected becomes a client when its first message arrives: it may only ask, or load its data for a while. */
+yk_status yk__accept_join(yk_server *s)
+{
+    const int n = s->open ? yk_comm_joined(s->config.comm) : 0, size = yk_comm_size(s->config.comm);
+    yk_status st = YK_OK;
+    for (int i = 0; !st && i < n; i++) {
+        bool found = false;
+        int peer;
+        size_t bytes;
+        if (s->settled[i])
+            continue;
+        if (!(s->settled[i] = yk_comm_is_lost(s->config.comm, size + i)))
+            st = yk_comm_probe(s->config.comm, size + i, YK__TAG_UP, &found, &peer, &bytes);
+        if (!found)
+            continue;
+        s->settled[i] = true;
+        if (s->nclients == YK__MAX_WORKERS)
+            yk_warn("a worker cannot join: at most %d processes can train", YK__MAX_WORKERS);
+        else
+            st = add_joined(s, size + i);
+    }
+    return st;
+}
+
 /* The first message of a worker that joins. */
 static yk_status handle_join(yk_server *s, yk__client *c, const yk__up *up)
 {
-    const bool fits = s->listener && up->identity == s->listener->identity;
+    const bool fits = s->open && up->identity == s->identity;
     c->alive = (yk__down){.magic = YK__MAGIC, .kind = fits ? YK__DOWN_ALIVE : YK__DOWN_REFUSED};
     if (fits && s->chief)
         yk_note("a worker has joined; %d %s training now", s->active, s->active == 1 ? "is" : "are");

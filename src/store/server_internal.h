@@ -4,6 +4,7 @@
 #define YK_STORE_SERVER_INTERNAL_H
 
 #include "base/mem.h"
+#include "comm/transport.h"
 #include "store/local_copy.h"
 #include "store/messages.h"
 #include "store/server.h"
@@ -112,7 +113,9 @@ struct yk_server {
     size_t sum_cap[YK_MAX_GROUPS];
     int placed; /* pulls whose keys have sums */
     yk_staleness staleness;
-    struct yk__listener *listener; /* NULL: workers cannot join */
+    bool open; /* workers with this `identity` may join */
+    uint64_t identity;
+    bool settled[YK_MAX_JOINED]; /* that worker is a client, or is lost */
     /* A snapshot: the arrays of this server; on server 0 of all servers, one after another. */
     uint32_t *parts;
     size_t parts_cap;

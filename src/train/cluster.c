@@ -1,9 +1,13 @@
 #include "train/cluster.h"
 
+#include "base/dir.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/numa.h"
 #include "base/number.h"
 #include "train/loop.h"
 #include "train/setup.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,26 +39,6 @@ static yk_status plan_process(yk__trainer *t, int cores)
                                 .clients_here =
                                     k->joined ? 1 : yk_comm_ranks_here(k->comm, servers, k->ranks - servers)};
     return yk__plan(t);
-}
-
-/* Becomes an additional worker of a running job. Its ranks have other numbers here; its servers are found by name. */
-static yk_status join(yk__trainer *t)
-{
-    yk__cluster *k = &t->cluster;
-    k->joined = true;
-    k->rank = 1; /* not the chief */
-    if (t->caller->ranked)
-        t->caller->ranked(-1);
-    yk_status st = plan_process(t, yk_cores());
-    if (!st && !t->plan->joinable)
-        return yk_fail(
-            YK_EUSAGE,
-            "%s cannot be joined: its %s; only asynchronous jobs with dedicated servers (--mode async "
-            "--servers K) can be joined",
-            t->config->join,
-            t->plan->staleness ? "processes own the parameters that they train"
-                               : "steps need all of its workers");
-    return st;
 }
 
 void yk__report_stage(const yk__trainer *t, yk_train_stage stage)
@@ -106,30 +90,60 @@ static int bind_to_nodes(yk__trainer *t)
     return numa.nodes;
 }
 
-/* Makes a plan before MPI starts: the timeouts are needed, and most errors in the options are found early. The options are not
- * checked if the launcher seems to have started only one process, because there may be more, or if this process joins a job,
- * whose size is unknown. */
+/* Makes a plan before the processes connect: the timeouts are needed, and most errors in the options are found early. The options are not
+ * checked if one process is expected, because there may be more (comm.h). */
 static yk_status plan_early(yk__trainer *t, int expected)
 {
-    const bool known = expected > 1 && !t->config->join;
-    t->topology = (yk_topology){.processes = known ? expected : 1, .cores = yk_cores()};
+    t->topology = (yk_topology){.processes = expected, .cores = yk_cores()};
     const yk_status st = yk__plan(t);
-    return known ? st : YK_OK;
+    return expected > 1 ? st : YK_OK;
 }
 
-/* Starts MPI. Even if it fails, there may be a `comm`, which says who this process is. */
-static yk_status connect(yk__trainer *t)
+static yk_status begin_startup(yk__trainer *t)
 {
-    yk__cluster *k = &t->cluster;
     const yk_startup_config startup = {.limit = t->plan->startup_timeout,
                                        .stop = t->caller->stop,
                                        .alive = t->caller->stage ? report_alive : NULL,
                                        .context = t,
                                        .end_process = t->caller->end_process};
-    const bool accepts = getenv("YK_JOINABLE") || t->config->join;
-    yk_status st = yk_startup_begin(&startup, &k->startup);
+    return yk_startup_begin(&startup, &t->cluster.startup);
+}
+
+/* Becomes an additional worker of a running job. Its ranks have other numbers here. */
+static yk_status join(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    k->joined = true;
+    k->rank = 1; /* not the chief */
+    if (t->caller->ranked)
+        t->caller->ranked(-1);
+    t->topology = (yk_topology){.processes = 1, .cores = yk_cores()};
+    yk__plan(t); /* the timeouts; its errors concern a job of this size */
+    yk_status st = begin_startup(t);
     if (!st)
-        st = yk_comm_start(accepts ? YK_COMM_ACCEPTS : YK_COMM_SINGLE, k->startup, t->plan->heartbeat_timeout,
+        st = yk_comm_join(t->config->join_text, k->startup, t->plan->startup_timeout, &k->comm);
+    if (!st)
+        st = plan_process(t, yk_cores());
+    if (!st && (!t->plan->joinable || t->plan->owners != yk_comm_servers(k->comm)))
+        return yk_fail(
+            YK_EUSAGE,
+            "%s cannot be joined: its %s; only asynchronous jobs with dedicated servers (--mode async "
+            "--servers K) can be joined",
+            t->config->join,
+            t->plan->joinable    ? "servers are others than its options say"
+            : t->plan->staleness ? "processes own the parameters that they train"
+                                 : "steps need all of its workers");
+    return st;
+}
+
+/* Even if it fails, there may be a `comm`, which says who this process is. */
+static yk_status connect(yk__trainer *t)
+{
+    yk__cluster *k = &t->cluster;
+    const char *out = t->config->out;
+    yk_status st = begin_startup(t);
+    if (!st)
+        st = yk_comm_start(out && strcmp(out, "none") ? out : NULL, k->startup, t->plan->heartbeat_timeout,
                            &k->comm);
     if (!k->comm)
         return st;
@@ -162,6 +176,8 @@ yk_status yk__cluster_start(yk__trainer *t)
 {
     const int expected = t->caller->single ? 0 : yk_comm_expected();
     t->cluster.ranks = 1;
+    if (t->config->join)
+        return join(t);
     if (!expected) {
         t->topology = (yk_topology){.processes = 1, .cores = yk_cores(), .single = true};
         return yk__plan(t);
@@ -169,7 +185,19 @@ yk_status yk__cluster_start(yk__trainer *t)
     yk_status st = plan_early(t, expected);
     if (st || (st = connect(t)) || !t->cluster.comm)
         return st;
-    return t->config->join ? join(t) : begin_job(t);
+    return begin_job(t);
+}
+
+/* The chief: workers can join from now on, because the run directory has the options. */
+static void publish(yk__trainer *t)
+{
+    const char *run_dir = t->result->run_dir, *addresses = strchr(t->cluster.join_text, '\n') + 1;
+    char options[1 << 16], *description = NULL;
+    yk_file_text(options, sizeof options, "%s/config.ini", run_dir);
+    if (asprintf(&description, "%s\n%s", addresses, options) >= 0)
+        yk_comm_describe(t->cluster.comm, description);
+    if (yk_file_save_private(run_dir, "join", t->cluster.join_text))
+        yk_warn("workers cannot join this job: %s", yk_error());
 }
 
 yk_status yk__cluster_ready(yk__trainer *t)
@@ -178,6 +206,8 @@ yk_status yk__cluster_ready(yk__trainer *t)
     yk_status st = k->comm ? yk_comm_ready(k->comm) : YK_OK;
     yk_startup_end(k->startup);
     k->startup = NULL;
+    if (!st && k->join_text && t->result->run_dir)
+        publish(t);
     if (!st)
         yk__report_stage(t, YK_STAGE_TRAINING);
     return st;
@@ -199,8 +229,11 @@ void yk__cluster_free(yk__trainer *t)
     yk_assignment_fini(&k->assignment);
     yk_streams_fini(&k->streams);
     yk_free(k->server_peer);
+    if (k->join_text && t->result->run_dir)
+        yk_remove_in(t->result->run_dir, "join");
+    free(k->join_text);
     t->result->comm = k->comm;
-    t->result->clean = !k->rank_lost && !k->no_finalize;
+    t->result->clean = !k->rank_lost || k->joined;
     t->result->chief = k->rank == 0;
     t->result->dispensable = t->plan->trains && !k->joined && t->plan->survives_loss;
 }

@@ -10,7 +10,7 @@
  *
  * Rank 0 is the chief: it evaluates, saves, and writes the run directory; the other ranks write only their worker-N/.
  *
- *     yk__cluster_start     starts MPI, if a launcher started this process; assigns roles
+ *     yk__cluster_start     connects the processes, if an engine started this one; assigns roles
  *     yk__share_facts       all ranks get the same facts about the data
  *     yk__cluster_agree     checks that options, data, program and parameters are the same; an error names the rank and
  *                           the difference
@@ -31,7 +31,8 @@ typedef struct {
     yk_comm *comm;       /* NULL: one process */
     yk_startup *startup; /* until training begins; NULL: one process */
     int rank, ranks;
-    bool joined; /* this process joined a running job; it has its own MPI world */
+    bool joined;     /* this process joined a running job */
+    char *join_text; /* what workers need to join (yk_comm_open); NULL: they cannot, or another rank has it */
     int *server_peer;
     yk_exchange *exchange;
     yk_shared_memory memory; /* replicas on one host: exchanges gradients */
@@ -43,7 +44,6 @@ typedef struct {
     yk_optim_range range[YK_MAX_TENSORS]; /* of the shard */
     yk_local *whole;                      /* a chief that is a server: a snapshot of all parameters */
     bool rank_lost;                       /* no collective operation is possible any more */
-    bool no_finalize;                     /* MPI_Finalize would not return */
     cpu_set_t cores;                      /* of this process before it was bound to NUMA nodes (--bind) */
 } yk__cluster;
 

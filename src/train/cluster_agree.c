@@ -1,5 +1,6 @@
 /* Checks that all processes of a job have the same program, options, data and initial parameters. An error names the rank
  * and the difference. */
+#include "train/plan_notes.h"
 #include "train/setup.h"
 
 #include "train/loop.h"
@@ -126,9 +127,17 @@ static yk_status compare(yk__trainer *t, const void *identities, void *out)
     return st;
 }
 
-static bool accepts_workers(const yk_plan *p)
+/* Lets workers join. All ranks call it. */
+static yk_status open_for_workers(yk__trainer *t, uint64_t hash)
 {
-    return !p->trains && p->joinable && p->cursor_kind == YK_CURSOR_LEASE && getenv("YK_JOINABLE");
+    yk__cluster *k = &t->cluster;
+    if (yk_plan_join_obstacle(t->config, t->plan))
+        return YK_OK;
+    const bool anywhere = t->config->network && strcmp(t->config->network, "any") == 0;
+    yk_status st = yk_comm_open(k->comm, t->plan->servers, anywhere, t->plan->startup_timeout, &k->join_text);
+    if (!st && k->server)
+        yk_server_open(k->server, hash);
+    return st;
 }
 
 yk_status yk__cluster_agree(yk__trainer *t)
@@ -145,9 +154,6 @@ yk_status yk__cluster_agree(yk__trainer *t)
         return st;
     if (k->joined)
         return yk_remote_join(k->remote, identity_hash(&mine));
-    if ((st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready")) ||
-        !accepts_workers(t->plan))
-        return st;
-    k->no_finalize = true; /* a thread blocks in MPI until workers join: only exiting ends it */
-    return yk_server_open(k->server, identity_hash(&mine));
+    st = yk__agree(t, &mine, sizeof mine, compare, "all processes to be ready");
+    return st ? st : open_for_workers(t, identity_hash(&mine));
 }

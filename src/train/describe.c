@@ -65,7 +65,7 @@ static void print_processes(const yk__trainer *t)
                 at.served ? "some of the keyed parameters" : "the keyed parameters");
     if (t->result->numa_nodes)
         yk_note("each process is bound to its share of the %d NUMA nodes of its host", t->result->numa_nodes);
-    yk_plan_print_losses(p);
+    yk_plan_print_losses(t->config, p);
 }
 
 static void print_data(const yk__trainer *t)

@@ -120,8 +120,7 @@ static yk_status gather_reports(yk__trainer *t)
     if (k->server && k->rank == 0)
         copy_server_counters(t);
     yk_status st = yk_observer_gather(t->observer, &k->rank_lost, &r->report, &r->nreports);
-    if (k->joined)
-        k->no_finalize = k->rank_lost = true; /* MPI_Finalize would wait for the job that it joined */
+    k->rank_lost |= k->joined; /* the job that it joined may have ended */
     if (st || !r->report)
         return st;
     sum_traffic(r);

@@ -111,18 +111,17 @@ void yk_plan_print_groups(const yk_plan *p, const yk_model *model)
         print_rules(p, model);
 }
 
-/* Why workers cannot join this job, which has servers for it; NULL: they can. */
-static const char *join_obstacle(const yk_plan *p)
+const char *yk_plan_join_obstacle(const yk_config *c, const yk_plan *p)
 {
-    const char *reason = getenv("YK_NOT_JOINABLE"); /* from the launcher */
-    if (getenv("YK_JOINABLE"))
-        return p->cursor_kind == YK_CURSOR_LEASE ? NULL : "its data is streamed";
-    return reason ? reason : "it was not started by yoke train --launch or --hosts";
+    return !p->joinable                            ? "its steps need all of its workers"
+           : c->out && strcmp(c->out, "none") == 0 ? "it has no run directory (--out)"
+           : p->cursor_kind != YK_CURSOR_LEASE     ? "its data is streamed"
+                                                   : NULL;
 }
 
-void yk_plan_print_losses(const yk_plan *p)
+void yk_plan_print_losses(const yk_config *c, const yk_plan *p)
 {
-    const char *obstacle = p->joinable ? join_obstacle(p) : NULL;
+    const char *obstacle = p->joinable ? yk_plan_join_obstacle(c, p) : NULL;
     if (p->placement != YK_PLACEMENT_SERVERS)
         yk_note("a lost process ends the job; only dedicated servers (--servers K) allow workers to be lost "
                 "or to join without a restart");

@@ -25,7 +25,10 @@ void yk_plan_print_notes(const yk_config *c, const yk_plan *p, const yk_model *m
 /* Notes about parameter groups whose gradients are applied at once, and about what changes for asynchronous workers. */
 void yk_plan_print_groups(const yk_plan *p, const yk_model *model);
 
+/* Why workers cannot join the job; NULL: they can. */
+const char *yk_plan_join_obstacle(const yk_config *c, const yk_plan *p);
+
 /* A note: what happens to the job if a process is lost. */
-void yk_plan_print_losses(const yk_plan *p);
+void yk_plan_print_losses(const yk_config *c, const yk_plan *p);
 
 #endif
