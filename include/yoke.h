@@ -135,11 +135,13 @@ typedef struct {
     const int32_t *labels; /* [rows] class numbers from 0; NULL: no labels, for yoke_predict() only */
     size_t channels, height, width; /* images: columns = channels * height * width. Else 0 */
     uint32_t classes;               /* 0: one more than the largest label */
+    const float *weights;           /* [rows] at least 0: a row of weight 2 counts twice; NULL: all are 1 */
+    const float *targets;           /* [rows] labels that are numbers, for regression; NULL: none */
 } yoke_dense;
 
 #define YOKE_DENSE_INIT                                                                                      \
     {                                                                                                        \
-        sizeof(yoke_dense), 0, 0, NULL, NULL, NULL, 0, 0, 0, 0                                               \
+        sizeof(yoke_dense), 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL                                   \
     }
 
 YOKE_API yoke_status yoke_data_from_dense(const yoke_dense *dense, yoke_data **out, yoke_error *error);
@@ -169,11 +171,12 @@ typedef struct {
     uint32_t classes;      /* as above */
     const uint16_t *field; /* field of each entry, for models that use fields; NULL: its position in the row, if possible */
     const int64_t *index64; /* cannot be combined with in_place */
+    const float *weights, *targets; /* as above */
 } yoke_csr;
 
 #define YOKE_CSR_INIT                                                                                        \
     {                                                                                                        \
-        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                               \
+        sizeof(yoke_csr), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                   \
     }
 
 YOKE_API yoke_status yoke_data_from_csr(const yoke_csr *csr, yoke_data **out, yoke_error *error);
@@ -196,11 +199,12 @@ typedef struct {
     /* 0: read the whole stream now. 1: read it when the data is used, which is possible only once; for streams that are larger than
      * memory. Training for more than one epoch, or with several workers, then keeps the examples in memory. */
     int stream_once;
+    const float *weights, *targets; /* [rows] as above, borrowed until yoke_data_free(); NULL: none */
 } yoke_arrow;
 
 #define YOKE_ARROW_INIT                                                                                      \
     {                                                                                                        \
-        sizeof(yoke_arrow), NULL, NULL, NULL, 0, NULL, NULL, 0, 0                                            \
+        sizeof(yoke_arrow), NULL, NULL, NULL, 0, NULL, NULL, 0, 0, NULL, NULL                                \
     }
 
 YOKE_API yoke_status yoke_data_from_arrow(const yoke_arrow *arrow, yoke_data **out, yoke_error *error);

@@ -314,7 +314,7 @@ static void gradients_are_right(void **state)
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const bool values = kind & 1, fields = kind & 2;
-        check_model("linear", NULL, NULL, true, values, fields);
+        check_model(" linear", NULL, NULL, true, values, fields);
         check_model("fm:5", "fm.weight", NULL, true, values, fields);
         check_model("fm:8", "fm.weight", NULL, false, values, fields);
         check_model("fm 16 name=a", "a.weight", NULL, true, values, fields);

@@ -465,7 +465,7 @@ static void numbers_have_the_features_of_their_text(void **state)
                             : i    ? yk_row_integer(&w, t, &c[k], (int64_t)v[i])
                                    : yk_row_number(&w, t, &c[k], v[i]));
             assert_true(typed ? yk_row_integer(&w, t, &c[0], 1) : yk_row_text(&w, t, &c[0], " 1", 2));
-            assert_int_equal(yk_row_end(&w, t->schema, &rows), YK_OK);
+            assert_int_equal(yk_row_end(&w, t->schema, false, &rows), YK_OK);
         }
     for (int e = 0; e < 12; e += 4) {
         assert_int_equal(rows.index[e + 1], rows.index[e + 3]);

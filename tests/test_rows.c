@@ -325,6 +325,58 @@ static void rows_are_appended(void **state)
     yk_rows_fini(&all);
 }
 
+/* Rows 0 .. n - 1 have label i, weight i (1: not stored) and target -i. */
+static void assert_weights(const yk_rows *rows, bool targets)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        assert_true(yk_rows_weight(rows, i) == (float)rows->label[i]);
+        assert_true(yk_rows_target(rows, i) == (targets ? -1.0f : 1.0f) * (float)rows->label[i]);
+    }
+}
+
+static void weights_stay_with_their_rows(void **state)
+{
+    (void)state;
+    yk_rows rows, other, all, shuffled, back;
+    char *bytes;
+    size_t size;
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    yk_rows_init(&other, YK_ROWS_SPARSE, 0);
+    add_row(&other, 1, (uint32_t[]){3}, NULL, 1);
+    assert_int_equal(yk_rows_set_weight(&other, 1.0f), YK_OK);
+    assert_null(other.weight); /* no memory while all weights are 1 */
+    assert_weights(&other, false);
+    for (int32_t i = 0; i < 100; i++) {
+        add_row(&rows, 2, (uint32_t[]){7, 7}, NULL, i == 50 ? 1 : i);
+        if (i != 50) /* the default is 1 */
+            assert_int_equal(yk_rows_set_weight(&rows, (float)i), YK_OK);
+        assert_int_equal(yk_rows_set_target(&rows, i == 50 ? -1.0f : (float)-i), YK_OK);
+    }
+    assert_weights(&rows, true);
+    yk_rows_init(&all, YK_ROWS_SPARSE, 0);
+    assert_int_equal(yk_rows_append(&all, &other, 0, 1), YK_OK);
+    assert_int_equal(yk_rows_append(&all, &rows, 0, rows.n), YK_OK);
+    assert_true(yk_rows_weight(&all, 0) == 1.0f && yk_rows_target(&all, 0) == 0.0f); /* it has no target */
+    all.target[0] = -1.0f;
+    assert_weights(&all, true);
+    assert_int_equal(yk_rows_shuffled_copy(&all, 1, 5, &shuffled), YK_OK);
+    assert_weights(&shuffled, true);
+    assert_int_equal(yk_rows_pack(&shuffled, &bytes, &size), YK_OK);
+    assert_int_equal(yk_rows_unpack(bytes, size, &back), YK_OK);
+    assert_weights(&back, true);
+    const uint32_t pick[] = {0, 3};
+    const yk_batch batch = {.rows = &all, .pick = pick, .n = 2};
+    assert_true(yk_batch_total(&batch) == 3.0);
+    const float twice[100] = {1.0f, 2.0f, 2.0f};
+    const yk_batch by_class = {.rows = &all, .pick = pick, .n = 2, .class_weight = twice};
+    assert_true(yk_batch_total(&by_class) == 6.0);
+    free(bytes);
+    yk_rows_fini(&shuffled);
+    yk_rows_fini(&all);
+    yk_rows_fini(&other);
+    yk_rows_fini(&rows);
+}
+
 static void dense_rows_are_stored(void **state)
 {
     (void)state;
@@ -596,6 +648,7 @@ int main(void)
         cmocka_unit_test(rows_are_serialized),
         cmocka_unit_test(fields_are_sorted_and_merged),
         cmocka_unit_test(fields_stay_with_their_entries),
+        cmocka_unit_test(weights_stay_with_their_rows),
         cmocka_unit_test(dense_rows_are_stored),
         cmocka_unit_test(equal_keys_add_up),
         cmocka_unit_test(slots_survive_growth),

@@ -28,14 +28,22 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    uint64_t steps;   /* this is the sum of the gradients of so many steps; 0: one */
-    double loss;      /* summed over the examples */
+    uint64_t steps; /* this is the sum of the gradients of so many steps; 0: one */
+    /* The sum of the weights minus `examples`, so that it is 0 without weights. The store divides by the sum of the weights. */
+    double extra_weight;
+    double loss;      /* summed over the examples, each times its weight */
     yk_status status; /* not YK_OK: there is no gradient (out of memory) */
     const struct yk_stale_mark
         *read_at; /* the parameters that it was computed with (store/local.h); NULL: it is not stale */
     yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;
+
+/* The factor that makes the mean of a gradient from its sum. weights: their sum. If all weights are 0, so is the gradient. */
+static inline float yk_grad_factor(double weights, uint64_t steps)
+{
+    return weights > 0.0 ? (float)(steps > 1 ? steps : 1) / (float)weights : 0.0f;
+}
 
 /* Replaces the contents of `m` with the (key, value) pairs of a gradient of rows, each key once. */
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m);

@@ -22,6 +22,8 @@ static const struct {
     [YK_ROWS_FIELD] = {offsetof(yk_rows, field), sizeof(uint16_t), SPARSE, true, "field numbers"},
     [YK_ROWS_LABEL] = {offsetof(yk_rows, label), sizeof(int32_t), ANY, false, "labels"},
     [YK_ROWS_TRUTH] = {offsetof(yk_rows, truth), sizeof(float), ANY, true, "true probabilities"},
+    [YK_ROWS_WEIGHT] = {offsetof(yk_rows, weight), sizeof(float), ANY, true, "weights"},
+    [YK_ROWS_TARGET] = {offsetof(yk_rows, target), sizeof(float), ANY, true, "labels"},
     [YK_ROWS_PIXELS] = {offsetof(yk_rows, u8), sizeof(uint8_t), U8, false, "pixels"},
     [YK_ROWS_FLOATS] = {offsetof(yk_rows, f32), sizeof(float), F32, false, "values"},
 };
@@ -56,6 +58,8 @@ static uint64_t count_of(int a, uint64_t n, uint64_t dim, uint64_t entries)
         return n + 1;
     case YK_ROWS_LABEL:
     case YK_ROWS_TRUTH:
+    case YK_ROWS_WEIGHT:
+    case YK_ROWS_TARGET:
         return n;
     case YK_ROWS_PIXELS:
     case YK_ROWS_FLOATS:
@@ -75,14 +79,14 @@ static size_t bytes_of(const yk_rows *rows, int a)
     return (size_t)count_of(a, rows->n, rows->dim, entries_so_far(rows)) * array[a].width;
 }
 
-/* The default value of an entry is 1, its default field 0. */
+/* Values and weights are 1 by default, fields and targets 0. */
 static void fill_default(yk_rows *rows, int a, size_t from, size_t to)
 {
-    if (a == YK_ROWS_VALUE)
-        for (size_t i = from; i < to; i++)
-            rows->value[i] = 1.0f;
-    else if (to > from)
-        memset(rows->field + from, 0, (to - from) * sizeof *rows->field);
+    float *ones = a == YK_ROWS_VALUE || a == YK_ROWS_WEIGHT ? get(rows, a) : NULL;
+    for (size_t i = from; ones && i < to; i++)
+        ones[i] = 1.0f;
+    if (!ones && to > from)
+        memset((char *)get(rows, a) + from * array[a].width, 0, (to - from) * array[a].width);
 }
 
 /* ---- */
@@ -279,8 +283,36 @@ yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label)
     yk_status st;
     if (rows->kind == YK_ROWS_SPARSE && (st = commit_sparse(rows, entries)))
         return st;
+    for (int a = YK_ROWS_WEIGHT; a <= YK_ROWS_TARGET; a++)
+        if (get(rows, a)) {
+            if (grow(rows, a, rows->n + 1))
+                return YK_ESYSTEM;
+            fill_default(rows, a, rows->n, rows->n + 1);
+        }
     rows->label[rows->n++] = label;
     return YK_OK;
+}
+
+/* Sets element n - 1 of an optional array. */
+static yk_status set_last(yk_rows *rows, int a, float v)
+{
+    const bool had = get(rows, a);
+    if (grow(rows, a, rows->n))
+        return YK_ESYSTEM;
+    if (!had)
+        fill_default(rows, a, 0, rows->n);
+    ((float *)get(rows, a))[rows->n - 1] = v;
+    return YK_OK;
+}
+
+yk_status yk_rows_set_weight(yk_rows *rows, float weight)
+{
+    return rows->weight || weight != 1.0f ? set_last(rows, YK_ROWS_WEIGHT, weight) : YK_OK;
+}
+
+yk_status yk_rows_set_target(yk_rows *rows, float target)
+{
+    return set_last(rows, YK_ROWS_TARGET, target);
 }
 
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth)
@@ -305,7 +337,7 @@ static yk_status append_array(yk_rows *rows, const yk_rows *from, int a, size_t 
         return YK_OK;
     if (grow(rows, a, to))
         return YK_ESYSTEM;
-    if (!had && (a == YK_ROWS_VALUE || a == YK_ROWS_FIELD))
+    if (!had && array[a].optional && a != YK_ROWS_TRUTH)
         fill_default(rows, a, 0, at);
     if (has)
         memcpy((char *)get(rows, a) + at * width, (const char *)get(from, a) + begin * width,
@@ -385,9 +417,11 @@ yk_status yk_rows_drop_fields(yk_rows *rows)
         memcpy(index, rows->index + rows->start[r], n * sizeof *index);
         if (rows->value)
             memcpy(value, rows->value + rows->start[r], n * sizeof *value);
-        st = rows->truth ? yk_rows_commit_truth(&merged, n, rows->label[r], rows->truth[r])
-                         : yk_rows_commit(&merged, n, rows->label[r]);
+        st = yk_rows_commit(&merged, n, rows->label[r]);
     }
+    for (int a = YK_ROWS_TRUTH; a <= YK_ROWS_TARGET && !st; a++)
+        if (get(rows, a) && !(st = grow(&merged, a, rows->n)))
+            memcpy(get(&merged, a), get(rows, a), rows->n * array[a].width);
     merged.dim = rows->dim;
     yk_rows_fini(st ? &merged : rows);
     if (!st)

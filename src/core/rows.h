@@ -3,7 +3,8 @@
  * Dense rows are [n][dim] of u8 (pixels stay bytes; x = byte * scale) or of f32. Sparse rows are CSR: row r has the entries
  * start[r] .. start[r+1] - 1 of index[], value[] and field[]. value is NULL while every value so far is 1; field is NULL while
  * no row has field numbers. The entries of a row ascend by (index, field), and no such pair occurs twice. Labels are
- * class numbers from 0; with two classes 0 is negative, 1 is positive.
+ * class numbers from 0; with two classes 0 is negative, 1 is positive. For regression, `target` has the labels, and all rows
+ * are of class 0. An example of weight 2 counts as if it occurred twice.
  *
  *     start  | 0 | 3 | 5 | ...         n + 1 entries
  *     index  | 7 19 402 | 7 33 | ...   u32, below dim
@@ -58,6 +59,8 @@ typedef enum {
     YK_ROWS_FIELD,
     YK_ROWS_LABEL,
     YK_ROWS_TRUTH,
+    YK_ROWS_WEIGHT,
+    YK_ROWS_TARGET,
     YK_ROWS_PIXELS,
     YK_ROWS_FLOATS,
     YK_ROWS_ARRAYS
@@ -76,6 +79,8 @@ typedef struct {
     uint16_t *field; /* [start[n]] or NULL: one field */
     int32_t *label;  /* [n] */
     float *truth;    /* [n] or NULL: the probability of class 1 that a generator drew the label from */
+    float *weight;   /* [n] or NULL: all are 1 */
+    float *target;   /* [n] or NULL: the labels are the class numbers */
     /* Sparse: frequent keys may be anywhere in the table, so kernels prefetch all parameters. */
     bool raw_keys;
     /* memory */
@@ -102,6 +107,10 @@ yk_status yk_rows_dense_f32(yk_rows *rows, float **out);
  * index and field are summed. Dense: `entries` is ignored. */
 yk_status yk_rows_commit(yk_rows *rows, size_t entries, int32_t label);
 yk_status yk_rows_commit_truth(yk_rows *rows, size_t entries, int32_t label, float truth);
+
+/* Set the weight (otherwise 1) and the target (otherwise 0, if other rows have one) of the row that was added last. */
+yk_status yk_rows_set_weight(yk_rows *rows, float weight);
+yk_status yk_rows_set_target(yk_rows *rows, float target);
 
 /* Appends rows `first` .. `first + n - 1` of `from`, which has the same kind. */
 yk_status yk_rows_append(yk_rows *rows, const yk_rows *from, size_t first, size_t n);
@@ -141,6 +150,16 @@ static inline float yk_rows_value(const yk_rows *rows, uint64_t e)
     return rows->value ? rows->value[e] : 1.0f;
 }
 
+static inline float yk_rows_weight(const yk_rows *rows, size_t r)
+{
+    return rows->weight ? rows->weight[r] : 1.0f;
+}
+
+static inline float yk_rows_target(const yk_rows *rows, size_t r)
+{
+    return rows->target ? rows->target[r] : (float)rows->label[r];
+}
+
 /* Some rows of a block: pick[0..n) are their numbers; pick[n .. n + ahead) will probably be used next, for prefetching. All
  * borrowed. */
 typedef struct {
@@ -153,7 +172,31 @@ typedef struct {
     bool remapped; /* by a store: its rows are copies, and its keys are indices into a table of this batch */
     uint32_t bias; /* remapped: the index of the bias */
     bool raw;      /* predictions of models with one output: log-odds instead of probabilities */
+    const float *class_weight; /* [classes] training: factors of the weights; NULL: all are 1 */
 } yk_batch;
+
+static inline bool yk_batch_weighted(const yk_batch *b)
+{
+    return b->rows->weight || b->class_weight;
+}
+
+/* The weight of example i of a batch. */
+static inline float yk_batch_weight(const yk_batch *b, size_t i)
+{
+    const float w = yk_rows_weight(b->rows, b->pick[i]);
+    return b->class_weight ? w * b->class_weight[b->rows->label[b->pick[i]]] : w;
+}
+
+/* The sum of the weights. */
+static inline double yk_batch_total(const yk_batch *b)
+{
+    double sum = 0.0;
+    if (!b->n || !yk_batch_weighted(b))
+        return (double)b->n;
+    for (size_t i = 0; i < b->n; i++)
+        sum += (double)yk_batch_weight(b, i);
+    return sum;
+}
 
 /* The random seed of dropout. It depends only on the original batch, so that it is the same after a resume and with every
  * placement. */

@@ -46,6 +46,10 @@ static void copy_row(const yk_rows *from, size_t r, yk_rows *to, size_t i)
         memset(to->field + at, 0, n * sizeof *to->field);
     if (to->truth)
         to->truth[i] = from->truth[r];
+    if (to->weight)
+        to->weight[i] = yk_rows_weight(from, r);
+    if (to->target)
+        to->target[i] = yk_rows_target(from, r);
     to->label[i] = from->label[r];
 }
 
@@ -136,7 +140,8 @@ static yk_status prepare(shuffle *m, size_t blocks, yk_rows *out)
         n += from->n;
         entries += from->n ? (size_t)(from->start[from->n] - from->start[0]) : 0;
         dim = from->dim > dim ? from->dim : dim;
-        arrays |= (from->value ? 1u << YK_ROWS_VALUE : 0) | (from->field ? 1u << YK_ROWS_FIELD : 0);
+        arrays |= (from->value ? 1u << YK_ROWS_VALUE : 0) | (from->field ? 1u << YK_ROWS_FIELD : 0) |
+                  (from->weight ? 1u << YK_ROWS_WEIGHT : 0) | (from->target ? 1u << YK_ROWS_TARGET : 0);
         if (!from->truth && from->n)
             arrays &= ~(1u << YK_ROWS_TRUTH);
     }

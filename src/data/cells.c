@@ -141,7 +141,7 @@ static bool add_other(yk_row *w, yk_tabular *t, const yk__cell *c, size_t i)
     char buffer[40];
     size_t n;
     if (!has_value(c, i))
-        return c->column->role != YK_COLUMN_LABEL;
+        return c->column->role != YK_COLUMN_LABEL && c->column->role != YK_COLUMN_WEIGHT;
     if (v->code || v->is_unsigned) {
         const char *text = text_of(c, i, buffer, &n);
         return yk_row_text(w, t, c->column, text, n);
@@ -172,6 +172,10 @@ static size_t add_cells(yk__cells *cells, yk_row *w, size_t i)
     }
     if (t->labels)
         w->label = t->labels[cells->label + i];
+    if (t->weights)
+        w->weight = t->weights[cells->label + i];
+    if (t->targets)
+        w->target = t->targets[cells->label + i];
     return k;
 }
 
@@ -251,7 +255,7 @@ yk_status yk__cells_next(yk__cells *c, void *context, yk_rows *rows, size_t max,
         }
         if (t->tabular.ncarry && (st = carry_cells(c, i)))
             break;
-        st = yk_row_end(&w, schema, rows);
+        st = yk_row_end(&w, schema, t->tabular.options.numbers, rows);
         got += !st;
     }
     *got_out = got;

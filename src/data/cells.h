@@ -26,7 +26,9 @@ typedef struct {
     size_t split_by;     /* its index in `used` */
     double *missing;     /* [nmissing] numbers that mean "missing" */
     size_t nmissing;
-    const int32_t *labels; /* [rows] of the caller, instead of a column; NULL: none */
+    /* [rows] of the caller, instead of columns; NULL: none */
+    const int32_t *labels;
+    const float *weights, *targets;
 } yk__cell_table;
 
 /* How values become features: numbers of a numeric column, categories that are texts, anything else. */

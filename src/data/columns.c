@@ -154,10 +154,27 @@ static bool class_of_text(yk_tabular *t, const char *text, size_t n, int32_t *ou
     return i != classes->n;
 }
 
+/* A weight, or a label that is a number. */
+static bool put_number(yk_row *w, const yk_schema_column *c, double v)
+{
+    if (c->role == YK_COLUMN_LABEL)
+        w->target = (float)v;
+    else
+        w->weight = (float)v;
+    return isfinite((float)v) && (c->role == YK_COLUMN_LABEL || v >= 0.0);
+}
+
+static bool is_number(const yk_tabular *t, const yk_schema_column *c)
+{
+    return c->role == YK_COLUMN_WEIGHT || (c->role == YK_COLUMN_LABEL && t->options.numbers);
+}
+
 bool yk_row_text(yk_row *w, yk_tabular *t, const yk_schema_column *c, const char *text, size_t n)
 {
     const yk_schema *s = t->schema;
     double v;
+    if (is_number(t, c))
+        return n && yk_cell_number_of(c, text, n, &v) && put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL)
         return class_of_text(t, text, n, &w->label);
     if (!yk_is_feature(c) || yk_cell_missing(s, text, n, c->role == YK_COLUMN_NUMERIC))
@@ -180,6 +197,8 @@ bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v
     char text[40] = "";
     if (c->role == YK_COLUMN_NUMERIC && !t->schema->missing.n)
         return isnan(v) || (isfinite(v) && yk_row_scaled(w, t->schema, c, v));
+    if (is_number(t, c))
+        return put_number(w, c, v);
     if (c->role == YK_COLUMN_LABEL && !t->schema->classes.n)
         return class_of_number(t, v, &w->label);
     if (!isnan(v))
@@ -190,7 +209,7 @@ bool yk_row_number(yk_row *w, yk_tabular *t, const yk_schema_column *c, double v
 bool yk_row_integer(yk_row *w, yk_tabular *t, const yk_schema_column *c, int64_t v)
 {
     char text[24];
-    if (c->role == YK_COLUMN_NUMERIC || c->role == YK_COLUMN_LABEL)
+    if (c->role == YK_COLUMN_NUMERIC || c->role == YK_COLUMN_LABEL || c->role == YK_COLUMN_WEIGHT)
         return yk_row_number(w, t, c, (double)v);
     return yk_row_text(w, t, c, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v));
 }
@@ -246,7 +265,14 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
     char name[80], token[48];
     yk_tabular_name(t, i, name);
     yk__text_show(text, n, token);
-    if (t->column[i]->role == YK_COLUMN_LABEL)
+    if (t->column[i]->role == YK_COLUMN_WEIGHT)
+        snprintf(out, 400, "%s: the weight '%s' is not a number of at least 0", name, token);
+    else if (is_number(t, t->column[i]))
+        snprintf(out, 400,
+                 "%s: the label '%s' is not a number; label= chooses another column, and --loss logistic or "
+                 "softmax is for classes",
+                 name, token);
+    else if (t->column[i]->role == YK_COLUMN_LABEL)
         label_fault(t->schema, name, text, n, out);
     else if (is_decimal(text, n))
         snprintf(out, 400, "%s: %s is too large for a 32-bit float", name, token);

@@ -12,7 +12,7 @@
  *                 // a null is left out, except for a label: that is yk_row_text(..., "", 0)
  *             if (!ok)
  *                 report yk_cell_fault(&t, i, text, n, reason)            // as a bad record
- *             st = yk_row_end(&w, schema, rows);
+ *             st = yk_row_end(&w, schema, numbers, rows);
  *
  * Numbers in categorical columns have the same features as their shortest decimal text: 7, 0.5. Dictionary-encoded columns
  * may compute yk_cell_hash(column->salt, text, n) once for each value, and use yk_row_hash().
@@ -108,6 +108,8 @@ typedef struct {
     uint64_t *hash;  /* categories that still have to be sorted */
     size_t hashes;
     int32_t label;
+    float weight;
+    float target; /* regression: the label */
 } yk_row;
 
 static inline void yk__row_put(yk_row *w, uint32_t index, float value, uint16_t field)
@@ -135,16 +137,20 @@ static inline yk_status yk_row_begin(yk_row *w, const yk_schema *s, bool fields,
         memset(w->dense, 0, rows->dim * sizeof *w->dense);
     w->n = w->hashes = 0;
     w->label = 0;
+    w->weight = 1.0f;
     return st;
 }
 
-/* A row that is not ended is dropped. */
-static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, yk_rows *rows)
+/* A row that is not ended is dropped. numbers: the label is a number. */
+static inline yk_status yk_row_end(yk_row *w, const yk_schema *s, bool numbers, yk_rows *rows)
 {
     if (w->hashes)
         w->n += yk__sort_hashes(w->hash, w->hashes, s->features - s->numeric, (uint32_t)s->numeric,
                                 w->index + w->n);
-    return yk_rows_commit(rows, w->n, w->label);
+    yk_status st = yk_rows_commit(rows, w->n, w->label);
+    if (!st && (rows->weight || w->weight != 1.0f))
+        st = yk_rows_set_weight(rows, w->weight);
+    return st || !numbers ? st : yk_rows_set_target(rows, w->target);
 }
 
 /* A category, by its hash. */

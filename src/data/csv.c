@@ -238,7 +238,7 @@ yk_status yk__csv_parse(yk_text_reader *r, const char *line, size_t length, yk_r
         return st;
     if (s->text.base.base.carries && (st = carry_cells((yk__csv_reader *)r, line, line + length)))
         return st;
-    st = yk_row_end(&w, s->table.schema, rows);
+    st = yk_row_end(&w, s->table.schema, s->table.options.numbers, rows);
     *added_out = !st;
     return st;
 }

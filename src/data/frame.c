@@ -24,6 +24,7 @@ struct yk_frame {
     atomic_flag read; /* once: a reader was opened */
     char *spec, *label;
     const int32_t *labels;
+    const float *weights, *targets;
     yk__names classes;
     uint32_t nclasses;
 };
@@ -94,9 +95,17 @@ static yk_status take_schema(yk_frame *f)
 static yk_status check_labels(const yk_frame *f, size_t rows)
 {
     if (f->once || rows != f->rows)
-        return yk_fail(YK_EUSAGE, "frame: %zu labels, but %llu rows%s", rows, (unsigned long long)f->rows,
-                       f->once ? " so far: the label of a stream must be a column" : "");
-    for (size_t i = 0; i < rows; i++)
+        return yk_fail(YK_EUSAGE, "frame: %zu labels or weights, but %llu rows%s", rows,
+                       (unsigned long long)f->rows,
+                       f->once ? " so far: the label and the weight of a stream must be columns" : "");
+    for (size_t i = 0; i < rows; i++) {
+        if (f->weights && !(f->weights[i] >= 0.0f && isfinite(f->weights[i])))
+            return yk_fail(YK_EDATA, "frame: row %zu: weight %g is not a number of at least 0", i,
+                           (double)f->weights[i]);
+        if (f->targets && !isfinite(f->targets[i]))
+            return yk_fail(YK_EDATA, "frame: row %zu: the label is NaN or infinite", i);
+    }
+    for (size_t i = 0; f->labels && i < rows; i++)
         if (f->labels[i] < 0 || (f->nclasses && f->labels[i] >= (int32_t)f->nclasses))
             return yk_fail(YK_EDATA, "frame: row %zu: label %d is not a class number", i, f->labels[i]);
     return YK_OK;
@@ -110,6 +119,8 @@ static yk_status take_options(yk_frame *f, const yk_frame_options *o)
                   o->options ? o->options : "");
     f->spec = yk_text_take(&spec);
     f->labels = o->labels;
+    f->weights = o->weights;
+    f->targets = o->targets;
     f->nclasses = o->classes;
     f->once = o->once;
     f->label = strdup(o->label ? o->label : "label");
@@ -132,7 +143,7 @@ yk_status yk_frame_create(struct ArrowArrayStream *stream, const yk_frame_option
     stream->release = NULL;
     if (!st && !(st = take_options(f, o)) && !(st = take_schema(f)) && !f->once)
         st = take_all(f);
-    if (!st && f->labels)
+    if (!st && (f->labels || f->weights))
         st = check_labels(f, o->rows);
     if (st)
         yk_frame_free(f);
@@ -368,6 +379,8 @@ static yk_status frame_open(yk_source *source, yk_spec *spec, yk_split split, co
     if (f->labels)
         st = add_label(f, t->own, o->schema, spec);
     s->table.labels = f->labels;
+    s->table.weights = f->weights;
+    s->table.targets = f->targets;
     if (st || (st = yk_tabular_columns(t)) || (st = yk__cell_table_choose(&s->table, spec, source)) ||
         (st = check_used(s)))
         return st;

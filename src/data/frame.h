@@ -23,8 +23,11 @@ typedef struct yk_frame yk_frame;
 typedef struct {
     const char *options;   /* of a table, as in a spec: "label=clicked&scale=log"; NULL: none */
     const int32_t *labels; /* [rows] class numbers, instead of a label column; borrowed. NULL: none */
-    size_t rows;           /* of the labels */
-    const char *label;     /* with labels: the name of their column, in the table or not; NULL: "label" */
+    const float *weights;  /* [rows] instead of a weight column; borrowed. NULL: none */
+    const float
+        *targets;      /* [rows] labels that are numbers, instead of a label column; borrowed. NULL: none */
+    size_t rows;       /* of the labels, weights and targets */
+    const char *label; /* with labels: the name of their column, in the table or not; NULL: "label" */
     const char *const *class_names; /* [classes] with labels; NULL: only numbers */
     uint32_t classes;               /* with labels; 0: not known */
     bool once;

@@ -11,6 +11,7 @@
  * are class numbers. With `?features=N` or --features N, an index that does not fit is a bad record. With `?bits=B` or
  * --hash-bits B, indices are keys of up to 64 bits that are hashed. Field numbers are below 65536, or below N with
  * `?nfields=N`. libsvm:?fields=position numbers the fields by position (positions.h); a row that does not fit is a bad record.
+ * With `?weight=1`, each label is followed by the weight of the example, LABEL:WEIGHT, as in 1:0.5.
  */
 #include "base/number.h"
 #include "base/rng.h"
@@ -29,6 +30,8 @@ typedef struct {
     bool ffm;    /* entries begin with a field number */
     bool fields; /* rows keep it */
     uint32_t max_field;
+    bool weights;     /* LABEL:WEIGHT */
+    bool numbers;     /* labels are numbers */
     atomic_uint seen; /* kinds of labels that any reader has seen */
 } libsvm;
 
@@ -44,18 +47,47 @@ static bool is_blank(char c)
 
 /* The parsers return what follows the part that they read, or NULL if it is bad, with the status of the line in r->status. */
 
+/* The label of a line, and its weight. */
+typedef struct {
+    int32_t label;
+    float target, weight;
+} labeled;
+
+static bool at_end(const char *p, const char *end)
+{
+    return p == end || is_blank(*p) || *p == '#';
+}
+
+/* ":WEIGHT" after the label; NULL: bad. */
+static const char *parse_weight(const char *p, const char *end, float *out)
+{
+    double v;
+    const char *after = *p == ':' ? yk_decimal_before(p + 1, end, &v) : NULL;
+    *out = after ? (float)v : 1.0f;
+    return after && at_end(after, end) && *out >= 0.0f && isfinite(*out) ? after : NULL;
+}
+
 /* The label must also be consistent with the labels seen so far. */
-static const char *parse_label(yk_text_reader *r, const char *p, const char *end, int32_t *label_out)
+static const char *parse_label(yk_text_reader *r, const char *p, const char *end, labeled *out)
 {
     libsvm *s = (libsvm *)r->base.base.source;
     char token[48];
     double v;
-    const char *after = yk_decimal_before(p, end, &v);
-    if (!after || (after != end && !is_blank(*after) && *after != '#'))
-        return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
-                            after && *after == ':' ? "; only yoke predict accepts lines without a label"
-                                                   : ""),
+    const char *after = yk_decimal_before(p, end, &v), *number = after;
+    if (after && s->weights && !(after = parse_weight(after, end, &out->weight)))
+        return yk__text_bad(r, p, "'%s' is not LABEL:WEIGHT with a weight of at least 0 (?weight=1)",
+                            yk__text_token(p, token)),
                NULL;
+    if (!after || !at_end(after, end))
+        return yk__text_bad(r, p, "the label '%s' is not a number%s", yk__text_token(p, token),
+                            number && *number == ':'
+                                ? "; only yoke predict accepts lines without a label; if the lines begin "
+                                  "with LABEL:WEIGHT, add ?weight=1"
+                                : ""),
+               NULL;
+    out->target = (float)v;
+    if (s->numbers && isfinite(out->target))
+        return after;
     if (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v)
         return yk__text_bad(r, p, "the label '%s' is not a class: -1, +1, or a whole number from 0 to %d",
                             yk__text_token(p, token), MAX_LABEL),
@@ -66,16 +98,17 @@ static const char *parse_label(yk_text_reader *r, const char *p, const char *end
                             "the label '%s' does not match the others: with -1 the only other label is +1",
                             yk__text_token(p, token)),
                NULL;
-    *label_out = label < 0 ? 0 : label;
+    out->label = label < 0 ? 0 : label;
     return after;
 }
 
 /* Lines for predictions may have no label: they begin with an entry. */
-static bool has_label(const yk_source *s, const char *p, const char *end)
+static bool has_label(const libsvm *s, const char *p, const char *end)
 {
-    while (s->unlabeled && p != end && !is_blank(*p) && *p != ':')
+    const bool maybe = s->text.base.base.unlabeled && !s->weights;
+    while (maybe && p != end && !is_blank(*p) && *p != ':')
         p++;
-    return !s->unlabeled || p == end || *p != ':';
+    return !maybe || p == end || *p != ':';
 }
 
 /* A number of 20 digits or more, or what is wrong with it. */
@@ -182,8 +215,8 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
         p++;
     if (p == end || *p == '#')
         return YK_OK;
-    int32_t label = 0;
-    if (has_label(r->base.base.source, p, end) && !(p = parse_label(r, p, end, &label)))
+    labeled first = {.weight = 1.0f};
+    if (has_label(s, p, end) && !(p = parse_label(r, p, end, &first)))
         return r->status;
     uint32_t *index;
     float *value;
@@ -207,7 +240,11 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
             return r->status;
         n++;
     }
-    st = yk_rows_commit(rows, n, label);
+    st = yk_rows_commit(rows, n, first.label);
+    if (!st && s->weights)
+        st = yk_rows_set_weight(rows, first.weight);
+    if (!st && s->numbers)
+        st = yk_rows_set_target(rows, first.target);
     if (!st && r->base.base.source->by_position &&
         (st = yk_positions_number_last(r->base.base.source->positions, rows)) == YK_EDATA)
         return yk__text_bad(r, line, "%s (?fields=position)", yk_error());
@@ -220,6 +257,8 @@ static yk_status libsvm_open(yk_source *source, yk_spec *spec, yk_split split, c
     (void)split;
     libsvm *s = (libsvm *)source;
     s->base = yk_spec_u64(spec, "base", !s->ffm, 0, 1);
+    s->weights = yk_spec_u64(spec, "weight", 0, 0, 1);
+    s->numbers = o->numbers;
     s->keys = yk__spec_keys(spec, o, 0, YK_MAX_FEATURES);
     source->hashed_into = s->keys.hash ? s->keys.features : 0;
     if (!s->ffm)
@@ -242,6 +281,6 @@ static yk_status libffm_open(yk_source *source, yk_spec *spec, yk_split split, c
 }
 
 const yk_source_ops yk__libsvm_source =
-    YK__TEXT_SOURCE("libsvm", "base bits features fields nfields", libsvm, libsvm_open);
+    YK__TEXT_SOURCE("libsvm", "base bits features fields nfields weight", libsvm, libsvm_open);
 const yk_source_ops yk__libffm_source =
-    YK__TEXT_SOURCE("libffm", "base bits features nfields", libsvm, libffm_open);
+    YK__TEXT_SOURCE("libffm", "base bits features nfields weight", libsvm, libffm_open);

@@ -206,6 +206,19 @@ static yk_status check_dense(const yk_rows *rows)
     return YK_OK;
 }
 
+/* Weights, and labels that are numbers. */
+static yk_status check_floats(const yk_rows *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        const float w = yk_rows_weight(rows, i), y = yk_rows_target(rows, i);
+        if (!(w >= 0.0f) || !isfinite(w))
+            return yk_fail(YK_EDATA, "row %zu: weight %g is not a number of at least 0", i, (double)w);
+        if (!isfinite(y))
+            return yk_fail(YK_EDATA, "row %zu: the label is NaN or infinite", i);
+    }
+    return YK_OK;
+}
+
 yk_status yk_memory_check(yk_memory_data *m)
 {
     const yk_rows *rows = &m->rows;
@@ -220,6 +233,8 @@ yk_status yk_memory_check(yk_memory_data *m)
         return yk_fail(YK_EUSAGE, "images of %zu channels, %zux%zu pixels do not have %zu columns",
                        m->channels, m->height, m->width, rows->dim);
     yk_status st = check_labels(m);
+    if (!st && (rows->weight || rows->target))
+        st = check_floats(rows);
     m->ascending = true;
     if (!st && rows->kind == YK_ROWS_SPARSE)
         st = m->key ? check_keyed(m) : check_sparse(m);
@@ -240,6 +255,8 @@ yk_memory_data yk_memory_part(const yk_memory_data *m, size_t begin, size_t end)
     part.first += begin;
     rows->n = end - begin;
     rows->label += begin;
+    rows->weight += rows->weight ? begin : 0;
+    rows->target += rows->target ? begin : 0;
     if (rows->kind == YK_ROWS_SPARSE)
         rows->start += begin; /* the entries stay where they are */
     else if (rows->kind == YK_ROWS_F32)
@@ -293,7 +310,10 @@ yk_status yk_memory_append_sorted(const yk_rows *from, const int64_t *key, size_
         memcpy(field, from->field + from->start[r], n * sizeof *field);
     if (from->value)
         memcpy(value, from->value + from->start[r], n * sizeof *value);
-    return yk_rows_commit(rows, n, from->label[r]);
+    st = yk_rows_commit(rows, n, from->label[r]);
+    if (!st && from->weight)
+        st = yk_rows_set_weight(rows, from->weight[r]);
+    return st || !from->target ? st : yk_rows_set_target(rows, from->target[r]);
 }
 
 static yk_status next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)

@@ -56,6 +56,7 @@ typedef struct {
 typedef struct {
     uint64_t skip_bad;  /* --skip-bad N: skips up to N bad records */
     bool unlabeled;     /* for predictions: rows without a label are not bad */
+    bool numbers;       /* labels are numbers: rows get targets (core/rows.h) */
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     bool shape_only;    /* the examples are not used: they need not be checked */

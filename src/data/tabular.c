@@ -220,6 +220,21 @@ static yk_status choose_label(yk_tabular *t)
     return st;
 }
 
+/* weight=NAME or weight=NUMBER. */
+static yk_status choose_weight(yk_tabular *t)
+{
+    const char *given = yk_spec_text(t->spec, "weight", NULL);
+    size_t i;
+    yk_status st = given ? yk_tabular_find(t, "weight", given, &i) : YK_OK;
+    if (st || !given)
+        return st;
+    if (t->own->column[i].chosen)
+        return yk_fail(YK_EUSAGE, "%s: weight=%s is also the label", t->spec->text, given);
+    t->own->column[i].role = YK_COLUMN_WEIGHT;
+    t->own->column[i].chosen = true;
+    return YK_OK;
+}
+
 /* ---- roles */
 
 static yk_status choose_carried(yk_tabular *t)
@@ -245,7 +260,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
     yk_status st;
     if (!(t->column = calloc(s->ncolumns + 1, sizeof *t->column)))
         return yk_fail_memory(s->ncolumns * sizeof *t->column, "columns");
-    if ((st = choose_carried(t)) || (st = choose_label(t)) ||
+    if ((st = choose_carried(t)) || (st = choose_label(t)) || (st = choose_weight(t)) ||
         (st = choose_columns(t, "numeric", YK_COLUMN_NUMERIC)) ||
         (st = choose_columns(t, "categorical", YK_COLUMN_CATEGORICAL)) ||
         (st = choose_columns(t, "id", YK_COLUMN_ID)) || (st = choose_columns(t, "ignore", YK_COLUMN_IGNORED)))
@@ -262,7 +277,7 @@ yk_status yk_tabular_columns(yk_tabular *t)
         }
         const bool label = c->role == YK_COLUMN_LABEL;
         t->labeled |= label;
-        t->column[i] = label || yk_is_feature(c) ? c : NULL;
+        t->column[i] = label || c->role == YK_COLUMN_WEIGHT || yk_is_feature(c) ? c : NULL;
     }
     return YK_OK;
 }

@@ -26,7 +26,8 @@
 #include "data/formats.h"
 
 #define YK_TABULAR_KEYS "fit " YK_FRAME_KEYS
-#define YK_FRAME_KEYS   "label numeric categorical id ignore encode classes missing scale bits features fields"
+#define YK_FRAME_KEYS                                                                                        \
+    "label weight numeric categorical id ignore encode classes missing scale bits features fields"
 
 typedef struct yk_tabular {
     yk_schema *own;          /* the columns of the file; without a model also their roles and encoding */

@@ -206,8 +206,9 @@ yk_status yk__tabular_match(yk_tabular *t)
     for (size_t i = 0; i < t->own->ncolumns; i++) {
         const yk_schema_column *c = t->column[i];
         const bool label = c && c->role == YK_COLUMN_LABEL && !t->options.unlabeled;
+        const bool weight = c && c->role == YK_COLUMN_WEIGHT && !t->options.unlabeled;
         t->labeled |= label;
-        if (c && !label && !yk_is_feature(c))
+        if (c && !label && !weight && !yk_is_feature(c))
             t->column[i] = NULL;
     }
     if (yk_spec_text(t->spec, "fit", NULL))

@@ -76,6 +76,8 @@ yoke_status yoke_data_from_dense(const yoke_dense *given, yoke_data **out, yoke_
                                           .n = dense.rows,
                                           .dim = dense.columns,
                                           .scale = 1.0f / 255.0f,
+                                          .weight = (float *)dense.weights,
+                                          .target = (float *)dense.targets,
                                           .f32 = (float *)dense.f32,
                                           .u8 = (uint8_t *)dense.u8},
                                  .channels = dense.channels,
@@ -131,7 +133,9 @@ yoke_status yoke_data_from_csr(const yoke_csr *given, yoke_data **out, yoke_erro
                                           .raw_keys = true,
                                           .index = (uint32_t *)csr.index,
                                           .value = (float *)csr.value,
-                                          .field = (uint16_t *)csr.field},
+                                          .field = (uint16_t *)csr.field,
+                                          .weight = (float *)csr.weights,
+                                          .target = (float *)csr.targets},
                                  .key = csr.index64,
                                  .in_place = csr.in_place,
                                  .classes = csr.classes};
@@ -146,8 +150,12 @@ yoke_status yoke_data_from_arrow(const yoke_arrow *given, yoke_data **out, yoke_
     yk_status st = create(&d);
     if (!st)
         st = YK_API_STRUCT(&a, given, stream_once);
+    if (!st && a.targets && !(d->labels = yk_alloc(a.rows + 1, sizeof *d->labels, "labels")))
+        st = YK_ESYSTEM;
     const yk_frame_options o = {.options = a.options,
-                                .labels = a.labels,
+                                .labels = a.targets ? d->labels : a.labels,
+                                .weights = a.weights,
+                                .targets = a.targets,
                                 .rows = a.rows,
                                 .label = a.label,
                                 .class_names = a.class_names,

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "kern/linear.h"
 #include "model/key_parts.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,14 +235,17 @@ static void loss_gradient(void *context, const yk__pass *ctx, size_t first)
         return;
     for (size_t i = 0; i < n; i++)
         w->z[first + i] += ctx->x[last][i];
-    yk_batch b = {.rows = w->batch->rows, .pick = w->batch->pick + first, .n = n};
+    yk_batch b = *w->batch;
+    b.pick += first;
+    b.n = n;
     const bool pad = n < FEW && ctx->in_chunk > 0; /* one thread has all examples of the chunk in one call */
     for (size_t i = 0; pad && i < FEW; i++) {
         pick[i] = b.pick[i < n ? i : 0];
         few[i] = w->z[first + (i < n ? i : 0)];
     }
-    b = pad ? (yk_batch){.rows = b.rows, .pick = pick, .n = FEW} : b;
-    w->linear->logistic(pad ? few : w->z + first, &b, d);
+    b.pick = pad ? pick : b.pick;
+    b.n = pad ? FEW : b.n;
+    yk_loss_batch(w->m->model.loss, pad ? few : w->z + first, &b, d);
     memset(d + n, 0, (max - n) * sizeof *d);
 }
 
@@ -397,7 +399,7 @@ static YK_RACY yk_status forward(yk_workspace *w, const yk_view *v, const yk_bat
         yk_batch some = *b;
         some.pick += at;
         some.n = b->n - at < chunk ? b->n - at : chunk;
-        *loss += w->linear->logistic(w->z + at, &some, w->err + at);
+        *loss += yk_loss_batch(m->model.loss, w->z + at, &some, w->err + at);
     }
     return YK_OK;
 }
@@ -445,12 +447,11 @@ static void predict(const yk_model *model, yk_workspace *w, const yk_view *v, co
                     double *loss)
 {
     double sum;
-    (void)model;
     (void)forward(w, v, b, false, &sum); /* only the keys need memory */
     if (loss)
         *loss += sum;
     for (size_t i = 0; i < b->n; i++)
-        p[i] = b->raw ? w->z[i] : 1.0f / (1.0f + expf(-w->z[i]));
+        p[i] = b->raw ? w->z[i] : model->loss->link(w->z[i]);
 }
 
 /* ---- functions of the network ---- */
@@ -480,7 +481,7 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
     .input = YK_INPUT_SPARSE, .create = yk__branches_create, .free = yk__branches_free,                      \
     .workspace_create = workspace_create, .workspace_free = workspace_free, .grad = grad,                    \
     .init = yk__branches_init, .predict = predict, .threads = threads_of, .describe = yk__branches_describe, \
-    .torch = yk__branches_torch
+    .torch = yk__branches_torch, .loss = "logistic", .one_output = true
 
 const yk_model_ops yk_branches_ops = {COMMON, .name = "sum of branches", .optimizer = "adagrad"};
 

@@ -1,6 +1,6 @@
-/* Binary logistic regression.
+/* Binary logistic regression (logreg), and linear models with other losses of one output (linear; loss.h).
  *
- *     z_i = b + w . x_i;   loss = sum_i log(1 + exp(-z_i)) for y = 1, log(1 + exp(z_i)) for y = 0;   dloss/dz_i = sigmoid(z_i) - y_i
+ *     z_i = b + w . x_i;   loss = sum_i loss(z_i, y_i)
  *
  * Parameters: [dim] weights, then the bias, if any. For sparse rows the gradient is the rows of the batch, each with its
  * dloss/dz as a factor; for dense rows it is a dense vector. PyTorch: 0.weight [1][dim], 0.bias [1].
@@ -11,7 +11,6 @@
 #include "kern/linear.h"
 #include "model/mean_input.h"
 #include "model/packed.h"
-#include <math.h>
 #include <string.h>
 
 struct yk_workspace {
@@ -25,12 +24,11 @@ struct yk_workspace {
 
 static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
 {
-    (void)text;
     if (shape->classes > 2)
         return yk_fail(YK_EDATA,
-                       "logreg is for two classes, with the labels 0 and 1; the data has labels up to %u: "
+                       "%s is for two classes, with the labels 0 and 1; the data has labels up to %u: "
                        "use --model softmax, or change the labels",
-                       shape->classes - 1);
+                       text, shape->classes - 1);
     if (shape->dim > YK_MAX_FEATURES)
         return yk_fail(YK_EUSAGE, "%zu features are too many: at most %d", shape->dim, YK_MAX_FEATURES);
     yk_model *m = yk_alloc(1, sizeof *m, "the model");
@@ -49,6 +47,14 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
     m->tensor[1] = (yk_model_tensor){"0.bias", 1, {1}, 1, .offset = shape->dim, .bias = true};
     *out = m;
     return YK_OK;
+}
+
+static yk_status create_linear(const char *text, const yk_model_shape *shape, yk_model **out)
+{
+    yk_status st = create(text, shape, out);
+    if (!st)
+        (*out)->ops = &yk_linear_model_ops;
+    return st;
 }
 
 static void workspace_free(yk_workspace *w)
@@ -99,7 +105,7 @@ static YK_RACY void margins(const yk_model *m, yk_workspace *w, const yk_view *v
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
 {
     margins(m, w, v, b);
-    const double loss = w->kern->logistic(w->z, &w->rows, w->err);
+    const double loss = yk_loss_batch(m->loss, w->z, b, w->err);
     *out = (yk_grad){.examples = b->n, .loss = loss};
     if (m->sparse) {
         out->group[0] = (yk_group_grad){.rows = w->rows,
@@ -127,20 +133,14 @@ static void burst(const yk_model *m, yk_workspace *w, const yk_view *v, const yk
     w->kern->sgd_steps(v, b, m->bias_key, lr, loss);
 }
 
-/* logistic() gives the error: adding the label to it would lose the digits of a small probability. */
-static float sigmoid(float z)
-{
-    return 1.0f / (1.0f + expf(-z));
-}
-
 static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, float *p,
                     double *loss)
 {
     margins(m, w, v, b);
     if (loss)
-        *loss += w->kern->logistic(w->z, &w->rows, w->err);
+        *loss += yk_loss_batch(m->loss, w->z, b, w->err);
     for (size_t i = 0; i < b->n; i++)
-        p[i] = b->raw ? w->z[i] : sigmoid(w->z[i]);
+        p[i] = b->raw ? w->z[i] : m->loss->link(w->z[i]);
 }
 
 static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_rows *rows,
@@ -150,13 +150,15 @@ static bool predict_unchecked(const yk_model *m, yk_workspace *w, const yk_view 
         return false;
     const float bias = m->bias_key != UINT32_MAX ? v->w[m->bias_key] : 0.0f;
     for (size_t i = 0; i < rows->n; i++)
-        p[i] = sigmoid(w->z[i] + bias);
+        p[i] = m->loss->link(w->z[i] + bias);
     return true;
 }
 
 const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .input = YK_INPUT_BOTH,
                                     .linear = true,
+                                    .loss = "logistic",
+                                    .own_loss = true,
                                     .create = create,
                                     .workspace_create = workspace_create,
                                     .workspace_free = workspace_free,
@@ -164,3 +166,15 @@ const yk_model_ops yk_logreg_ops = {.name = "logreg",
                                     .predict = predict,
                                     .predict_unchecked = predict_unchecked,
                                     .burst = burst};
+
+const yk_model_ops yk_linear_model_ops = {.name = "linear",
+                                          .input = YK_INPUT_BOTH,
+                                          .linear = true,
+                                          .loss = "squared",
+                                          .one_output = true,
+                                          .create = create_linear,
+                                          .workspace_create = workspace_create,
+                                          .workspace_free = workspace_free,
+                                          .grad = grad,
+                                          .predict = predict,
+                                          .predict_unchecked = predict_unchecked};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A new model is a file with its functions and an entry here. Any other name is that of a network, or a list of layers. */
-static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops};
+static const yk_model_ops *const models[] = {&yk_softmax_ops, &yk_logreg_ops, &yk_linear_model_ops};
 
 static const yk_model_ops *linear_model(const char *name)
 {
@@ -22,6 +22,20 @@ static const yk_model_ops *ops_of(const char *name)
     return linear ? linear : yk__model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
 }
 
+/* loss: in: as requested, or NULL. */
+static yk_status choose_loss(const yk_model_ops *ops, const char *name, const yk_loss **loss)
+{
+    const yk_loss *own = NULL, *given = *loss;
+    yk_status st = yk_loss_find(ops->loss, &own);
+    *loss = given ? given : own;
+    if (st || *loss == own || (!ops->own_loss && !(ops->one_output && given->per_class)))
+        return st;
+    return yk_fail(YK_EUSAGE,
+                   "--model %.60s cannot be trained with --loss %s; use --model %s, or leave out --loss: the "
+                   "default is %s",
+                   name, given->name, given->per_class ? "softmax or a network" : "linear", own->name);
+}
+
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
 {
     if (shape->net.given && linear_model(name))
@@ -29,7 +43,12 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
                        "--init, --init-bias, --standardize, --augment and --profile are for "
                        "networks; --model %s is not a network",
                        name);
-    return ops_of(name)->create(name, shape, out);
+    const yk_model_ops *ops = ops_of(name);
+    yk_model_shape s = *shape;
+    yk_status st = choose_loss(ops, name, &s.loss);
+    if (!st && !(st = ops->create(name, &s, out)))
+        (*out)->loss = s.loss;
+    return st;
 }
 
 /* A sum of branches has the same groups for all data, so the smallest possible one has them too. */

@@ -23,6 +23,7 @@
 #include "core/rows.h"
 #include "core/view.h"
 #include "model/description.h"
+#include "model/loss.h"
 #include "model/net_options.h"
 #include <stdio.h>
 
@@ -39,6 +40,7 @@ typedef struct {
     size_t channels, height, width; /* images; 0 otherwise */
     int threads;                    /* per worker */
     yk_net_options net;             /* networks only; zero: the defaults */
+    const yk_loss *loss;            /* NULL: the default of the model */
 } yk_model_shape;
 
 struct yk_trace_track; /* watch/trace.h */
@@ -90,6 +92,9 @@ typedef struct {
     yk_model_input input; /* this, and what follows: see description.h */
     bool linear, needs_fields;
     const char *optimizer; /* NULL: sgd */
+    const char *loss;      /* the default loss */
+    bool own_loss;         /* it has no other */
+    bool one_output; /* only losses of one output; otherwise the loss determines the number of outputs */
     yk_status (*create)(const char *text, const yk_model_shape *shape, yk_model **out);
     void (*free)(yk_model *m); /* NULL: yk_free() */
     yk_status (*workspace_create)(const yk_model *m, size_t max_batch, yk_workspace **out);
@@ -146,8 +151,9 @@ struct yk_model {
     size_t nparams;    /* floats of all groups */
     bool sparse;       /* has keyed groups; their keys may be remapped */
     uint32_t bias_key; /* internal id, in its keyed groups; UINT32_MAX: none */
-    size_t outputs;    /* probabilities per example: 1 (of class 1) or the number of classes */
-    const char *list;  /* the layer list of a named model; NULL: none, or the name is the list. Borrowed */
+    const yk_loss *loss;
+    size_t outputs;   /* predictions per example: 1 (for example, of class 1) or the number of classes */
+    const char *list; /* the layer list of a named model; NULL: none, or the name is the list. Borrowed */
     int ntensors;
     yk_model_tensor tensor[YK_MAX_TENSORS];
 };

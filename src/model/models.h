@@ -5,6 +5,6 @@
 
 #include "model/model.h"
 
-extern const yk_model_ops yk_softmax_ops, yk_logreg_ops;
+extern const yk_model_ops yk_softmax_ops, yk_logreg_ops, yk_linear_model_ops;
 
 #endif

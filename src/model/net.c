@@ -110,7 +110,7 @@ static yk__net *new_net(const yk_model_shape *shape, size_t outputs)
 
 static yk_status create(const char *text, const yk_model_shape *shape, yk_model **out)
 {
-    yk__net *net = new_net(shape, shape->classes);
+    yk__net *net = new_net(shape, shape->loss && !shape->loss->per_class ? 1 : shape->classes);
     if (!net)
         return YK_ESYSTEM;
     yk_model_shape *s = &net->model.shape;
@@ -448,6 +448,7 @@ static void timeline(yk_workspace *w, struct yk_trace_track *track)
 }
 
 const yk_model_ops yk_net_ops = {.name = "network",
+                                 .loss = "softmax",
                                  .create = create,
                                  .free = free_net,
                                  .workspace_create = workspace_create,

@@ -16,7 +16,7 @@ static const yk__layer_ops *const kinds[] = {
     &yk__conv_ops, &yk__maxpool_ops, &yk__avgpool_ops, &yk__dense_ops, &yk__relu_ops,
     &yk__tanh_ops, &yk__sigmoid_ops, &yk__dropout_ops, &yk__lrn_ops,   &yk__flatten_ops};
 
-/* Named networks. The number of classes is appended to each list. */
+/* Named networks. The number of outputs is appended to each list. */
 static const struct {
     const char *name, *layers;
 } named[] = {
@@ -64,13 +64,13 @@ static const char *layers_of(const char *name)
 }
 
 /* The layer list of a named network, or the text itself. The caller frees it. */
-static char *expand(const char *text, uint32_t classes)
+static char *expand(const char *text, size_t outputs)
 {
     const char *layers = layers_of(text);
     char *list = NULL;
     if (!layers)
         return strdup(text);
-    return asprintf(&list, "%s %u", layers, classes) < 0 ? NULL : list;
+    return asprintf(&list, "%s %zu", layers, outputs) < 0 ? NULL : list;
 }
 
 static bool one_word(const char *text)
@@ -264,7 +264,8 @@ static void number_streams(yk__net *net)
 yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *net)
 {
     const yk__edge input = {.channels = shape->channels, .height = shape->height, .width = shape->width};
-    char *list = expand(text, shape->classes);
+    const size_t outputs = net->model.outputs;
+    char *list = expand(text, outputs);
     if (!list)
         return yk_fail_memory(strlen(text), "a layer list");
     net->text = list;
@@ -275,13 +276,14 @@ yk_status yk__net_parse(const char *text, const yk_model_shape *shape, yk__net *
     if (st == YK_EUSAGE && layers_of(text))
         st = fail_named(net, text, input);
     const yk__edge *last = &net->edge[net->nedges - 1];
-    if (!st && yk__edge_size(last) != shape->classes) {
-        char why[256];
+    if (!st && yk__edge_size(last) != outputs) {
+        char why[256], needs[64] = "the loss has one";
+        if (outputs > 1)
+            snprintf(needs, sizeof needs, "the data has %zu classes", outputs);
         snprintf(why, sizeof why,
-                 "the last layer has %zu output%s (%zu x %zu x %zu), but the data has %u classes: end with "
-                 "dense %u",
+                 "the last layer has %zu output%s (%zu x %zu x %zu), but %s: end with dense %zu",
                  yk__edge_size(last), yk_plural(yk__edge_size(last)), last->channels, last->height,
-                 last->width, shape->classes, shape->classes);
+                 last->width, needs, outputs);
         st = yk__list_error(list, strlen(list), why);
     }
     if (!st && layers_of(text))

@@ -31,6 +31,19 @@ static yk__pass context_of(yk_workspace *w, int me)
                       .team = g->team};
 }
 
+/* The same for a block of a network with one output. */
+static double compute_points(const yk_workspace *w, const float *z, size_t first, size_t n, float *err)
+{
+    const yk_loss *loss = w->net->model.loss;
+    yk_batch b = *w->batch;
+    b.pick += first;
+    b.n = n;
+    for (size_t i = 0; w->p && i < n; i++)
+        w->p[first + i] = b.raw ? z[i] : loss->link(z[i]);
+    memset(err, 0, YK_LANES * sizeof *err);
+    return yk_loss_batch(loss, z, &b, err);
+}
+
 /* The loss and its gradient. */
 static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
 {
@@ -41,14 +54,15 @@ static void compute_loss(yk_workspace *w, const yk__pass *ctx, size_t first)
     size_t begin, end;
     yk__thread_range(ctx, ctx->blocks, 1, &begin, &end);
     for (size_t b = begin; b < end; b++) {
-        int32_t label[YK_LANES] = {0};
         const size_t at = first + b * YK_LANES, n = w->batch->n - at < YK_LANES ? w->batch->n - at : YK_LANES;
         float *logits = ctx->dx[last] + b * block;
-        for (size_t i = 0; i < n; i++)
-            label[i] = w->batch->rows->label[w->batch->pick[at + i]];
+        if (!net->model.loss->per_class) {
+            w->block_loss[ctx->in_wave + b] = compute_points(w, ctx->x[last] + b * block, at, n, logits);
+            continue;
+        }
         memcpy(logits, ctx->x[last] + b * block, block * sizeof *logits);
         w->block_loss[ctx->in_wave + b] =
-            ctx->lanes->softmax(logits, classes, label, n, w->p ? w->p + at * classes : NULL);
+            yk_loss_lanes(logits, classes, w->batch, at, n, w->p ? w->p + at * classes : NULL);
     }
 }
 

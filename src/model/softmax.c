@@ -8,9 +8,9 @@
 #include "model/models.h"
 
 #include "base/mem.h"
-#include "kern/lanes.h"
 #include "kern/matrix.h"
 #include "kern/pixels.h"
+#include "model/loss.h"
 #include "model/mean_input.h"
 #include "model/packed.h"
 #include <string.h>
@@ -25,12 +25,10 @@ enum { MANY = 24 };
 
 struct yk_workspace {
     const yk_matrix_ops *kern;
-    const yk_lanes_ops *lanes;
     const yk_pixels_ops *pixels;
     float *logits;     /* [max_batch][ld], or [blocks][classes][16] */
     float *grad;       /* [nparams] */
     float *transposed; /* weights, [classes][padded]; NULL: batches are small, or rows not bytes */
-    int32_t *label;
     yk__mean_input mean;
     yk_spans spans;
     yk__packed packed;
@@ -75,7 +73,6 @@ static void workspace_free(yk_workspace *w)
     yk_free(w->logits);
     yk_free(w->grad);
     yk_free(w->transposed);
-    yk_free(w->label);
     yk_free(w->mean.mean);
     yk_free(w->spans.bytes);
     yk_free(w->spans.offset);
@@ -89,13 +86,11 @@ static yk_status allocate_for_pixels(const yk_model *m, yk_workspace *w, size_t 
     const size_t spans = YK_PIXELS_SPANS(m->shape.dim);
     w->transposed =
         yk_alloc(m->shape.classes * spans * YK_SPAN, sizeof *w->transposed, "the transposed weights");
-    w->label = yk_alloc(max_batch, sizeof *w->label, "the labels of a batch");
     w->spans.max = max_batch;
     w->spans.bytes = yk_alloc(spans * max_batch, YK_SPAN, "the pixels of a batch");
     w->spans.offset = yk_alloc(spans * max_batch, sizeof *w->spans.offset, "the pixels of a batch");
     w->spans.end = yk_alloc(spans, sizeof *w->spans.end, "the pixels of a batch");
-    return w->transposed && w->label && w->spans.bytes && w->spans.offset && w->spans.end ? YK_OK
-                                                                                          : YK_ESYSTEM;
+    return w->transposed && w->spans.bytes && w->spans.offset && w->spans.end ? YK_OK : YK_ESYSTEM;
 }
 
 static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_workspace **out)
@@ -104,7 +99,6 @@ static yk_status workspace_create(const yk_model *m, size_t max_batch, yk_worksp
     if (!w)
         return YK_ESYSTEM;
     w->kern = yk_matrix();
-    w->lanes = yk_lanes();
     w->pixels = yk_pixels();
     w->logits = yk_alloc(YK_ROUND_UP(max_batch, YK_LANES) * leading_dimension(m), sizeof *w->logits,
                          "the logits of a batch");
@@ -129,21 +123,38 @@ static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v,
 {
     const size_t ld = leading_dimension(m), classes = m->shape.classes, block = classes * YK_LANES;
     double loss = 0.0;
-    for (size_t i = 0; i < b->n; i++)
-        w->label[i] = b->rows->label[b->pick[i]];
     w->pixels->transpose(v->w + ld, m->shape.dim, ld, classes, w->transposed);
     w->pixels->logits(w->transposed, v->w, classes, b, &w->spans, w->logits);
     memset(w->grad, 0, ld * sizeof *w->grad);
     for (size_t i = 0; i < b->n; i += YK_LANES) {
         float *z = w->logits + i / YK_LANES * block;
         const size_t n = b->n - i < YK_LANES ? b->n - i : YK_LANES;
-        loss += w->lanes->softmax(z, classes, w->label + i, n, NULL);
+        loss += yk_loss_lanes(z, classes, b, i, n, NULL);
         for (size_t c = 0; c < classes; c++)
             for (size_t lane = 0; lane < n; lane++)
                 w->grad[c] += z[c * YK_LANES + lane];
     }
     w->pixels->outer(w->logits, classes, b->rows, &w->spans, ld, w->grad + ld);
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};
+}
+
+/* The kernel for all rows at once, or row by row with weights. `rows` are those of the batch, perhaps packed. */
+static double softmax_rows(const yk_model *m, const yk_workspace *w, const yk_batch *rows, const yk_batch *b,
+                           float *p)
+{
+    const size_t ld = leading_dimension(m), classes = m->shape.classes;
+    double sum = 0.0;
+    if (!yk_batch_weighted(b))
+        return w->kern->softmax(w->logits, classes, ld, rows, p);
+    for (size_t i = 0; i < b->n; i++) {
+        const yk_batch one = {.rows = rows->rows, .pick = rows->pick + i, .n = 1};
+        const float weight = yk_batch_weight(b, i);
+        float *logits = w->logits + i * ld;
+        sum += (double)weight * w->kern->softmax(logits, classes, ld, &one, p ? p + i * classes : NULL);
+        for (size_t c = 0; c < classes; c++)
+            logits[c] *= weight;
+    }
+    return sum;
 }
 
 static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_batch *b, yk_grad *out)
@@ -155,7 +166,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     }
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    double loss = w->kern->softmax(w->logits, m->shape.classes, ld, &rows, NULL);
+    const double loss = softmax_rows(m, w, &rows, b, NULL);
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
     w->kern->add_outer(w->grad + ld, ld, &rows, w->logits);
     for (size_t i = 0; i < b->n; i++)
@@ -180,13 +191,15 @@ static void predict(const yk_model *m, yk_workspace *w, const yk_view *v, const 
     const size_t ld = leading_dimension(m);
     const yk_batch rows = yk__packed_batch(&w->packed, b);
     w->kern->rows_matrix(v->w + ld, v->w, ld, &rows, w->logits);
-    const double sum = w->kern->softmax(w->logits, m->shape.classes, ld, &rows, p);
+    const double sum = softmax_rows(m, w, &rows, b, p);
     if (loss)
         *loss += sum;
 }
 
 const yk_model_ops yk_softmax_ops = {.name = "softmax",
                                      .linear = true,
+                                     .loss = "softmax",
+                                     .own_loss = true,
                                      .create = create,
                                      .workspace_create = workspace_create,
                                      .workspace_free = workspace_free,

@@ -319,6 +319,7 @@ static void add_headers(const yk_exchange *x, yk_round *out)
     for (int r = 0; r < x->size; r++) {
         const yk__header *h = &x->head[r];
         out->examples += h->examples;
+        out->extra_weight += h->extra_weight;
         out->loss += h->loss;
         out->action = h->action > out->action ? h->action : out->action;
         out->steps = h->steps > out->steps ? h->steps : out->steps;
@@ -356,7 +357,11 @@ static yk_status sum_with_messages(yk_exchange *x, yk_grad *g, yk__header mine, 
 yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_track *track, yk_round *out)
 {
     const uint64_t began = track ? yk_now_ns() : 0;
-    const yk__header mine = {.examples = g->examples, .steps = 1, .loss = g->loss, .action = action};
+    const yk__header mine = {.examples = g->examples,
+                             .steps = 1,
+                             .extra_weight = g->extra_weight,
+                             .loss = g->loss,
+                             .action = action};
     *out = (yk_round){.last = -1};
     yk_status st = x->shared ? yk__shared_sum(x, g, &mine, out) : sum_with_messages(x, g, mine, out);
     if (st)
@@ -365,6 +370,7 @@ yk_status yk_exchange_sum(yk_exchange *x, yk_grad *g, uint32_t action, yk_trace_
     if (track)
         yk_trace_message(track, "all-reduce", YK_ANY, x->nparams * sizeof(float), began, yk_now_ns() - began);
     g->examples = (size_t)out->examples;
+    g->extra_weight = out->extra_weight;
     g->loss = out->loss;
     return YK_OK;
 }

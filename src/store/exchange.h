@@ -39,11 +39,11 @@ typedef struct yk_exchange yk_exchange;
 /* The totals of a round, over all ranks. */
 typedef struct {
     uint64_t examples;
-    double loss;
-    uint32_t action;  /* the maximum over all ranks */
-    uint64_t steps;   /* the maximum over all ranks */
-    double last_wait; /* seconds that this rank waited for the last one to arrive */
-    int last;         /* the rank that arrived last, as seen by this rank; -1: this rank itself */
+    double extra_weight, loss; /* as in a gradient (core/grad.h) */
+    uint32_t action;           /* the maximum over all ranks */
+    uint64_t steps;            /* the maximum over all ranks */
+    double last_wait;          /* seconds that this rank waited for the last one to arrive */
+    int last;                  /* the rank that arrived last, as seen by this rank; -1: this rank itself */
 } yk_round;
 
 /* How many seconds to wait for other ranks: `timeout`, or several times the longest round if that is longer; first_timeout

@@ -10,7 +10,7 @@ enum { YK__BUCKETS_IN_FLIGHT = 8 };
 /* The header that a rank sends in each round. */
 typedef struct {
     uint64_t examples, steps;
-    double loss;
+    double extra_weight, loss;
     uint32_t action, round;
 } yk__header;
 

@@ -159,14 +159,16 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
     yk_status st = barrier(s, me, true);
     if (st)
         return st;
+    double extra = 0.0;
     *out = (yk_step_result){0};
     for (int i = 0; i < s->config.workers; i++) {
         out->examples += s->worker[i].grad.examples;
+        extra += s->worker[i].grad.extra_weight;
         out->loss += s->worker[i].grad.loss;
     }
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].ops->clock)
-            st = s->table[g].ops->clock(&s->table[g], me, (size_t)out->examples);
+            st = s->table[g].ops->clock(&s->table[g], me, (double)out->examples + extra);
     return st ? st : barrier(s, me, false); /* all apply the same amount: which one is last does not matter */
 }
 

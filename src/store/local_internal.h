@@ -59,7 +59,7 @@ typedef struct {
     yk_status (*pull)(yk__table *t, int me, const yk_batch *batch); /* lazy decay of the keys of a batch */
     yk_status (*push)(yk__table *t, int me);                        /* a worker's gradient */
     /* At the end of a step of all workers: applies a part of the sum of their gradients. NULL: push() applied them. */
-    yk_status (*clock)(yk__table *t, int me, size_t examples);
+    yk_status (*clock)(yk__table *t, int me, double weight);
 } yk__table_ops;
 
 /* The parameters of a group. */

@@ -320,7 +320,7 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
     yk__table_worker *w = &t->worker[me];
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
-    const float scale = (float)(all->steps > 1 ? all->steps : 1) / (float)all->examples;
+    const float scale = yk_grad_factor((double)all->examples + all->extra_weight, all->steps);
     if (!all->examples || (!g->dense && !g->pairs && !g->rows.n)) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {
@@ -416,12 +416,12 @@ static yk_status add_parts(yk__table *t, int me)
     return st;
 }
 
-static yk_status apply_part(yk__table *t, int me, size_t examples)
+static yk_status apply_part(yk__table *t, int me, double weight)
 {
     const yk_local *s = t->store;
     yk__table_worker *w = &t->worker[me];
     const int workers = s->config.workers;
-    const float scale = 1.0f / (float)examples;
+    const float scale = yk_grad_factor(weight, 1);
     if (!t->config.shape.keyed || t->frequent) {
         update u = {t, me, NULL, 0, t->frequent ? t->frequent : t->floats, scale};
         yk_part_of_range(&u.begin, &u.end, 16, me, workers);

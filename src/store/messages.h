@@ -96,7 +96,7 @@ typedef struct {
     /* UP_LEASE of streamed data: the stream that the thread returns, plus 1 (0: none); its cursor after the last batch, without
      * the last number; its next epoch */
     uint64_t stream, last[YK_CURSOR_SIZE - 1], next_epoch;
-    uint64_t unused;
+    double extra_weight; /* as in a gradient (core/grad.h) */
 } yk__up;
 
 /* The examples of one thread in a push. */

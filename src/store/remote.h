@@ -81,7 +81,7 @@ typedef struct {
 
 typedef struct {
     uint64_t steps, examples;
-    double loss;
+    double extra_weight, loss;         /* as in a gradient (core/grad.h) */
     const float *value[YK_MAX_GROUPS]; /* as in the answer; not read if there are no examples */
     uint64_t round;
     const uint64_t *share; /* [threads of the channel] examples of each */

@@ -42,18 +42,23 @@ static yk_status add_batch(yk__part *p, const yk_batch *b)
     return YK_OK;
 }
 
-/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values or fields: once there are
- * some, rows without them get 1 and 0. */
+/* Reserves memory for a batch with `entries` entries. Batches may differ in whether they have values, fields or weights: once
+ * there are some, rows without them get 1, 0 and 1. */
 static yk_status reserve(yk_rows *to, const yk_batch *b, size_t entries)
 {
     const size_t rows = to->n + b->n + 1, before = to->n ? to->start[to->n] : 0, all = before + entries + 16;
-    const bool new_values = b->rows->value && !to->value, new_fields = b->rows->field && !to->field;
+    const bool new_values = b->rows->value && !to->value, new_fields = b->rows->field && !to->field,
+               new_weights = b->rows->weight && !to->weight;
     if (YK_RESERVE(to->start, to->cap[YK_ROWS_START], rows, "a batch") ||
         YK_RESERVE(to->label, to->cap[YK_ROWS_LABEL], rows, "a batch") ||
         YK_RESERVE(to->index, to->cap[YK_ROWS_INDEX], all, "a batch") ||
         ((to->value || new_values) && YK_RESERVE(to->value, to->cap[YK_ROWS_VALUE], all, "a batch")) ||
-        ((to->field || new_fields) && YK_RESERVE(to->field, to->cap[YK_ROWS_FIELD], all, "a batch")))
+        ((to->field || new_fields) && YK_RESERVE(to->field, to->cap[YK_ROWS_FIELD], all, "a batch")) ||
+        ((to->weight || new_weights) && YK_RESERVE(to->weight, to->cap[YK_ROWS_WEIGHT], rows, "a batch")) ||
+        ((to->target || b->rows->target) && YK_RESERVE(to->target, to->cap[YK_ROWS_TARGET], rows, "a batch")))
         return YK_ESYSTEM;
+    for (size_t i = 0; new_weights && i < to->n; i++)
+        to->weight[i] = 1.0f;
     for (size_t e = 0; new_values && e < before; e++)
         to->value[e] = 1.0f;
     if (new_fields)
@@ -115,6 +120,10 @@ static yk_status add_sparse(yk_remote *r, yk__remote_channel *l, yk__part *p, yk
             return st;
         w->start[to] = e;
         w->label[to] = b->rows->label[row];
+        if (w->weight)
+            w->weight[to] = yk_rows_weight(b->rows, row);
+        if (w->target)
+            w->target[to] = yk_rows_target(b->rows, row);
         p->pick[to] = (uint32_t)to;
         if (chunk)
             memcpy(w->index + e, b->rows->index + begin, (end - begin) * sizeof *w->index);

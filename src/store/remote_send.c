@@ -167,6 +167,7 @@ static void write_push(const yk_remote *r, const yk__request *of, const yk_remot
     up->round = p->round;
     up->steps = p->steps;
     up->examples = p->examples;
+    up->extra_weight = p->extra_weight;
     up->loss = p->loss;
     for (size_t i = 0; i < up->nshares; i++) {
         share[i] = of ? of->share[i] : (yk__share){0};

@@ -60,6 +60,7 @@ static yk_status add_threads(replicas *r, int me)
     r->total = (yk_grad){.group = {{.dense = r->sum}}};
     for (int i = 0; i < r->config.workers; i++) {
         r->total.examples += r->worker[i].grad.examples;
+        r->total.extra_weight += r->worker[i].grad.extra_weight;
         r->total.loss += r->worker[i].grad.loss;
     }
     return YK_OK;

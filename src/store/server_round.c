@@ -48,6 +48,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
     yk_server *s = u->s;
     yk_grad grad = {.examples = (size_t)u->totals->examples,
                     .steps = u->totals->steps,
+                    .extra_weight = u->totals->extra_weight,
                     .loss = u->totals->loss,
                     .read_at = u->read_at,
                     .pool = s->pool};
@@ -362,6 +363,7 @@ static int add_all(yk_server *s, yk__up *sum)
         count(s, c, up);
         sum->steps = up->steps > sum->steps ? up->steps : sum->steps;
         sum->examples += up->examples;
+        sum->extra_weight += up->extra_weight;
         sum->loss += up->loss;
         if (up->examples)
             add_to_sum(s, c);

@@ -183,6 +183,7 @@ static void add_totals(const yk__shards *s, yk__channel *c)
         const yk_grad *g = &s->worker[i].grad;
         c->share[i - c->first] = g->examples;
         p->examples += g->examples;
+        p->extra_weight += g->extra_weight;
         p->loss += g->loss;
         p->steps += g->examples > 0;
     }

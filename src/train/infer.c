@@ -6,6 +6,22 @@
 
 enum { BATCH = 256, READ = 4096 };
 
+/* Adds the predictions o->p. */
+static yk_status add_to_tally(const yk__predictor *o, const yk_batch *b)
+{
+    const yk_loss *loss = o->model->loss;
+    float weights[BATCH], label[BATCH], *const weight = yk_batch_weighted(b) ? weights : NULL;
+    for (size_t i = 0; weight && i < b->n; i++)
+        weight[i] = yk_batch_weight(b, i);
+    o->tally->other_loss = !loss->log_loss;
+    if (!loss->numbers)
+        return yk_tally_add(o->tally, o->p, o->model->outputs, b, weight);
+    for (size_t i = 0; i < b->n; i++)
+        label[i] = yk_rows_target(b->rows, b->pick[i]);
+    yk_tally_add_numbers(o->tally, o->p, label, weight, b->n);
+    return YK_OK;
+}
+
 yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t begin, size_t end,
                            const yk_reader *reader)
 {
@@ -21,7 +37,7 @@ yk_status yk__predict_rows(const yk__predictor *o, const yk_rows *rows, size_t b
         if (o->no_score)
             o->tally->examples += n;
         else
-            st = yk_tally_add(o->tally, o->p, o->model->outputs, &b, NULL);
+            st = add_to_tally(o, &b);
         for (size_t i = 0; o->raw && outputs > 1 && i < n * outputs; i++)
             o->p[i] = logf(o->p[i]);
         if (!st && o->each)

@@ -41,15 +41,27 @@ static void on_ready(void *context, float *dense, size_t begin, size_t end)
         w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-static yk_status gradient(yk__loop *w, const yk_view *view, const yk_batch *batch, yk_grad *out)
+/* From here on, the loss is the mean over the batch times its examples, so that means over several batches need no weights. */
+static void add_weights(const yk_batch *batch, yk_grad *g)
+{
+    if (!yk_batch_weighted(batch))
+        return;
+    const double n = (double)batch->n, sum = yk_batch_total(batch);
+    g->extra_weight = sum - n;
+    g->loss = sum > 0.0 ? g->loss * (n / sum) : 0.0;
+}
+
+static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_grad *out)
 {
     yk__trainer *t = w->t;
     *out = (yk_grad){0};
     if (!batch->n)
         return YK_OK;
+    batch->class_weight = t->class_weight;
     t->model->ops->grad(t->model, w->state->work, view, batch, out);
     if (out->status)
         return out->status;
+    add_weights(batch, out);
     if (!(out->loss <= yk__max_loss * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             yk_store_steps(w->store, w->me));
@@ -83,6 +95,28 @@ static yk_status step(yk__loop *w, yk_step_result *out)
     return YK_OK;
 }
 
+/* One step for each example. Weights do not matter, because a gradient is divided by the sum of its weights, but an example of
+ * weight 0 has no gradient. */
+static void take_steps(yk__loop *w, const yk_view *view, const yk_batch *b, float lr, float *loss)
+{
+    const yk_model *m = w->t->model;
+    for (size_t i = 0, n = b->n; i < b->n; i += n) {
+        yk_batch some = *b;
+        bool none = false;
+        if (yk_batch_weighted(b)) {
+            none = yk_batch_weight(b, i) == 0.0f;
+            for (n = 1; i + n < b->n && (yk_batch_weight(b, i + n) == 0.0f) == none; n++)
+                loss[i + n] = 0.0f;
+            loss[i] = 0.0f;
+        }
+        some.pick += i;
+        some.n = n;
+        some.ahead += b->n - i - n;
+        if (!none)
+            m->ops->burst(m, w->state->work, view, &some, lr, loss + i);
+    }
+}
+
 /* A batch of several examples, and one step for each of them. */
 static yk_status burst(yk__loop *w, yk_step_result *out)
 {
@@ -97,7 +131,8 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
         return st;
     yk_phase_to(state->phases, YK_PHASE_COMPUTE);
     w->store->burst->begin(w->store, w->me, &view, &lr);
-    t->model->ops->burst(t->model, state->work, &view, &batch, lr, loss);
+    batch.class_weight = t->class_weight;
+    take_steps(w, &view, &batch, lr, loss);
     *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = w->action};
     out->over = batch.n == 0;
     for (size_t i = 0; i < batch.n; i++) {

@@ -95,7 +95,11 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
     YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});
     const double none = (double)NAN;
-    const yk_score unknown = {.loss = none, .accuracy = none, .majority_accuracy = none, .auc = none},
+    const yk_score unknown = {.weight = none,
+                              .loss = none,
+                              .accuracy = none,
+                              .majority_accuracy = none,
+                              .auc = none},
                    *test = r->tested ? &r->test : &unknown, *best = r->best_known ? &r->best : &unknown;
     YK_JSON_REALS(
         j, {"seconds", r->seconds}, {"train_seconds", r->train_seconds}, {"load_seconds", r->load_seconds},
