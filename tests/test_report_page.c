@@ -381,6 +381,64 @@ static void write_errors_are_reported(void **state)
     assert_error(st, YK_ESYSTEM, "librsvg2-bin");
 }
 
+#define METRICS(classes, confusion)                                                                          \
+    ",\"test_metrics\":{\"examples\":50,\"weight\":50,\"loss\":0.25,\"log_loss\":0.25,\"brier\":0.125,"      \
+    "\"auc\":null,"                                                                                          \
+    "\"macro_f1\":0.75,\"classes\":" classes ",\"confusion\":" confusion                                     \
+    ",\"reliability\":[{\"weight\":20,\"probability\":0.25,\"frequency\":0.3},"                              \
+    "{\"weight\":30,\"probability\":0.875,\"frequency\":0.9}]}"
+
+static void metrics_are_a_table_and_plots(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more;
+        bool confusion;
+    } cases[] = {
+        {METRICS("[{\"name\":\"<b>cat\",\"weight\":20,\"precision\":0.8,\"recall\":0.7,\"f1\":0.747},"
+                 "{\"weight\":30,\"precision\":0.5,\"recall\":null,\"f1\":null}]",
+                 "[[14,6],[0,30]]"),
+         true},
+        {METRICS("7", "[[14,6],[0]]"), false}, /* damaged */
+        {METRICS("[]", "[[14,6],[0,\"x\"],3]"), false},
+        {METRICS("{}", "null"), false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        made m = made_run("metrics");
+        m.more_summary = cases[i].more;
+        make_run(&m);
+        char path[512], out[512], csv[512], svg[600];
+        snprintf(path, sizeof path, "%s", in_directory("metrics"));
+        snprintf(out, sizeof out, "%s", in_directory("metrics.html"));
+        snprintf(csv, sizeof csv, "%s", in_directory("metrics.csv"));
+        snprintf(svg, sizeof svg, "%s", in_directory("metrics.svg"));
+        char *paths[] = {path};
+        make(&(yk_report){.paths = paths, .n = 1, .out = out, .csv = csv, .svg = svg});
+        char *page = slurp(out);
+        assert_self_contained(page);
+        assert_points(page);
+        assert_int_equal(count(page, "<section id=\"metrics\">"), 1);
+        assert_non_null(strstr(page, "Brier score"));
+        assert_null(strstr(page, "log loss")); /* the same number */
+        assert_int_equal(count(page, "<figure id=\"figure-calibration\">"), 1);
+        assert_int_equal(count(page, "<figure id=\"figure-confusion-matrix\">"), cases[i].confusion);
+        assert_null(strstr(page, "<b>cat"));
+        if (cases[i].confusion) {
+            assert_non_null(strstr(page, "label &lt;b&gt;cat, prediction 1: 6 (30.0 % of the label)"));
+            assert_non_null(strstr(page, "label 1, prediction 1: 30 (100.0 % of the label)"));
+            snprintf(svg, sizeof svg, "%s", in_directory("metrics.csv/confusion-matrix.csv"));
+            char *cells = slurp(svg);
+            assert_non_null(strstr(cells, "<b>cat,1,6"));
+            free(cells);
+            snprintf(svg, sizeof svg, "%s", in_directory("metrics.csv/table-metrics.csv"));
+            cells = slurp(svg);
+            assert_non_null(strstr(cells, "Brier score,0.125,lower"));
+            free(cells);
+        }
+        free(page);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +448,7 @@ int main(void)
         cmocka_unit_test(axes_fit_few_evaluations),
         cmocka_unit_test(names_and_values_cannot_break_the_page),
         cmocka_unit_test(old_and_broken_runs_make_a_page_too),
+        cmocka_unit_test(metrics_are_a_table_and_plots),
         cmocka_unit_test(write_errors_are_reported),
     };
     return cmocka_run_group_tests(tests, make_test_directory, remove_test_directory);

@@ -1,6 +1,7 @@
-/* Plots with rectangles: stacked bars of phases, and the histogram of staleness. */
+/* Plots with rectangles: stacked bars of phases, the histogram of staleness, and the confusion matrix. */
 #include "report/plot.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,4 +105,62 @@ void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out)
                   "<path class=\"axis\" d=\"M%.0f %.1fh%.0f\"/><text class=\"m\" x=\"%.0f\" "
                   "y=\"%.0f\">updates by other workers between read and write</text>",
                   b.left, b.top + b.height, b.width, b.left + b.width / 2.0, b.top + b.height + 34.0);
+}
+
+/* The name of a row in at most this width. */
+static void draw_name(const char *class, double x, double y, const char *name, double width, yk_text *out)
+{
+    char text[96];
+    shorten(name, width > 22.2 ? (size_t)(width / 7.4) : 3, text, sizeof text);
+    yk_html(out, "<text class=\"%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", class, x, y, text);
+}
+
+/* The color is the share of the row: correct predictions blue, wrong ones orange. */
+static void draw_cell(const yk_figure *f, size_t row, size_t column, const yk__box *at, double share,
+                      yk_text *out)
+{
+    const double value = f->series[row].point[column].y;
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", value);
+    const bool fits = 7.4 * (double)strlen(text) < at->width && at->height > 14.0;
+    if (value > 0.0)
+        yk_html(out,
+                "<rect class=\"bar f%d\" fill-opacity=\"%.2f\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+                "height=\"%.1f\"><title>label %s, prediction %s: %s (%.1f %% of the label)</title></rect>",
+                row != column, 0.05 + 0.95 * share, at->left, at->top, at->width - 1.0, at->height - 1.0,
+                f->series[row].name, f->series[column].name, text, 100.0 * share);
+    if (fits)
+        yk_text_print(out, "<text class=\"m%s\" x=\"%.1f\" y=\"%.1f\">%s</text>", share > 0.5 ? " on" : "",
+                      at->left + at->width / 2.0, at->top + at->height / 2.0 + 4.0, text);
+}
+
+void yk__draw_matrix(const yk_figure *f, yk_draw how, yk_text *out)
+{
+    enum { HEAD = 40, MAX_WIDTH = 120, MAX_HEIGHT = 40 };
+    const double n = (double)f->n;
+    double longest = 0.0;
+    for (size_t i = 0; i < f->n; i++)
+        longest = fmax(longest, (double)strlen(f->series[i].name));
+    const double left = fmin(fmax(8.4 * longest, 40.0), 130.0) + 16.0;
+    const double width = fmin((YK__WIDTH - YK__RIGHT - left) / n, MAX_WIDTH),
+                 height = fmin(width, MAX_HEIGHT);
+    const size_t every = width < 22.0 ? 5 : 1; /* labels would overlap */
+    yk__draw_open(f, " data-bars=\"1\"", HEAD + height * n + 6.0, how, out);
+    draw_name("e", left - 8.0, HEAD - 7.0, "label", left, out);
+    draw_name("m", left + width * n / 2.0, 12.0, f->x_title, 200.0, out);
+    for (size_t i = 0; i < f->n; i++) {
+        const yk_series *s = &f->series[i];
+        double sum = 0.0;
+        for (size_t k = 0; k < s->n; k++)
+            sum += s->point[k].y;
+        yk__box at = {left, HEAD + height * (double)i, width, height};
+        if (i % every == 0) {
+            draw_name("m", left + width * ((double)i + 0.5), HEAD - 7.0, s->name, width * (double)every, out);
+            draw_name("e", left - 8.0, at.top + height / 2.0 + 4.0, s->name, left - 8.0, out);
+        }
+        yk_text_print(out, "<g class=\"s\" data-r=\"%d\">", s->run);
+        for (size_t k = 0; k < s->n; k++, at.left += width)
+            draw_cell(f, i, k, &at, sum > 0.0 ? s->point[k].y / sum : 0.0, out);
+        yk_text_add(out, "</g>");
+    }
 }

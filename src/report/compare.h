@@ -43,6 +43,7 @@ enum {
 #define YK_MAX_LABEL_OPTIONS 12 /* options that distinguish runs */
 #define YK_LABEL_SIZE        128
 #define YK_MAX_CURVES        6 /* in a plot */
+#define YK_MAX_DETAILED      4 /* runs whose metrics and weights are shown: a page with more would be long */
 #define YK_MIN_REPEATS       3 /* fewer have no standard deviation */
 
 /* Runs with the same options: repeats. They are one curve: the mean. */

@@ -209,8 +209,10 @@ yk_status yk_figures_make(const yk_compare *c, yk_figures *out)
     if (c->n > 1)
         yk__figures_of_resources(c, out);
     yk__figures_of_time(c, out);
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
+        yk__figures_of_metrics(c, i, out);
         yk__figures_of_run(c, i, out);
+    }
     const yk_status st = out->status;
     if (st)
         yk_figures_fini(out);
@@ -237,6 +239,8 @@ static void csv_x(const yk_figure *f, double x, yk_text *out)
     } else if (f->kind == YK_HISTOGRAM) {
         yk_bucket_text((size_t)x, bucket);
         yk_text_csv(out, bucket);
+    } else if (f->kind == YK_MATRIX) {
+        yk_text_csv(out, f->series[(size_t)x].name);
     } else {
         yk_text_number(out, x, 9);
     }

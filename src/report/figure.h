@@ -43,7 +43,10 @@ typedef struct {
     bool failed; /* out of memory: ignores further points */
 } yk_series;
 
-typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM } yk_figure_kind;
+/* MATRIX: a row for each series, and as many columns, whose names are those of the rows; the y of a point is a cell. */
+typedef enum { YK_LINES, YK_BARS, YK_HISTOGRAM, YK_MATRIX } yk_figure_kind;
+
+enum { YK_MAX_MATRIX = 40 }; /* rows: more would be unreadable */
 
 typedef struct {
     char id[160];              /* unique; the name of its files, from its name: letters, digits, '.', '-' */
@@ -51,6 +54,7 @@ typedef struct {
     char panel[YK_LABEL_SIZE]; /* one of several figures with this title: "batch 5"; "": the only one */
     const char *of;            /* the label of one of several runs; NULL: all of them, or the only one */
     const char *x_title;       /* LINES whose x is a column of a table; NULL: x is time */
+    const char *section;       /* "metrics": in this part of its run; NULL: where its kind belongs */
     yk_figure_kind kind;
     int run; /* -1: all runs */
     /* The reader chooses x: step, epoch, examples or seconds; else it is x[0], in x_unit. Set before series are added. */
@@ -114,5 +118,6 @@ void yk__figures_of_tables(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_time(const yk_compare *c, yk_figures *fs); /* staleness and phases */
 void yk__figures_of_resources(const yk_compare *c, yk_figures *fs);
 void yk__figures_of_run(const yk_compare *c, size_t i, yk_figures *fs);
+void yk__figures_of_metrics(const yk_compare *c, size_t i, yk_figures *fs);
 
 #endif

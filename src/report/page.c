@@ -219,6 +219,8 @@ static void warnings(const yk_page *p, yk_text *out)
 /* The id of the section that has a figure; "": the details of its run. */
 static const char *section_of(const yk_page *p, const yk_figure *f)
 {
+    if (f->section)
+        return "";
     if (f->steps_or_time)
         return "curves";
     if (f->x_title)
@@ -344,6 +346,8 @@ void yk_page_write(const yk_page *p, yk_text *out)
     if (c->n > 1)
         section(p, "runs", NULL, out);
     curves(p, out);
+    if (c->n == 1)
+        yk__page_metrics(p, 0, out);
     static const char *const sections[] = {
         "batch", "workers", "modes", "time", "resources", "traffic-between-hosts", "machines"};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)

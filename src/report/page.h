@@ -4,6 +4,7 @@
  *     warnings
  *     runs               the table of all runs, if there are several
  *     curves             loss, accuracy, speed by step, epoch, examples or seconds: one drawing for each; one is visible
+ *     metrics            of the test set at the end, if there are few runs: calibration, confusion matrix
  *     comparisons        batch sizes, workers, modes, with their plots
  *     time, resources    phases, staleness; CPU, memory, network, disk
  *     each run           its processes, alerts and options, and the command to run it again
@@ -44,6 +45,8 @@ void yk__page_legend(const yk_compare *c, yk_text *out);
 /* A sample of the run's line; nothing if there is only one run. */
 void yk__page_key(const yk_compare *c, int run, yk_text *out);
 void yk__page_data(const yk_figures *fs, yk_text *out);
+/* The test metrics of a run: a section if it is the only one. */
+void yk__page_metrics(const yk_page *p, size_t i, yk_text *out);
 void yk__page_run(const yk_page *p, size_t i, yk_text *out);
 void yk__page_verdict(const yk_facts *f, yk_text *out);
 

@@ -96,7 +96,7 @@ static void own_legend(const yk_figure *f, const yk_compare *c, yk_text *out)
 {
     bool bars = f->kind == YK_BARS, of_runs = f->run < 0 && !f->x_title;
     bool histogram = f->kind == YK_HISTOGRAM && c->groups > 1;
-    if (!bars && !histogram && (f->n < 2 || of_runs))
+    if (f->kind == YK_MATRIX || (!bars && !histogram && (f->n < 2 || of_runs)))
         return;
     yk_text_add(out, "<ul class=\"legend\">");
     for (size_t i = 0; i < (bars ? (size_t)YK_PHASES : f->n); i++) {

@@ -192,6 +192,25 @@ static void summary_line(const yk_facts *f, yk_text *out)
         }
 }
 
+void yk__page_metrics(const yk_page *p, size_t i, yk_text *out)
+{
+    const yk_compare *c = p->compare;
+    const bool only = c->n == 1;
+    if (!yk_value_at(c->run[i].summary, "test_metrics") || c->n > YK_MAX_DETAILED)
+        return;
+    yk_text_add(out, only ? "<section id=\"metrics\"><h2>Metrics</h2><div class=\"cols\">"
+                          : "<div class=\"cols\">");
+    show(YK_RUN_METRICS, c, i, out);
+    show(YK_RUN_CLASSES, c, i, out);
+    yk_text_add(out, "</div><div class=\"figures\">");
+    for (size_t k = 0; k < p->figures->n; k++) {
+        const yk_figure *f = &p->figures->figure[k];
+        if (f->run == (int)i && f->section)
+            yk__page_figure(f, f->title, c, out);
+    }
+    yk_text_add(out, only ? "</div></section>\n" : "</div>\n");
+}
+
 void yk__page_run(const yk_page *p, size_t i, yk_text *out)
 {
     const yk_compare *c = p->compare;
@@ -204,12 +223,14 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         yk_text_add(out, "</span></summary><div class=\"body\"><div class=\"verdict\">");
         yk__page_verdict(&c->facts[i], out);
         yk_text_add(out, "</div>");
+        yk__page_metrics(p, i, out);
     } else {
         yk_text_add(out, "<section id=\"over-time\"><h2>Resources over time</h2><div class=\"body\">");
     }
     size_t shown = 0;
     for (size_t k = 0; k < p->figures->n; k++)
-        if (p->figures->figure[k].run == (int)i && (!only || p->figures->figure[k].kind == YK_LINES)) {
+        if (p->figures->figure[k].run == (int)i && !p->figures->figure[k].section &&
+            (!only || p->figures->figure[k].kind == YK_LINES)) {
             if (!shown++)
                 yk_text_add(out, "<div class=\"figures\">");
             yk_figure f = p->figures->figure[k];
@@ -226,7 +247,7 @@ void yk__page_run(const yk_page *p, size_t i, yk_text *out)
         yk_text_print(out, "<p class=\"note\">The plots show the first %d of %zu processes.</p>",
                       4 * YK_MAX_CURVES, c->run[i].logs);
     passes(&c->run[i], out);
-    for (int k = 0; k < YK_RUN_WEIGHTS; k++)
+    for (int k = YK_RUN_WORKERS; k < YK_RUN_WEIGHTS; k++)
         show((yk_run_table)k, c, i, out);
     yk_text weights = {0};
     show(YK_RUN_WEIGHTS, c, i, &weights);

@@ -20,7 +20,7 @@ static const char file_style[] =
     ".d1{stroke-dasharray:6 3}.d2{stroke-dasharray:2 3}.d3{stroke-dasharray:8 3 2 3}"
     ".d4{stroke-dasharray:12 4}.over{stroke-dasharray:12 16}.p0{fill:#0068b5}.p1{fill:#00805e}"
     ".p2{fill:#e08a00}.p3{fill:#b03a86}.p4{fill:#e2a6cc}.p5{fill:#d1570b}.p6{fill:#86b8dd}.p7{fill:#9c9c9c}"
-    ".p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#6b4fa0}";
+    ".on{fill:#fff}.p8{fill:#d5d5d5}.p9{fill:#e9e2c8}.p10{fill:#c9a227}.p11{fill:#6b4fa0}";
 
 const char *const yk_x_names[YK_X_COUNT] = {"step", "epoch", "examples", "seconds"};
 
@@ -47,7 +47,7 @@ static double text_width(const char *s)
 static size_t entries(const yk_figure *f)
 {
     if (f->kind != YK_BARS)
-        return f->n > 1 ? f->n : 0;
+        return f->n > 1 && f->kind != YK_MATRIX ? f->n : 0;
     for (size_t k = 0; k < f->n; k++)
         for (size_t i = YK_WORKER_PHASES; i < f->series[k].n; i++)
             if (f->series[k].point[i].y > 0.0) /* a server */
@@ -198,7 +198,7 @@ static yk_axis x_axis(const yk_figure *f, int axis)
         at_points(f, &x);
         return x;
     }
-    bool counted = f->x_title != NULL; /* workers: begin with the fewest */
+    bool counted = f->x_title && f->x_unit == YK_UNIT_INTEGER; /* workers: begin with the fewest */
     if (counted)
         low -= 0.2, high += 0.2;
     else if (f->steps_or_time && low > 0.1 * high && high > low) /* few evaluations: begin with the first */
@@ -387,6 +387,8 @@ void yk_figure_draw(const yk_figure *f, yk_x x, yk_draw how, yk_text *out)
         draw_lines(f, x, how, out);
     else if (f->kind == YK_BARS)
         yk__draw_bars(f, how, out);
+    else if (f->kind == YK_MATRIX)
+        yk__draw_matrix(f, how, out);
     else
         yk__draw_histogram(f, how, out);
     yk_text_add(out, how == YK_DRAW_PAGE ? "</svg>" : "</svg>\n");

@@ -55,6 +55,7 @@ static const yk__box yk__plot_box = {YK__LEFT, YK__TOP, YK__WIDTH - YK__LEFT - Y
 void yk__draw_open(const yk_figure *f, const char *data, double height, yk_draw how, yk_text *out);
 void yk__draw_y(const yk_axis *y, const yk__box *b, yk_text *out);
 void yk__draw_bars(const yk_figure *f, yk_draw how, yk_text *out);
+void yk__draw_matrix(const yk_figure *f, yk_draw how, yk_text *out);
 void yk__draw_histogram(const yk_figure *f, yk_draw how, yk_text *out);
 
 #endif

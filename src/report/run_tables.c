@@ -1,5 +1,6 @@
 #include "report/run_tables.h"
 
+#include "train/metrics.h"
 #include "train/weights.h"
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +68,48 @@ static void processes(const yk_compare *c, size_t i, yk_table *t)
             field_or(o, "bytes_sent", w->last.sent), field_or(o, "bytes_received", w->last.received),
             field_or(o, "sent_rate", w->mean.sent_rate), field_or(o, "received_rate", w->mean.received_rate),
             w->mean.switches, w->mean.switches_forced);
+    }
+}
+
+static const yk_column metric_columns[] = {
+    {"metric", .words = true}, {"value", NULL, YK_UNIT_PLAIN}, {"better", .words = true}};
+
+static void metrics(const yk_compare *c, size_t i, yk_table *t)
+{
+    const json_t *all = yk_value_at(c->run[i].summary, "test_metrics");
+    for (const yk_metric_kind *k = yk_metric_kinds; k < yk_metric_kinds + YK_METRICS; k++) {
+        const double x = yk_number_at(all, k->name);
+        if (!isfinite(x) || !strcmp(k->name, "log_loss")) /* the loss */
+            continue;
+        add_row(c, i, t);
+        yk_table_text(t, k->title);
+        yk_table_number(t, x, NAN);
+        yk_table_text(t, k->sign > 0 ? "higher" : "lower");
+    }
+}
+
+static const yk_column class_columns[] = {
+    {"class", .words = true},
+    {"weight", "examples, or the sum of their weights", YK_UNIT_INTEGER},
+    {"precision", NULL, YK_UNIT_PLAIN},
+    {"recall", NULL, YK_UNIT_PLAIN},
+    {"F1", NULL, YK_UNIT_PLAIN}};
+
+static void classes(const yk_compare *c, size_t i, yk_table *t)
+{
+    const json_t *list = yk_value_at(c->run[i].summary, "test_metrics.classes"), *one;
+    size_t k;
+    json_array_foreach(list, k, one)
+    {
+        char number[24];
+        const char *name = yk_string_at(one, "name");
+        if (k == YK_MAX_CONFUSION)
+            break;
+        snprintf(number, sizeof number, "%zu", k);
+        add_row(c, i, t);
+        yk_table_text(t, name ? name : number);
+        YK_TABLE_NUMBERS(t, yk_number_at(one, "weight"), yk_number_at(one, "precision"),
+                         yk_number_at(one, "recall"), yk_number_at(one, "f1"));
     }
 }
 
@@ -150,14 +193,15 @@ static const yk_column weight_columns[] = {
 /* The largest weights, if the run directory contains a linear model. */
 static void weights(const yk_compare *c, size_t i, yk_table *t)
 {
-    enum { TOP = 20, RUNS = 4 }; /* pages with more runs would be long */
+    enum { TOP = 20 };
     const yk_run *r = &c->run[i];
     const char *name = yk_run_get(r, "model");
     yk_feature_names names = {0};
     yk_weights w = {.top = TOP};
     yk_trained *m;
     yk_model_description d;
-    if (c->n > RUNS || !name || yk_model_parse(name, &d) || !d.linear || yk_trained_load(r->path, &m))
+    if (c->n > YK_MAX_DETAILED || !name || yk_model_parse(name, &d) || !d.linear ||
+        yk_trained_load(r->path, &m))
         return;
     w.base = yk_weights_base(m, yk_run_get(r, "data"));
     const yk_status st = yk_weights_find(&w, m, NULL, &names);
@@ -180,6 +224,8 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
         size_t columns;
         void (*add)(const yk_compare *c, size_t i, yk_table *t);
     } kinds[YK_RUN_TABLES] = {
+        {"metrics", "Test metrics", NULL, metric_columns, COUNT(metric_columns), metrics},
+        {"classes", "Test metrics by class", NULL, class_columns, COUNT(class_columns), classes},
         {"workers", "Workers", NULL, worker_columns, COUNT(worker_columns), workers},
         {"processes", "Processes", NULL, process_columns, COUNT(process_columns), processes},
         {"traffic", "Network traffic by purpose", NULL, traffic_columns, COUNT(traffic_columns), traffic},

@@ -1,4 +1,4 @@
-/* The tables of one run: its workers, processes, traffic and alerts.
+/* The tables of one run: its metrics, workers, processes, traffic and alerts.
  *
  * Example:
  *     yk_compare compare = {.n = 0};                             // from yk_compare_make()
@@ -15,6 +15,8 @@
 #include "report/compare.h"
 
 typedef enum {
+    YK_RUN_METRICS,
+    YK_RUN_CLASSES,
     YK_RUN_WORKERS,
     YK_RUN_PROCESSES,
     YK_RUN_TRAFFIC,
