@@ -213,7 +213,7 @@ static bool is_missing(const yk_exchange *x, int r)
 
 /* Names the ranks that have not sent their part. A rank that was stopped keeps others from sending theirs, so it is
  * named first. */
-yk_status yk__timed_out(const yk_exchange *x)
+static yk_status timed_out(const yk_exchange *x)
 {
     char ranks[256] = "";
     int missing = 0;
@@ -234,6 +234,18 @@ yk_status yk__timed_out(const yk_exchange *x)
         one ? "it has died, is hung" : "they have died, are hung", x->rank, one ? "it" : "them");
 }
 
+yk_status yk__exchange_poll(const yk_exchange *x, yk_wait *w)
+{
+    if (!yk_wait_poll(w))
+        return timed_out(x);
+    for (int r = 0; yk_wait_is_check_due(w) && r < x->size; r++)
+        if (is_missing(x, r) && yk_comm_is_lost(x->comm, r))
+            return yk_fail(YK_ELOST,
+                           "rank %d has died, or cannot be reached (rank %d waited for its gradient)", r,
+                           x->rank);
+    return YK_OK;
+}
+
 static yk_status finish(yk_exchange *x)
 {
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, x->limit);
@@ -244,8 +256,8 @@ static yk_status finish(yk_exchange *x)
         if (x->ended != ended) {
             ended = x->ended;
             yk_wait_restart(&w);
-        } else if (!yk_wait_poll(&w)) {
-            return yk__timed_out(x);
+        } else if ((st = yk__exchange_poll(x, &w))) {
+            return st;
         }
     }
     x->begun = x->ended = 0;
@@ -290,8 +302,8 @@ static yk_status wait_headers(yk_exchange *x, bool gradients, yk_round *out)
         }
         if (st)
             return st;
-        if (missing == before && !yk_wait_poll(&w))
-            return yk__timed_out(x);
+        if (missing == before && (st = yk__exchange_poll(x, &w)))
+            return st;
     }
     out->last_wait = yk_now() - arrived;
     return yk_comm_wait(x->comm, x->header_out, x->size, x->limit, "a round");

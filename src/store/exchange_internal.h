@@ -55,7 +55,8 @@ struct yk_exchange {
     yk_wait_kind shared_wait;
 };
 
-yk_status yk__timed_out(const yk_exchange *x);                             /* the error */
+/* One iteration of a wait. Fails after the timeout, or if a rank that others wait for is lost. */
+yk_status yk__exchange_poll(const yk_exchange *x, yk_wait *w);
 size_t yk__piece_begin(const yk_exchange *x, const yk__slot *s, int rank); /* of the piece that a rank sums */
 void yk__sum_piece(const yk_exchange *x, size_t n, float *out);            /* x->piece [n], in rank order */
 

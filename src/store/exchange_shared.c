@@ -62,8 +62,9 @@ static yk_status wait_all(yk_exchange *x, int *last_out)
     for (int r = 0; r < x->size; r++)
         while (yk__shared_is_missing(x, r)) {
             *last_out = r;
-            if (!yk_wait_poll(&w))
-                return yk__timed_out(x);
+            const yk_status st = yk__exchange_poll(x, &w);
+            if (st)
+                return st;
         }
     return YK_OK;
 }

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# Jobs that other programs start: torchrun, Slurm without MPI, Kubernetes, mpirun without a plug-in. Their environment is set by
+# hand where they are not installed.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+digits="train --model softmax --data synth:digits?examples=507 --batch 10 --quiet"
+
+# A port that is free, and so is the next one.
+free_port() {
+    command python3 -SEc 'import socket
+for port in range(20000 + '$$' % 10000, 32000):
+    with socket.socket() as a, socket.socket() as b:
+        try:
+            a.bind(("", port)); b.bind(("", port + 1))
+        except OSError:
+            continue
+    print(port)
+    break'
+}
+
+# Starts ranks 0 .. N-1 with the variables of an engine, in which RANK is replaced. Their output is in out.RANK and err.RANK, their
+# process ids in $ranks.
+start_ranks() { # N "NAME=VALUE..." ARGUMENT...
+    local n=$1 variables=$2 r
+    shift 2
+    ranks=
+    for r in $(seq 0 $((n - 1))); do
+        # shellcheck disable=SC2086  # several variables
+        env --default-signal=INT,QUIT ${variables//RANK_/$r} "$YOKE" "$@" >"out.$r" 2>"err.$r" 3>&- 4>&- &
+        ranks="$ranks $!"
+    done
+}
+
+# Waits for all of them. The exit status, stdout and stderr of the first one are those that expect() uses.
+finish_ranks() { # SECONDS
+    local pid code=0 first=
+    timeout "$1" tail -s 0.05 -q -f /dev/null $(printf -- '--pid=%s ' $ranks) || { echo "did not end within $1 s"; tail -n 5 err.*; return 1; }
+    for pid in $ranks; do
+        code=0
+        wait "$pid" || code=$?
+        first=${first:-$code}
+        codes="$codes $code"
+    done
+    status=$first
+    cp out.0 out
+    cp err.0 err
+}
+
+torch() { # SIZE LOCAL_SIZE: the variables of torchrun
+    echo "RANK=RANK_ WORLD_SIZE=$1 LOCAL_RANK=RANK_ LOCAL_WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
+}
+
+same_model() { # RUN RUN
+    cmp "$1"/checkpoints/step-17/model.safetensors "$2"/checkpoints/step-17/model.safetensors
+}
+
+@test "torchrun: jobs on one host and on two, with the same bits" {
+    port=$(free_port)
+    codes=
+    start_ranks 3 "$(torch 3 3)" $digits --out one
+    finish_ranks 60
+    expect 0
+    start_ranks 3 "$(torch 3 2) YOKE_TOKEN=$(openssl rand -hex 32)" $digits --out two
+    finish_ranks 60
+    expect 0
+    start_ranks 3 "$(torch 3 2) YOKE_TOKEN=$(openssl rand -hex 32) YOKE_SHARED_MEMORY=0" $digits --out sockets --json
+    finish_ranks 60
+    expect 0
+    equal "exit statuses" "$codes" " 0 0 0 0 0 0 0 0 0"
+    grep -q '"mpi":"sockets"' out
+    same_model one two
+    same_model one sockets
+}
+
+@test "torchrun itself starts jobs on one host and on two" {
+    local torchrun=${YK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/yoke/peers}/bin/torchrun
+    [ -x "$torchrun" ] || torchrun=$(command -v torchrun) || skip "torchrun is not installed (./dev peers installs it)"
+    status=0
+    timeout 100 "$torchrun" --standalone --nproc-per-node 4 --no-python "$YOKE" $digits --out one >out 2>err || status=$?
+    expect 0
+    YOKE_TOKEN=$(openssl rand -hex 32)
+    export YOKE_TOKEN
+    local both="--nnodes 2 --nproc-per-node 2 --master-addr 127.0.0.1 --master-port $(free_port) --no-python"
+    timeout 100 "$torchrun" --node-rank 1 $both "$YOKE" $digits --out two >out.1 2>err.1 3>&- 4>&- &
+    local other=$!
+    timeout 100 "$torchrun" --node-rank 0 $both "$YOKE" $digits --out two >out 2>err || status=$?
+    expect 0
+    wait $other
+    cmp one/checkpoints/step-13/model.safetensors two/checkpoints/step-13/model.safetensors
+}
+
+@test "several hosts without a token, and wrong variables, are usage errors" {
+    port=$(free_port)
+    codes=
+    start_ranks 2 "$(torch 3 2)" $digits --out none
+    finish_ranks 20
+    expect 2 "no job token" "YOKE_TOKEN_FILE" "openssl rand -hex 32"
+    equal "exit statuses" "$codes" " 2 2"
+    RANK=3 WORLD_SIZE=3 MASTER_ADDR=a MASTER_PORT=1 try $digits --out none
+    expect 2 "RANK=3 must be less than WORLD_SIZE=3"
+    RANK=0 WORLD_SIZE=1 try $digits --out none # not a job
+    expect 0
+}
+
+@test "a rank with another token is refused, and does not disturb the others" {
+    port=$(free_port)
+    codes=
+    local token
+    token=$(openssl rand -hex 32)
+    start_ranks 2 "$(torch 2 1) YOKE_TOKEN=$token" $digits --out none
+    status=0
+    env $(torch 2 1 | sed s/RANK_/1/g) YOKE_TOKEN="${token//[0-4]/f}" timeout 20 "$YOKE" $digits --out none >out 2>wrong || status=$?
+    # it may come after the others have ended
+    grep -q -e "has a different token" -e "cannot connect" -e "no answer" wrong || [ "$status" -eq 124 ] || { cat wrong; return 1; }
+    finish_ranks 60
+    expect 0
+}
+
+@test "the death of a rank is noticed at once, and named" {
+    port=$(free_port)
+    codes=
+    start_ranks 3 "$(torch 3 3)" ${digits/--quiet/} --epochs 1000000 --out none
+    for _ in $(seq 200); do
+        ! grep -q 'step' err.0 || break
+        sleep 0.05
+    done
+    local began
+    began=$(date +%s%N)
+    # shellcheck disable=SC2086
+    kill -KILL "$(echo $ranks | cut -d ' ' -f 2)"
+    finish_ranks 20
+    expect 1 "rank 1"
+    holds "($(date +%s%N) - $began) / 1e9 < 3"
+}
+
+@test "srun without MPI: the processes share a token in the run directory" {
+    codes=
+    start_ranks 3 "SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_PROCID=RANK_ SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=3 \
+        SLURM_STEP_NUM_NODES=3 SLURM_STEP_NODELIST=localhost,b[01-02] YOKE_PORT=$(free_port)" $digits --out several
+    finish_ranks 60
+    expect 0
+    [ ! -e several/token ]
+    start_ranks 3 "SLURM_JOB_ID=$$ SLURM_STEP_ID=1 SLURM_PROCID=RANK_ SLURM_LOCALID=RANK_ SLURM_STEP_NUM_TASKS=3 \
+        SLURM_STEP_NUM_NODES=1 SLURM_STEP_NODELIST=a" $digits --out one
+    finish_ranks 60
+    expect 0
+    equal "exit statuses" "$codes" " 0 0 0 0 0 0"
+    same_model one several
+}
+
+@test "mpirun without a plug-in: a job on one host runs without MPI" {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    status=0
+    YK_MPI_PLUGIN=$PWD/none timeout 60 mpirun --oversubscribe -n 3 "$YOKE" ${digits/--quiet/} --json --out one >out 2>err || status=$?
+    expect 0 "this job runs without MPI"
+    grep -q '"mpi":"shared memory"' out
+}
+
+@test "the Kubernetes example is valid, and runs as processes with the same environment" {
+    local source=$BATS_TEST_DIRNAME/.. python=${YK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/yoke/peers}/bin/python
+    [ -x "$python" ] || python=python3
+    status=0
+    command "$python" "$source/tests/kubernetes.py" "$YOKE" "$source/examples/kubernetes/train.yaml" "$(free_port)" >out 2>err ||
+        status=$?
+    [ "$status" -ne 77 ] || skip "$(cat out)"
+    expect 0
+    ! grep '^skip: ' out || skip "$(sed 's/^skip: //' out)"
+}
