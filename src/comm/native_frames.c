@@ -171,22 +171,6 @@ bool yk__native_queue(yk__native *t, yk__native_peer *p, yk__frame header, yk__m
     return true;
 }
 
-int yk__native_send(yk__native *t, yk__message *r)
-{
-    yk__native_peer *p = &t->peer[r->peer];
-    const size_t cost = r->bytes + YK__MESSAGE_OVERHEAD;
-    const bool eager = r->bytes <= YK__EAGER_MAX && p->credit_used + cost <= YK__CREDIT_MAX;
-    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
-                   .tag = r->tag,
-                   .bytes = r->bytes,
-                   .id = r->id = p->next_id++};
-    if (eager)
-        p->credit_used += cost;
-    else
-        TAILQ_INSERT_TAIL(&p->announced, r, entry);
-    return yk__native_queue(t, p, h, eager ? r : NULL) ? 0 : YK__CODE_MEMORY;
-}
-
 /* ---- matching ---- */
 
 /* A stored message is no longer stored: its sender may send more. */
@@ -229,7 +213,8 @@ static void deliver(yk__native *t, yk__native_peer *p, yk__stored *s, yk__messag
     if (s->bytes <= r->bytes && s->bytes)
         memcpy(r->buf, s->data, s->bytes);
     complete_receive(r, s->bytes);
-    give_credit(t, p, s->bytes);
+    if (s->peer != t->rank)
+        give_credit(t, p, s->bytes);
     free_stored(s);
 }
 
@@ -298,6 +283,42 @@ static yk__stored *store(yk__native *t, yk__native_peer *p, bool with_data)
     TAILQ_INSERT_TAIL(&p->stored, s, entry);
     TAILQ_INSERT_TAIL(&t->stored, s, entry_of_all);
     return s;
+}
+
+/* A process has no connection to itself: the message is copied. */
+static int send_to_self(yk__native *t, yk__native_peer *p, yk__message *r)
+{
+    yk__message *to = take_posted(p, r->tag);
+    p->header = (yk__frame){.tag = r->tag, .bytes = r->bytes};
+    yk__stored *s = to ? NULL : store(t, p, true);
+    if (!to && !s)
+        return YK__CODE_MEMORY;
+    if (r->bytes && (s || r->bytes <= to->bytes))
+        memcpy(s ? s->data : to->buf, r->buf, r->bytes);
+    if (to)
+        complete_receive(to, r->bytes);
+    else
+        s->complete = true;
+    r->done = true;
+    return 0;
+}
+
+int yk__native_send(yk__native *t, yk__message *r)
+{
+    yk__native_peer *p = &t->peer[r->peer];
+    if (r->peer == t->rank)
+        return send_to_self(t, p, r);
+    const size_t cost = r->bytes + YK__MESSAGE_OVERHEAD;
+    const bool eager = r->bytes <= YK__EAGER_MAX && p->credit_used + cost <= YK__CREDIT_MAX;
+    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
+                   .tag = r->tag,
+                   .bytes = r->bytes,
+                   .id = r->id = p->next_id++};
+    if (eager)
+        p->credit_used += cost;
+    else
+        TAILQ_INSERT_TAIL(&p->announced, r, entry);
+    return yk__native_queue(t, p, h, eager ? r : NULL) ? 0 : YK__CODE_MEMORY;
 }
 
 /* ---- input: what the header of a frame means. False: the stream is corrupt, or there is no memory. ---- */
