@@ -18,8 +18,8 @@ _yoke() {
     case $previous in
     --model) words="softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet" ;;
     --mode) words="sync async" ;;
-    --optimizer) words="sgd momentum adagrad rowwise-adagrad ftrl adam" ;;
-    --lr-schedule) words="constant step inverse" ;;
+    --optimizer) words="sgd momentum nesterov adagrad rowwise-adagrad ftrl adam adamw" ;;
+    --lr-schedule) words="constant step inverse cosine one-cycle plateau" ;;
     --stream) words="auto always never" ;;
     --split) words="train test" ;;
     --data | --test) words="idx: tfrecord: csv: parquet: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:digits synth:ctr synth:images" ;;

@@ -99,7 +99,7 @@ train() { # SPEC OPTION...
 --mode both sync, async
 --stream often auto, always, never
 --optimizer newton choose sgd
---lr-schedule cosine constant, step, inverse
+--lr-schedule linear constant, step, inverse, cosine, one-cycle, plateau
 --epochs 1e99 between
 END
     digits --epochs 2 --steps 3 --out none

@@ -62,17 +62,22 @@ static inline double ftrl_weight(double z, double n, const yk_optim_step *o)
 static inline void reference_update(yk_optim_kind kind, weight *p, double g, const yk_optim_step *o)
 {
     const double lr = (double)o->lr, b1 = (double)o->beta1, b2 = (double)o->beta2;
-    if (kind != YK_FTRL)
+    if (kind == YK_ADAMW)
+        p->w -= lr * (double)o->l2 * p->w;
+    else if (kind != YK_FTRL)
         g += (double)o->l2 * p->w;
     if (kind == YK_SGD) {
         p->w -= lr * g;
     } else if (kind == YK_MOMENTUM) {
         p->s0 = (double)o->momentum * p->s0 + g;
         p->w -= lr * p->s0;
+    } else if (kind == YK_NESTEROV) {
+        p->s0 = (double)o->momentum * p->s0 + g;
+        p->w -= lr * (g + (double)o->momentum * p->s0);
     } else if (kind == YK_ADAGRAD || kind == YK_ROWWISE) { /* of one float per key */
         p->s0 += g * g;
         p->w -= lr * g / (sqrt(p->s0) + (double)o->epsilon);
-    } else if (kind == YK_ADAM) {
+    } else if (kind == YK_ADAM || kind == YK_ADAMW) {
         p->s0 = b1 * p->s0 + (1 - b1) * g;
         p->s1 = b2 * p->s1 + (1 - b2) * g * g;
         const double v = p->s1 * (double)o->correct2,

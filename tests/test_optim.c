@@ -343,11 +343,57 @@ static void rates_follow_their_schedule(void **state)
     c.schedule = YK_LR_INVERSE;
     c.lr_decay = 0.25;
     assert_true(yk_optim_at(&c, 0).lr == 0.5f && yk_optim_at(&c, 4).lr == 0.25f);
+    c.first = 4; /* continues an earlier run */
+    assert_true(yk_optim_at(&c, 0).lr == 0.25f);
     yk_optim_config adam = yk_optim_defaults(YK_ADAM);
     for (uint64_t step = 0; step < 5000; step += 61) {
         yk_optim_step o = yk_optim_at(&adam, step);
         assert_true(fabs((double)o.correct1 * (1 - pow(0.9, (double)step + 1)) - 1) < 1e-6);
         assert_true(fabs((double)o.correct2 * (1 - pow(0.999, (double)step + 1)) - 1) < 1e-6);
+    }
+}
+
+/* The rates of PyTorch: CosineAnnealingLR(T_max=10, eta_min=0.05), OneCycleLR(max_lr=0.5, total_steps=10), and a linear warm-up
+ * before StepLR(2, 0.1). */
+static void rates_equal_those_of_pytorch(void **state)
+{
+    (void)state;
+    static const struct {
+        yk_lr_schedule schedule;
+        double decay;
+        uint64_t warm_up, length;
+        double rate[10];
+    } cases[] = {
+        {YK_LR_COSINE,
+         0.1,
+         0,
+         10,
+         {0.5, 0.48898772, 0.45702882, 0.40725168, 0.34452882, 0.275, 0.20547118, 0.14274832, 0.09297118,
+          0.06101228}},
+        {YK_LR_ONE_CYCLE,
+         4e-6,
+         0,
+         10,
+         {0.02, 0.26, 0.5, 0.47524232, 0.40587283, 0.30563101, 0.19437099, 0.09412917, 0.02475968, 2e-06}},
+        {YK_LR_STEP, 0.1, 4, 10, {0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.05, 0.05, 0.005, 0.005}},
+        {YK_LR_COSINE,
+         0,
+         5,
+         10,
+         {0.1, 0.2, 0.3, 0.4, 0.5, 0.5, 0.45225425, 0.32725425, 0.17274575, 0.04774575}},
+        {YK_LR_CONSTANT, 0, 2, 0, {0.25, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        yk_optim_config c = yk_optim_defaults(YK_SGD);
+        c.lr = 0.5;
+        c.schedule = cases[k].schedule;
+        c.lr_decay = cases[k].decay;
+        c.lr_decay_every = 2;
+        c.warm_up = cases[k].warm_up;
+        c.length = cases[k].length;
+        for (uint64_t s = 0; s < 10; s++)
+            if (fabs(yk_lr_at(&c, s) - cases[k].rate[s]) > 2e-8)
+                fail_msg("case %zu, step %d: %.9g is not %.9g", k, (int)s, yk_lr_at(&c, s), cases[k].rate[s]);
+        assert_int_equal(yk_lr_is_constant(&c), false);
     }
 }
 
@@ -360,23 +406,31 @@ static void sums_of_rates_are_exact(void **state)
         uint64_t every;
     } cases[] = {{YK_LR_CONSTANT, 0.1, 1000}, {YK_LR_STEP, 0.5, 7},      {YK_LR_STEP, 1.0, 7},
                  {YK_LR_STEP, 0.9, 1},        {YK_LR_INVERSE, 0.001, 1}, {YK_LR_INVERSE, 0.05, 1},
-                 {YK_LR_INVERSE, 1.0, 1},     {YK_LR_INVERSE, 0.0, 1}};
+                 {YK_LR_INVERSE, 1.0, 1},     {YK_LR_INVERSE, 0.0, 1},   {YK_LR_COSINE, 0.1, 1},
+                 {YK_LR_ONE_CYCLE, 0.0, 1},   {YK_LR_PLATEAU, 0.5, 1}};
     static const uint64_t ranges[][2] = {{0, 0}, {0, 1},   {0, 7},     {0, 100}, {3, 4},
                                          {6, 8}, {13, 14}, {50, 3000}, {9, 2}};
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++)
         for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
             yk_optim_config c = yk_optim_defaults(YK_SGD);
+            const size_t of = k / 2;
+            c.warm_up = k % 2 ? 20 : 0;
+            c.length = 2000;
+            c.reductions = 2;
             c.lr = 0.3;
-            c.schedule = cases[k].schedule;
-            c.lr_decay = cases[k].decay;
-            c.lr_decay_every = cases[k].every;
+            c.schedule = cases[of].schedule;
+            c.lr_decay = cases[of].decay;
+            c.lr_decay_every = cases[of].every;
             double plain = 0;
             for (uint64_t s = ranges[r][0]; s < ranges[r][1]; s++)
                 plain += (double)yk_optim_at(&c, s).lr;
-            /* the inverse schedule uses an integral, which is less than the sum by at most the decrease of the rate */
-            double fall = (double)yk_optim_at(&c, ranges[r][0]).lr - (double)yk_optim_at(&c, ranges[r][1]).lr;
-            double bound = 1e-6 * plain + 1e-12 + (c.schedule == YK_LR_INVERSE ? fmax(fall, 0) : 0);
-            double sum = yk_optim_lr_sum(&c, ranges[r][0], ranges[r][1]);
+            /* some schedules use an integral, which differs from the sum by at most the changes of the rate */
+            double change = 0;
+            for (uint64_t s = ranges[r][0]; s < ranges[r][1]; s++)
+                change += fabs((double)yk_optim_at(&c, s).lr - (double)yk_optim_at(&c, s + 1).lr);
+            const bool integral = c.schedule == YK_LR_INVERSE || yk_lr_schedules[c.schedule].needs_length;
+            double bound = 1e-6 * plain + 1e-12 + (integral ? change : 0);
+            double sum = yk_lr_sum(&c, ranges[r][0], ranges[r][1]);
             if (!(fabs(sum - plain) <= bound))
                 fail_msg("case %zu, range %zu: %.9g is not %.9g (to %.2g)", k, r, sum, plain, bound);
         }
@@ -412,23 +466,39 @@ static void invalid_values_are_refused(void **state)
     REFUSED((c.schedule = YK_LR_STEP, c.lr_decay = 1.5), "--lr-decay");
     REFUSED((c.schedule = YK_LR_STEP, c.lr_decay_every = 0), "--lr-decay-every");
     REFUSED((c.schedule = YK_LR_INVERSE, c.lr_decay = -1), "--lr-decay");
+    REFUSED((c.schedule = YK_LR_COSINE, c.lr_decay = 1.5), "--lr-decay");
+    REFUSED((c.schedule = YK_LR_PLATEAU, c.lr_decay = 0), "--lr-decay");
+    REFUSED((c.kind = YK_FTRL, c.schedule = YK_LR_COSINE, c.lr_decay = 0), "divides by the learning rate");
+    REFUSED((c.kind = YK_ADAM, c.beta2 = 1), "--adam-betas");
+    REFUSED((c.kind = YK_ADAM, c.epsilon = NAN), "--epsilon");
+    REFUSED((c.kind = YK_ADAMW, c.lr = 2, c.l2 = 0.5), "flip");
+    yk_lr_schedule schedule;
+    for (int k = 0; k < YK_LR_SCHEDULES; k++) {
+        assert_int_equal(yk_lr_find(yk_lr_schedules[k].name, &schedule), YK_OK);
+        assert_int_equal(schedule, k);
+        assert_error(yk_lr_find("linear", &schedule), YK_EUSAGE, yk_lr_schedules[k].name);
+    }
 }
 
 /* A gradient, and then steps in which the velocity runs out, move a weight as far as one step without a velocity. */
 static void without_a_velocity_a_step_goes_as_far(void **state)
 {
     (void)state;
-    yk_optim_config c = yk_optim_defaults(YK_MOMENTUM);
-    const yk_optim_config at_once = yk_optim_without_velocity(&c);
-    const yk_optim_step with = yk_optim_at(&c, 0), without = yk_optim_at(&at_once, 0);
-    weight a = {0.5, 0, 0}, b = a;
-    reference_update(YK_MOMENTUM, &a, 0.3, &with);
-    for (int i = 0; i < 300; i++)
-        reference_update(YK_MOMENTUM, &a, 0.0, &with);
-    reference_update(YK_MOMENTUM, &b, 0.3, &without);
-    reference_update(YK_MOMENTUM, &b, 0.0, &without);
-    assert_true(fabs(a.w - b.w) < 1e-6 && a.w < 0.5);
-    c = yk_optim_without_velocity(
+    EACH_KIND(kind)
+    {
+        if (yk_optim_rule_of(kind)->velocity != YK_VELOCITY_SUM)
+            continue;
+        const yk_optim_config sum = yk_optim_defaults(kind), at_once = yk_optim_without_velocity(&sum);
+        const yk_optim_step with = yk_optim_at(&sum, 0), without = yk_optim_at(&at_once, 0);
+        weight a = {0.5, 0, 0}, b = a;
+        reference_update(kind, &a, 0.3, &with);
+        for (int i = 0; i < 300; i++)
+            reference_update(kind, &a, 0.0, &with);
+        reference_update(kind, &b, 0.3, &without);
+        reference_update(kind, &b, 0.0, &without);
+        assert_true(fabs(a.w - b.w) < 1e-6 && a.w < 0.5);
+    }
+    yk_optim_config c = yk_optim_without_velocity(
         &(yk_optim_config){.kind = YK_ADAM, .lr = 0.1, .beta1 = 0.9, .beta2 = 0.999});
     assert_true(c.lr == 0.1 && c.beta1 == 0.0 && c.beta2 == 0.999);
 }
@@ -470,6 +540,7 @@ int main(void)
         cmocka_unit_test(equal_gradients_count_as_one),
         cmocka_unit_test(many_steps_match_the_reference),
         cmocka_unit_test(rates_follow_their_schedule),
+        cmocka_unit_test(rates_equal_those_of_pytorch),
         cmocka_unit_test(sums_of_rates_are_exact),
         cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(without_a_velocity_a_step_goes_as_far),

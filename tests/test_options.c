@@ -14,8 +14,10 @@ static const struct {
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps seed "
-     "optimizer lr l2 l1 momentum initial-accumulator "
-     "lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr bias-decay"},
+     "optimizer lr l2 l1 momentum adam-betas epsilon clip-norm initial-accumulator "
+     "lr-schedule lr-decay lr-decay-every lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch "
+     "bias-lr "
+     "bias-decay"},
     {YK_OPT_MUST_AGREE,
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
      "init-bias "
@@ -25,7 +27,8 @@ static const struct {
      "global-batch epochs "
      "steps no-stop-on-divergence seed "
      "optimizer lr "
-     "l2 l1 momentum initial-accumulator lr-schedule lr-decay lr-decay-every lr-decay-epochs bias-lr "
+     "l2 l1 momentum adam-betas epsilon clip-norm initial-accumulator lr-schedule lr-decay lr-decay-every "
+     "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr "
      "bias-decay "
      "eval-every "
      "log-every "
@@ -39,9 +42,10 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
-     "initial-accumulator lr-schedule "
+     "adam-betas epsilon clip-norm initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
+     "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr bias-decay eval-every log-every "
+     "checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_SAVED,
      "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
@@ -52,19 +56,20 @@ static const struct {
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
-     "initial-accumulator lr-schedule "
+     "adam-betas epsilon clip-norm initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
-     "lr-decay-epochs bias-lr bias-decay eval-every log-every checkpoint-every sample-every trace "
+     "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr bias-decay eval-every log-every "
+     "checkpoint-every sample-every trace "
      "tensorboard-workers"},
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
     {YK_OPT_HAS_SPACES, "model data test"},
     {YK_OPT_COMMAND_LINE_ONLY,
      "hosts hostfile agent mpi-options network join token-file out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
-    {YK_OPT_WORD_BY_GROUP, "optimizer"},
+    {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 66 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 73 };
 
 static void flags_are_as_intended(void **state)
 {
@@ -109,7 +114,8 @@ static void documented_defaults_are_correct(void **state)
     yk_config_init(&c);
     yk_config_init(&initial);
     for (const yk_option *o = yk_options; o->name; o++) {
-        if (!yk_option_is_number(o) || !o->default_text || yk_config_set(&c, o->name, o->default_text))
+        if (!yk_option_is_number(o) || yk_option_is_by_group(o) || !o->default_text ||
+            yk_config_set(&c, o->name, o->default_text))
             continue;
         const void *x = (const char *)&c + o->offset, *y = (const char *)&initial + o->offset;
         const double from_text = o->kind == YK_OPT_REAL ? *(const double *)x : (double)*(const int64_t *)x,
@@ -120,8 +126,9 @@ static void documented_defaults_are_correct(void **state)
         }
     }
     yk_config_fini(&c);
-    assert_int_equal(compared,
-                     7); /* workers, threads, deadline, seed, lr-decay-every, sample-every, shuffle-mb */
+    assert_int_equal(
+        compared,
+        8); /* workers, threads, deadline, seed, lr-decay-every, lr-patience, sample-every, shuffle-mb */
 }
 
 /* The help names everything that is hashed. */
@@ -206,7 +213,11 @@ static void values_for_one_kind_of_group_are_found(void **state)
     } want[] = {{"staleness", "keyed=2", "dense=0", "3"},
                 {"servers", "keyed=all", "dense=0", "all"},
                 {"optimizer", "keyed=adagrad", "dense=adam", "sgd"},
-                {"lr", "keyed=0.1", "dense=0", "0.2"}};
+                {"lr", "keyed=0.1", "dense=0", "0.2"},
+                {"lr-schedule", "keyed=step", "dense=cosine", "inverse"},
+                {"lr-decay", "keyed=0.1", "dense=0", "0.2"},
+                {"warm-up", "keyed=1", "dense=2", "3"},
+                {"warm-up-epochs", "keyed=0.5", "dense=2", "3"}};
     size_t n = 0;
     for (const yk_option *o = yk_options; o->name; o++)
         n += yk_option_is_by_group(o) || (o->flags & YK_OPT_WORD_BY_GROUP);

@@ -319,6 +319,17 @@ static void optimizers(void **state)
     assert_true(p.group[0].optim.lr_decay == 0.1 && p.group[0].optim.lr_decay_every == 7);
     assert_int_equal(plan_of(DENSE "lr-schedule=inverse", 1, &p), YK_OK);
     assert_true(p.group[0].optim.schedule == YK_LR_INVERSE && p.group[0].optim.lr_decay == 1e-3);
+    /* schedules by group */
+    assert_int_equal(plan_of("model=deepfm lr-schedule=keyed=step,dense=cosine lr-decay=keyed=0.5 steps=100 "
+                             "warm-up=dense=10,linear=3 adam-betas=0.5,0.75 epsilon=0.125",
+                             1, &p),
+                     YK_OK);
+    assert_true(p.group[0].optim.schedule == YK_LR_STEP && p.group[0].optim.lr_decay == 0.5);
+    assert_true(p.group[0].optim.warm_up == 3 && p.group[1].optim.warm_up == 0);
+    const yk_optim_config *dense = &p.group[2].optim;
+    assert_true(dense->schedule == YK_LR_COSINE && dense->lr_decay == 0.0 && dense->warm_up == 10);
+    assert_true(dense->length == 100 && dense->beta1 == 0.5 && dense->beta2 == 0.75 &&
+                dense->epsilon == 0.125);
     assert_error(plan_of(DENSE "lr=1 l2=2", 1, &p), YK_EUSAGE, "--l2");
     /* an optimizer that no group uses is not checked */
     assert_int_equal(plan_of(DENSE "optimizer=dense=adam l2=20", 1, &p), YK_OK);
@@ -418,6 +429,18 @@ static void intervals_in_epochs(void **state)
     assert_int_equal(p.gradients_per_step, 2);
     assert_error(plan_with(DENSE "lr-decay-epochs=1.5", &three, &stream, &p), YK_EUSAGE,
                  "the length of an epoch");
+    assert_error(plan_with(DENSE "warm-up-epochs=1.5", &three, &stream, &p), YK_EUSAGE,
+                 "use --warm-up STEPS");
+    assert_error(plan_with(DENSE "lr-schedule=cosine", &three, &stream, &p), YK_EUSAGE, "use --steps STEPS");
+    assert_int_equal(plan_with(DENSE "lr-schedule=cosine steps=70", &three, &stream, &p), YK_OK);
+    assert_int_equal(p.group[0].optim.length, 70);
+    /* the rate for 10 examples, in steps of 3 x 10 examples */
+    assert_int_equal(plan_with(DENSE
+                               "batch=10 epochs=2 lr=0.5 lr-batch=10 warm-up-epochs=0.5 lr-schedule=cosine",
+                               &three, &data, &p),
+                     YK_OK);
+    assert_true(p.group[0].optim.lr == 1.5 && p.group[0].optim.warm_up == 17 &&
+                p.group[0].optim.length == 68);
 }
 
 /* Chunks of examples that share a copy: longer for more data, but not longer than the interval between evaluations. */

@@ -22,7 +22,11 @@ void yk_config_init(yk_config *c)
                      .lr = YK_BY_GROUP_NONE,
                      .momentum = -1,
                      .initial_accumulator = -1,
-                     .lr_decay = -1,
+                     .lr_decay = YK_BY_GROUP_NONE,
+                     .warm_up = YK_BY_GROUP_NONE,
+                     .warm_up_epochs = YK_BY_GROUP_NONE,
+                     .lr_patience = 1,
+                     .epsilon = -1,
                      .init_bias = NAN,
                      .bias_lr = -1,
                      .lr_decay_every = 1000,
@@ -156,16 +160,26 @@ static yk_status one_of(const char *option, const char *value, const char *const
     return value ? yk_fail(YK_EUSAGE, "--%s %s: the value must be one of: %s", option, value, list) : YK_OK;
 }
 
-static yk_status check_optimizers(const yk_config *c)
+static yk_status check_group(const yk_config *c, const char *group, bool keyed)
 {
     yk_optim_kind kind;
+    yk_lr_schedule schedule;
+    const yk_status st = yk_config_optimizer(c, "sgd", group, keyed, &kind);
+    return st ? st : yk_config_schedule(c, group, keyed, &schedule);
+}
+
+static yk_status check_optimizers(const yk_config *c)
+{
+    const char *const given[] = {c->optimizer, c->lr_schedule};
     yk_by_group_part part;
-    const char *at = c->optimizer && strchr(c->optimizer, '=') ? c->optimizer : "";
-    yk_status st = yk_config_optimizer(c, "sgd", "", true, &kind); /* also reports a malformed list */
+    yk_status st = check_group(c, "", true); /* also reports a malformed list */
     if (!st)
-        st = yk_config_optimizer(c, "sgd", "", false, &kind);
-    while (!st && yk_by_group_next(&at, &part))
-        st = yk_config_optimizer(c, "sgd", part.name, true, &kind);
+        st = check_group(c, "", false);
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const char *at = given[i] && strchr(given[i], '=') ? given[i] : "";
+        while (!st && yk_by_group_next(&at, &part))
+            st = check_group(c, part.name, true);
+    }
     return st;
 }
 
@@ -177,7 +191,6 @@ static yk_status check_words(const yk_config *c)
         const char *known[4];
     } words[] = {{"mode", offsetof(yk_config, mode), {"sync", "async"}},
                  {"stream", offsetof(yk_config, stream), {"auto", "always", "never"}},
-                 {"lr-schedule", offsetof(yk_config, lr_schedule), {"constant", "step", "inverse"}},
                  {"network", offsetof(yk_config, network), {"local", "any"}},
                  {"bind", offsetof(yk_config, bind), {"auto", "none", "numa"}},
                  {"bias-decay", offsetof(yk_config, bias_decay), {"yes", "no"}}};
@@ -192,20 +205,35 @@ static bool is(const char *given, const char *word)
     return given && strcmp(given, word) == 0;
 }
 
+static bool any_given(const yk_by_group *g)
+{
+    return !yk_by_group_same(g, &YK_BY_GROUP_NONE);
+}
+
 /* Learning rates and momentum. */
 static yk_status check_rates(const yk_config *c)
 {
-    if (c->lr_decay_epochs > 0.0 && !is(c->lr_schedule, "step"))
+    const bool steps = c->lr_schedule && strstr(c->lr_schedule, "step"),
+               warms_up = any_given(&c->warm_up) || any_given(&c->warm_up_epochs);
+    if (c->lr_decay_epochs > 0.0 && !steps)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
-    if (c->momentum >= 0.0 && (!c->optimizer || !strstr(c->optimizer, "momentum")))
-        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum", c->momentum);
-    if (c->lr_decay >= 0.0 && (!c->lr_schedule || is(c->lr_schedule, "constant")))
-        return yk_fail(YK_EUSAGE, "--lr-decay %g has no effect without --lr-schedule step or inverse",
-                       c->lr_decay);
-    return YK_OK;
+    if (c->momentum >= 0.0 &&
+        (!c->optimizer || !(strstr(c->optimizer, "momentum") || strstr(c->optimizer, "nesterov"))))
+        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
+                       c->momentum);
+    if (any_given(&c->lr_decay) && (!c->lr_schedule || is(c->lr_schedule, "constant")))
+        return yk_fail(YK_EUSAGE, "--lr-decay has no effect without --lr-schedule step, inverse, cosine, "
+                                  "one-cycle or plateau");
+    if (any_given(&c->warm_up) && any_given(&c->warm_up_epochs))
+        return yk_fail(YK_EUSAGE, "--warm-up and --warm-up-epochs cannot be used together");
+    if (c->lr_batch && !warms_up && (!c->lr_schedule || !strstr(c->lr_schedule, "one-cycle")))
+        return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
+                                  "rate often diverge: add --warm-up STEPS, or --lr-schedule one-cycle");
+    double betas[2];
+    return yk_config_betas(c, &betas[0], &betas[1]);
 }
 
 /* The run directory and the network. */
@@ -262,17 +290,42 @@ const char *yk_config_default_optimizer(const yk_config *c)
     return d.optimizer;
 }
 
+/* The word for a group in the text of an option; else that in `otherwise`. */
+static yk_status word_of(const char *option, const char *text, const char *otherwise, const char *group,
+                         bool keyed, char name[64])
+{
+    enum { SIZE = 64 };
+    const char *const kind = keyed ? "keyed" : "dense";
+    if (yk_by_group_word(text, group, name, SIZE) || (!*name && yk_by_group_word(text, kind, name, SIZE)))
+        return yk_fail(YK_EUSAGE, "--%s %s: %s", option, text, yk_error());
+    return *name ? YK_OK : yk_by_group_word(otherwise, kind, name, SIZE);
+}
+
 yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
                               yk_optim_kind *out)
 {
-    const char *const kind = keyed ? "keyed" : "dense";
     char name[64];
-    if (yk_by_group_word(c->optimizer, group, name, sizeof name) ||
-        (!*name && yk_by_group_word(c->optimizer, kind, name, sizeof name)))
-        return yk_fail(YK_EUSAGE, "--optimizer %s: %s", c->optimizer, yk_error());
-    if (!*name && yk_by_group_word(otherwise, kind, name, sizeof name))
-        return YK_EUSAGE;
-    return yk_optim_find(name, out);
+    const yk_status st = word_of("optimizer", c->optimizer, otherwise, group, keyed, name);
+    return st ? st : yk_optim_find(name, out);
+}
+
+yk_status yk_config_schedule(const yk_config *c, const char *group, bool keyed, yk_lr_schedule *out)
+{
+    char name[64];
+    const yk_status st = word_of("lr-schedule", c->lr_schedule, "constant", group, keyed, name);
+    return st ? st : yk_lr_find(name, out);
+}
+
+yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2)
+{
+    char text[64];
+    const char *comma = c->adam_betas ? strchr(c->adam_betas, ',') : NULL;
+    snprintf(text, sizeof text, "%.*s", comma ? (int)(comma - c->adam_betas) : 0, c->adam_betas);
+    if (c->adam_betas &&
+        (!comma || yk_number_real(text, 0.0, 1.0, beta1) || yk_number_real(comma + 1, 0.0, 1.0, beta2)))
+        return yk_fail(YK_EUSAGE, "--adam-betas %s: must be two numbers from 0 to 1, as in 0.9,0.999",
+                       c->adam_betas);
+    return YK_OK;
 }
 
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out)

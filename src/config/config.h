@@ -33,6 +33,12 @@ typedef struct {
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */
     double lr_decay_epochs;                          /* 0: not given */
+    yk_by_group lr_decay, warm_up, warm_up_epochs;   /* not given: the schedule's default; 0, 0 */
+    int64_t lr_patience;                             /* evaluations */
+    int64_t lr_batch;                                /* 0: not given */
+    char *adam_betas;                                /* NULL: the optimizer's default */
+    double epsilon;                                  /* negative: likewise */
+    double clip_norm;                                /* 0: not given */
     yk_by_group staleness;                           /* negative, or not given: set by the mode */
     int64_t workers, threads;
     int64_t batch, global_batch;                                      /* 0: not given */
@@ -47,7 +53,7 @@ typedef struct {
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
     yk_by_group lr;                        /* not given: the optimizer's default */
-    double l1, l2, momentum, lr_decay;     /* negative: the optimizer's default */
+    double l1, l2, momentum;               /* negative: the optimizer's default */
     double initial_accumulator;            /* negative: chosen by train/plan.h */
     int64_t lr_decay_every;
     int64_t seed;
@@ -83,6 +89,10 @@ bool yk_config_starts_job(const yk_config *c);
  * none is given for it, such as "sgd" or "keyed=adagrad,dense=adam" (model/description.h). */
 yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const char *group, bool keyed,
                               yk_optim_kind *out);
+/* The schedule of the learning rate of this group, likewise. */
+yk_status yk_config_schedule(const yk_config *c, const char *group, bool keyed, yk_lr_schedule *out);
+/* --adam-betas; both are unchanged if it was not given. */
+yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2);
 /* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */
 bool yk_config_named_group(const yk_config *c, size_t i, const char **option_out, char *name_out);
 const char *yk_config_default_optimizer(const yk_config *c); /* of the model; "sgd": it is not valid */

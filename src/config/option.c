@@ -181,29 +181,51 @@ const yk_option yk_options[] = {
 
     {"optimizer", "NAME", TEXT(optimizer), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP,
      "sgd; fm, wide-deep, deepfm: keyed=adagrad,dense=adam",
-     "sgd, momentum, adagrad, rowwise-adagrad (one sum of squares per key), ftrl or adam; "
+     "sgd, momentum, nesterov, adagrad, rowwise-adagrad (one sum of squares per key), ftrl, adam or adamw "
+     "(adam with decoupled weight decay); "
      "keyed=NAME,dense=NAME: separate optimizers for keyed parameters and for networks; individual "
      "parameter groups can be named too, for example linear=ftrl,embed=adagrad"},
     {"lr", "X", REAL_BY_GROUP(lr, 0, HUGE_VAL), UPDATES, TRAINS,
-     "sgd 0.1, momentum 0.01, adagrad and rowwise-adagrad 0.05, adam 0.001, ftrl 0.1",
+     "sgd 0.1, momentum and nesterov 0.01, adagrad and rowwise-adagrad 0.05, adam and adamw 0.001, ftrl 0.1",
      "learning rate; keyed=X,dense=X: separate rates for keyed parameters and for networks; individual "
      "parameter groups can be named too, for example linear=0.1,embed=0.05"},
     {"l2", "X", REAL(l2, 0, HUGE_VAL), UPDATES, TRAINS, "0",
-     "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps); includes biases"},
+     "weight decay: add l2/2 |w|^2 to the mean loss (ftrl: to the sum over steps; adamw: subtract lr l2 w in "
+     "each step instead); includes biases"},
     {"l1", "X", REAL(l1, 0, 1e9), UPDATES, TRAINS, "0",
      "add l1 |w| to the mean loss (ftrl: to the sum over steps)"},
-    {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9", "momentum of --optimizer momentum"},
+    {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9",
+     "momentum of --optimizer momentum and nesterov"},
+    {"adam-betas", "B1,B2", TEXT(adam_betas), UPDATES, TRAINS, "0.9,0.999",
+     "adam and adamw: decay rates of the moving means of the gradient and of its square"},
+    {"epsilon", "X", REAL(epsilon, 0, HUGE_VAL), UPDATES, TRAINS, "adam and adamw 1e-8, others 1e-10",
+     "adam, adamw, adagrad and rowwise-adagrad: added to the square root that a step is divided by"},
+    {"clip-norm", "X", REAL(clip_norm, 0, HUGE_VAL), UPDATES, TRAINS, "0: no limit",
+     "scale a gradient down if its norm, over all parameters, exceeds X. sync: the mean gradient of a step; "
+     "async and local SGD: that of each worker"},
     {"initial-accumulator", "X", REAL(initial_accumulator, 0, HUGE_VAL), UPDATES, TRAINS,
      "0.0001 for embedding vectors, else 0",
      "adagrad and rowwise-adagrad: initial value of the sums of squared gradients"},
-    {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS, "constant",
-     "constant, step (multiply by --lr-decay every --lr-decay-every steps) or inverse (lr / (1 + lr-decay * "
-     "step))"},
-    {"lr-decay", "X", REAL(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS, "step 0.1, inverse 0.001",
-     "see --lr-schedule"},
+    {"lr-schedule", "S", TEXT(lr_schedule), UPDATES, TRAINS | YK_OPT_WORD_BY_GROUP, "constant",
+     "learning rate after the warm-up: constant, step (multiply by --lr-decay every --lr-decay-every steps), "
+     "inverse (lr / (1 + lr-decay * step)), cosine (to lr-decay * lr at the end of the run), one-cycle (up "
+     "from lr / 25 during the warm-up, or 30 % of the run; then down to lr-decay * lr) or plateau (multiply "
+     "by --lr-decay if the monitored value has not improved for --lr-patience evaluations); by group, for "
+     "example keyed=constant,dense=cosine"},
+    {"lr-decay", "X", REAL_BY_GROUP(lr_decay, 0, HUGE_VAL), UPDATES, TRAINS,
+     "step and plateau 0.1, inverse 0.001, cosine 0, one-cycle 0.000004", "see --lr-schedule"},
     {"lr-decay-every", "N", INTEGER(lr_decay_every, 1, BIG), UPDATES, TRAINS, "1000", "see --lr-schedule"},
     {"lr-decay-epochs", "E", REAL(lr_decay_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "like --lr-decay-every, in epochs instead of steps; may be a fraction. Not with --quorum"},
+    {"lr-patience", "N", INTEGER(lr_patience, 1, BIG), UPDATES, TRAINS, "1",
+     "--lr-schedule plateau: evaluations without improvement before the learning rate is reduced"},
+    {"warm-up", "N", WHOLE_BY_GROUP(warm_up, 0, BIG), UPDATES, TRAINS, "0",
+     "increase the learning rate linearly during the first N steps; by group, as --lr"},
+    {"warm-up-epochs", "E", REAL_BY_GROUP(warm_up_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
+     "like --warm-up, in epochs instead of steps; may be a fraction. Not with --quorum"},
+    {"lr-batch", "B", INTEGER(lr_batch, 1, BIG), UPDATES, TRAINS, NULL,
+     "linear scaling: --lr was chosen for steps of B examples, and is multiplied by the examples of a step / "
+     "B. Needs a warm-up"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
      "factor by which the learning rate of biases is multiplied, for dense models"},
     {"bias-decay", "BOOL", TEXT(bias_decay), UPDATES, TRAINS, "yes",

@@ -1,5 +1,7 @@
 #include "core/grad.h"
 
+#include <math.h>
+
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
 {
     const yk_rows *rows = g->rows.rows;
@@ -19,4 +21,25 @@ yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m)
     if (g->bias && g->rows.n)
         yk_merger_add(m, g->bias_key, bias);
     return YK_OK;
+}
+
+double yk_squares(const float *x, size_t n)
+{
+    enum { LANES = 8 }; /* a fixed order of additions, which the compiler can vectorize */
+    double sum[LANES] = {0.0}, all = 0.0;
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t k = 0; k < LANES; k++)
+            sum[k] += (double)x[i + k] * (double)x[i + k];
+    for (; i < n; i++)
+        sum[i % LANES] += (double)x[i] * (double)x[i];
+    for (size_t k = 0; k < LANES; k++)
+        all += sum[k];
+    return all;
+}
+
+float yk_clip_factor(double squares, double weights, double max)
+{
+    const double norm = weights > 0.0 ? sqrt(squares) / weights : 0.0, factor = max / (norm + 1e-6);
+    return factor >= 1.0 ? 1.0f : (float)factor; /* NaN if the norm is */
 }

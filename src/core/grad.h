@@ -35,6 +35,7 @@ typedef struct {
     yk_status status; /* not YK_OK: there is no gradient (out of memory) */
     const struct yk_stale_mark
         *read_at; /* the parameters that it was computed with (store/local.h); NULL: it is not stale */
+    float clip;   /* its factor (--clip-norm), if that is known; 0: the store limits the norm */
     yk_thread_pool *pool; /* threads that can help to apply it; NULL: none */
     yk_group_grad group[YK_MAX_GROUPS];
 } yk_grad;
@@ -47,5 +48,12 @@ static inline float yk_grad_factor(double weights, uint64_t steps)
 
 /* Replaces the contents of `m` with the (key, value) pairs of a gradient of rows, each key once. */
 yk_status yk_grad_merge(const yk_group_grad *g, yk_merger *m);
+
+/* The sum of the squares of n floats. */
+double yk_squares(const float *x, size_t n);
+
+/* The factor of a gradient with this sum of squares, so that the norm of its mean is at most `max`. weights: as above. As
+ * clip_grad_norm_ of PyTorch. */
+float yk_clip_factor(double squares, double weights, double max);
 
 #endif

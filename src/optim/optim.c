@@ -52,31 +52,30 @@ yk_status yk_optim_check(const yk_optim_config *c)
                        rule->name);
     if (!(c->l1 >= 0.0 && c->l2 >= 0.0) || !isfinite(c->l1 + c->l2))
         return yk_fail(YK_EUSAGE, "--l1 and --l2 must be 0 or more");
-    if (!rule->normalizes && c->lr * c->l2 >= 1.0)
+    if ((!rule->normalizes || rule->decoupled) && c->lr * c->l2 >= 1.0)
         return yk_fail(YK_EUSAGE,
                        "--lr %g times --l2 %g is 1 or more: every step would flip the signs of the weights; "
                        "lower one of them",
                        c->lr, c->l2);
     if (!(c->momentum >= 0.0 && c->momentum < 1.0))
         return yk_fail(YK_EUSAGE, "--momentum %g must be at least 0 and less than 1", c->momentum);
-    if (c->schedule == YK_LR_STEP && !(c->lr_decay > 0.0 && c->lr_decay <= 1.0))
-        return yk_fail(YK_EUSAGE, "--lr-decay %g must be above 0 and at most 1 with --lr-schedule step",
-                       c->lr_decay);
-    if (c->schedule == YK_LR_STEP && c->lr_decay_every == 0)
-        return yk_fail(YK_EUSAGE, "--lr-decay-every must be 1 or more steps");
-    if (c->schedule == YK_LR_INVERSE && !(c->lr_decay >= 0.0))
-        return yk_fail(YK_EUSAGE, "--lr-decay %g must be 0 or more", c->lr_decay);
-    return YK_OK;
+    if (!(c->beta1 >= 0.0 && c->beta1 < 1.0 && c->beta2 >= 0.0 && c->beta2 < 1.0))
+        return yk_fail(YK_EUSAGE, "--adam-betas %g,%g: each must be at least 0 and less than 1", c->beta1,
+                       c->beta2);
+    if (!(c->epsilon >= 0.0) || !isfinite(c->epsilon))
+        return yk_fail(YK_EUSAGE, "--epsilon %g must be 0 or more", c->epsilon);
+    if (rule->derives && yk_lr_schedules[c->schedule].needs_length && c->lr_decay == 0.0)
+        return yk_fail(
+            YK_EUSAGE,
+            "--optimizer %s divides by the learning rate, which --lr-schedule %s reduces to 0: set "
+            "--lr-decay above 0",
+            rule->name, yk_lr_schedules[c->schedule].name);
+    return yk_lr_check(c);
 }
 
 yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)
 {
-    double lr = c->lr;
-    if (c->schedule == YK_LR_STEP)
-        lr *= pow(c->lr_decay, (double)(step / c->lr_decay_every));
-    else if (c->schedule == YK_LR_INVERSE)
-        lr /= 1.0 + c->lr_decay * (double)step;
-    yk_optim_step o = {.lr = (float)lr,
+    yk_optim_step o = {.lr = (float)yk_lr_at(c, step),
                        .l1 = (float)c->l1,
                        .l2 = (float)c->l2,
                        .momentum = (float)c->momentum,
@@ -141,23 +140,4 @@ void yk_optim_reconcile(const yk_optim_rule *rule, const yk_optim_step *o, const
         v->s[0][k] = w == 0.0f ? fminf(fmaxf(z, -o->l1), o->l1)
                                : -(w * ((o->ftrl_beta + sqrtf(n)) / o->lr + o->l2)) - copysignf(o->l1, w);
     }
-}
-
-/* Of steps 0 .. n - 1. For the inverse schedule it is the integral, which is accurate to one step. */
-static double lr_sum_to(const yk_optim_config *c, uint64_t n)
-{
-    if (c->schedule == YK_LR_STEP && c->lr_decay < 1.0) {
-        uint64_t periods = n / c->lr_decay_every;
-        double factor = pow(c->lr_decay, (double)periods);
-        return c->lr * ((double)c->lr_decay_every * (1.0 - factor) / (1.0 - c->lr_decay) +
-                        (double)(n % c->lr_decay_every) * factor);
-    }
-    if (c->schedule == YK_LR_INVERSE && c->lr_decay > 0.0)
-        return c->lr / c->lr_decay * log1p(c->lr_decay * (double)n);
-    return c->lr * (double)n;
-}
-
-double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to)
-{
-    return to > from ? lr_sum_to(c, to) - lr_sum_to(c, from) : 0.0;
 }

@@ -25,6 +25,7 @@
 #include "core/optim_config.h"
 #include "core/view.h"
 #include "kern/isa.h"
+#include "optim/schedule.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -103,9 +104,10 @@ typedef struct {
     yk_optim_velocity velocity;
     /* Its steps do not depend on the size of gradients: the sum of m gradients moves as far as one. */
     bool scale_free;
-    bool derives;  /* the weight follows from its state, which divides by the learning rate */
-    bool per_key;  /* one step size for the vector of a key */
-    bool warms_up; /* with stale gradients, its first steps must be smaller (store/local_stale.c) */
+    bool derives;   /* the weight follows from its state, which divides by the learning rate */
+    bool per_key;   /* one step size for the vector of a key */
+    bool warms_up;  /* with stale gradients, its first steps must be smaller (store/local_stale.c) */
+    bool decoupled; /* l2 shrinks the weights by lr * l2 in each step, and is not part of the gradient */
     void (*dense)(const yk_view *v, size_t first, size_t n, const float *g, float scale,
                   const yk_optim_step *o);
     /* Keys with `width` floats each. read: the weights that a stale gradient was computed with, in the order of the keys, or NULL. */
@@ -152,8 +154,4 @@ yk_optim_step yk_optim_in_range(const yk_optim_step *o, const yk_optim_range *ra
  * key[begin] .. key[end - 1]; if key is NULL, for the keys begin .. end - 1. */
 void yk_optim_reconcile(const yk_optim_rule *rule, const yk_optim_step *o, const yk_view *v,
                         const uint32_t *key, size_t begin, size_t end);
-
-/* The sum of the learning rates of steps from .. to - 1. */
-double yk_optim_lr_sum(const yk_optim_config *c, uint64_t from, uint64_t to);
-
 #endif

@@ -20,24 +20,29 @@
  *   sum        scale-free: how the sum of m gradients is applied
  *   derived    derives
  *   key        one step size per key
- *   warm-up    with stale gradients (store/local_stale.c) */
+ *   warm-up    with stale gradients (store/local_stale.c)
+ *   decoupled  l2 shrinks the weight, and is not added to the gradient */
 /* clang-format off */
 #define OPTIMIZERS(ROW)                                                                                                                   \
-    /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up */ \
-    ROW(sgd,      YK_SGD,      "sgd",      NULL,          YK_MERGE_NONE, NULL,          YK_MERGE_NONE,        0.1,   1e-10, false, false, YK_VELOCITY_NONE, false, false, false, true)  \
-    ROW(momentum, YK_MOMENTUM, "momentum", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true)  \
-    ROW(adagrad,  YK_ADAGRAD,  "adagrad",  "sum_squares", YK_MERGE_SUM,  NULL,          YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, false, true)  \
-    ROW(adam,     YK_ADAM,     "adam",     "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false) \
-    ROW(ftrl,     YK_FTRL,     "ftrl",     "z",           YK_MERGE_SUM,  "n",           YK_MERGE_SUM,         0.1,   1e-10, true,  false, YK_VELOCITY_NONE, false, true,  false, true)  \
-    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", YK_MERGE_SUM, NULL,    YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, true,  true)
+    /*                                    state                                              lr     eps    normal initial velocity        sum    derived key    warm-up decoupled */ \
+    ROW(sgd,      YK_SGD,      "sgd",      NULL,          YK_MERGE_NONE, NULL,          YK_MERGE_NONE,        0.1,   1e-10, false, false, YK_VELOCITY_NONE, false, false, false, true, false)  \
+    ROW(momentum, YK_MOMENTUM, "momentum", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true, false)  \
+    ROW(adagrad,  YK_ADAGRAD,  "adagrad",  "sum_squares", YK_MERGE_SUM,  NULL,          YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, false, true, false)  \
+    ROW(adam,     YK_ADAM,     "adam",     "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false, false) \
+    ROW(ftrl,     YK_FTRL,     "ftrl",     "z",           YK_MERGE_SUM,  "n",           YK_MERGE_SUM,         0.1,   1e-10, true,  false, YK_VELOCITY_NONE, false, true,  false, true, false)  \
+    ROW(rowwise,  YK_ROWWISE,  "rowwise-adagrad", "sum_squares", YK_MERGE_SUM, NULL,    YK_MERGE_NONE,        0.05,  1e-10, true,  true,  YK_VELOCITY_NONE, false, false, true,  true, false) \
+    ROW(nesterov, YK_NESTEROV, "nesterov", "velocity",    YK_MERGE_MEAN, NULL,          YK_MERGE_NONE,        0.01,  1e-10, false, false, YK_VELOCITY_SUM,  false, false, false, true, false)  \
+    ROW(adamw,    YK_ADAMW,    "adamw",    "mean",        YK_MERGE_MEAN, "mean_square", YK_MERGE_MEAN_SQUARE, 0.001, 1e-8,  true,  false, YK_VELOCITY_MEAN, true,  false, false, false, true)
 /* clang-format on */
 
 #define TRAITS(label, slot0, merge0, slot1, merge1, default_lr, default_epsilon, does_normalize,             \
-               does_accumulate, has_velocity, is_scale_free, does_derive, is_per_key, does_warm_up)          \
+               does_accumulate, has_velocity, is_scale_free, does_derive, is_per_key, does_warm_up,          \
+               is_decoupled)                                                                                 \
     .name = label, .slots = (slot0 != NULL) + (slot1 != NULL), .slot_name = {slot0, slot1},                  \
     .slot_merge = {merge0, merge1}, .lr = default_lr, .epsilon = default_epsilon, .plain = slot0 == NULL,    \
     .normalizes = does_normalize, .accumulates = does_accumulate, .velocity = has_velocity,                  \
-    .scale_free = is_scale_free, .derives = does_derive, .per_key = is_per_key, .warms_up = does_warm_up
+    .scale_free = is_scale_free, .derives = does_derive, .per_key = is_per_key, .warms_up = does_warm_up,    \
+    .decoupled = is_decoupled
 
 /* Known to the compiler where a kind is a constant. */
 #define ROW(id, kind, ...) [kind] = {TRAITS(__VA_ARGS__)},
@@ -62,7 +67,9 @@ INLINE float ftrl_weight(float z, float n, const yk_optim_step *o)
 
 INLINE void update(yk_optimizer kind, float *w, float *s0, float *s1, float g, const yk_optim_step *o)
 {
-    if (!traits[kind].derives)
+    if (traits[kind].decoupled)
+        *w = *w - o->lr * o->l2 * *w;
+    else if (!traits[kind].derives)
         g += o->l2 * *w;
     switch (kind) {
     case YK_SGD:
@@ -72,12 +79,17 @@ INLINE void update(yk_optimizer kind, float *w, float *s0, float *s1, float g, c
         *s0 = o->momentum * *s0 + g;
         *w = *w - o->lr * *s0;
         break;
+    case YK_NESTEROV:
+        *s0 = o->momentum * *s0 + g;
+        *w = *w - o->lr * (g + o->momentum * *s0);
+        break;
     case YK_ADAGRAD:
     case YK_ROWWISE: /* one float per key: the same */
         *s0 = *s0 + g * g;
         *w = *w - o->lr * g / (sqrtf(*s0) + o->epsilon);
         break;
     case YK_ADAM:
+    case YK_ADAMW:
         *s0 = o->beta1 * *s0 + (1.0f - o->beta1) * g;
         *s1 = o->beta2 * *s1 + (1.0f - o->beta2) * g * g;
         if (o->damping > 0.0f) {
@@ -228,11 +240,13 @@ INLINE float step_size(yk_optimizer kind, float s0, float s1, const yk_optim_ste
     case YK_OPTIM_KINDS:
         break;
     case YK_MOMENTUM:
+    case YK_NESTEROV:
         return o->lr / (1.0f - o->momentum);
     case YK_ADAGRAD:
     case YK_ROWWISE:
         return o->lr / (sqrtf(s0) + 1e-6f);
     case YK_ADAM:
+    case YK_ADAMW:
         return o->lr / (sqrtf(s1 * o->correct2) + 1e-6f);
     case YK_FTRL:
         return 1.0f / ((o->ftrl_beta + sqrtf(s1)) / o->lr + o->l2);

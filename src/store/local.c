@@ -15,7 +15,7 @@ static bool can_burst(const yk_local *s)
     const yk__table *t = &s->table[0];
     const yk_optim_config *o = &t->config.optim;
     return s->ngroups == 1 && t->config.shape.keyed && t->width == 1 && c->batch == 1 && t->rule->plain &&
-           o->schedule == YK_LR_CONSTANT && !t->touched &&
+           yk_lr_is_constant(o) && !t->touched && c->clip_norm == 0.0 &&
            (c->workers == 1 || t->config.staleness == YK_ASYNC);
 }
 
@@ -115,7 +115,7 @@ static void prepare_step(yk_local *s, int me)
     bool change[YK_MAX_GROUPS], any = s->decays;
     for (int g = 0; g < s->ngroups; g++) {
         const yk_optim_config *c = &s->table[g].config.optim;
-        change[g] = c->schedule != YK_LR_CONSTANT || s->table[g].rule->velocity == YK_VELOCITY_MEAN ||
+        change[g] = !yk_lr_is_constant(c) || s->table[g].rule->velocity == YK_VELOCITY_MEAN ||
                     (s->table[g].stale_rules && s->in_flight > 1);
         any |= change[g];
     }
@@ -128,11 +128,33 @@ static void prepare_step(yk_local *s, int me)
             yk__table_prepare(&s->table[g], me, yk__global_step(s, w));
 }
 
+/* --clip-norm: the squares of the groups whose gradients are applied with the sum of all workers, or of the others. */
+static yk_status measure(yk_local *s, int me, bool sums)
+{
+    yk_status st = YK_OK;
+    s->worker[me].squares = 0.0;
+    for (int g = 0; !st && g < s->ngroups; g++)
+        if ((s->table[g].ops->clock != NULL) == sums)
+            st = s->table[g].ops->squares(&s->table[g], me, &s->worker[me].squares);
+    return st;
+}
+
+static yk_status clip_own(yk_local *s, int me)
+{
+    yk__worker *w = &s->worker[me];
+    const yk_status st = w->grad.examples ? measure(s, me, false) : YK_OK;
+    if (!st && w->grad.examples)
+        w->clip = yk_clip_factor(w->squares, (double)w->grad.examples + w->grad.extra_weight,
+                                 s->config.clip_norm);
+    return st;
+}
+
 yk_status yk_local_push(yk_local *s, int me, const yk_grad *g)
 {
     yk__worker *w = &s->worker[me];
-    yk_status st = YK_OK;
     w->grad = *g;
+    w->clip = g->clip > 0.0f ? g->clip : 1.0f;
+    yk_status st = s->config.clip_norm > 0.0 ? clip_own(s, me) : YK_OK;
     if (w->mark)
         w->grad.read_at = w->mark;
     prepare_step(s, me);
@@ -154,6 +176,19 @@ static yk_status barrier(yk_local *s, int me, bool named)
     return st;
 }
 
+/* The same factor in all workers. */
+static yk_status clip_sum(yk_local *s, int me, double weight)
+{
+    yk_status st = measure(s, me, true);
+    double all = 0.0;
+    if (st || (st = barrier(s, me, false)))
+        return st;
+    for (int i = 0; i < s->config.workers; i++)
+        all += s->worker[i].squares;
+    s->worker[me].clip = yk_clip_factor(all, weight, s->config.clip_norm);
+    return YK_OK;
+}
+
 static yk_status end_together(yk_local *s, int me, yk_step_result *out)
 {
     yk_status st = barrier(s, me, true);
@@ -166,6 +201,8 @@ static yk_status end_together(yk_local *s, int me, yk_step_result *out)
         extra += s->worker[i].grad.extra_weight;
         out->loss += s->worker[i].grad.loss;
     }
+    if (out->examples && s->config.clip_norm > 0.0)
+        st = clip_sum(s, me, (double)out->examples + extra);
     for (int g = 0; !st && out->examples && g < s->ngroups; g++)
         if (s->table[g].ops->clock)
             st = s->table[g].ops->clock(&s->table[g], me, (double)out->examples + extra);

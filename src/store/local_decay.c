@@ -34,7 +34,7 @@ float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to)
     if (w == 0.0f || to <= from)
         return w;
     /* usually there are few steps: a polynomial instead of exp() differs by less than 1e-13 */
-    const double sum = yk_optim_lr_sum(o, from, to), x = o->l2 * sum;
+    const double sum = yk_lr_sum(o, from, to), x = o->l2 * sum;
     const double factor = x > 1e-3 ? exp(-x) : 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0)));
     const double magnitude = fabs((double)w) * factor - o->l1 * sum;
     return magnitude > 0.0 ? copysignf((float)magnitude, w) : 0.0f;
@@ -157,7 +157,7 @@ void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now)
     for (size_t k = begin; k < end; k++) {
         if (t->touched[k] != then) {
             then = t->touched[k];
-            const double sum = yk_optim_lr_sum(o, then, now); /* 0 if now is earlier */
+            const double sum = yk_lr_sum(o, then, now); /* 0 if now is earlier */
             small = o->l2 * sum < 1e-4 && o->l1 * sum < 1e-5;
         }
         if (small)

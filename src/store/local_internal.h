@@ -60,6 +60,8 @@ typedef struct {
     yk_status (*push)(yk__table *t, int me);                        /* a worker's gradient */
     /* At the end of a step of all workers: applies a part of the sum of their gradients. NULL: push() applied them. */
     yk_status (*clock)(yk__table *t, int me, double weight);
+    /* Adds the squares of what push(), or this worker in clock(), is about to apply. Only with clip_norm. */
+    yk_status (*squares)(yk__table *t, int me, double *sum);
 } yk__table_ops;
 
 /* The parameters of a group. */
@@ -96,6 +98,8 @@ typedef struct {
 
     /* this worker's own */
     _Alignas(YK_ALIGN) yk_grad grad; /* pushed in this step */
+    float clip;                      /* its factor (--clip-norm) */
+    double squares;                  /* of the part of the sum that this worker applies; read by others */
     yk_batch announced;
     size_t wants; /* batches: 1 until one is announced */
     float *coef;

@@ -122,6 +122,7 @@ typedef struct {
     const yk_merger *pairs; /* NULL: begin .. end are parameters */
     size_t begin, end;
     float scale;
+    double *squares; /* not NULL: only adds the squares, in one thread */
 } update;
 
 static YK_RACY void apply_own_part(void *context, int me, int all)
@@ -154,7 +155,7 @@ static void apply_dense_own(yk__table *t, int me, float scale)
 {
     yk__table_worker *w = &t->worker[me];
     const yk_grad *g = &t->store->worker[me].grad;
-    update u = {t, me, NULL, 0, t->floats, scale};
+    update u = {t, me, NULL, 0, t->floats, scale, NULL};
     yk__stale_step step;
     const bool stale = t->sample && g->read_at && t->store->in_flight > 1;
     const float lr = w->optim.lr;
@@ -189,7 +190,10 @@ static void apply_sum_part(void *context, int me, int all)
             for (size_t k = 0; s->worker[i].grad.examples && k < count; k++)
                 sum[k] += g[at + k];
         }
-        apply_dense(u.t, &u.t->shared, at, count, sum, u.scale, &u.t->worker[u.me].optim);
+        if (u.squares)
+            *u.squares += yk_squares(sum, count);
+        else
+            apply_dense(u.t, &u.t->shared, at, count, sum, u.scale, &u.t->worker[u.me].optim);
     }
 }
 
@@ -320,7 +324,8 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
     yk__table_worker *w = &t->worker[me];
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
-    const float scale = yk_grad_factor((double)all->examples + all->extra_weight, all->steps);
+    const float scale = yk_grad_factor((double)all->examples + all->extra_weight, all->steps) *
+                        t->store->worker[me].clip;
     if (!all->examples || (!g->dense && !g->pairs && !g->rows.n)) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {
@@ -329,7 +334,7 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
     }
     if (g->pairs) {
         yk_thread_pool_run(g->pairs->n >= MIN_KEYS ? all->pool : NULL, apply_pairs_part,
-                           &(update){t, me, g->pairs, 0, g->pairs->n, scale});
+                           &(update){t, me, g->pairs, 0, g->pairs->n, scale, NULL});
         return YK_OK;
     }
     if (t->rule->plain && t->width == 1 && (!t->touched || yk__decay_deferred(t))) {
@@ -344,7 +349,19 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
     return YK_OK;
 }
 
-static const yk__table_ops each = {.pull = yk__decay_pull, .push = apply_own};
+static yk_status own_squares(yk__table *t, int me, double *sum)
+{
+    const yk_group_grad *g = grad_of(t, me);
+    const yk_merger *pairs = g->pairs ? g->pairs : &t->worker[me].pairs;
+    yk_status st = YK_OK;
+    if (g->dense)
+        *sum += yk_squares(g->dense, t->floats);
+    else if (g->pairs || (g->rows.n && !(st = merge_rows(t, me, g))))
+        *sum += yk_squares(pairs->value, pairs->n * t->width);
+    return st;
+}
+
+static const yk__table_ops each = {.pull = yk__decay_pull, .push = apply_own, .squares = own_squares};
 
 /* ---- sums ---- */
 
@@ -416,21 +433,38 @@ static yk_status add_parts(yk__table *t, int me)
     return st;
 }
 
+/* The part of the dense parameters, or of the frequent keys, that a worker applies. */
+static update own_part(yk__table *t, int me, float scale, double *squares)
+{
+    update u = {t, me, NULL, 0, t->frequent ? t->frequent : t->floats, scale, squares};
+    yk_part_of_range(&u.begin, &u.end, 16, me, t->store->config.workers);
+    return u;
+}
+
+static yk_status sum_squares(yk__table *t, int me, double *sum)
+{
+    update u = own_part(t, me, 1.0f, sum);
+    if (!t->config.shape.keyed || t->frequent)
+        apply_sum_part(&u, 0, 1);
+    const yk_status st = t->config.shape.keyed ? add_parts(t, me) : YK_OK;
+    if (!st && t->config.shape.keyed)
+        *sum += yk_squares(t->worker[me].sum.value, t->worker[me].sum.n * t->width);
+    return st;
+}
+
 static yk_status apply_part(yk__table *t, int me, double weight)
 {
     const yk_local *s = t->store;
     yk__table_worker *w = &t->worker[me];
-    const int workers = s->config.workers;
-    const float scale = yk_grad_factor(weight, 1);
+    const float scale = yk_grad_factor(weight, 1) * s->worker[me].clip;
     if (!t->config.shape.keyed || t->frequent) {
-        update u = {t, me, NULL, 0, t->frequent ? t->frequent : t->floats, scale};
-        yk_part_of_range(&u.begin, &u.end, 16, me, workers);
+        update u = own_part(t, me, scale, NULL);
         yk_thread_pool_run(u.end - u.begin >= MIN_PARALLEL ? s->worker[me].grad.pool : NULL, apply_sum_part,
                            &u);
     }
     if (!t->config.shape.keyed)
         return YK_OK;
-    yk_status st = add_parts(t, me);
+    yk_status st = s->config.clip_norm > 0.0 ? YK_OK : add_parts(t, me); /* sum_squares() added them */
     if (st)
         return st;
     if (t->touched) /* keys of other processes, which were not pulled here */
@@ -440,4 +474,5 @@ static yk_status apply_part(yk__table *t, int me, double weight)
     return YK_OK;
 }
 
-static const yk__table_ops summed = {.pull = yk__decay_pull_together, .push = divide, .clock = apply_part};
+static const yk__table_ops summed = {
+    .pull = yk__decay_pull_together, .push = divide, .clock = apply_part, .squares = sum_squares};

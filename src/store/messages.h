@@ -4,6 +4,7 @@
  *     client to server, TAG_UP      | yk__up   | shares, 64 bytes [nshares] | values, f32 [npush] | keys, u32 [npull] |
  *     server to client, TAG_DOWN    | yk__down | values of the parameters, f32 [n] |
  *     server 0 to server, TAG_CTRL  | yk__up   | UP_ROUND: ranks of clients, u32 [npush] |
+ *     server to server, TAG_SQUARES | f64: the squares of its sums of this round (--clip-norm) |
  *
  * A step takes one message up and one down: the gradient of step t travels with the keys of step t + 1, and the answer
  * contains their values. Copies (shards.h) may be prefetched: the delta of copy t travels with the keys of copy t + 2.
@@ -58,7 +59,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11 };
+enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11, YK__TAG_SQUARES = 12 };
 enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a channel: more than the depth */
 
 typedef enum {

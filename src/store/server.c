@@ -51,6 +51,9 @@ yk_status yk_server_create(const yk_server_config *config, yk_server **out)
         st = yk_thread_pool_create(config->serving_threads, &s->pool);
     if (!st)
         st = yk_merger_init(&s->keys, 64);
+    if (!st && config->clip_norm > 0.0 && config->rounds->close && !config->copy_steps &&
+        !(s->squares = yk_alloc((size_t)config->servers, sizeof *s->squares, "the servers")))
+        st = YK_ESYSTEM;
     for (int i = 0; !st && i < config->clients; i++) {
         yk__client *c;
         st = yk__client_add(s, config->first_client + i, &c);
@@ -85,6 +88,7 @@ void yk_server_free(yk_server *s)
     for (int k = 0; s->read && k < s->config.servers; k++)
         free(s->read[k].key);
     yk_free(s->read);
+    yk_free(s->squares);
     free(s->parts);
     yk_free(s->client);
     yk_free(s);
@@ -119,6 +123,8 @@ static void message_begins(yk_server *s)
 
 static yk_status close_round(yk_server *s)
 {
+    if (s->awaits_squares)
+        return yk__round_continue(s);
     return s->config.rounds->close ? s->config.rounds->close(s) : YK_OK;
 }
 

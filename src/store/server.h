@@ -72,6 +72,7 @@ typedef struct {
     uint64_t staleness;            /* as in local.h */
     const yk_rounds *rounds;
     int round_size;            /* yk_rounds_first */
+    double clip_norm;          /* of the sum of a round of gradients; 0: no limit */
     uint64_t copy_steps;       /* maximum number of steps on a copy; 0: clients send every gradient */
     bool scaled;               /* deltas are already scaled (shards.h), and added in full */
     bool survives_loss;        /* of a client */

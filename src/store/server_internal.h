@@ -85,6 +85,13 @@ struct yk_rounds {
 
 struct yk__update; /* server_round.c */
 
+/* The squares of the sums of a round on one server. */
+typedef struct {
+    double sum;
+    bool known;
+    yk_op op; /* sends this server's own to that one */
+} yk__squares;
+
 struct yk_server {
     yk_server_config config;
     int me;
@@ -112,6 +119,13 @@ struct yk_server {
     float *sum[YK_MAX_GROUPS]; /* [arrays][capacity][width], or dense: [arrays][floats] */
     size_t sum_cap[YK_MAX_GROUPS];
     int placed; /* pulls whose keys have sums */
+    /* --clip-norm: the sums of a round wait until the squares of those of all servers are known. */
+    bool awaits_squares;
+    double squares_at;    /* since when */
+    yk__squares *squares; /* [servers] NULL: not needed */
+    yk__up totals;        /* of the round */
+    int round_workers;
+    float clip; /* the factor; 0: not known */
     yk_staleness staleness;
     bool open; /* workers with this `identity` may join */
     uint64_t identity;
@@ -230,11 +244,14 @@ uint64_t yk__slowest(const yk_server *s); /* steps of the slowest active channel
 
 /* server_round.c */
 void yk__content_choose(yk_server *s);
+yk_status yk__round_continue(yk_server *s); /* while it awaits the squares of other servers */
 
 /* server_parts.c */
 yk_status
 yk__control_round(yk_server *s); /* server 0 decides: the round uses the gradients that have arrived */
-yk_status yk__control_handle(yk_server *s, size_t bytes); /* a message from server 0 has arrived */
+yk_status yk__control_handle(yk_server *s, size_t bytes);   /* a message from server 0 has arrived */
+yk_status yk__squares_send(yk_server *s, double sum);       /* to all other servers */
+yk_status yk__squares_receive(yk_server *s, bool *all_out); /* *all_out: those of all servers are known */
 yk_status yk__snapshot_send(yk_server *s); /* sends all parameters to server 0, if that is due */
 
 #endif

@@ -26,7 +26,7 @@ static bool snapshot_is_due(const yk_server *s)
         return false;
     if (s->snapshot_last && !yk__all_have_left(s) && yk_now() - s->snapshot_at < s->config.leave_timeout)
         return false;
-    return s->round >= s->snapshot_round;
+    return s->round >= s->snapshot_round && !s->awaits_squares;
 }
 
 /* Array `number` of a store, counted over all groups; false: there are no more. Elements have 4 bytes, `width` per key. some: only
@@ -296,6 +296,57 @@ yk_status yk_server_scatter(yk_server *s, yk_local *whole, const uint32_t *key, 
         st = move_part(s, k, &at, &steps);
     if (!st)
         yk_local_restore(s->config.table, steps);
+    return st;
+}
+
+/* ---- the norm of a gradient ---- */
+
+yk_status yk__squares_send(yk_server *s, double sum)
+{
+    yk_status st = YK_OK;
+    s->awaits_squares = true;
+    s->squares_at = yk_now();
+    for (int k = 0; !st && k < s->config.servers; k++) {
+        s->squares[k].known = k == s->me;
+        if (k != s->me) /* that of the last round: it has arrived, because all servers have applied it */
+            st = yk_comm_wait(s->config.comm, &s->squares[k].op, 1, s->config.control_timeout,
+                              "a server to receive a gradient norm");
+    }
+    s->squares[s->me].sum = sum;
+    for (int k = 0; !st && k < s->config.servers; k++)
+        if (k != s->me)
+            st = yk_comm_send(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &s->squares[s->me].sum,
+                              sizeof sum, &s->squares[k].op);
+    return st;
+}
+
+/* Those of one server, if they have arrived. */
+static yk_status receive_squares(yk_server *s, int k)
+{
+    yk__squares *q = &s->squares[k];
+    int peer;
+    size_t bytes;
+    yk_status st = yk_comm_probe(s->config.comm, k, YK__TAG_SQUARES, &q->known, &peer, &bytes);
+    if (!st && q->known)
+        st = yk_comm_recv_wait(s->config.comm, k, YK__TAG_SQUARES, YK_PURPOSE_CONTROL, &q->sum, sizeof q->sum,
+                               s->config.control_timeout, "a gradient norm");
+    if (!st && !q->known && yk_now() - s->squares_at > s->config.first_timeout)
+        st = yk_fail(
+            YK_ELOST,
+            "server %d sent no gradient norm within %.1f s: it has died, is hung, or cannot be reached", k,
+            s->config.first_timeout);
+    return st;
+}
+
+yk_status yk__squares_receive(yk_server *s, bool *all_out)
+{
+    yk_status st = YK_OK;
+    *all_out = true;
+    for (int k = 0; !st && k < s->config.servers; k++) {
+        if (!s->squares[k].known)
+            st = receive_squares(s, k);
+        *all_out &= s->squares[k].known;
+    }
     return st;
 }
 

@@ -51,6 +51,7 @@ static yk_status push(const update *u, bool immediate, bool ends_step)
                     .extra_weight = u->totals->extra_weight,
                     .loss = u->totals->loss,
                     .read_at = u->read_at,
+                    .clip = s->clip,
                     .pool = s->pool};
     yk_merger pairs[YK_MAX_GROUPS];
     yk_step_result result;
@@ -171,8 +172,7 @@ const yk_rounds yk_rounds_none = {.push = apply_now, .may_answer = is_within_bou
 /* After its gradient was applied. */
 static bool is_applied(const yk_server *s, const yk__client *c, const yk__pull *p)
 {
-    (void)s;
-    return !(p->of_push && c->pushed);
+    return !(p->of_push && (c->pushed || s->awaits_squares));
 }
 
 /* Updates the groups that do not wait for the end of the round. */
@@ -259,7 +259,7 @@ static yk_status prepare_round(yk_server *s)
 {
     yk__pull *pull[YK__MAX_WORKERS];
     bool any = false;
-    if (s->placed)
+    if (s->placed || s->awaits_squares)
         return YK_OK;
     for (int i = 0; i < s->nclients; i++) {
         const yk__client *c = &s->client[i];
@@ -371,6 +371,37 @@ static int add_all(yk_server *s, yk__up *sum)
     return workers;
 }
 
+static yk_status apply_round(yk_server *s)
+{
+    const yk_status st = apply_sum(s, &s->totals, s->round_workers);
+    s->clip = 0.0f;
+    return st ? st : updated(s, &s->totals);
+}
+
+/* The squares of the sums of this server. */
+static double squares_of(const yk_server *s)
+{
+    double sum = 0.0;
+    for (int g = 0; g < s->layout.ngroups; g++)
+        if (!s->config.immediate[g])
+            sum += yk_squares(s->sum[g], yk__layout_floats(&s->layout, g, s->keys.n));
+    return sum;
+}
+
+yk_status yk__round_continue(yk_server *s)
+{
+    bool all;
+    double sum = 0.0;
+    const yk_status st = yk__squares_receive(s, &all);
+    if (st || !all)
+        return st;
+    for (int k = 0; k < s->config.servers; k++) /* in the same order on all of them */
+        sum += s->squares[k].sum;
+    s->awaits_squares = false;
+    s->clip = yk_clip_factor(sum, (double)s->totals.examples + s->totals.extra_weight, s->config.clip_norm);
+    return apply_round(s);
+}
+
 /* Applies the gradients of a round. */
 static yk_status end_round(yk_server *s)
 {
@@ -385,8 +416,12 @@ static yk_status end_round(yk_server *s)
     s->round++;
     s->round_examples = sum.examples;
     s->round_loss = sum.loss;
+    s->totals = sum;
+    s->round_workers = workers;
+    if (sum.examples && s->squares)
+        return (st = yk__squares_send(s, squares_of(s))) ? st : yk__round_continue(s);
     if (sum.examples)
-        return (st = apply_sum(s, &sum, workers)) ? st : updated(s, &sum);
+        return apply_round(s);
     if (s->config.rounds->decides) /* the examples of all gradients went to other workers */
         return YK_OK;
     const yk_server_hooks *h = &s->config.hooks; /* no worker had examples: the end of an epoch, not a step */

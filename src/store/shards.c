@@ -194,6 +194,23 @@ static void add_totals(const yk__shards *s, yk__channel *c)
         p->value[k] = threads_of(c) > 1 ? c->sum[k] : gradient_of(s, c->first, k);
 }
 
+/* --clip-norm: the groups whose gradients are applied on arrival. Servers clip the sum of a round. */
+static yk_status clip(yk__shards *s, yk__channel *c)
+{
+    yk_remote_pushed *p = &c->pushed;
+    double squares = 0.0;
+    for (int k = 0; p->examples && k < s->config.whole.ngroups; k++)
+        squares += s->config.clips[k] ? yk_squares(p->value[k], floats_of(s, c, k)) : 0.0;
+    const float factor =
+        yk_clip_factor(squares, (double)p->examples + p->extra_weight, s->config.clip_norm);
+    for (int k = 0; factor < 1.0f && k < s->config.whole.ngroups; k++) {
+        float *own = (float *)p->value[k]; /* of this process, for this step */
+        for (size_t i = 0; s->config.clips[k] && i < floats_of(s, c, k); i++)
+            own[i] *= factor;
+    }
+    return YK_OK;
+}
+
 /* Sends the gradient of the channel, with the keys of the next batches. */
 static yk_status push(yk_store *store, int me, const yk_grad *g)
 {
@@ -216,7 +233,7 @@ static yk_status push(yk_store *store, int me, const yk_grad *g)
         if (c->sends)
             st = yk_remote_begin_push(s->config.remote, c->first);
     }
-    if (st || (st = barrier(s, me)))
+    if (st || (st = barrier(s, me)) || (s->config.clip_norm > 0.0 && (st = yk__shards_once(s, me, clip))))
         return st;
     return c->sends
                ? yk_remote_push_part(s->config.remote, c->first, &c->pushed, me - c->first, threads_of(c))

@@ -45,6 +45,8 @@ typedef struct {
     int workers;       /* threads of this process */
     bool sums_workers;
     bool stale[YK_MAX_GROUPS]; /* the rules for stale gradients apply to this group (local_stale.c) */
+    double clip_norm;          /* 0: no limit */
+    bool clips[YK_MAX_GROUPS]; /* this process clips the gradient of this group; otherwise its servers do */
     bool one_step; /* the gradient of all threads is one step of the job; otherwise one of each thread */
     /* Of all parameters, and of a copy of them; its keyed groups are as large as the copy needs. */
     yk_local_config whole;

@@ -35,6 +35,11 @@ static double initial_accumulator(const yk_config *c, bool vectors, yk_optim_kin
     return yk_optim_rule_of(kind)->accumulates ? initial : 0.0;
 }
 
+static double value_of(const yk_by_group *values, const yk_group *group, bool keyed, double otherwise)
+{
+    return yk_by_group_named(values, group->name, yk_by_group_of(values, keyed, otherwise));
+}
+
 static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *group, bool keyed)
 {
     const yk_config *c = in->c;
@@ -42,18 +47,18 @@ static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *gr
     /* yk_config_check() reports unknown ones */
     (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
     yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = yk_by_group_named(&c->lr, group->name, yk_by_group_of(&c->lr, keyed, o.lr));
+    o.lr = value_of(&c->lr, group, keyed, o.lr);
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
     o.initial = initial_accumulator(c, keyed && group->width > 1, kind);
     o.earlier = in->data->earlier;
+    (void)yk_config_betas(c, &o.beta1, &o.beta2);
+    o.epsilon = c->epsilon >= 0.0 ? c->epsilon : o.epsilon;
     o.lr_decay_every = (uint64_t)c->lr_decay_every;
-    if (c->lr_schedule)
-        o.schedule = !strcmp(c->lr_schedule, "step")      ? YK_LR_STEP
-                     : !strcmp(c->lr_schedule, "inverse") ? YK_LR_INVERSE
-                                                          : YK_LR_CONSTANT;
-    o.lr_decay = c->lr_decay >= 0.0 ? c->lr_decay : o.schedule == YK_LR_INVERSE ? 1e-3 : 0.1;
+    (void)yk_config_schedule(c, group->name, keyed, &o.schedule);
+    o.lr_decay = value_of(&c->lr_decay, group, keyed, yk_lr_schedules[o.schedule].decay);
+    o.warm_up = (uint64_t)value_of(&c->warm_up, group, keyed, 0.0);
     return o;
 }
 
@@ -313,9 +318,7 @@ static uint64_t eval_interval(const yk_plan *p)
 static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
 {
     const bool hot_keys = p->alone && in->model->linear && in->sparse;
-    const uint64_t epoch = p->steps_per_epoch,
-                   all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
-    p->max_warm_up = (all < p->steps ? all : p->steps) / 2;
+    p->max_warm_up = p->run_steps / 2;
     p->stale_gradients = p->staleness && p->workers > 1 && !p->copy_lifetime && !p->local_steps && !hot_keys;
     p->stale_rules = !hot_keys;
     p->staggered = p->stale_gradients && p->stale_rules && (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
@@ -323,10 +326,35 @@ static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
         p->staggered &= p->group[g].staleness == YK_ASYNC;
 }
 
+/* UINT64_MAX: not known. */
+static uint64_t run_steps(const yk_plan *p)
+{
+    const uint64_t epoch = p->steps_per_epoch,
+                   all = epoch && p->epochs <= UINT64_MAX / epoch ? p->epochs * epoch : UINT64_MAX;
+    return all < p->steps ? all : p->steps;
+}
+
+/* What of the schedule of a group follows from the length of an epoch and of the run, and from the batch. */
+static void set_schedule(const yk__plan_input *in, yk_plan *p, int group)
+{
+    const yk_config *c = in->c;
+    const bool keyed = yk__plan_is_keyed(in, group);
+    const double epoch = (double)p->steps_per_epoch,
+                 warm_up = value_of(&c->warm_up_epochs, &in->model->group[group], keyed, 0.0);
+    yk_optim_config *o = &p->group[group].optim;
+    if (c->lr_decay_epochs > 0.0)
+        o->lr_decay_every = (uint64_t)fmax(1.0, floor(c->lr_decay_epochs * epoch + 0.5));
+    if (warm_up > 0.0)
+        o->warm_up = (uint64_t)fmax(1.0, floor(warm_up * epoch + 0.5));
+    if (c->lr_batch)
+        o->lr *= (double)(p->batch * p->gradients_per_step) / (double)c->lr_batch;
+    o->length = p->run_steps == UINT64_MAX ? 0 : p->run_steps;
+    p->monitors |= yk_lr_schedules[o->schedule].monitors;
+}
+
 static void set_data(const yk__plan_input *in, yk_plan *p)
 {
     const yk_data_facts *d = in->data;
-    const double decay = in->c->lr_decay_epochs;
     p->cursor_kind = d->streamed ? YK_CURSOR_STREAM : p->lockstep ? YK_CURSOR_LOCKSTEP : YK_CURSOR_LEASE;
     if (p->copy_lifetime && p->cursor_kind == YK_CURSOR_STREAM && p->steps != UINT64_MAX)
         p->copy_lifetime = limit_copies(p);
@@ -337,9 +365,9 @@ static void set_data(const yk__plan_input *in, yk_plan *p)
     p->steps_per_epoch = yk_plan_epoch_steps(p, d->examples);
     if (!p->synchronous && !p->eval_every)
         p->eval_every = eval_interval(p);
-    for (int g = 0; g < p->ngroups && decay > 0.0; g++) /* --lr-decay-epochs */
-        p->group[g].optim.lr_decay_every =
-            (uint64_t)fmax(1.0, floor(decay * (double)p->steps_per_epoch + 0.5));
+    p->run_steps = run_steps(p);
+    for (int g = 0; g < p->ngroups; g++)
+        set_schedule(in, p, g);
     set_stale_rules(in, p);
 }
 
@@ -357,6 +385,7 @@ yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, co
     const int processes = job->processes;
     yk_plan p = {.staleness = smallest_bound(c),
                  .quorum = (int)c->quorum,
+                 .clip_norm = c->clip_norm,
                  .local_steps = processes == 1 ? 0 : (uint64_t)c->local_steps, /* nothing to average */
                  .processes = processes,
                  .servers = yk_plan_servers(c, processes),

@@ -143,18 +143,31 @@ static yk_status check_stdin(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
-static yk_status check_decay(const yk__plan_input *in, const yk_plan *p)
+/* Schedules that need the length of an epoch, or of the run. */
+static yk_status check_lengths(const yk__plan_input *in, const yk_plan *p)
 {
-    if (in->c->lr_decay_epochs <= 0.0 || !in->data->counted || p->steps_per_epoch)
+    const char *option = in->c->lr_decay_epochs > 0.0                                   ? "lr-decay-epochs"
+                         : !yk_by_group_same(&in->c->warm_up_epochs, &YK_BY_GROUP_NONE) ? "warm-up-epochs"
+                                                                                        : NULL,
+               *instead = option && *option == 'w' ? "--warm-up" : "--lr-decay-every";
+    for (int g = 0; !option && g < p->ngroups; g++)
+        if (p->run_steps == UINT64_MAX && yk_lr_schedules[p->group[g].optim.schedule].needs_length) {
+            option = "lr-schedule";
+            instead = "--steps";
+        }
+    if (p->monitors)
+        return yk_fail(YK_EUSAGE, "--lr-schedule plateau needs --validation: it follows the monitored value");
+    if (!option || !in->data->counted || p->steps_per_epoch)
         return YK_OK;
     if (p->quorum)
         return yk_fail(YK_EUSAGE,
-                       "--lr-decay-epochs: with --quorum the number of steps in an epoch is not known "
-                       "in advance; use --lr-decay-every STEPS");
+                       "--%s: with --quorum the number of steps in an epoch is not known in advance; use "
+                       "%s STEPS",
+                       option, instead);
     return yk_fail(YK_EUSAGE,
-                   "--lr-decay-epochs: the length of an epoch of %s is not known in advance; use "
-                   "--lr-decay-every STEPS, or --stream never",
-                   in->c->data);
+                   "--%s: the length of an epoch of %s is not known in advance; use %s STEPS, or --stream "
+                   "never",
+                   option, in->c->data, instead);
 }
 
 /* ---- groups ---- */
@@ -214,8 +227,10 @@ static yk_status check_bound(const yk_plan *p, const yk_group_plan *g)
 static yk_status check_optimizers(const yk__plan_input *in, const yk_plan *p)
 {
     const yk_config *c = in->c;
-    const bool separate = (c->optimizer && strchr(c->optimizer, '=')) || !isnan(c->lr.keyed) ||
-                          !isnan(c->lr.dense) || *c->lr.named[0].name;
+    const char *option;
+    char name[YK_GROUP_NAME];
+    const bool separate = yk_config_only_for(c, true) || yk_config_only_for(c, false) ||
+                          yk_config_named_group(c, 0, &option, name);
     yk_status st = YK_OK;
     for (int g = 0; !st && g < p->ngroups && (in->certain || !separate); g++)
         st = yk_optim_check(&p->group[g].optim);
@@ -304,7 +319,7 @@ yk_status yk__plan_check(const yk__plan_input *in, const yk_plan *p)
     yk_status st;
     if ((st = check_single(in)) || (st = check_optimizers(in, p)) || (st = check_servers(c)) ||
         (st = check_replicated(c, p)) || (st = check_processes(in, p)) || (st = check_job(in, p)) ||
-        (st = check_global_batch(c, p)) || (st = check_stdin(c, p)) || (st = check_decay(in, p)) ||
+        (st = check_global_batch(c, p)) || (st = check_stdin(c, p)) || (st = check_lengths(in, p)) ||
         !in->certain)
         return st;
     if ((st = check_names(in)) || (st = check_kinds(in)))

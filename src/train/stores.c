@@ -16,6 +16,7 @@ static yk_local_config store_config(const yk__trainer *t)
                          .workers = single ? t->plan->workers : 1,
                          .batch = t->plan->batch,
                          .keymap = t->remap,
+                         .clip_norm = t->plan->clip_norm,
                          .norm = t->remap ? t->remap->norm : 0.0f,
                          .stale_rules = t->plan->stale_rules,
                          .linear = t->description.linear,
@@ -157,6 +158,7 @@ static uint64_t longest_copy(const yk_plan *p)
 static yk_status make_shard(yk__trainer *t, const yk_local_config *whole, yk_server_config *c)
 {
     yk_local_config part = *whole;
+    part.clip_norm = 0.0; /* the clients or the server clip gradients */
     yk_optim_range *range = t->cluster.range;
     place_groups(t, c->group);
     for (int g = 0; g < c->ngroups; g++) {
@@ -205,6 +207,7 @@ static yk_status make_server(yk__trainer *t, const yk_local_config *whole)
                                     : t->plan->synchronous ? &yk_rounds_all
                                                            : &yk_rounds_none,
                           .round_size = t->plan->quorum,
+                          .clip_norm = t->plan->clip_norm,
                           .copy_steps = longest_copy(t->plan),
                           .scaled = t->plan->copy_lifetime > 0,
                           .survives_loss = t->plan->survives_loss,
@@ -257,6 +260,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .phases = t->phases,
                           .workers = p->workers_per_process,
                           .sums_workers = p->sums_workers,
+                          .clip_norm = steps_on_copy(p) ? 0.0 : p->clip_norm, /* a copy clips by itself */
                           .one_step = rounds,
                           .whole = *whole,
                           .steps = steps_on_copy(p),
@@ -267,8 +271,10 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
                           .until_due = rounds ? yk__until_due : NULL,
                           .context = &t->schedule};
     yk_status st = YK_OK;
-    for (int g = 0; g < t->model->ngroups; g++)
-        c.stale[g] = p->stale_rules && t->group[g].staleness > 0;
+    for (int g = 0; g < t->model->ngroups; g++) {
+        c.clips[g] = t->group[g].staleness > 0;
+        c.stale[g] = p->stale_rules && c.clips[g];
+    }
     c.whole.keymap = NULL; /* a sparse copy has its own internal ids */
     c.whole.workers = scaled ? 1 : p->workers_per_process;
     if (scaled)
