@@ -144,8 +144,8 @@ static yk_status clip_own(yk_local *s, int me)
     yk__worker *w = &s->worker[me];
     const yk_status st = w->grad.examples ? measure(s, me, false) : YK_OK;
     if (!st && w->grad.examples)
-        w->clip = yk_clip_factor(w->squares, (double)w->grad.examples + w->grad.extra_weight,
-                                 s->config.clip_norm);
+        w->clip =
+            yk_clip_factor(w->squares, (double)w->grad.examples + w->grad.extra_weight, s->config.clip_norm);
     return st;
 }
 

@@ -324,8 +324,8 @@ static YK_RACY yk_status apply_own(yk__table *t, int me)
     yk__table_worker *w = &t->worker[me];
     const yk_grad *all = &t->store->worker[me].grad;
     const yk_group_grad *g = grad_of(t, me);
-    const float scale = yk_grad_factor((double)all->examples + all->extra_weight, all->steps) *
-                        t->store->worker[me].clip;
+    const float scale =
+        yk_grad_factor((double)all->examples + all->extra_weight, all->steps) * t->store->worker[me].clip;
     if (!all->examples || (!g->dense && !g->pairs && !g->rows.n)) /* no gradient for this group */
         return YK_OK;
     if (g->dense) {

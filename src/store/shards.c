@@ -201,8 +201,7 @@ static yk_status clip(yk__shards *s, yk__channel *c)
     double squares = 0.0;
     for (int k = 0; p->examples && k < s->config.whole.ngroups; k++)
         squares += s->config.clips[k] ? yk_squares(p->value[k], floats_of(s, c, k)) : 0.0;
-    const float factor =
-        yk_clip_factor(squares, (double)p->examples + p->extra_weight, s->config.clip_norm);
+    const float factor = yk_clip_factor(squares, (double)p->examples + p->extra_weight, s->config.clip_norm);
     for (int k = 0; factor < 1.0f && k < s->config.whole.ngroups; k++) {
         float *own = (float *)p->value[k]; /* of this process, for this step */
         for (size_t i = 0; s->config.clips[k] && i < floats_of(s, c, k); i++)
