@@ -4,6 +4,7 @@
 #include "read_all.h"
 
 #include "data/export.h"
+#include "data/memory.h"
 
 enum { ROWS = 60000 };
 
@@ -254,6 +255,118 @@ static void generated_data(void **state)
     yk_rows_fini(&rows);
 }
 
+/* ---- --validation */
+
+/* The rows of a source with a hold-out, by their numbers. */
+static void read_held(const char *spec, const char *text, bool held, example_log *out)
+{
+    yk_source_options o = {0};
+    yk_rows rows;
+    assert_true(yk_hold_out_parse(text, &o.hold_out));
+    o.hold_out.held = held;
+    out->n = 0;
+    if (read_all(spec, &o, 1000, &rows, NULL))
+        fail_msg("%s", yk_error());
+    for (size_t i = 0; i < rows.n; i++)
+        out->id[out->n++] = rows.kind == YK_ROWS_SPARSE ? rows.index[rows.start[i]] : (uint32_t)rows.f32[i];
+    yk_rows_fini(&rows);
+}
+
+static void rows_are_held_back(void **state)
+{
+    (void)state;
+    const char *const spec[] = {plain, headed, packed, several, records, cached};
+    for (size_t i = 0; i < sizeof spec / sizeof *spec; i++) {
+        read_held(spec[i], "0.1", true, &first);
+        read_part(plain, "split=0.9..1", &second);
+        assert_same(&first, &second);
+        read_held(spec[i], "0.1", false, &first);
+        read_part(plain, "split=0.9", &second);
+        assert_same(&first, &second);
+        for (int held = 0; held < 2; held++) { /* the last rows */
+            read_held(spec[i], "last:0.25", held, &first);
+            assert_int_equal(first.n, held ? ROWS / 4 : 3 * ROWS / 4);
+            for (size_t k = 0; k < first.n; k++)
+                assert_int_equal(first.id[k], k + (held ? 3 * ROWS / 4 : 0));
+        }
+    }
+    read_held(with(plain, "split=0.5"), "0.2", true, &first); /* of a part */
+    read_part(plain, "split=0.4..0.5", &second);
+    assert_same(&first, &second);
+    yk_source_options o = {.hold_out = {.fraction = 0.3}}; /* by a column */
+    yk_rows rows, other;
+    assert_int_equal(read_all(with(headed, "split-by=3"), &o, 1000, &rows, NULL), YK_OK);
+    assert_int_equal(read_all(with(headed, "split-by=3&split=0.7"), NULL, 1000, &other, NULL), YK_OK);
+    assert_int_equal(rows.n, other.n);
+    yk_rows_fini(&rows);
+    yk_rows_fini(&other);
+}
+
+/* Means are those of the rows that are trained on. */
+static void held_rows_have_no_statistics(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"0.6", "last:0.6"};
+    for (int k = 0; k < 2; k++) {
+        yk_source_options o = {0};
+        yk_rows rows;
+        double sum = 0.0;
+        assert_true(yk_hold_out_parse(text[k], &o.hold_out));
+        assert_int_equal(read_all(with(headed, "scale=standard"), &o, 1000, &rows, NULL), YK_OK);
+        for (size_t i = 0; i < rows.n; i++)
+            sum += (double)rows.f32[i];
+        assert_true(sum * sum < 1.0);
+        yk_rows_fini(&rows);
+    }
+}
+
+/* Rows of the caller: dense rows in place, sparse rows that are copied. The test set of the data is still there. */
+static void rows_in_memory_are_held_back(void **state)
+{
+    (void)state;
+    enum { N = 9000 };
+    static float x[N];
+    static int32_t label[N];
+    for (size_t i = 0; i < N; i++)
+        x[i] = (float)i;
+    yk_memory_data m = {.rows = {.kind = YK_ROWS_F32, .n = N, .dim = 1, .f32 = x, .label = label}};
+    assert_int_equal(yk_memory_check(&m), YK_OK);
+    size_t n = 0;
+    for (int held = 0; held < 2; held++) {
+        const yk_source_options o = {.hold_out = {.fraction = 0.1, .held = held}};
+        const yk_split_range want = {true, held ? 0.9 : 0.0, held ? 1.0 : 0.9};
+        yk_source *s;
+        yk_dataset d;
+        assert_int_equal(yk_source_from_memory(&m, &o, &s), YK_OK);
+        const uint64_t examples = s->examples;
+        assert_int_equal(yk_dataset_take(s, YK_SPLIT_TRAIN, YK_STREAM_AUTO, &d), YK_OK);
+        assert_int_equal(d.rows->n, examples);
+        for (size_t i = 0; i < d.rows->n; i++)
+            assert_true(yk_split_has_row(&want, (uint64_t)d.rows->f32[i]));
+        n += d.rows->n;
+        yk_dataset_fini(&d);
+    }
+    assert_int_equal(n, N);
+    const yk_source_options o = {.hold_out = {.fraction = 0.1}};
+    yk_source *s;
+    assert_int_equal(yk_source_open("synth:digits", YK_SPLIT_TRAIN, &o, &s), YK_OK);
+    assert_true(s->has_test);
+    yk_source_free(s);
+}
+
+static void wrong_hold_outs(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"0", "1", "-0.1", "last:", "last:2", "a.csv", "", "0.1x"};
+    yk_hold_out h;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(yk_hold_out_parse(bad[i], &h));
+    const yk_source_options o = {.hold_out = {.fraction = 0.1, .last = true}};
+    yk_source *s;
+    assert_int_equal(yk_source_open(with(plain, "split=0.5"), YK_SPLIT_TRAIN, &o, &s), YK_EUSAGE);
+    assert_message("cannot be combined with split");
+}
+
 static void wrong_options(void **state)
 {
     (void)state;
@@ -296,6 +409,10 @@ int main(void)
         cmocka_unit_test(parts_by_column),
         cmocka_unit_test(cells_of_a_part),
         cmocka_unit_test(generated_data),
+        cmocka_unit_test(rows_are_held_back),
+        cmocka_unit_test(held_rows_have_no_statistics),
+        cmocka_unit_test(rows_in_memory_are_held_back),
+        cmocka_unit_test(wrong_hold_outs),
         cmocka_unit_test(wrong_options),
     };
     return cmocka_run_group_tests(tests, write_data, remove_test_directory);

@@ -319,7 +319,7 @@ yk_status yk__cells_fit(yk__cells *c, void *context, uint64_t *row, yk_fit *fit)
     size_t n;
     while (!st && !(st = c->decode(context, &n)) && n)
         for (size_t i = 0; i < n && !st; i++)
-            if (!row || (yk_split_has(part, yk_split_of_row((*row)++)) && in_part(c, i)))
+            if (!row || (yk_split_has_row(part, (*row)++) && in_part(c, i)))
                 st = fit_row(c, fit, buffer, i);
     free(buffer);
     return st;

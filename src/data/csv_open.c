@@ -314,7 +314,7 @@ static yk_status fit_file(fitting *f, yk_fit *fit, const char *path)
             line = yk__csv_skip_bom(line, &length);
         if ((first && f->s->table.own->header) || !length || !fit_line(f, fit, number, line, line + length))
             continue;
-        const bool by_number = yk_split_has(&f->s->text.base.base.part, yk_split_of_row(f->seen++));
+        const bool by_number = yk_split_has_row(&f->s->text.base.base.part, f->seen++);
         if (f->own && !(by_number && yk__csv_in_part(f->s, &f->part_field, line, line + length)))
             continue;
         if ((st = yk_fit_row(fit)))

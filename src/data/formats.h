@@ -33,11 +33,14 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
 /* source.c: a reader of all rows of a block, in the part or not. */
 yk_status yk__reader_open(yk_source *s, size_t block, yk_reader **out);
 
-/* split.c: the number of the first row of a block; the rows of a reader that are in the part; how many of the rows 0 to
- * rows - 1 are in the part. */
+/* split.c: divides the part of a spec. */
+yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split_range *part);
+
+/* split.c: the number of the first row of a block, which also completes an ordered part; the rows of a reader that are in the
+ * part; a source whose number of examples is that of all rows, or 0, gets that of its part, and no rows in place. */
 yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out);
 yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_out);
-uint64_t yk__split_count(const yk_split_range *part, uint64_t rows);
+void yk__split_apply(yk_source *s);
 
 yk_status yk__fail_empty(const yk_source *s); /* YK_EDATA: the source has no examples */
 

@@ -333,7 +333,8 @@ static const yk_source_ops memory_ops = {.name = "memory",
                                          .usage = "memory",
                                          .source_size = sizeof(memory_source),
                                          .reader_size = sizeof(yk__cached_reader),
-                                         .next = next};
+                                         .next = next,
+                                         .count = yk__cached_count};
 
 /* With hash_bits, keys get the same columns as in a file. */
 static yk_status make_key_space(const yk_memory_data *m, const yk_source_options *o, yk_key_space *out)
@@ -385,6 +386,11 @@ yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_opti
         s->base.dim = keys.features;
         s->base.hashed_into = keys.hash ? keys.features : 0;
     }
+    if (options->hold_out.fraction > 0.0) {
+        st = yk__split_hold_out(&s->base.parsed, &options->hold_out, &s->base.part);
+        yk__split_apply(&s->base);
+        s->base.read_only = false;
+    }
     *out = &s->base;
-    return YK_OK;
+    return st;
 }

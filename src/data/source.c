@@ -204,15 +204,16 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     s->spec = s->parsed.text;
     *spec = (yk_spec){0};
     s->part = yk_spec_split(&s->parsed);
-    yk_status st = s->parsed.status;
+    const bool divided = s->part.on;
+    yk_status st = s->parsed.status ? s->parsed.status
+                                    : yk__split_hold_out(&s->parsed, &o->hold_out, &s->part);
     if (!st && s->ops->options)
         st = yk_spec_check(&s->parsed, s->ops->options);
     if (!st)
         st = s->ops->open(s, &s->parsed, s->part.on && s->ops->two_sets ? YK_SPLIT_TRAIN : split, o);
     if (!st && s->part.on) {
-        s->examples = yk__split_count(&s->part, s->examples);
-        s->has_test = false; /* of the whole data, not of this part */
-        s->cached = NULL;
+        yk__split_apply(s);
+        s->has_test &= !divided; /* of the whole data, not of this part */
     }
     if (st)
         yk_source_free(s);

@@ -30,6 +30,35 @@ yk_split_range yk_spec_split(yk_spec *spec)
     return (yk_split_range){0};
 }
 
+bool yk_hold_out_parse(const char *text, yk_hold_out *out)
+{
+    static const char last[] = "last:";
+    *out = (yk_hold_out){.last = !strncmp(text, last, sizeof last - 1)};
+    return !yk_number_real(text + (out->last ? sizeof last - 1 : 0), 0.0, 1.0, &out->fraction) &&
+           out->fraction > 0.0 && out->fraction < 1.0;
+}
+
+yk_status yk__split_hold_out(const yk_spec *spec, const yk_hold_out *h, yk_split_range *part)
+{
+    const double begin = part->on ? part->begin : 0.0, end = part->on ? part->end : 1.0,
+                 border = end - (end - begin) * h->fraction;
+    if (h->last && (part->on || yk_spec_text(spec, "split-by", NULL)))
+        return yk_fail(YK_EUSAGE,
+                       "%s: --validation last:%g cannot be combined with split or split-by: use --validation "
+                       "%g",
+                       spec->text, h->fraction, h->fraction);
+    if (h->fraction > 0.0)
+        *part = (yk_split_range){true, h->held ? border : begin, h->held ? end : border, .ordered = h->last};
+    return YK_OK;
+}
+
+static void set_order(yk_split_range *part, uint64_t rows)
+{
+    const double n = (double)rows;
+    part->first = (uint64_t)(part->begin * n);
+    part->last = part->end < 1.0 ? (uint64_t)(part->end * n) : rows;
+}
+
 uint64_t yk_split_of_text(const char *text, size_t n)
 {
     uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
@@ -43,6 +72,7 @@ uint64_t yk_split_of_text(const char *text, size_t n)
 typedef struct {
     yk_source *source;
     uint64_t *rows; /* [nblocks] */
+    size_t end; /* blocks to count */
     atomic_size_t next;
 } counting;
 
@@ -70,8 +100,7 @@ static yk_status count_blocks(void *context, int me)
     const yk_source_ops *ops = c->source->ops;
     yk_status st = YK_OK;
     size_t b;
-    /* not the last block: its number of rows is not needed */
-    while (!st && (b = atomic_fetch_add(&c->next, 1)) + 1 < c->source->nblocks) {
+    while (!st && (b = atomic_fetch_add(&c->next, 1)) < c->end) {
         yk_reader *r;
         uint64_t n = UINT64_MAX;
         if ((st = yk__reader_open(c->source, b, &r)))
@@ -86,10 +115,11 @@ static yk_status count_blocks(void *context, int me)
     return st;
 }
 
-/* Counts with as many threads as there are cores. Sets rows[b] to the number of the first row of block b. */
+/* Counts with as many threads as there are cores. Sets rows[b] to the number of the first row of block b. The rows of the last
+ * block are needed only for the number of all rows. */
 static yk_status count_rows(yk_source *s, uint64_t *rows)
 {
-    counting c = {.source = s, .rows = rows};
+    counting c = {.source = s, .rows = rows, .end = s->nblocks - !s->part.ordered};
     const yk_status st = yk_team_once(yk_cores_for(s->nblocks), count_blocks, &c);
     uint64_t before = 0;
     for (size_t b = 0; !st && b < s->nblocks; b++) {
@@ -97,6 +127,8 @@ static yk_status count_rows(yk_source *s, uint64_t *rows)
         rows[b] = before;
         before += n;
     }
+    if (s->part.ordered)
+        set_order(&s->part, before);
     return st;
 }
 
@@ -105,7 +137,7 @@ yk_status yk__split_number(yk_source *s, size_t block, uint64_t *row_out)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* rarely used: one for all sources */
     yk_status st = YK_OK;
     *row_out = 0;
-    if (block == 0)
+    if (block == 0 && !s->part.ordered)
         return YK_OK;
     pthread_mutex_lock(&lock);
     if (!s->first_row) {
@@ -136,7 +168,7 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
             (st = YK_RESERVE(r->kept, r->kept_cap, got, "the rows of a part")))
             break;
         for (size_t i = 0, end; !st && i < got; i = end) { /* runs of rows that are in the part */
-            for (end = i; end < got && yk_split_has(&s->part, yk_split_of_row(r->row + end));)
+            for (end = i; end < got && yk_split_has_row(&s->part, r->row + end);)
                 r->kept[(*got_out)++] = (uint32_t)end++;
             st = yk_rows_append(rows, &r->chunk, i, end - i);
             end += end < got;
@@ -148,10 +180,14 @@ yk_status yk__split_next(yk_reader *r, yk_rows *rows, size_t max, size_t *got_ou
     return st;
 }
 
-uint64_t yk__split_count(const yk_split_range *part, uint64_t rows)
+void yk__split_apply(yk_source *s)
 {
     uint64_t n = 0;
-    for (uint64_t i = 0; i < rows; i++)
-        n += yk_split_has(part, yk_split_of_row(i));
-    return n;
+    if (s->part.ordered && s->examples && !s->skip_bad)
+        set_order(&s->part, s->examples);
+    for (uint64_t i = 0; i < s->examples; i++)
+        n += yk_split_has_row(&s->part, i);
+    s->examples = n;
+    s->cached = NULL;
+    s->caller = NULL;
 }

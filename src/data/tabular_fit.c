@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/moments.h"
+#include "data/formats.h"
 #include <stdlib.h>
 
 enum { MAX_BYTES = 64 << 20 }; /* of values: a model file has room for them */
@@ -91,15 +92,33 @@ yk_status yk_fit_row(yk_fit *f)
     return st;
 }
 
+/* A pass over the first rows only needs to know how many there are. Bad records are found when rows are read, which needs the
+ * schema. */
+static yk_status count_first(const yk_tabular *t)
+{
+    uint64_t row;
+    if (!t->source->part.ordered || yk_spec_text(t->spec, "fit", NULL))
+        return YK_OK;
+    return t->source->skip_bad
+               ? yk_fail(YK_EUSAGE,
+                         "%s: --validation last: and --skip-bad need fit=FILES for encode=onehot, "
+                         "encode=dense and scale=standard",
+                         t->spec->text)
+               : yk__split_number(t->source, 0, &row);
+}
+
 yk_status yk__fit(yk_tabular *t, yk_tabular_pass *pass, void *context)
 {
     yk_schema *s = t->own;
+    yk_status st = count_first(t);
+    if (st)
+        return st;
     yk_fit f = {.table = t, .column = calloc(s->ncolumns, sizeof *f.column)};
     if (!f.column)
         return yk_fail_memory(s->ncolumns * sizeof *f.column, "statistics of columns");
     for (size_t i = 0; i < s->ncolumns; i++)
         f.column[i].number = (double)NAN;
-    yk_status st = pass(context, &f, yk_spec_text(t->spec, "fit", NULL));
+    st = pass(context, &f, yk_spec_text(t->spec, "fit", NULL));
     yk_progress_end();
     for (size_t i = 0; i < s->ncolumns; i++) {
         const yk_moments *m = &f.column[i].numbers;
