@@ -237,6 +237,7 @@ typedef struct {
     double epoch, seconds;
     double train_loss; /* mean since the last evaluation */
     double test_loss, test_accuracy, test_auc, majority_accuracy;
+    double validation_loss, validation_accuracy, validation_auc;
 } yoke_metrics;
 
 typedef struct {
@@ -252,11 +253,12 @@ typedef struct {
      * use an atomic store (__atomic_store_n(&flag, 1, __ATOMIC_RELAXED)). */
     const volatile sig_atomic_t *cancel;
     int discard_model; /* yoke_run_model() will not be called: avoids copying the parameters */
+    const yoke_data *validation; /* NULL: given by the option validation */
 } yoke_training;
 
 #define YOKE_TRAINING_INIT                                                                                   \
     {                                                                                                        \
-        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0                       \
+        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL                 \
     }
 
 /* Trains. A canceled run saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its summary has
@@ -277,7 +279,7 @@ YOKE_API void yoke_run_free(yoke_run *r);
 
 /* ---- models ---- */
 
-/* From a run directory (its newest checkpoint), a checkpoint directory, or a model.safetensors file. */
+/* From a run directory (the checkpoint of its best model, or else its newest one), a checkpoint directory, or a model.safetensors file. */
 YOKE_API yoke_status yoke_model_load(const char *path, yoke_model **out, yoke_error *error);
 
 /* Writes one safetensors file, atomically. */

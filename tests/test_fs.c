@@ -214,7 +214,7 @@ static yk_status save(uint64_t step)
         st = write_file(YK__SAVING "/" YK__MODEL_FILE, (char)('0' + step), NEW);
     if (!st)
         st = write_file(YK__SAVING "/" YK__STATE_FILE, (char)('0' + step), OLD);
-    st = yk__checkpoint_end("run", step, st, &path);
+    st = yk__checkpoint_end("run", step, 0, st, &path);
     free(path);
     return st;
 }

@@ -11,21 +11,24 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "no-bias init "
      "init-bias standardize augment mode "
-     "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps seed "
+     "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps monitor "
+     "patience min-delta seed "
      "optimizer lr l2 l1 momentum adam-betas epsilon clip-norm initial-accumulator "
      "lr-schedule lr-decay lr-decay-every lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch "
      "bias-lr "
      "bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "no-bias init "
      "init-bias "
      "standardize "
      "augment dry-run "
      "profile mode staleness workers threads bind servers quorum local-steps prefetch deadline batch "
      "global-batch epochs "
-     "steps no-stop-on-divergence seed "
+     "steps monitor patience min-delta no-stop-on-divergence seed "
      "optimizer lr "
      "l2 l1 momentum adam-betas epsilon clip-norm initial-accumulator lr-schedule lr-decay lr-decay-every "
      "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr "
@@ -34,42 +37,46 @@ static const struct {
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
-     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "no-bias init "
      "init-bias "
      "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
+     "deadline batch global-batch epochs steps monitor patience min-delta "
+     "no-stop-on-divergence seed optimizer lr l2 l1 momentum "
      "adam-betas epsilon clip-norm initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr bias-decay eval-every log-every "
      "checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_SAVED,
-     "model data test test-examples warm-start features hash-bits skip-bad stream shuffle-mb no-bias init "
+     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "no-bias init "
      "init-bias "
      "standardize "
      "augment mode "
      "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
      "local-steps "
      "prefetch restarts "
-     "deadline batch global-batch epochs steps no-stop-on-divergence seed optimizer lr l2 l1 momentum "
+     "deadline batch global-batch epochs steps monitor patience min-delta "
+     "no-stop-on-divergence seed optimizer lr l2 l1 momentum "
      "adam-betas epsilon clip-norm initial-accumulator lr-schedule "
      "lr-decay lr-decay-every "
      "lr-decay-epochs lr-patience warm-up warm-up-epochs lr-batch bias-lr bias-decay eval-every log-every "
      "checkpoint-every sample-every trace "
      "tensorboard-workers"},
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
-    {YK_OPT_HAS_SPACES, "model data test"},
+    {YK_OPT_HAS_SPACES, "model data test validation"},
     {YK_OPT_COMMAND_LINE_ONLY,
      "hosts hostfile agent mpi-options network join token-file out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
     {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 73 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 77 };
 
 static void flags_are_as_intended(void **state)
 {

@@ -26,7 +26,7 @@ static yk_status save(int step)
         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__MODEL_FILE, &t, 1, NULL, 0);
     if (!st)
         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__STATE_FILE, &t, 1, NULL, 0);
-    st = yk__checkpoint_end("runs/a", (uint64_t)step, st, &path);
+    st = yk__checkpoint_end("runs/a", (uint64_t)step, 0, st, &path);
     free(path);
     return st;
 }

@@ -39,7 +39,7 @@ static run *make_run(uint64_t steps, uint64_t epochs)
                        .gradients_per_step = 1,
                        .steps = steps ? steps : UINT64_MAX,
                        .epochs = epochs ? epochs : UINT64_MAX},
-              .schedule = {.tested = true, .by_epoch = true}};
+              .schedule = {.evaluates = true, .by_epoch = true}};
     return &r;
 }
 
@@ -92,7 +92,7 @@ static void evaluates_after_each_epoch(void **state)
     assert_string_equal(trace_of(make_run(10, 0), 4, 0.0, 0), "0:e 4:e 8:e 10:es.");
     assert_string_equal(trace_of(make_run(8, 0), 4, 0.0, 0), "0:e 4:e 8:es.");
     run *r = make_run(0, 2);
-    r->schedule.tested = false; /* the training loss is still reported */
+    r->schedule.evaluates = false; /* the training loss is still reported */
     assert_string_equal(trace_of(r, 4, 0.0, 0), "4:e 8:es.");
 }
 

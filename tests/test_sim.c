@@ -520,7 +520,7 @@ static yk_status save_sum(int sum, int step)
     for (int i = 0; !st && i < 2; i++)
         if (!(st = yk_file_create_in("run", files[i], &f)))
             st = yk_file_close(f, yk_file_print(f, "%d", sum));
-    st = yk__checkpoint_end("run", (uint64_t)step, st, &path);
+    st = yk__checkpoint_end("run", (uint64_t)step, 0, st, &path);
     free(path);
     return st;
 }

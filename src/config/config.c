@@ -2,6 +2,7 @@
 
 #include "base/number.h"
 #include "config/hosts.h"
+#include "data/split.h"
 #include "format/ini.h"
 #include "watch/http.h"
 #include <errno.h>
@@ -27,6 +28,7 @@ void yk_config_init(yk_config *c)
                      .warm_up_epochs = YK_BY_GROUP_NONE,
                      .lr_patience = 1,
                      .epsilon = -1,
+                     .min_delta = -1,
                      .init_bias = NAN,
                      .bias_lr = -1,
                      .lr_decay_every = 1000,
@@ -236,6 +238,35 @@ static yk_status check_rates(const yk_config *c)
     return yk_config_betas(c, &betas[0], &betas[1]);
 }
 
+const char *yk_config_validation(const yk_config *c)
+{
+    return is(c->validation, "none") ? NULL : c->validation;
+}
+
+/* Validation and early stopping. */
+static yk_status check_validation(const yk_config *c)
+{
+    const char *v = yk_config_validation(c);
+    const char *given = c->monitor ? "monitor" : c->patience ? "patience" : "min-delta";
+    yk_hold_out h;
+    double number;
+    if (!c->validation && (c->monitor || c->patience || c->min_delta >= 0.0))
+        return yk_fail(
+            YK_EUSAGE,
+            "--%s has no effect without --validation; for example, --validation 0.1 holds back 10 %% "
+            "of the training data",
+            given);
+    if (v && c->min_delta >= 0.0 && !c->patience)
+        return yk_fail(YK_EUSAGE, "--min-delta %g has no effect without --patience", c->min_delta);
+    if (v && !yk_hold_out_parse(v, &h) && (h.last || !yk_number_real(v, -HUGE_VAL, HUGE_VAL, &number)))
+        return yk_fail(
+            YK_EUSAGE,
+            "--validation %s: must be a fraction of the training data between 0 and 1, such as 0.1, "
+            "last:0.1 for its last rows, or other data",
+            v);
+    return YK_OK;
+}
+
 /* The run directory and the network. */
 static yk_status check_places(const yk_config *c)
 {
@@ -258,7 +289,7 @@ yk_status yk_config_check(const yk_config *c)
         return yk_fail(YK_EUSAGE,
                        "--data is missing; for example, --data synth:digits, or the path of your data");
     if ((st = check_words(c)) || (st = check_places(c)) || (st = check_optimizers(c)) ||
-        (st = check_rates(c)))
+        (st = check_rates(c)) || (st = check_validation(c)))
         return st;
     const double bound =
         fmax(yk_by_group_of(&c->staleness, true, 0), yk_by_group_of(&c->staleness, false, 0));

@@ -28,6 +28,9 @@
 
 typedef struct {
     char *model, *data, *test, *warm_start;
+    char *validation, *monitor; /* NULL: not given; validation may be "none" */
+    int64_t patience;           /* 0: never stop */
+    double min_delta;           /* negative: not given */
     char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
     char *init, *standardize, *augment, *bias_decay; /* NULL: the defaults of model/net_options.h */
     double init_bias;                                /* NaN: not given */
@@ -80,6 +83,9 @@ yk_status yk_config_check(const yk_config *c);
 
 /* The options of a job, as its server describes it: the text of its config.ini. */
 yk_status yk_config_load_text(yk_config *c, const char *name, const char *text, char **ignored_out);
+
+/* --validation; NULL: not given, or "none". */
+const char *yk_config_validation(const yk_config *c);
 
 /* Whether yoke starts the processes of a job, or a worker that joins one. Otherwise this process trains, alone or as one
  * of the processes that mpirun or srun started. */

@@ -66,9 +66,15 @@ const yk_option yk_options[] = {
      "test data; none: do not evaluate"},
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
+    {"validation", "PART|SPEC", TEXT(validation), MODEL, TRAINS_TEXT, NULL,
+     "data to select the best model with, which is saved and used by eval, predict and Python: a fraction of "
+     "the training data that is held back, such as 0.1 (by the hash of the row number), last:0.1 for its "
+     "last "
+     "rows, or other data; none: keep the last model"},
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
-     "begin with the parameters and the optimizer state of another run (a run directory or a checkpoint), or "
-     "with the parameters in a model.safetensors file; features that it does not have get initial values"},
+     "begin with the parameters and the optimizer state of another run (a run directory: its last "
+     "checkpoint; RUN/checkpoints/best or RUN/checkpoints/step-N: this one), or with the parameters in a "
+     "model.safetensors file; features that it does not have get initial values"},
     {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
      "the largest index in the data + 1", "number of columns of sparse data"},
     {"hash-bits", "B", INTEGER(hash_bits, 0, 30), MODEL, TRAINS,
@@ -173,6 +179,14 @@ const yk_option yk_options[] = {
     {"epochs", "E", INTEGER(epochs, 1, BIG), STEPS, REPEATS, "1", "number of passes over the data"},
     {"steps", "S", INTEGER(steps, 1, BIG), STEPS, REPEATS, NULL,
      "number of steps, instead of --epochs; async: of all workers together"},
+    {"monitor", "METRIC", TEXT(monitor), STEPS, TRAINS, "loss",
+     "metric of the --validation data that selects the best model: loss, accuracy, auc, pr_auc, brier, "
+     "macro_f1, "
+     "rmse, r2, or another one that the summary lists in test_metrics"},
+    {"patience", "N", INTEGER(patience, 0, BIG), STEPS, TRAINS, "0",
+     "end the run after N evaluations of the --validation data without improvement; 0: never"},
+    {"min-delta", "X", REAL(min_delta, 0, HUGE_VAL), STEPS, TRAINS, "0",
+     "a change of the --monitor metric by X or less is no improvement for --patience"},
     {"no-stop-on-divergence", NULL, FLAG(no_stop_on_divergence), STEPS, RUNS, NULL,
      "do not end the run with an error if, after 10 % of the run and 200 steps, the mean training loss of "
      "the last 5 % is more than 1.5 times that of an untrained model"},

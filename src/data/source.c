@@ -205,8 +205,8 @@ yk_status yk__source_create(const yk_source_ops *ops, yk_spec *spec, yk_split sp
     *spec = (yk_spec){0};
     s->part = yk_spec_split(&s->parsed);
     const bool divided = s->part.on;
-    yk_status st = s->parsed.status ? s->parsed.status
-                                    : yk__split_hold_out(&s->parsed, &o->hold_out, &s->part);
+    yk_status st =
+        s->parsed.status ? s->parsed.status : yk__split_hold_out(&s->parsed, &o->hold_out, &s->part);
     if (!st && s->ops->options)
         st = yk_spec_check(&s->parsed, s->ops->options);
     if (!st)

@@ -60,7 +60,7 @@ typedef struct {
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_hold_out hold_out;
-    bool shape_only;    /* the examples are not used: they need not be checked */
+    bool shape_only; /* the examples are not used: they need not be checked */
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
     const struct yk_schema *schema;

@@ -72,7 +72,7 @@ uint64_t yk_split_of_text(const char *text, size_t n)
 typedef struct {
     yk_source *source;
     uint64_t *rows; /* [nblocks] */
-    size_t end; /* blocks to count */
+    size_t end;     /* blocks to count */
     atomic_size_t next;
 } counting;
 

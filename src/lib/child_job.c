@@ -137,6 +137,8 @@ static yk_status make_command(const job *j, yk_argv *a)
         yk_argv_add(a, "--data=%s", j->t->data->spec);
     if (j->t->test)
         yk_argv_add(a, "--test=%s", j->t->test->spec);
+    if (j->t->validation)
+        yk_argv_add(a, "--validation=%s", j->t->validation->spec);
     yk_argv_add(a, "--json");
     return a->status;
 }
@@ -266,7 +268,10 @@ static int handle_metrics_line(job *j, const json_t *line)
                                           .test_loss = number(line, "test_loss"),
                                           .test_accuracy = number(line, "test_accuracy"),
                                           .test_auc = number(line, "test_auc"),
-                                          .majority_accuracy = number(line, "majority_accuracy")});
+                                          .majority_accuracy = number(line, "majority_accuracy"),
+                                          .validation_loss = number(line, "validation_loss"),
+                                          .validation_accuracy = number(line, "validation_accuracy"),
+                                          .validation_auc = number(line, "validation_auc")});
     if (!kind || strcmp(kind, "train") || !t->progress)
         return 0;
     if (isfinite(epoch))

@@ -88,6 +88,25 @@ static void print_seconds(FILE *f, const yk_result *r)
     fprintf(f, "; loading before that %.2f)\n", r->load_seconds);
 }
 
+/* The best model, to which the test scores belong. */
+static void print_selection(FILE *f, const yk_result *r)
+{
+    const yk_best *b = &r->selected;
+    if (!b->step)
+        return;
+    fprintf(f, "best step      %llu: validation loss %.5f, accuracy %.2f %%", (unsigned long long)b->step,
+            b->validation.loss, 100.0 * b->validation.accuracy);
+    if (isfinite(b->validation.auc))
+        fprintf(f, ", AUC %.4f", b->validation.auc);
+    fprintf(f, "\nlast step      validation loss %.5f", r->validation.loss);
+    if (r->tested)
+        fprintf(f, ", test loss %.5f, accuracy %.2f %%", r->last_test.loss, 100.0 * r->last_test.accuracy);
+    fputc('\n', f);
+    if (r->waited)
+        fprintf(f, "stopped early  no improvement for %llu evaluation%s\n", (unsigned long long)r->waited,
+                yk_plural(r->waited));
+}
+
 static void print_table(FILE *f, const yk_result *r)
 {
     print_count(f, "steps", r->steps, (double)(r->steps - r->resumed_from) / r->train_seconds);
@@ -107,6 +126,7 @@ static void print_table(FILE *f, const yk_result *r)
         fprintf(f, r->best_known ? "    (best possible %.4f)\n" : "\n", r->best.auc);
     }
     yk_show_metrics_line(f, &r->metrics);
+    print_selection(f, r);
     const yk_staleness *s = &r->observed;
     if (s->observed) {
         fprintf(

@@ -67,7 +67,10 @@ static bool forward_metrics(void *context, const yk_metrics_report *m)
                                                          .test_loss = m->test_loss,
                                                          .test_accuracy = m->test_accuracy,
                                                          .test_auc = m->test_auc,
-                                                         .majority_accuracy = m->majority_accuracy});
+                                                         .majority_accuracy = m->majority_accuracy,
+                                                         .validation_loss = m->validation_loss,
+                                                         .validation_accuracy = m->validation_accuracy,
+                                                         .validation_auc = m->validation_auc});
     const bool canceled = c->canceled;
     pthread_mutex_unlock(&c->lock);
     return canceled;
@@ -93,16 +96,18 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
 {
     static const volatile sig_atomic_t never;
     const bool writes = c->out && strcmp(c->out, "none") && !c->dry_run;
-    const yk_train_caller train_caller = {.stop = t->cancel ? t->cancel : &never,
-                                          .started = yk_now(),
-                                          .single = true,
-                                          .data = t->data && !t->data->spec ? &t->data->memory : NULL,
-                                          .test = t->test && !t->test->spec ? &t->test->memory : NULL,
-                                          .start = (const yk_trained *)t->start,
-                                          .keep_model = !t->discard_model,
-                                          .context = by,
-                                          .progress = t->progress ? forward_progress : NULL,
-                                          .metrics = t->metrics ? forward_metrics : NULL};
+    const yk_train_caller train_caller = {
+        .stop = t->cancel ? t->cancel : &never,
+        .started = yk_now(),
+        .single = true,
+        .data = t->data && !t->data->spec ? &t->data->memory : NULL,
+        .test = t->test && !t->test->spec ? &t->test->memory : NULL,
+        .validation = t->validation && !t->validation->spec ? &t->validation->memory : NULL,
+        .start = (const yk_trained *)t->start,
+        .keep_model = !t->discard_model,
+        .context = by,
+        .progress = t->progress ? forward_progress : NULL,
+        .metrics = t->metrics ? forward_metrics : NULL};
     yk_result result = {0};
     yk_status st = writes ? yk_run_dir_check(c->out) : YK_OK;
     if (st)
@@ -115,7 +120,8 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
 
 static yk_status train_in_job(const yoke_training *t, const yk_config *c, yoke_run *run)
 {
-    if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec))
+    if (t->start || (t->data && !t->data->spec) || (t->test && !t->test->spec) ||
+        (t->validation && !t->validation->spec))
         return yk_fail(YK_EUSAGE, "data in memory and an initial model (start) require a single process; do "
                                   "not set launch, hosts or "
                                   "hostfile");
@@ -144,8 +150,10 @@ static yk_status set_data(const yoke_training *t, yk_config *c)
     c->features = o->features ? (int64_t)o->features : c->features;
     c->hash_bits = o->hash_bits ? (int64_t)o->hash_bits : c->hash_bits;
     c->skip_bad = o->skip_bad ? (int64_t)o->skip_bad : c->skip_bad;
-    const yk_status st = set_spec(c, "data", t->data);
-    return st ? st : set_spec(c, "test", t->test);
+    yk_status st = set_spec(c, "data", t->data);
+    if (!st)
+        st = set_spec(c, "test", t->test);
+    return st ? st : set_spec(c, "validation", t->validation);
 }
 
 yoke_status yoke_train(const yoke_training *training, yoke_run **run_out, yoke_error *error)

@@ -127,7 +127,8 @@ static void put_history(yk_json *j, const yk__history *h)
     static const char *const points[] = {
         "seconds",  "step",   "loss",    "examples_per_second", "cpu",          "cpu_host", "rss", "sent",
         "received", "net_in", "net_out", "disk_read",           "disk_written", NULL};
-    static const char *const tests[] = {"seconds", "step", "test_loss", "test_accuracy", "test_auc", NULL};
+    static const char *const tests[] = {"seconds",         "step", "test_loss", "test_accuracy", "test_auc",
+                                        "validation_loss", NULL};
     put_columns(j, "history", points, h->point, h->npoints);
     put_columns(j, "evals", tests, h->test, h->ntests);
 }
@@ -193,9 +194,10 @@ static char *status(yk_observer *o, const yk__history *h, const row *rows, int n
     yk_json_real(j, "epoch", p->epoch);
     yk_json_int_or_null(j, "total_epochs", plan->epochs != UINT64_MAX, plan->epochs);
     YK_JSON_REALS(j, {"loss", p->loss}, {"test_loss", h->tested.test_loss},
-                  {"test_accuracy", h->tested.accuracy}, {"test_auc", h->tested.auc},
-                  {"majority_accuracy", h->tested.majority_accuracy}, {"best_loss", o->c.best_loss},
-                  {"best_auc", o->c.best_auc}, {"examples_per_second", rate_of(h, rows, n)},
+                  {"validation_loss", h->tested.validation_loss}, {"test_accuracy", h->tested.accuracy},
+                  {"test_auc", h->tested.auc}, {"majority_accuracy", h->tested.majority_accuracy},
+                  {"best_loss", o->c.best_loss}, {"best_auc", o->c.best_auc},
+                  {"examples_per_second", rate_of(h, rows, n)},
                   {"steps_per_second", step_rate_of(h, rows, n)}, {"learning_rate", p->learning_rate},
                   {"dense_learning_rate", p->dense_learning_rate});
     put_verdict(j, h);
@@ -298,6 +300,8 @@ static char *metrics(yk_observer *o, const yk__history *h, const row *rows, int 
     one(&p, "yoke_epoch", "Epochs, including the fraction of the current one.", at->epoch);
     one(&p, "yoke_loss", "Recent training loss.", at->loss);
     one(&p, "yoke_test_loss", "Loss of the last evaluation.", h->tested.test_loss);
+    one(&p, "yoke_validation_loss", "Loss of the last evaluation, on the validation set.",
+        h->tested.validation_loss);
     one(&p, "yoke_test_accuracy", "Accuracy of the last evaluation.", h->tested.accuracy);
     one(&p, "yoke_test_auc", "AUC of the last evaluation, for two classes.", h->tested.auc);
     one(&p, "yoke_majority_accuracy", "Accuracy of always predicting the most frequent class.",

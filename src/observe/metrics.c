@@ -23,7 +23,7 @@
 #include <string.h>
 
 static const char name[] = "metrics.jsonl";
-enum { EVALUATIONS = 1000, BESTS = 3 };
+enum { EVALUATIONS = 1000, BESTS = 6 };
 static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
 
 /* A moment that rates and losses are computed from. */
@@ -46,7 +46,7 @@ struct yk__metrics {
     /* times: of the last flush; of the last event with resources and phases; 0: not yet */
     double flushed, measured;
     double accuracy;              /* of the last test; NaN: none yet */
-    evaluation last, best[BESTS]; /* the last evaluation; the best ones by loss, accuracy and AUC */
+    evaluation last, best[BESTS]; /* the last one; the best ones by loss, accuracy and AUC of each set */
     double best_value[BESTS];     /* higher is better */
     bool has_evaluation;          /* written by this process */
     uint64_t evaluation_step;     /* of the last one written */
@@ -200,15 +200,20 @@ static yk_status write_evaluation(yk_observer *o, const evaluation *w, bool late
     if (e->tested)
         YK_JSON_REALS(&m->line, {"test_loss", e->test_loss}, {"test_accuracy", e->accuracy},
                       {"test_auc", e->auc}, {"majority_accuracy", e->majority_accuracy});
+    if (e->validated)
+        YK_JSON_REALS(&m->line, {"validation_loss", e->validation_loss},
+                      {"validation_accuracy", e->validation_accuracy}, {"validation_auc", e->validation_auc});
     const yk_status st = yk__tensorboard_evaluated(o, e, late), written = write_line(m, true);
     return st ? st : written;
 }
 
 static void compare_with_best(yk__metrics *m, const evaluation *w)
 {
-    const double value[BESTS] = {-w->e.test_loss, w->e.accuracy, w->e.auc};
-    for (int i = 0; w->e.tested && i < BESTS; i++)
-        if (value[i] > m->best_value[i]) {
+    const yk_evaluation *e = &w->e;
+    const double value[BESTS] = {-e->test_loss,          e->accuracy,      e->auc, -e->validation_loss,
+                                 e->validation_accuracy, e->validation_auc};
+    for (int i = 0; i < BESTS; i++)
+        if ((i < BESTS / 2 ? e->tested : e->validated) && value[i] > m->best_value[i]) {
             m->best_value[i] = value[i];
             m->best[i] = *w;
         }
@@ -369,20 +374,24 @@ const yk_curve_point *yk_observer_curve(const yk_observer *o, size_t *n_out)
 /* If the window is narrow, leaves out the majority class, then the epoch, then the training loss. */
 static void print_evaluation(const yk_evaluation *e)
 {
-    char line[256], trained[48] = "", epoch[32], test[64] = "", majority[48] = "", auc[48] = "";
+    char line[300], trained[48] = "", held[48] = "", epoch[32], test[64] = "", majority[48] = "",
+                    auc[48] = "";
     char *const optional[] = {majority, epoch, trained};
     const int max = yk_log_width(), optionals = e->tested ? 3 : 2;
     epoch_text(yk_epochs_done(&e->at), ", ", epoch);
     if (isfinite(e->train_loss))
-        snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss, e->tested ? ", " : "");
+        snprintf(trained, sizeof trained, "train loss %.4f%s", e->train_loss,
+                 e->tested || e->validated ? ", " : "");
+    if (e->validated)
+        snprintf(held, sizeof held, "validation loss %.4f%s", e->validation_loss, e->tested ? ", " : "");
     if (e->tested) {
         snprintf(test, sizeof test, "test loss %.4f, accuracy %.2f %%", e->test_loss, 100.0 * e->accuracy);
         snprintf(majority, sizeof majority, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
     }
     if (e->tested && isfinite(e->auc))
         snprintf(auc, sizeof auc, ", AUC %.4f", e->auc);
-    for (int i = 0; snprintf(line, sizeof line, "step %llu%s: %s%s%s%s", (unsigned long long)e->at.step,
-                             epoch, trained, test, majority, auc) > max &&
+    for (int i = 0; snprintf(line, sizeof line, "step %llu%s: %s%s%s%s%s", (unsigned long long)e->at.step,
+                             epoch, trained, held, test, majority, auc) > max &&
                     i < optionals;
          i++)
         optional[i][0] = '\0';

@@ -151,9 +151,11 @@ void yk_observer_saved(yk_observer *o);
 typedef struct {
     yk_run_position at;
     double train_loss; /* NaN: not known */
-    bool tested;       /* the rest is known */
+    bool tested;       /* there is a test set; the next ones are known */
     double test_loss, accuracy, majority_accuracy;
-    double auc; /* NaN unless there are two classes and both occur */
+    double auc;     /* NaN unless there are two classes and both occur */
+    bool validated; /* there is a validation set; the next ones are known */
+    double validation_loss, validation_accuracy, validation_auc;
 } yk_evaluation;
 
 /* On the chief: writes a line to stderr, and updates metrics.jsonl, TensorBoard (unless there are very many evaluations:

@@ -35,13 +35,13 @@ typedef struct {
 } yk__point;
 
 typedef struct {
-    double seconds, step, test_loss, test_accuracy, test_auc;
+    double seconds, step, test_loss, test_accuracy, test_auc, validation_loss;
 } yk__test_point;
 
 /* What the live page shows. Bounded: when it is full, every other point is dropped. */
 typedef struct {
     yk_progress_report progress;
-    yk_evaluation tested; /* the last one on the test set; NaN: none yet, or not known */
+    yk_evaluation tested; /* the last one; NaN: none yet, or not known */
     yk_run_end end;       /* its state is NULL during the run */
     char error[256];      /* of a run that failed */
     int npoints, ntests;

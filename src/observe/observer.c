@@ -143,15 +143,21 @@ double yk__observer_seconds(const yk_observer *o)
 
 void yk__observer_test(yk_observer *o, const yk_evaluation *e)
 {
-    if (!e->tested)
+    const double nan = (double)NAN;
+    if (!e->tested && !e->validated)
         return;
     yk_mutex_lock(&o->lock);
     yk__history *h = &o->history;
     h->tested = *e;
+    if (!e->tested)
+        h->tested.test_loss = h->tested.accuracy = h->tested.majority_accuracy = h->tested.auc = nan;
+    if (!e->validated)
+        h->tested.validation_loss = nan;
     if (h->ntests == YK__TESTS)
         yk__thin(h->test, sizeof *h->test, &h->ntests);
     h->test[h->ntests++] =
-        (yk__test_point){yk__observer_seconds(o), (double)e->at.step, e->test_loss, e->accuracy, e->auc};
+        (yk__test_point){yk__observer_seconds(o), (double)e->at.step, h->tested.test_loss,
+                         h->tested.accuracy,      h->tested.auc,      h->tested.validation_loss};
     yk_mutex_unlock(&o->lock);
 }
 
@@ -199,8 +205,8 @@ yk_status yk_observer_create(const yk_observer_config *config, yk_observer **out
     o->history.progress = yk__progress_unknown(config->resumed_from);
     o->history.progress.examples = config->earlier_examples;
     const double nan = (double)NAN;
-    o->history.tested =
-        (yk_evaluation){.test_loss = nan, .accuracy = nan, .majority_accuracy = nan, .auc = nan};
+    o->history.tested = (yk_evaluation){
+        .test_loss = nan, .accuracy = nan, .majority_accuracy = nan, .auc = nan, .validation_loss = nan};
     yk_mutex_init(&o->lock);
     *out = o;
     return YK_OK;

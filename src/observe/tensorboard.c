@@ -341,6 +341,11 @@ yk_status yk__tensorboard_evaluated(yk_observer *o, const yk_evaluation *e, bool
         add(&s, e->majority_accuracy, "test/majority_accuracy");
         add(&s, e->auc, "test/auc");
     }
+    if (e->validated) {
+        add(&s, e->validation_loss, "validation/loss");
+        add(&s, e->validation_accuracy, "validation/accuracy");
+        add(&s, e->validation_auc, "validation/auc");
+    }
     yk_status st = write_all(b->events[0], e->at.step, &s);
     b->used = true;
     for (int i = 0; !st && !late && i < b->n; i++) {

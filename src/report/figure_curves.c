@@ -50,6 +50,7 @@ static const curve curves[] = {
     {"Test error", true, METRIC(test_accuracy), YK_UNIT_PERCENT_EXACT, false, false},
     {"Test AUC", true, METRIC(test_auc), YK_UNIT_PLAIN, false, true},
     {"Test loss", true, METRIC(test_loss), YK_UNIT_PLAIN, false, true},
+    {"Validation loss", true, METRIC(validation_loss), YK_UNIT_PLAIN, false, true},
     {"Training loss", false, METRIC(loss), YK_UNIT_PLAIN, false, true},
     {"Examples per second", false, METRIC(examples_per_second), YK_UNIT_COUNT, true, false},
     {"Steps per second", false, METRIC(steps_per_second), YK_UNIT_COUNT, true, false},

@@ -38,8 +38,8 @@
 /* A line of metrics.jsonl. Every field is a double: run_log.c relies on this. */
 typedef struct {
     double step, examples, epoch, seconds;
-    double loss, examples_per_second, steps_per_second, learning_rate;        /* train */
-    double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy; /* eval */
+    double loss, examples_per_second, steps_per_second, learning_rate;                         /* train */
+    double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy, validation_loss; /* eval */
 } yk_metric;
 
 /* The phases in the order of a stacked bar. */

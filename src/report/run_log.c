@@ -24,7 +24,8 @@ static const char *const metric_names[] = {"step",
                                            "test_loss",
                                            "test_accuracy",
                                            "test_auc",
-                                           "majority_accuracy"};
+                                           "majority_accuracy",
+                                           "validation_loss"};
 static const char *const sample_names[] = {
     "seconds",   "cpu_user",     "cpu_system", "cpu_host",        "rss",       "rss_peak",
     "net_in",    "net_out",      "sent",       "received",        "sent_rate", "received_rate",

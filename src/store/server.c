@@ -153,9 +153,14 @@ static bool is_paused(const yk_server *s)
     return s->chief && h->paused && h->paused(h->context);
 }
 
-bool yk__holds_answers(const yk_server *s)
+/* An evaluation may end the job while answers are held: all workers see it in the same round. */
+bool yk__holds_answers(yk_server *s)
 {
-    return s->config.rounds->close && is_paused(s);
+    const bool before = s->held;
+    s->held = s->config.rounds->close && is_paused(s);
+    if (before && !s->held)
+        yk__stop_if_asked(s);
+    return s->held;
 }
 
 bool yk__holds_messages(const yk_server *s)

@@ -95,8 +95,8 @@ typedef struct {
 struct yk_server {
     yk_server_config config;
     int me;
-    bool chief, over, stopping;
-    double over_at; /* when server 0 ended the job */
+    bool chief, over, stopping, held; /* held: answers, by the hook `paused` */
+    double over_at;                   /* when server 0 ended the job */
     /* The last message from server 0, if this server waits for one; of server 0: its last heartbeat. */
     double control_at;
     uint64_t idle;     /* when it began to wait for messages; 0: it is not waiting (base/clock.h) */
@@ -227,7 +227,7 @@ bool yk__all_have_left(const yk_server *s);
 yk_status yk__client_add(yk_server *s, int peer, yk__client **out);
 
 /* Training is paused by the hook: answers wait, or, without rounds, messages are not received. */
-bool yk__holds_answers(const yk_server *s);
+bool yk__holds_answers(yk_server *s);
 bool yk__holds_messages(const yk_server *s);
 void yk__stop_if_asked(yk_server *s); /* server 0: the job ends if the hook says so */
 

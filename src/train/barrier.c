@@ -1,5 +1,6 @@
 /* Evaluation and checkpoint barriers for processes that have all parameters: a single process, or replicas. All workers
- * stop, the store is quiesced, each worker evaluates its share of the test set, and the chief reports and saves. */
+ * stop, the store is quiesced, each worker evaluates its share of the test set and of the validation set, and the chief reports
+ * and saves. */
 #include "train/loop.h"
 
 #include "base/clock.h"
@@ -42,8 +43,13 @@ static yk_status compare(yk__trainer *t)
     return st;
 }
 
+static yk_tally *tally_of(yk__worker_state *w, bool validation)
+{
+    return validation ? &w->validation : &w->tally;
+}
+
 /* The results of the workers of all processes, to the chief. */
-static yk_status gather_tallies(yk__trainer *t)
+static yk_status gather_tallies(yk__trainer *t, bool validation)
 {
     const int own = t->plan->workers_per_process;
     yk_status st = YK_OK;
@@ -51,16 +57,42 @@ static yk_status gather_tallies(yk__trainer *t)
         char *mine;
         size_t bytes;
         yk_comm_pieces all;
-        if ((st = yk_tally_pack(&t->worker[k].tally, &mine, &bytes)))
+        if ((st = yk_tally_pack(tally_of(&t->worker[k], validation), &mine, &bytes)))
             break;
         st = yk_comm_gatherv(t->cluster.comm, mine, bytes, &all, t->plan->barrier_timeout,
                              "a part of the evaluation");
         for (int i = 1; !st && i < all.n; i++)
-            st = yk_tally_unpack(&t->worker[i * own + k].tally, all.data[i], all.bytes[i]);
+            st = yk_tally_unpack(tally_of(&t->worker[i * own + k], validation), all.data[i], all.bytes[i]);
         yk_comm_pieces_free(&all);
         free(mine);
     }
     return st;
+}
+
+/* The chief selects the best model, and all processes follow: the best one is saved, or the run ends. */
+static yk_status conclude_evaluation(yk__trainer *t)
+{
+    const bool replica = t->cluster.exchange;
+    const yk_progress_state at = yk__progress_now(t);
+    yk_status st = replica && t->tested ? gather_tallies(t, false) : YK_OK;
+    if (!st && replica && t->validated)
+        st = gather_tallies(t, true);
+    if (!st && t->cluster.rank == 0) {
+        yk__start_period(t);
+        if (!(st = yk__score_evaluation(t, &at)))
+            st = yk__report_evaluation(t, &at);
+    }
+    if (!st && replica && t->validated)
+        st = yk_comm_broadcast(t->cluster.comm, &t->selection.best, sizeof t->selection.best,
+                               t->plan->barrier_timeout, "the best model so far");
+    yk__evaluated(&t->schedule, t->step);
+    if (st)
+        return st;
+    yk__follow_evaluation(t);
+    t->due.save |= yk__saves_best(t);
+    if (t->schedule.stopped)
+        t->due = yk__due_last(&t->schedule, t->step, (yk__due){.save = t->due.save});
+    return YK_OK;
 }
 
 /* ---- a checkpoint ---- */
@@ -122,14 +154,7 @@ static yk_status copy_and_start(yk__trainer *t, int me)
 static yk_status report_and_save(yk__trainer *t, yk_phases *p, double began)
 {
     const bool replica = t->cluster.exchange;
-    yk_status st = replica && t->due.eval && t->tested ? gather_tallies(t) : YK_OK;
-    if (!st && t->due.eval && t->cluster.rank == 0) {
-        const yk_progress_state at = yk__progress_now(t);
-        yk__start_period(t);
-        st = yk__finish_evaluation(t, &at, false);
-    }
-    if (t->due.eval)
-        yk__evaluated(&t->schedule, t->step);
+    yk_status st = t->due.eval ? conclude_evaluation(t) : YK_OK;
     const double evaluated = yk_now();
     t->result->eval_seconds += evaluated - began;
     if (!st && t->due.save) {
@@ -153,7 +178,7 @@ static yk_status quiesce(yk__trainer *t, int me)
     yk_status st = yk_local_merge_copies(t->local, me);
     if (st)
         return st;
-    const bool read = (t->due.eval && t->tested) || (t->due.save && t->result->run_dir) ||
+    const bool read = (t->due.eval && yk__is_evaluated(t)) || (t->due.save && t->result->run_dir) ||
                       (t->due.end && t->caller->keep_model); /* evaluated, saved or returned */
     return read ? yk_local_decay(t->local, me) : YK_OK;
 }
@@ -164,7 +189,7 @@ static yk_status evaluate(yk__trainer *t, int me)
     yk_view table[YK_MAX_GROUPS];
     yk_local_tables(t->local, table);
     yk_status st = me == 0 && t->cluster.exchange ? compare(t) : YK_OK;
-    if (!st && t->due.eval && t->tested)
+    if (!st && t->due.eval)
         st = yk__evaluate(t, &t->worker[me], t->plan->first_worker + me, t->plan->workers, table);
     return st ? st : yk_team_barrier(t->team, me);
 }
@@ -175,16 +200,17 @@ yk_status yk__barrier(yk__trainer *t, int me)
     yk_phases_detail(p);
     yk_phase_to(p, YK_PHASE_WORKERS);
     yk_status st = quiesce(t, me);
+    const yk__due due = t->due; /* an evaluation may change it */
     /* separate steps: the last evaluation may be at a barrier before the one that ends the run */
     if (me == 0 && (t->due.end || yk__is_complete(&t->schedule, t->step, t->epoch)))
         yk__report_last(t);
     const double began = yk_now();
-    yk_phase_to(p, t->due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
+    yk_phase_to(p, due.eval ? YK_PHASE_EVAL : YK_PHASE_CHECKPOINT);
     if (!st)
         st = evaluate(t, me);
     if (!st && me == 0)
         st = report_and_save(t, p, began);
-    else if (t->due.save)
+    else if (due.save)
         yk_phase_to(p, YK_PHASE_CHECKPOINT);
     if (!st)
         st = yk_team_barrier(t->team, me);

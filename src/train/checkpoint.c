@@ -69,9 +69,22 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
     return (yk_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {n}, .data = data};
 }
 
+enum { BEST_COUNTERS = 4, BEST_SCORES = 12 };
+
+static void pack_best(const yk_best *b, uint64_t counter[BEST_COUNTERS], double score[BEST_SCORES])
+{
+    const yk_score *v = &b->validation, *t = &b->test;
+    memcpy(counter, (uint64_t[]){b->step, b->waited, v->examples, t->examples},
+           BEST_COUNTERS * sizeof *counter);
+    memcpy(score,
+           (double[]){b->mark, b->best, v->weight, v->loss, v->accuracy, v->majority_accuracy, v->auc,
+                      t->weight, t->loss, t->accuracy, t->majority_accuracy, t->auc},
+           BEST_SCORES * sizeof *score);
+}
+
 static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, const yk_progress_state *p)
 {
-    yk_tensor t[YK_CHECKPOINT_ARRAYS + 6];
+    yk_tensor t[YK_CHECKPOINT_ARRAYS + 8];
     size_t n = 0;
     for (size_t i = 0; i < a->n; i++)
         if (*a->array[i].name)
@@ -87,6 +100,13 @@ static yk_status save_state(const char *run_dir, const yk_checkpoint_arrays *a, 
         t[n++] = vector("earlier", YK_DTYPE_U64, 1, &p->earlier);
     if (p->data_examples)
         t[n++] = vector("data_examples", YK_DTYPE_U64, 1, &p->data_examples);
+    uint64_t counter[BEST_COUNTERS];
+    double score[BEST_SCORES];
+    pack_best(&p->best, counter, score);
+    if (p->best.step) {
+        t[n++] = vector("best_counters", YK_DTYPE_U64, BEST_COUNTERS, counter);
+        t[n++] = vector("best_scores", YK_DTYPE_F64, BEST_SCORES, score);
+    }
     const yk_pair meta[] = {
         {"format_version", TEXT(YK__MODEL_FORMAT)}, {"optimizer", a->optimizer}, {"yoke", YK_VERSION}};
     return yk_safetensors_write(run_dir, YK__SAVING "/" YK__STATE_FILE, t, n, meta, 3);
@@ -121,7 +141,7 @@ yk_status yk_checkpoint_write(const char *run_dir, const char *model_name, const
                          progress->step);
     if (!st)
         st = save_state(run_dir, arrays, progress);
-    return yk__checkpoint_end(run_dir, progress->step, st, path_out);
+    return yk__checkpoint_end(run_dir, progress->step, progress->best.step, st, path_out);
 }
 
 yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keymap *keymap)
@@ -162,11 +182,38 @@ static void close_files(files *f)
 }
 
 /* Files of 0.1.0 do not have all counters: `out` keeps its values then. */
-static void read_counters(const yk_safetensors *s, const char *name, size_t n, uint64_t *out)
+static bool read_numbers(const yk_safetensors *s, const char *name, yk_dtype dtype, size_t n, void *out)
 {
     const yk_tensor *t = yk_safetensors_find(s, name);
-    if (t && t->dtype == YK_DTYPE_U64 && t->bytes == n * sizeof *out)
+    const bool found = t && t->dtype == dtype && t->bytes == n * sizeof(uint64_t);
+    if (found)
         memcpy(out, t->data, t->bytes);
+    return found;
+}
+
+static yk_score score_of(uint64_t examples, const double *score)
+{
+    return (yk_score){.examples = examples,
+                      .weight = score[0],
+                      .loss = score[1],
+                      .accuracy = score[2],
+                      .majority_accuracy = score[3],
+                      .auc = score[4]};
+}
+
+static yk_best read_best(const yk_safetensors *s)
+{
+    uint64_t counter[BEST_COUNTERS];
+    double score[BEST_SCORES];
+    if (!read_numbers(s, "best_counters", YK_DTYPE_U64, BEST_COUNTERS, counter) ||
+        !read_numbers(s, "best_scores", YK_DTYPE_F64, BEST_SCORES, score))
+        return (yk_best){0};
+    return (yk_best){.step = counter[0],
+                     .waited = counter[1],
+                     .mark = score[0],
+                     .best = score[1],
+                     .validation = score_of(counter[2], score + 2),
+                     .test = score_of(counter[3], score + 7)};
 }
 
 static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
@@ -187,9 +234,9 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
         if (c[i] > UINT64_MAX / 4) /* sums of counters must not overflow */
             return yk_fail(YK_EDATA, "the counters of the checkpoint are damaged: %llu steps or examples",
                            (unsigned long long)c[i]);
-    read_counters(s, "late", 2, late);
-    read_counters(s, "earlier", 1, &earlier);
-    read_counters(s, "data_examples", 1, &data_examples);
+    read_numbers(s, "late", YK_DTYPE_U64, 2, late);
+    read_numbers(s, "earlier", YK_DTYPE_U64, 1, &earlier);
+    read_numbers(s, "data_examples", YK_DTYPE_U64, 1, &data_examples);
     *p = (yk_progress_state){.step = c[0],
                              .epoch = c[1],
                              .examples = c[2],
@@ -200,6 +247,7 @@ static yk_status read_progress(const yk_safetensors *s, yk_progress_state *p)
                              .late_examples = late[1],
                              .earlier = earlier,
                              .data_examples = data_examples,
+                             .best = read_best(s),
                              .cursor = malloc(cursor->bytes + 1),
                              .ncursor = cursor->shape[0]};
     if (!p->cursor)

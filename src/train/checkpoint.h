@@ -4,6 +4,7 @@
  *                               state.safetensors    optimizer state, data cursor, counters
  *                               DONE                 written last, with size and CRC32C of the two files;
  *                                                    without it the directory is not a checkpoint
+ *     RUN/checkpoints/best                           with a validation set: "step-800", the checkpoint of the best model
  *
  * The format version is that of trained.h.
  *
@@ -17,7 +18,7 @@
  *     free(path);
  *
  * A checkpoint is written to checkpoints/.saving, synced to the disk, and renamed; a full disk or a kill at any moment
- * leaves earlier checkpoints as they were. The last two are kept (checkpoint_dir.h). Arrays in the files are indexed by the
+ * leaves earlier checkpoints as they were. The last two and the best one are kept (checkpoint_dir.h). Arrays in the files are indexed by the
  * keys of the data, not by the internal ids of the store. One thread at a time.
  */
 #ifndef YK_TRAIN_CHECKPOINT_H
@@ -29,6 +30,7 @@
 #include "format/safetensors.h"
 #include "model/model.h"
 #include "store/local.h"
+#include "train/selection.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +41,7 @@ typedef struct {
     uint64_t period_examples;
     uint64_t late, late_examples; /* gradients that were dropped, and their examples */
     uint64_t earlier;             /* steps of the runs before this one (--warm-start) */
+    yk_best best;                 /* with a validation set; step 0: none */
     uint64_t data_examples;       /* in the training data; 0: not known (a stream, in its first epoch) */
     uint64_t *cursor;             /* of the feed; load() allocates it */
     size_t ncursor;
@@ -77,6 +80,9 @@ yk_status yk_checkpoint_remap(const yk_checkpoint_arrays *arrays, const yk_keyma
 /* The newest complete checkpoint below a run directory, or the directory itself if it is one; NULL if there is none.
  * A damaged one is skipped with a warning. Caller frees. */
 yk_status yk_checkpoint_find(const char *dir, char **path_out);
+
+/* The checkpoint of the best model of a run; NULL if there is none. Caller frees. */
+yk_status yk_checkpoint_best(const char *run_dir, char **path_out);
 
 /* Fills the arrays of the store, before its first step. The caller frees progress->cursor. */
 yk_status yk_checkpoint_load(const char *path, const yk_model *m, yk_local *store, const yk_keymap *keymap,

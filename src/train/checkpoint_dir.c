@@ -18,7 +18,7 @@
 
 enum { KEEP = 2 };
 
-static const char top_name[] = "checkpoints", saving_name[] = ".saving";
+static const char top_name[] = "checkpoints", saving_name[] = ".saving", best_name[] = "checkpoints/best";
 static const char *const files[] = {YK__MODEL_FILE, YK__STATE_FILE};
 
 char *yk__path(const char *format, ...)
@@ -113,14 +113,14 @@ static size_t list_steps(int top, bool links, uint64_t **out)
     return n;
 }
 
-/* Keeps `newest` and the one before it. Later ones were skipped as damaged when the run was resumed. */
-static void remove_old(int top, const char *run_dir, uint64_t newest)
+/* Keeps `newest`, the one before it, and the best one. Later ones were skipped as damaged when the run was resumed. */
+static void remove_old(int top, const char *run_dir, uint64_t newest, uint64_t best)
 {
     uint64_t *step;
     size_t n = list_steps(top, false, &step), kept = 0;
     for (size_t i = 0; i < n; i++) {
         char name[32];
-        if (step[i] <= newest && kept++ < KEEP)
+        if ((step[i] <= newest && kept++ < KEEP) || (best && step[i] == best))
             continue;
         snprintf(name, sizeof name, "step-%" PRIu64, step[i]);
         remove_checkpoint(top, run_dir, name);
@@ -209,6 +209,46 @@ static const char *find_damage(const char *directory)
     return NULL;
 }
 
+/* ---- the best checkpoint ---- */
+
+/* The path of the checkpoint that a file "best" names; NULL: it is not such a file, or there is no memory. */
+static char *named_by(const char *file)
+{
+    char text[32] = "";
+    uint64_t step;
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const int fd =
+        strcmp(name, "best") ? -1 : yk_fs_open(AT_FDCWD, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return NULL;
+    const ssize_t n = yk_fs_read(fd, text, sizeof text - 1);
+    yk_fs_close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *end = yk_digits_after("step-", text, UINT64_MAX, &step);
+    return end && !strcmp(end, "\n") ? yk__path("%.*sstep-%" PRIu64, (int)(name - file), file, step) : NULL;
+}
+
+/* Of a run directory: as the file says, whether that checkpoint is complete or not. */
+static yk_status find_best(const char *run_dir, char **path_out)
+{
+    char *file = yk__path("%s/%s", run_dir, best_name);
+    *path_out = file ? named_by(file) : NULL;
+    free(file);
+    return file ? YK_OK : YK_ESYSTEM;
+}
+
+/* best 0: none any more, because the run is resumed without a validation set. */
+static yk_status write_best(const char *run_dir, uint64_t best)
+{
+    char *old = NULL;
+    yk_status st =
+        best ? yk_file_save(run_dir, best_name, "step-%" PRIu64 "\n", best) : find_best(run_dir, &old);
+    if (old)
+        st = yk_remove_in(run_dir, best_name);
+    free(old);
+    return st;
+}
+
 /* ---- saving ---- */
 
 void yk__checkpoint_clear(const char *run_dir)
@@ -261,7 +301,7 @@ static yk_status rename_saved(int top, const char *run_dir, uint64_t step, const
     return YK_OK;
 }
 
-yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, char **path_out)
+yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, uint64_t best, yk_status st, char **path_out)
 {
     char *path = step_path(run_dir, step);
     if (!st)
@@ -274,7 +314,9 @@ yk_status yk__checkpoint_end(const char *run_dir, uint64_t step, yk_status st, c
     if (st && top >= 0)
         remove_checkpoint(top, run_dir, saving_name);
     if (!st)
-        remove_old(top, run_dir, step);
+        st = write_best(run_dir, best);
+    if (!st)
+        remove_old(top, run_dir, step, best);
     if (top >= 0)
         yk_fs_close(top);
     if (!st && path_out) {
@@ -323,17 +365,36 @@ yk_status yk_checkpoint_find(const char *dir, char **path_out)
     return st;
 }
 
+yk_status yk_checkpoint_best(const char *run_dir, char **path_out)
+{
+    const yk_status st = find_best(run_dir, path_out);
+    const char *damage = *path_out ? find_damage(*path_out) : NULL;
+    if (damage) {
+        yk_warn("%s: skipping the checkpoint of the best model: %s", *path_out, damage);
+        free(*path_out);
+        *path_out = NULL;
+    }
+    return st;
+}
+
+bool yk__checkpoint_is_complete(const char *run_dir, uint64_t step)
+{
+    char *path = step_path(run_dir, step);
+    const bool complete = path && !find_damage(path);
+    free(path);
+    return complete;
+}
+
 bool yk__is_model_file(const char *path)
 {
     struct stat there;
     return yk_fs_stat(AT_FDCWD, path, &there, 0) == 0 && S_ISREG(there.st_mode);
 }
 
-yk_status yk__checkpoint_require(const char *option, const char *dir, char **path_out)
+/* As yk__checkpoint_require(), of a directory that has no best checkpoint or is not asked for it. */
+static yk_status require_newest(const char *option, const char *dir, char **path_out)
 {
     struct stat there;
-    if (yk__is_model_file(dir))
-        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
     yk_status st = yk_checkpoint_find(dir, path_out);
     if (st || *path_out)
         return st;
@@ -354,5 +415,20 @@ yk_status yk__checkpoint_require(const char *option, const char *dir, char **pat
     free(step);
     free(model);
     free(newest);
+    return st;
+}
+
+yk_status yk__checkpoint_require(const char *option, const char *dir, bool best, char **path_out)
+{
+    char *named = named_by(dir);
+    yk_status st = YK_OK;
+    *path_out = NULL;
+    if (!named && yk__is_model_file(dir))
+        return (*path_out = yk__path("%s", dir)) ? YK_OK : YK_ESYSTEM;
+    if (!named && best)
+        st = yk_checkpoint_best(dir, path_out);
+    if (!st && !*path_out)
+        st = require_newest(option, named ? named : dir, path_out);
+    free(named);
     return st;
 }

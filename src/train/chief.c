@@ -6,6 +6,7 @@
  *
  * Workers do not stop for that. A snapshot is taken exactly after the step at which it is due: if the previous one is still
  * being evaluated, the workers wait for it, and get heartbeats: they get no answers, or the server receives no more gradients.
+ * Synchronous workers also wait for an evaluation that may end the run, so that it always ends at the same step.
  * After a push of several steps (local SGD, copies), it may be a few steps late.
  */
 #include "train/loop.h"
@@ -20,7 +21,9 @@
 typedef struct {
     bool taken; /* and not finished */
     yk__due due;
-    bool parameters; /* they are needed: for a test, for a checkpoint, or at the end */
+    bool parameters; /* they are needed: for an evaluation, for a checkpoint, or at the end */
+    bool savable;    /* it has all that a checkpoint needs, which is due or may be that of the best model */
+    bool saved;      /* a checkpoint was written, or at least begun */
     bool initial;    /* they are in `whole` already */
     bool repeated;   /* this step was evaluated and reported before */
     double stall;    /* seconds in which the server took it */
@@ -69,15 +72,19 @@ static yk_status evaluate_and_save(void *context)
     snapshot *s = &c->snapshot;
     const double began = yk_now();
     if (!s->parameters)
-        return YK_OK;
+        return s->due.eval ? yk__score_evaluation(t, &s->at) : YK_OK;
     if (!s->initial)
         yk_server_assemble(t->cluster.server, t->cluster.whole);
     yk_status st = yk_local_quiesce(t->cluster.whole, 0);
-    if (!st && s->due.eval && t->tested)
+    if (!st && s->due.eval && yk__is_evaluated(t))
         st = yk_team_run(c->evaluators, evaluate_share, c);
+    if (!st && s->due.eval)
+        st = yk__score_evaluation(t, &s->at);
     s->eval_seconds = yk_now() - began;
     const double cpu = yk__thread_seconds();
-    if (!st && s->due.save)
+    s->saved = s->due.save || (s->due.eval && s->savable && yk__saves_best(t));
+    s->at.best = t->selection.best;
+    if (!st && s->saved)
         st = yk__save(t, t->cluster.whole, &s->at);
     s->save_seconds = yk_now() - began - s->eval_seconds;
     s->cpu_seconds = yk__thread_seconds() - cpu;
@@ -116,6 +123,12 @@ static void count_late(yk__trainer *t, const yk_server_state *s)
     t->late_examples = t->resumed.late_examples + s->late_examples;
 }
 
+static void saved(chief *c, const yk_progress_state *at)
+{
+    yk__saved(&c->t->schedule, at->step);
+    c->saved_late = at->late - c->t->resumed.late;
+}
+
 static yk_status begin_snapshot(chief *c, yk__due due)
 {
     yk__trainer *t = c->t;
@@ -126,24 +139,23 @@ static yk_status begin_snapshot(chief *c, yk__due due)
     *s = (snapshot){
         .taken = true, .due = {due.eval, due.save && t->result->run_dir}, .at = yk__progress_now(t)};
     s->repeated = due.eval && t->step == t->schedule.eval.last;
-    s->parameters = s->due.save || (due.eval && t->tested) || due.end;
+    s->savable = s->due.save || (due.eval && t->validated && t->result->run_dir);
+    s->parameters = s->savable || (due.eval && yk__is_evaluated(t)) || due.end;
     s->at.late = t->resumed.late + state.late;
-    yk_status st = s->due.save ? make_cursor(c, &s->at) : YK_OK;
+    yk_status st = s->savable ? make_cursor(c, &s->at) : YK_OK;
     if (due.eval) {
         yk__start_period(t);
         yk__evaluated(&t->schedule, t->step);
     }
-    if (due.save) {
-        yk__saved(&t->schedule, t->step);
-        c->saved_late = state.late;
-    }
+    if (due.save)
+        saved(c, &s->at);
     if (s->due.save)
         yk__save_begins(&t->schedule);
     if (!st && s->parameters) {
         yk_phases_detail(t->evaluator->phases);
         yk_phase_to(t->evaluator->phases, YK_PHASE_CHECKPOINT);
         const double began = yk_now();
-        st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->due.save && !due.end);
+        st = yk_server_snapshot(t->cluster.server, t->cluster.whole, !s->savable && !due.end);
         s->stall = yk_now() - began;
         yk_phase_to(t->evaluator->phases, YK_PHASE_OTHER);
     }
@@ -178,10 +190,14 @@ static yk_status finish(chief *c)
     release(s);
     t->result->eval_seconds += s->eval_seconds;
     t->result->checkpoint_seconds += s->save_seconds;
-    if (s->due.save)
+    if (s->saved)
         yk__save_ended(&t->schedule, s->stall + s->cpu_seconds);
+    if (s->saved && !s->due.save)
+        saved(c, &s->at);
+    if (!st && s->due.eval && !s->repeated)
+        st = yk__report_evaluation(t, &s->at);
     if (!st && s->due.eval)
-        st = yk__finish_evaluation(t, &s->at, s->repeated);
+        yk__follow_evaluation(t);
     return waited ? waited : st;
 }
 
@@ -233,14 +249,22 @@ static yk_status poll_snapshot(chief *c, bool wait)
 
 /* ---- hooks of the server ---- */
 
+/* Whether the evaluation of the snapshot may end the run after exactly this step. */
+static bool may_end(const chief *c)
+{
+    return c->rules->exact && c->t->selection.patience && c->snapshot.taken && c->snapshot.due.eval &&
+           !c->snapshot.initial && !c->paused.st;
+}
+
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
  * wait instead. */
 static bool paused(void *context)
 {
     chief *c = context;
-    if (is_due(c) && !c->paused.st && c->snapshot.taken && atomic_load(&c->snapshot.thread.over))
+    if ((is_due(c) || may_end(c)) && !c->paused.st && c->snapshot.taken &&
+        atomic_load(&c->snapshot.thread.over))
         yk__error_save(&c->paused, poll_snapshot(c, false));
-    return c->due.eval || (c->due.save && c->rules->exact);
+    return c->due.eval || (c->due.save && c->rules->exact) || may_end(c);
 }
 
 static bool stop(void *context)

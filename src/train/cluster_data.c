@@ -75,7 +75,7 @@ static yk_data_facts own_facts(const yk__trainer *t)
     const yk_source *s = d->source;
     if (!s) /* a server */
         return (yk_data_facts){0};
-    const size_t dim = d->dim > t->test.dim ? d->dim : t->test.dim, earlier = t->start.shape.dim;
+    const size_t dim = yk__columns_seen(t), earlier = t->start.shape.dim;
     const bool read = t->plan->trains;
     return (yk_data_facts){.opened = 1,
                            .counted = 1,
@@ -143,7 +143,7 @@ yk_status yk__share_facts(yk__trainer *t)
             d->dim = t->facts.columns;
         d->kind = (yk_rows_kind)t->facts.kind;
         d->examples = t->facts.examples;
-        d->classes = t->test.classes = (uint32_t)t->facts.classes;
+        d->classes = t->test.classes = t->validation.classes = (uint32_t)t->facts.classes;
         d->fields = (uint32_t)t->facts.fields;
         d->positional = t->facts.positional;
         t->start.earlier = t->facts.earlier; /* only the chief knows it */

@@ -1,4 +1,4 @@
-/* The data of a run: opens the training and the test set, remaps the keys of sparse data, and creates the feed of the workers. */
+/* The data of a run: opens the training, test and validation sets, remaps the keys of sparse data, and creates the feed of the workers. */
 #include "train/pacing.h"
 #include "train/setup.h"
 
@@ -73,6 +73,13 @@ static yk_status open_training(yk__trainer *t, yk_source_options *o)
     yk_status st = yk__open_training(t, given ? &memory : NULL, o, &s);
     if (!st && !s) /* a server, which gets all facts from the others */
         return YK_OK;
+    if (!st && s->once && o->hold_out.fraction > 0.0) {
+        st = yk_fail(YK_EUSAGE,
+                     "--validation %s: %s can be read only once, so none of its rows can be held back: use "
+                     "other data, or a file",
+                     t->config->validation, yk_source_once_name(s));
+        yk_source_free(s);
+    }
     if (!st && given && s->once)
         st = choose_stream(t, s, &stream);
     if (st || (st = yk_dataset_take(s, YK_SPLIT_TRAIN, stream, &t->train)))
@@ -82,12 +89,17 @@ static yk_status open_training(yk__trainer *t, yk_source_options *o)
     return yk__plan(t);
 }
 
-/* The test set of this process; NULL: none. Processes with all parameters evaluate together, otherwise the chief evaluates. */
+/* Whether this process needs the sets that are evaluated. Processes with all parameters evaluate together, otherwise the chief
+ * evaluates. A worker that joins needs their columns. */
+static bool reads_evaluated_sets(const yk__trainer *t)
+{
+    return t->plan->whole || t->cluster.rank == 0 || t->cluster.joined;
+}
+
+/* The test set; NULL: none. */
 static const char *test_spec(const yk__trainer *t)
 {
     const yk_config *c = t->config;
-    if (!t->plan->whole && t->cluster.rank != 0 && !t->cluster.joined)
-        return NULL;
     if (t->caller->test)
         return "memory";
     if (c->test)
@@ -95,10 +107,10 @@ static const char *test_spec(const yk__trainer *t)
     return t->train.source->has_test ? c->data : NULL;
 }
 
-/* A server learns the number of columns from the test set. */
-static yk_status match_test(yk__trainer *t, const char *spec)
+/* A server learns the number of columns from the set that is evaluated. */
+static yk_status match(yk__trainer *t, const char *spec, yk_dataset *d)
 {
-    yk_dataset *train = &t->train, *d = &t->test;
+    yk_dataset *train = &t->train;
     const bool sparse = d->kind == YK_ROWS_SPARSE;
     if (!t->plan->trains && !sparse && !train->dim)
         train->dim = d->dim;
@@ -108,14 +120,12 @@ static yk_status match_test(yk__trainer *t, const char *spec)
     if (d->classes > train->classes)
         train->classes = d->classes;
     d->classes = train->classes;
-    if (!d->rows || !d->rows->truth)
-        return YK_OK;
-    const yk_status st = yk_score_truth(d->rows, &t->result->best);
-    t->result->best_known = !st;
-    return st;
+    return YK_OK;
 }
 
-static yk_status open_test(yk__trainer *t, const char *spec, yk_source_options *o)
+/* A test or validation set. */
+static yk_status open_evaluated(yk__trainer *t, const yk_memory_data *memory, const char *spec,
+                                yk_source_options *o, yk_dataset *out)
 {
     const yk_source *like = t->train.source;
     const yk_schema images = {
@@ -125,14 +135,37 @@ static yk_status open_test(yk__trainer *t, const char *spec, yk_source_options *
     o->images = &images;
     if (t->plan->trains && !t->train.positional) /* then the test data needs field numbers, too */
         o->positions = NULL;
-    yk_status st = open_set(t->caller->test, spec, YK_SPLIT_TEST, o,
-                            t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO, &t->test);
-    if (st)
+    yk_status st =
+        open_set(memory, spec, YK_SPLIT_TEST, o, t->config->dry_run ? YK_STREAM_COUNT : YK_STREAM_AUTO, out);
+    if (!st && !memory)
+        st = yk_source_fits(out->source, yk_source_format(like));
+    return st ? st : match(t, spec, out);
+}
+
+static yk_status open_test(yk__trainer *t, const char *spec, const yk_source_options *like)
+{
+    yk_source_options o = *like;
+    o.hold_out = (yk_hold_out){0};
+    yk_status st = open_evaluated(t, t->caller->test, spec, &o, &t->test);
+    t->tested = !st;
+    if (st || !t->test.rows || !t->test.rows->truth)
         return st;
-    t->tested = true;
-    if (!t->caller->test && (st = yk_source_fits(t->test.source, yk_source_format(like))))
-        return st;
-    return match_test(t, spec);
+    st = yk_score_truth(t->test.rows, &t->result->best);
+    t->result->best_known = !st;
+    return st;
+}
+
+/* Rows of the training data that are held back, or other data. */
+static yk_status open_validation(yk__trainer *t, const char *spec, const yk_source_options *like)
+{
+    yk_source_options o = *like;
+    const bool part = o.hold_out.fraction > 0.0;
+    const yk_memory_data *memory = part ? t->caller->data : t->caller->validation;
+    o.hold_out.held = true;
+    const yk_status st =
+        open_evaluated(t, memory, part && !memory ? t->config->data : spec, &o, &t->validation);
+    t->validated = !st;
+    return st == YK_EDATA ? yk_fail(st, "--validation %s: %s", spec, yk_error()) : st;
 }
 
 static yk_status open_data(yk__trainer *t)
@@ -145,9 +178,14 @@ static yk_status open_data(yk__trainer *t)
                            .fields = t->description.needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
                            .bits_from_rows = true,
                            .positions = &t->positions};
-    const yk_status st = open_training(t, &o);
-    const char *test = st ? NULL : test_spec(t);
-    return st || !test ? st : open_test(t, test, &o);
+    const char *validation = yk_config_validation(c);
+    if (validation)
+        (void)yk_hold_out_parse(validation, &o.hold_out); /* else other data */
+    yk_status st = open_training(t, &o);
+    const char *test = st || !reads_evaluated_sets(t) ? NULL : test_spec(t);
+    if (!st && test)
+        st = open_test(t, test, &o);
+    return !st && validation && reads_evaluated_sets(t) ? open_validation(t, validation, &o) : st;
 }
 
 yk_status yk__load_data(yk__trainer *t)
@@ -161,10 +199,16 @@ yk_status yk__load_data(yk__trainer *t)
     return st;
 }
 
+size_t yk__columns_seen(const yk__trainer *t)
+{
+    const size_t dim = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    return dim > t->validation.dim ? dim : t->validation.dim;
+}
+
 yk_status yk__columns_of(const yk__trainer *t, size_t *out)
 {
     size_t given = (size_t)t->config->features;
-    *out = t->train.dim > t->test.dim ? t->train.dim : t->test.dim;
+    *out = yk__columns_seen(t);
     if (t->train.kind == YK_ROWS_SPARSE && t->start.shape.dim > *out)
         *out = t->start.shape.dim;
     if (given && t->train.kind == YK_ROWS_SPARSE) {
@@ -177,17 +221,25 @@ yk_status yk__columns_of(const yk__trainer *t, size_t *out)
     return YK_OK;
 }
 
-/* The model has parameters for the fields of the training data. The test data may have fewer fields, but not none. */
+/* A test or validation set may have fewer fields than the training data, but not none. */
+static yk_status check_fields(const yk_dataset *train, const yk_dataset *d)
+{
+    const uint32_t n = train->fields, m = d->fields;
+    if (train->positional == d->positional && (m == n || (m > 1 && m < n)))
+        return YK_OK;
+    return yk_fail(
+        YK_EDATA,
+        "%s: the rows have %u field%s, but those of %s have %u: training, test and validation data "
+        "must have the same fields",
+        d->source->spec, m, m == 1 ? "" : "s", train->source->spec, n);
+}
+
+/* The model has parameters for the fields of the training data. */
 yk_status yk__fields_of(const yk__trainer *t, uint32_t *out)
 {
-    const uint32_t n = t->train.fields, test = t->test.fields;
-    *out = n;
-    if (!t->tested || (t->train.positional == t->test.positional && (test == n || (test > 1 && test < n))))
-        return YK_OK;
-    return yk_fail(YK_EDATA,
-                   "%s: the rows have %u field%s, but those of %s have %u: training and test data "
-                   "must have the same fields",
-                   t->test.source->spec, test, test == 1 ? "" : "s", t->train.source->spec, n);
+    const yk_status st = t->tested ? check_fields(&t->train, &t->test) : YK_OK;
+    *out = t->train.fields;
+    return !st && t->validated ? check_fields(&t->train, &t->validation) : st;
 }
 
 yk_status yk__sort_keys(yk__trainer *t)
@@ -209,7 +261,9 @@ yk_status yk__sort_keys(yk__trainer *t)
     if (t->model->bias_key != UINT32_MAX)
         t->model->bias_key = yk_keymap_id(&t->keymap, t->model->bias_key);
     st = yk_dataset_remap_keys(&t->train, &t->keymap);
-    return st ? st : t->tested ? yk_dataset_remap_keys(&t->test, &t->keymap) : YK_OK;
+    if (!st && t->tested)
+        st = yk_dataset_remap_keys(&t->test, &t->keymap);
+    return !st && t->validated ? yk_dataset_remap_keys(&t->validation, &t->keymap) : st;
 }
 
 /* ---- the feed ---- */

@@ -152,14 +152,15 @@ static void show_end(const yk__trainer *t, const char *state)
     yk_observer_show_end(t->observer, &end, t->caller->stop);
 }
 
-/* All metrics of the last evaluation. */
+/* All metrics of the best model, or else of the last one. */
 static yk_status make_metrics(yk__trainer *t)
 {
     const yk_source *s = t->train.source; /* a server may have none */
     yk_json j = {0};
-    if (!t->evaluated.examples)
+    const yk_tally *tally = t->selection.best.step ? &t->selection.tested : &t->evaluated;
+    if (!tally->examples)
         return YK_OK;
-    yk_status st = yk_eval_metrics_make(&t->evaluated, &t->result->metrics);
+    yk_status st = yk_eval_metrics_make(tally, &t->result->metrics);
     if (st)
         return st;
     yk_json_object(&j, NULL);
@@ -187,9 +188,26 @@ static yk_status conclude(yk__trainer *t)
     return st;
 }
 
+/* From here on, the test scores are those of the best model. */
+static void use_best(yk__trainer *t)
+{
+    yk_result *r = t->result;
+    const yk_best *best = &t->selection.best;
+    if (!r->validated || !best->step)
+        return;
+    r->selected = *best;
+    r->last_test = r->test;
+    r->test = best->test;
+    if (t->schedule.stopped && t->step < t->plan->steps && t->epoch < t->plan->epochs)
+        r->waited = best->waited;
+}
+
 static void print_end(const yk__trainer *t)
 {
     const yk_result *r = t->result;
+    if (r->waited)
+        yk_note("stopped early: no improvement for %llu evaluation%s; best at step %llu",
+                (unsigned long long)r->waited, yk_plural(r->waited), (unsigned long long)r->selected.step);
     if (was_done(t))
         yk_note("nothing left to do: the run already has %llu step%s; raise --epochs or --steps to continue",
                 (unsigned long long)t->step, yk_plural(t->step));
@@ -208,6 +226,7 @@ static yk_status end_success(yk__trainer *t)
     yk_status st = yk_observer_stop(t->observer, t->step, was_done(t), YK_OK);
     if (st || (st = conclude(t)) || (st = yk_observer_close(t->observer, state)) || t->cluster.rank != 0)
         return st;
+    use_best(t);
     yk__add_warnings(t);
     print_end(t);
     if (r->run_dir && !(st = yk_run_dir_verify(r->run_dir, t->lock)))

@@ -1,4 +1,5 @@
-/* Evaluation: each worker evaluates a share of the test set, and the chief combines the results. Checkpoints. */
+/* Evaluation: each worker evaluates a share of the test set and of the validation set, and the chief combines the results.
+ * Checkpoints. */
 #include "train/loop.h"
 
 #include "base/clock.h"
@@ -7,6 +8,7 @@
 #include "train/pacing.h"
 #include "train/run_dir.h"
 #include <math.h>
+#include <string.h>
 
 /* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. */
 const double yk__max_loss = 1e6;
@@ -59,12 +61,19 @@ yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uin
                    *lr.prefix ? "X" : "", stale ? ", or fewer workers" : "");
 }
 
-/* Rows of a test set that is streamed. */
-static yk_status prepare(void *trainer, yk_rows *rows)
+/* A set that is evaluated. */
+typedef struct {
+    const yk__trainer *t;
+    const yk_dataset *data;
+    uint64_t wanted; /* examples; 0: all */
+} evaluated_set;
+
+/* Rows of a set that is streamed. */
+static yk_status prepare(void *set, yk_rows *rows)
 {
-    const yk__trainer *t = trainer;
-    yk_status st = yk_dataset_check(&t->test, rows);
-    return st || !t->remap ? st : yk_keymap_rows(t->remap, rows);
+    const evaluated_set *s = set;
+    yk_status st = yk_dataset_check(s->data, rows);
+    return st || !s->t->remap ? st : yk_keymap_rows(s->t->remap, rows);
 }
 
 /* Share `share` of n examples begins here. */
@@ -73,28 +82,35 @@ static uint64_t share_begin(uint64_t n, int share, int of)
     return n * (uint64_t)share / (uint64_t)of;
 }
 
-yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
+static yk_status evaluate_set(evaluated_set *s, yk__worker_state *w, int share, int of, const yk_view *v,
+                              yk_tally *tally)
 {
-    const uint64_t wanted = (uint64_t)t->config->test_examples,
-                   rows = t->test.rows ? t->test.rows->n : wanted;
+    const yk_dataset *d = s->data;
+    const uint64_t wanted = s->wanted, rows = d->rows ? d->rows->n : wanted;
     const uint64_t n = wanted && wanted < rows ? wanted : rows, begin = share_begin(n, share, of),
                    end = share_begin(n, share + 1, of);
     const yk_perm order = yk_perm_make(rows ? rows : 1, 1); /* the same examples in each evaluation */
     const yk__predictor o = {.order = n < rows ? &order : NULL,
                              .max = end - begin,
-                             .model = t->model,
+                             .model = s->t->model,
                              .work = w->work,
                              .view = v,
                              .batch = YK__EVAL_BATCH,
                              .p = w->p,
-                             .tally = &w->tally,
+                             .tally = tally,
                              .prepare = prepare,
-                             .context = t};
-    yk_tally_clear(&w->tally);
-    if (!t->test.rows)
-        return wanted && end == begin ? YK_OK
-                                      : yk__predict_blocks(&o, t->test.source, (size_t)share, (size_t)of);
-    return yk__predict_rows(&o, t->test.rows, (size_t)begin, (size_t)end, NULL);
+                             .context = s};
+    yk_tally_clear(tally);
+    if (!d->rows)
+        return wanted && end == begin ? YK_OK : yk__predict_blocks(&o, d->source, (size_t)share, (size_t)of);
+    return yk__predict_rows(&o, d->rows, (size_t)begin, (size_t)end, NULL);
+}
+
+yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v)
+{
+    evaluated_set test = {t, &t->test, (uint64_t)t->config->test_examples}, held = {t, &t->validation, 0};
+    yk_status st = t->tested ? evaluate_set(&test, w, share, of, v, &w->tally) : YK_OK;
+    return !st && t->validated ? evaluate_set(&held, w, share, of, v, &w->validation) : st;
 }
 
 yk_progress_state yk__progress_now(const yk__trainer *t)
@@ -104,7 +120,8 @@ yk_progress_state yk__progress_now(const yk__trainer *t)
                            .late_examples = t->late_examples,
                            .examples = t->resumed.examples,
                            .data_examples = yk__epoch_examples(t),
-                           .seconds = t->resumed.seconds + yk_now() - t->training_started};
+                           .seconds = t->resumed.seconds + yk_now() - t->training_started,
+                           .best = t->selection.best};
     for (int i = 0; i < t->nevaluators; i++) {
         p.examples += t->evaluator[i].examples;
         p.period_loss += t->evaluator[i].period_loss;
@@ -121,23 +138,69 @@ void yk__start_period(yk__trainer *t)
     }
 }
 
-yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated)
+/* Merges the tallies at this offset of all evaluators. */
+static yk_status score_set(const yk__trainer *t, size_t offset, yk_tally *all, yk_score *out)
+{
+    yk_status st = YK_OK;
+    yk_tally_clear(all);
+    for (int i = 0; !st && i < t->nevaluators; i++)
+        st = yk_tally_merge(all, (const yk_tally *)(const void *)((const char *)&t->evaluator[i] + offset));
+    return st ? st : yk_score_make(all, out);
+}
+
+/* Of the best model: its test tally; its parameters, for a caller without a run directory. */
+static yk_status keep_best(yk__trainer *t)
+{
+    yk__selection *s = &t->selection;
+    const size_t n = yk_model_group_offset(t->model, t->model->ngroups);
+    yk_tally_clear(&s->tested);
+    const yk_status st = t->tested ? yk_tally_merge(&s->tested, &t->evaluated) : YK_OK;
+    if (st)
+        return st;
+    if (!t->caller->keep_model || t->result->run_dir || !t->plan->alone)
+        return YK_OK;
+    if (!s->parameters && !(s->parameters = yk_alloc(n, sizeof *s->parameters, "the best model")))
+        return YK_ESYSTEM;
+    for (int g = 0; g < t->model->ngroups; g++)
+        memcpy(s->parameters + yk_model_group_offset(t->model, g), yk_local_table(t->local, g).w,
+               yk_group_floats(&t->model->group[g]) * sizeof(float));
+    return YK_OK;
+}
+
+yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
 {
     yk_result *r = t->result;
-    yk_status st = YK_OK;
-    yk_tally_clear(&t->evaluated);
-    for (int i = 0; !st && i < t->nevaluators; i++)
-        st = yk_tally_merge(&t->evaluated, &t->evaluator[i].tally);
-    if (!st && t->tested)
-        st = yk_score_make(&t->evaluated, &r->test);
+    yk__selection *s = &t->selection;
+    yk_status st =
+        t->tested ? score_set(t, offsetof(yk__worker_state, tally), &t->evaluated, &r->test) : YK_OK;
+    if (!st && t->validated)
+        st = score_set(t, offsetof(yk__worker_state, validation), &s->tally, &r->validation);
+    s->best.improved = false;
     if (st)
         return st;
     r->tested = t->tested;
+    r->validated = t->validated;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
     if (t->tested && !(r->test.loss <= yk__max_loss))
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
-    return repeated ? YK_OK : yk__report_evaluation(t, at);
+    if (t->validated && !(r->validation.loss <= yk__max_loss))
+        return yk__diverged(t, "the validation loss", r->validation.loss, at->step);
+    if (!t->validated || (t->result->resumed_from && at->step == t->result->resumed_from))
+        return YK_OK; /* that step was evaluated before */
+    st = yk__select(s, at->step, &r->validation, &r->test);
+    return st || !s->best.improved ? st : keep_best(t);
+}
+
+bool yk__saves_best(const yk__trainer *t)
+{
+    return t->validated && t->selection.best.improved && !yk_env_number("YK_DROP_MODEL", 0);
+}
+
+void yk__follow_evaluation(yk__trainer *t)
+{
+    /* a learning rate that depends on the monitored value, t->selection.best.value, changes here */
+    t->schedule.stopped |= yk__selection_is_over(&t->selection);
 }
 
 /* A checkpoint with other weights could not be resumed. */

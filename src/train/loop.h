@@ -23,13 +23,18 @@ typedef struct {
 } yk__largest_lr;
 yk__largest_lr yk__largest_lr_of(const yk__trainer *t);
 yk_status yk__diverged(const yk__trainer *t, const char *what, double value, uint64_t step);
-/* Evaluates one share of the test set on parameters that do not change, v: [groups]. The result is w->tally. */
+/* Evaluates one share of the test set and of the validation set on parameters that do not change, v: [groups]. The results are
+ * w->tally and w->validation. */
 yk_status yk__evaluate(yk__trainer *t, yk__worker_state *w, int share, int of, const yk_view *v);
 yk_progress_state yk__progress_now(const yk__trainer *t); /* without `late` and the cursor */
 void yk__start_period(yk__trainer *t);                    /* resets the sums of the training loss */
-/* The chief, when all workers have evaluated the parameters of step `at`: computes the scores, and reports them unless they were
- * reported before (repeated). */
-yk_status yk__finish_evaluation(yk__trainer *t, const yk_progress_state *at, bool repeated);
+/* The chief, when all workers have evaluated the parameters of step `at`: computes the scores, and selects the best model. They are
+ * then reported (yk__report_evaluation). */
+yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at);
+/* All processes with all parameters, and the chief, once they know t->selection.best: whether the run ends. */
+void yk__follow_evaluation(yk__trainer *t);
+/* Whether to save the model that was just evaluated, because it is the best one so far. */
+bool yk__saves_best(const yk__trainer *t);
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */
 yk__write yk__write_checkpoint; /* of a trainer; leaves the arrays reordered (checkpoint.h) */
 

@@ -152,7 +152,7 @@ void yk__report_last(yk__trainer *t)
 
 static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state *at)
 {
-    const yk_score *s = &t->result->test;
+    const yk_score *s = &t->result->test, *v = &t->result->validation;
     return (yk_evaluation){.at = {.step = at->step,
                                   .examples = at->examples,
                                   .late_examples = at->late_examples,
@@ -162,7 +162,11 @@ static yk_evaluation evaluation_of(const yk__trainer *t, const yk_progress_state
                            .test_loss = s->loss,
                            .accuracy = s->accuracy,
                            .majority_accuracy = s->majority_accuracy,
-                           .auc = s->auc};
+                           .auc = s->auc,
+                           .validated = t->result->validated,
+                           .validation_loss = v->loss,
+                           .validation_accuracy = v->accuracy,
+                           .validation_auc = v->auc};
 }
 
 yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
@@ -177,7 +181,10 @@ yk_status yk__report_evaluation(yk__trainer *t, const yk_progress_state *at)
                                  .test_loss = e.tested ? e.test_loss : unknown,
                                  .test_accuracy = e.tested ? e.accuracy : unknown,
                                  .test_auc = e.tested ? e.auc : unknown,
-                                 .majority_accuracy = e.tested ? e.majority_accuracy : unknown};
+                                 .majority_accuracy = e.tested ? e.majority_accuracy : unknown,
+                                 .validation_loss = e.validated ? e.validation_loss : unknown,
+                                 .validation_accuracy = e.validated ? e.validation_accuracy : unknown,
+                                 .validation_auc = e.validated ? e.validation_auc : unknown};
     if (t->caller->metrics && t->caller->metrics(t->caller->context, &m))
         atomic_store(&t->canceled, true);
     if (!at->step && e.tested)

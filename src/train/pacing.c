@@ -82,8 +82,10 @@ static yk_status after_round(yk__loop *w, const yk_step_result *r)
         t->result->interrupted = due.end && !yk__is_complete(&t->schedule, w->done, w->epoch);
         st = record_round(w, r, epoch_over);
     }
-    w->over = due.end;
-    return st ? st : enter_if_due(w, due);
+    if (!st)
+        st = enter_if_due(w, due);
+    w->over = due.eval ? w->t->due.end : due.end; /* an evaluation may end the run */
+    return st;
 }
 
 /* ---- separate steps ---- */

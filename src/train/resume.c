@@ -2,6 +2,8 @@
 #include "train/setup.h"
 
 #include "base/log.h"
+#include "train/checkpoint_dir.h"
+#include "train/loop.h"
 #include <stdlib.h>
 
 /* The order of the examples depends on their number: if that changes, some are used twice in this epoch and others not at all. A
@@ -17,6 +19,17 @@ static yk_status check_examples(const yk__trainer *t)
                          t->result->checkpoint, (unsigned long long)then,
                          t->caller->data ? "the data in memory" : t->config->data, (unsigned long long)now,
                          t->result->run_dir);
+}
+
+/* The best model may have been removed or damaged. Then the best of the later ones is selected. */
+static void check_best(const char *run_dir, yk_best *best)
+{
+    if (!best->step || yk__checkpoint_is_complete(run_dir, best->step))
+        return;
+    yk_warn("%s: the checkpoint of the best model, step-%llu, is missing or damaged: the best of the models "
+            "from here on is selected",
+            run_dir, (unsigned long long)best->step);
+    *best = (yk_best){0};
 }
 
 /* Loads the newest checkpoint into `store`. *found_out: there is one. */
@@ -36,6 +49,8 @@ static yk_status load(yk__trainer *t, yk_local *store, bool *found_out)
     st = yk_checkpoint_load(r->checkpoint, t->model, store, t->remap, &t->resumed);
     if (!st)
         st = check_examples(t);
+    if (!st)
+        check_best(r->run_dir, &t->resumed.best);
     if (!st)
         yk_note("resuming from %s (step %llu)", r->checkpoint, (unsigned long long)t->resumed.step);
     return st;
@@ -105,10 +120,10 @@ static yk_status restore_assignment(yk__trainer *t, const yk_progress_state *p)
 }
 
 /* The keys that evaluations read: those of the test set and the bias, ascending. *keys_out: NULL: unknown, or no keys; free it
- * with free(). */
+ * with free(). With a validation set, snapshots have all keys, because they may be saved. */
 static yk_status test_keys(const yk__trainer *t, uint32_t **keys_out, size_t *n_out)
 {
-    const yk_rows *rows = t->tested && t->model->sparse ? t->test.rows : NULL;
+    const yk_rows *rows = t->tested && !t->validated && t->model->sparse ? t->test.rows : NULL;
     const size_t keys = (size_t)yk_model_keys(t->model);
     *keys_out = NULL;
     *n_out = 0;
@@ -159,6 +174,10 @@ static yk_status distribute(yk__trainer *t, bool found)
     yk__saved(&t->schedule, t->step);
     yk__evaluated(&t->schedule, UINT64_MAX); /* this process has not evaluated it */
     t->epoch = p->epoch;
+    if (t->selection.monitor) {
+        t->selection.best = p->best;
+        yk__follow_evaluation(t); /* the run may have been stopped */
+    }
     if (t->plan->whole || k->rank == 0) {
         t->evaluator->period_loss = p->period_loss;
         t->evaluator->period_examples = p->period_examples;

@@ -106,12 +106,12 @@ void yk__schedule_init(yk__schedule *s, const yk_plan *plan, uint64_t step, uint
 
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    return step >= s->plan->steps || epoch >= s->plan->epochs;
+    return s->stopped || step >= s->plan->steps || epoch >= s->plan->epochs;
 }
 
 bool yk__is_done(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
-    return step >= s->plan->steps || (s->by_epoch && epoch >= s->plan->epochs);
+    return s->stopped || step >= s->plan->steps || (s->by_epoch && epoch >= s->plan->epochs);
 }
 
 void yk__evaluated(yk__schedule *s, uint64_t step)
@@ -160,7 +160,7 @@ yk__due yk__due_last(const yk__schedule *s, uint64_t step, yk__due outdated)
 yk__due yk__due_first(const yk__schedule *s, uint64_t step, uint64_t epoch)
 {
     return yk__is_done(s, step, epoch) ? yk__due_last(s, step, (yk__due){0})
-                                       : (yk__due){.eval = s->tested && !step};
+                                       : (yk__due){.eval = s->evaluates && !step};
 }
 
 yk__due yk__due_sync(const yk__schedule *s, uint64_t step, uint64_t epoch, bool epoch_over, bool stop,

@@ -2,12 +2,15 @@
  * its decisions.
  *
  *                            evaluation                  checkpoint
- *     before the first step  if there is a test set      -
+ *     before the first step  if there is a test or       -
+ *                            validation set
  *     during the run         --eval-every; else after    --checkpoint-every; else every 10 s, or less often,
- *                            each epoch                  so that it takes at most 1 % of the time
+ *                            each epoch                  so that it takes at most 1 % of the time; the best model
+ *                                                        so far, by the validation set (selection.h)
  *     at the end             always                      always
  *
- * Nothing is done twice at the same step. A run ends after --steps or --epochs, or after the step in which it is asked to stop.
+ * Nothing is done twice at the same step. A run ends after --steps or --epochs, after an evaluation
+ * that ends it (--patience), or after the step in which it is asked to stop.
  * A run that is resumed after its last step only evaluates. Steps are those of all workers together: rounds, or the
  * updates of workers that take separate steps (pacing.h).
  *
@@ -57,13 +60,14 @@ typedef struct {
 typedef struct {
     const yk_plan *plan;
     /* set before yk__schedule_init() */
-    bool tested;      /* there is a test set */
+    bool evaluates;   /* there is a test or validation set */
     bool saves;       /* there is a run directory */
     bool by_epoch;    /* all workers end epochs together, so that the run may end with one */
     bool reports;     /* this process reports progress to its observer */
     double save_cost; /* seconds of training that a checkpoint costs; estimated before the first one */
 
     yk__interval eval, save;
+    bool stopped;               /* by an evaluation: the run is complete */
     double saved_at;            /* the time of the last checkpoint */
     atomic_bool saving;         /* a thread is writing a checkpoint, and will then set save_cost */
     atomic_uint_fast64_t quota; /* asynchronous: steps until something is due, minus those given to workers */
@@ -84,7 +88,7 @@ static inline uint64_t yk__min(uint64_t a, uint64_t b)
 /* When the first step of this process is known. epoch_examples: examples per epoch; 0: not known yet. */
 void yk__schedule_init(yk__schedule *s, const yk_plan *plan, uint64_t step, uint64_t epoch_examples);
 
-/* Whether the run has completed all requested steps or epochs. */
+/* Whether the run has completed all requested steps or epochs, or was stopped by an evaluation. */
 bool yk__is_complete(const yk__schedule *s, uint64_t step, uint64_t epoch);
 /* Whether the run takes no more steps because of that. The number of epochs counts only if all workers end them together: others
  * continue until no examples are left. */

@@ -19,7 +19,7 @@ static char *find_start(const yk_config *c)
     yk_log_set(NULL); /* warnings follow when the checkpoint is loaded */
     if (own)
         yk_checkpoint_find(own, &path);
-    if (!path && c->warm_start && yk__checkpoint_require("", c->warm_start, &path))
+    if (!path && c->warm_start && yk__checkpoint_require("", c->warm_start, false, &path))
         path = NULL;
     yk_log_set(log);
     return path;

@@ -27,13 +27,13 @@ typedef struct {
 } yk_calibration_bin;
 
 /* Adds a prediction: its probability, its weight, and the weight again if the outcome happened. */
-static inline void yk__bin_add(yk_calibration_bin *bins, double p, double weight, double outcome)
+static inline void yk__bin_add(yk_calibration_bin *bins, double p, double w, double outcome)
 {
     const double k = ceil(p * YK_CALIBRATION_BINS) - 1.0; /* or NaN */
     const size_t last = YK_CALIBRATION_BINS - 1;
     yk_calibration_bin *b = &bins[k > 0.0 ? k < (double)last ? (size_t)k : last : 0];
-    b->weight += weight;
-    b->probability += weight * p;
+    b->weight += w;
+    b->probability += w * p;
     b->outcome += outcome;
 }
 

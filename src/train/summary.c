@@ -83,6 +83,21 @@ static void add_plan(yk_json *j, const yk_result *r)
     yk_json_int_or_null(j, "global_batch", workers, p->global_batch);
 }
 
+/* With a validation set: the best model, to which test_* belong, and the last one. */
+static void add_selection(yk_json *j, const yk_result *r, const yk_score *unknown)
+{
+    const bool known = r->selected.step;
+    const yk_score *v = known ? &r->selected.validation : unknown,
+                   *last = r->validated ? &r->validation : unknown,
+                   *test = known && r->tested ? &r->last_test : unknown;
+    yk_json_int_or_null(j, "best_step", known, r->selected.step);
+    YK_JSON_REALS(j, {"validation_loss", v->loss}, {"validation_accuracy", v->accuracy},
+                  {"validation_auc", v->auc}, {"last_validation_loss", last->loss},
+                  {"last_test_loss", test->loss}, {"last_test_accuracy", test->accuracy},
+                  {"last_test_auc", test->auc});
+    yk_json_bool(j, "stopped_early", r->waited > 0);
+}
+
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
     double cpu = (double)clock() / CLOCKS_PER_SEC;
@@ -113,6 +128,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
         yk_json_raw(j, "test_metrics", r->metrics_json);
     else
         yk_json_null(j, "test_metrics");
+    add_selection(j, r, &unknown);
     yk_json_int(j, "bad_records", (int64_t)r->bad_records);
     histogram(j, "observed_staleness", &r->observed);
     yk_json_int(j, "hot_keys", (int64_t)r->observed.hot);

@@ -109,6 +109,8 @@ static yk_status make_model(yk__trainer *t)
         t->result->params += t->model->tensor[i].size; /* without padding */
     t->result->threads_used = t->model->ops->threads ? t->model->ops->threads(t->model, t->plan->batch) : 1;
     set_groups(t);
+    if (yk_config_validation(c) && (st = yk__selection_init(&t->selection, c, shape.classes)))
+        return st;
     st = yk__schema_keep(t);
     return st ? st : yk__set_bias_rates(t);
 }
@@ -176,6 +178,7 @@ static void free_workers(yk__trainer *t)
         if (t->worker[i].work)
             yk_workspace_free(t->model, t->worker[i].work);
         yk_tally_fini(&t->worker[i].tally);
+        yk_tally_fini(&t->worker[i].validation);
         yk_free(t->worker[i].p);
     }
     yk_free(t->worker);
@@ -201,7 +204,7 @@ static yk_status make_rest(yk__trainer *t)
         (st = yk__observe(t)))
         return st;
     yk__schedule *s = &t->schedule;
-    s->tested = t->tested;
+    s->evaluates = yk__is_evaluated(t);
     s->saves = t->result->run_dir;
     s->by_epoch = t->pacing->together;
     s->reports = chief;
@@ -235,6 +238,8 @@ static void tear_down(yk__trainer *t)
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);
+    yk_dataset_fini(&t->validation);
+    yk__selection_fini(&t->selection);
     yk_positions_fini(&t->positions);
     yk__saver_fini(&t->saver);
     yk_lock_release(t->lock);
@@ -273,13 +278,35 @@ static yk_status run(yk__trainer *t)
     return st ? st : yk__saver_finish(&t->saver, train_or_serve(t));
 }
 
+/* The best model, if there is a validation set; else the last one. */
+static yk_status keep_model(yk__trainer *t, yk_trained **out)
+{
+    const yk__selection *s = &t->selection;
+    const bool earlier = s->best.step && s->best.step != t->step;
+    char *path = NULL;
+    yk_status st = earlier && t->result->run_dir ? yk_checkpoint_best(t->result->run_dir, &path) : YK_OK;
+    if (!st && path)
+        st = yk_trained_load(path, out);
+    const bool loaded = path != NULL;
+    free(path);
+    if (st || loaded)
+        return st;
+    for (int g = 0; earlier && s->parameters && g < t->model->ngroups; g++)
+        memcpy(yk_local_table(t->local, g).w, s->parameters + yk_model_group_offset(t->model, g),
+               yk_group_floats(&t->model->group[g]) * sizeof(float));
+    return yk_trained_take(t->config->model, t->schema_text, t->model, t->local, t->remap, out);
+}
+
 yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result *out)
 {
     *out = (yk_result){.train_loss = (double)NAN};
     yk__trainer t = {.config = c, .plan = &out->plan, .caller = caller, .result = out};
     t.saver.schedule = &t.schedule;
     yk_positions_init(&t.positions, 0);
+    const yk_metric_kind *monitor;
     yk_status st = yk_config_check(c);
+    if (!st)
+        st = yk__monitor_find(c, &monitor); /* reports an error before the data is loaded */
     if (!st)
         st = yk_model_parse(c->model, &t.description);
     if (!st)
@@ -289,7 +316,7 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
     if (st || !c->dry_run)
         st = yk__end_run(&t, st ? st : run(&t));
     if (!st && caller->keep_model && !c->dry_run && t.plan->alone)
-        st = yk_trained_take(c->model, t.schema_text, t.model, t.local, t.remap, &out->trained);
+        st = keep_model(&t, &out->trained);
     tear_down(&t);
     return st;
 }

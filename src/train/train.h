@@ -20,6 +20,7 @@
 #include "store/local.h"
 #include "train/metrics.h"
 #include "train/plan.h"
+#include "train/selection.h"
 #include "train/trained.h"
 #include <signal.h>
 
@@ -83,6 +84,12 @@ typedef struct {
     bool best_known;
     yk_eval_metrics metrics; /* of the test set, at the end; examples 0: none */
     char *metrics_json;      /* the same; NULL: none */
+    /* With a validation set: `test` is that of the best model when the run has ended, and that of the last one before. */
+    bool validated;
+    yk_score validation; /* of the last model */
+    yk_best selected;    /* step 0: none */
+    yk_score last_test;
+    uint64_t waited; /* evaluations without improvement, after which the run ended; 0: it ended otherwise */
     uint64_t bad_records;
     yk_staleness observed;
     bool interrupted;
@@ -112,6 +119,7 @@ typedef struct {
     uint64_t step, examples;
     double epoch, seconds, train_loss;
     double test_loss, test_accuracy, test_auc, majority_accuracy;
+    double validation_loss, validation_accuracy, validation_auc;
 } yk_metrics_report;
 
 /* The calling program: its callbacks, and data in memory. Functions may be NULL. */
@@ -123,10 +131,10 @@ typedef struct {
     void (*end_process)(yk_status status);            /* comm/startup.h */
     void (*ranked)(int rank); /* the rank is known; -1: a single process, or a worker that joined */
     /* A single process. */
-    bool single;                       /* even if this process was started by an MPI launcher */
-    const yk_memory_data *data, *test; /* instead of config->data and config->test; NULL: none */
-    const yk_trained *start;           /* initial parameters; NULL: those of the model */
-    bool keep_model;                   /* result->trained is set */
+    bool single;                                    /* even if this process was started by an MPI launcher */
+    const yk_memory_data *data, *test, *validation; /* instead of the options of these names; NULL: none */
+    const yk_trained *start;                        /* initial parameters; NULL: those of the model */
+    bool keep_model;                                /* result->trained is set */
     void *context;
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */

@@ -238,7 +238,7 @@ static yk_status load_file(const char *path, yk_trained **out)
 yk_status yk_trained_file(const char *path, char **file_out)
 {
     char *found = NULL;
-    yk_status st = yk__checkpoint_require("", path, &found);
+    yk_status st = yk__checkpoint_require("", path, true, &found);
     if (st || yk__is_model_file(found)) {
         *file_out = found;
         return st;

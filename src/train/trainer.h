@@ -17,6 +17,7 @@
 #include "train/divergence.h"
 #include "train/saver.h"
 #include "train/schedule.h"
+#include "train/selection.h"
 #include "train/train.h"
 #include "watch/phase.h"
 
@@ -25,9 +26,9 @@ enum { YK__MAX_RANGES = YK_MAX_TENSORS / 2, YK__EVAL_BATCH = 64 };
 /* The state of one worker. */
 typedef struct {
     _Alignas(YK_ALIGN) yk_workspace *work;
-    yk_tally tally;
-    float *p;           /* [YK__EVAL_BATCH][outputs] */
-    double period_loss; /* sum of the training loss since the last evaluation */
+    yk_tally tally, validation; /* of the test set and the validation set */
+    float *p;                   /* [YK__EVAL_BATCH][outputs] */
+    double period_loss;         /* sum of the training loss since the last evaluation */
     uint64_t period_examples, examples;
     bool finished;
     yk_phases *phases; /* NULL: not measured */
@@ -46,11 +47,11 @@ typedef struct yk__trainer {
     yk_data_facts facts; /* as far as they are known */
 
     /* data */
-    yk_dataset train, test;
+    yk_dataset train, test, validation;
     yk_schema *schema;      /* from the run that this one continues, or from the chief; NULL: none */
     char *schema_text;      /* on the chief: as JSON, for checkpoints */
     yk_positions positions; /* of entries without field numbers, in both */
-    bool tested;            /* there is a test set */
+    bool tested, validated; /* there is a test set; a validation set */
     yk_data_check data_check;
     yk_keymap keymap;
     const yk_keymap *remap; /* &keymap; NULL: keys are not remapped */
@@ -111,6 +112,7 @@ typedef struct yk__trainer {
     yk__schedule schedule;
     yk__due due;               /* at this barrier; decided by worker 0 */
     yk__divergence divergence; /* on the chief */
+    yk__selection selection;
 
     /* asynchronous */
     atomic_bool barrier_due; /* every worker enters it after its current step */
@@ -123,6 +125,12 @@ static inline bool yk__is_stopped(const yk__trainer *t)
 {
     return __atomic_load_n(t->caller->stop, __ATOMIC_RELAXED) ||
            atomic_load_explicit(&t->canceled, memory_order_relaxed);
+}
+
+/* Whether an evaluation reads the parameters. */
+static inline bool yk__is_evaluated(const yk__trainer *t)
+{
+    return t->tested || t->validated;
 }
 
 /* Whether the data is read again in each epoch. A server does not read the data, so it goes by the kind of cursor. */

@@ -43,7 +43,7 @@ static yk_status read_start(yk__trainer *t, const char *path, bool resumed)
     st = check_model(t, path, info.model, &info.shape);
     t->start.shape = info.shape;
     if (t->train.classes < info.shape.classes)
-        t->train.classes = t->test.classes = info.shape.classes;
+        t->train.classes = t->test.classes = t->validation.classes = info.shape.classes;
     if (t->train.fields < info.shape.fields)
         t->train.fields = info.shape.fields;
     t->start.earlier = info.earlier + (resumed ? 0 : info.step);
@@ -65,7 +65,7 @@ yk_status yk__warm_start_find(yk__trainer *t)
     free(own);
     if (st || t->start.shape.dim)
         return st;
-    if (!(st = yk__checkpoint_require("--warm-start ", c->warm_start, &path)))
+    if (!(st = yk__checkpoint_require("--warm-start ", c->warm_start, false, &path)))
         st = read_start(t, path, false);
     t->start.path = path;
     return st;

@@ -1,0 +1,69 @@
+#include "train/selection.h"
+
+#include "base/mem.h"
+#include <math.h>
+
+yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out)
+{
+    const char *name = c->monitor ? c->monitor : "loss";
+    *out = yk_metric_find(name);
+    return *out ? YK_OK : yk_fail(YK_EUSAGE, "--monitor %s: not known; use one of: " YK_METRIC_NAMES, name);
+}
+
+yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t classes)
+{
+    yk_status st = yk__monitor_find(c, &s->monitor);
+    s->validation = c->validation;
+    s->min_delta = fmax(c->min_delta, 0.0); /* negative: not given */
+    s->patience = (uint64_t)c->patience;
+    if (!st && classes > 2 && !(s->monitor->tasks & YK_TASK_CLASSES))
+        st = yk_fail(YK_EUSAGE,
+                     "--monitor %s: it is not defined for %u classes: use --monitor loss or accuracy",
+                     s->monitor->name, classes);
+    return st;
+}
+
+void yk__selection_fini(yk__selection *s)
+{
+    yk_tally_fini(&s->tally);
+    yk_tally_fini(&s->tested);
+    yk_free(s->parameters);
+}
+
+/* How much better a is than b. */
+static double gain(const yk__selection *s, double a, double b)
+{
+    return s->monitor->sign * (a - b);
+}
+
+yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation, const yk_score *test)
+{
+    yk_best *b = &s->best;
+    const bool first = !b->step;
+    b->improved = false;
+    if (!validation->examples)
+        return yk_fail(YK_EDATA, "--validation %s: it has no examples: use a larger part of the data",
+                       s->validation);
+    const yk_status st = yk_metric_value(s->monitor, &s->tally, &b->value);
+    if (st)
+        return st;
+    if (isnan(b->value))
+        return yk_fail(YK_EDATA,
+                       "--monitor %s: it is not defined for the validation examples, for example because all "
+                       "have the same class: use other validation data, or --monitor loss",
+                       s->monitor->name);
+    if (!step)
+        return YK_OK;
+    b->improved = first || gain(s, b->value, b->best) > 0.0;
+    const bool enough = first || gain(s, b->value, b->mark) > s->min_delta;
+    b->waited = enough ? 0 : b->waited + 1;
+    if (enough)
+        b->mark = b->value;
+    if (b->improved) {
+        b->step = step;
+        b->best = b->value;
+        b->validation = *validation;
+        b->test = *test;
+    }
+    return YK_OK;
+}

@@ -1,0 +1,66 @@
+/* Selection of the best model by validation data (--validation, --monitor), and early stopping (--patience).
+ *
+ * Example:
+ *     yk__selection s = {0};
+ *     yk_score validation = {.examples = 100, .loss = 0.3}, test = {0};
+ *     yk_status st = yk__selection_init(&s, &(yk_config){.patience = 5}, 2);
+ *     if (!st)
+ *         st = yk__select(&s, 800, &validation, &test);                  // the chief, after each evaluation
+ *     bool save = !st && s.best.improved;                                // the parameters that were evaluated
+ *     bool stop = !st && yk__selection_is_over(&s);
+ *     yk__selection_fini(&s);
+ *
+ * The best model has the best monitored value of all evaluations after a step of the run; the earliest one of equal values. The
+ * model before the first step is not selected. Patience counts the evaluations since the value was better than `mark` by more
+ * than --min-delta; it is then the new mark. So steps that are smaller than --min-delta add up.
+ *
+ * The state is a part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted. Test data is never
+ * compared: the test scores are only those of the same evaluation.
+ *
+ * Where it is called: evaluate.c, by worker 0 at a barrier or by the thread that evaluates a snapshot. The parameters that were
+ * evaluated are then saved: those at the barrier, or those of the snapshot (barrier.c, chief.c).
+ */
+#ifndef YK_TRAIN_SELECTION_H
+#define YK_TRAIN_SELECTION_H
+
+#include "config/config.h"
+#include "train/metrics.h"
+
+/* The state: the same in all replicas. Checkpoints have the first part. */
+typedef struct {
+    uint64_t step;             /* of the best model; 0: none yet */
+    uint64_t waited;           /* evaluations since the last improvement */
+    double mark;               /* the monitored value then */
+    double best;               /* that of the best model */
+    yk_score validation, test; /* of the best model; test: 0 examples if there is no test set */
+    /* of the last evaluation */
+    double value;
+    bool improved;
+} yk_best;
+
+typedef struct {
+    const yk_metric_kind *monitor; /* NULL: there is no validation set */
+    const char *validation;        /* the option, for messages */
+    double min_delta;
+    uint64_t patience; /* 0: never stop */
+    yk_best best;
+    yk_tally tally;    /* of the validation set, in the last evaluation */
+    yk_tally tested;   /* of the test set and the best model; 0 examples: not known */
+    float *parameters; /* of the best model, for a caller without a run directory; else NULL */
+} yk__selection;
+
+/* YK_EUSAGE: --monitor is not known. */
+yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out);
+/* YK_EUSAGE: the value is not defined for this number of classes. */
+yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t classes);
+/* The value is that of s->tally. YK_EDATA: there are no validation examples, or it is not defined for them. */
+yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation, const yk_score *test);
+
+void yk__selection_fini(yk__selection *s);
+
+static inline bool yk__selection_is_over(const yk__selection *s)
+{
+    return s->patience && s->best.waited >= s->patience;
+}
+
+#endif

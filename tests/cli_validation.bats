@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# --validation: the best model is selected, kept and used; early stopping, in every mode and placement.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+clicks='synth:ctr?features=500&nnz=10&examples=1500'
+
+overfit() { # RUN OPTION...: overfits after a few epochs
+    local run=$1
+    shift
+    try train --model logreg --data "$clicks" --validation 0.2 --patience 3 --epochs 40 --batch 50 --lr 0.5 --quiet --json --out "$run" "$@"
+}
+
+# The best checkpoint is kept, and has the smallest validation loss of the run; the summary has its test loss.
+selected() { # RUN
+    python3 - "$1" <<'END'
+import json, os, sys
+run = sys.argv[1]
+evals = [e for e in map(json.loads, open(run + "/metrics.jsonl")) if e["kind"] == "eval" and e["step"]]
+s = json.load(open(run + "/summary.json"))
+best = min(evals, key=lambda e: e["validation_loss"])
+assert s["best_step"] == best["step"], (s["best_step"], best)
+assert open(run + "/checkpoints/best").read() == "step-%d\n" % best["step"]
+assert os.path.exists(run + "/checkpoints/step-%d/DONE" % best["step"])
+close = lambda a, b: abs(a - b) < 1e-6
+assert close(s["validation_loss"], best["validation_loss"]) and close(s["test_loss"], best["test_loss"]), (s, best)
+assert close(s["last_test_loss"], evals[-1]["test_loss"]) and close(s["last_validation_loss"], evals[-1]["validation_loss"])
+assert s["steps"] == evals[-1]["step"]
+END
+}
+
+best() { echo "$1/checkpoints/$(cat "$1/checkpoints/best")"; }
+same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetensors"; }
+
+@test "the best model is kept beside the last two, and eval, predict and warm starts use it" {
+    overfit run --checkpoint-every 24
+    expect 0
+    selected run
+    [ "$(field stopped_early) $(field state)" = 'true "done"' ]
+    holds "$(field steps) < 40 * 24"
+    [ "$(ls run/checkpoints | wc -l)" -eq 4 ] # best, and three checkpoints
+    train_best=$(field best_step) loss=$(field test_loss)
+    try eval -c run -d "$clicks" --json
+    expect 0
+    holds "abs($(field loss) - $loss) < 1e-6"
+    cp out by-run
+    for path in run/checkpoints/best run/checkpoints/step-"$train_best"; do
+        try eval -c $path -d "$clicks" --json
+        expect 0
+        cmp out by-run
+    done
+    try train --model logreg --data "$clicks" --steps 1 --warm-start run/checkpoints/best --out from-best
+    expect 0 "starting with the parameters of run/checkpoints/step-$train_best"
+    try train --model logreg --data "$clicks" --steps 1 --warm-start run --out from-last
+    expect 0 "starting with the parameters of run/checkpoints/step-$(python3 -c 'import json; print(json.load(open("run/summary.json"))["steps"])')"
+    try train --model logreg --data "$clicks" --epochs 20 --batch 50 --lr 0.5 --validation 0.2 --patience 3 --out again
+    expect 0 "stopped early: no improvement for 3 evaluations; best at step $train_best"
+    rm -r run/checkpoints/step-"$train_best" # then the newest is used
+    try eval -c run -d "$clicks" --json
+    expect 0 "skipping the checkpoint of the best model: it has no DONE file"
+}
+
+@test "a run that is interrupted and resumed selects and stops like one that is not; a finished one stays finished" {
+    overfit whole
+    expect 0
+    overfit run --epochs 8 --checkpoint-every 7 # before it stops
+    expect 0
+    try train --out run --resume --epochs 40 --quiet
+    expect 0
+    same_model whole run
+    diff <(evaluations whole) <(evaluations run)
+    selected run
+    finished run 2
+    try train --out run --resume --epochs 80 --quiet # it was stopped
+    expect 0
+    selected run
+    same_model whole run
+    try train --out run --resume --patience 6 --epochs 80 --json --quiet
+    expect 0
+    holds "$(field steps) > $(python3 -c 'import json; print(json.load(open("whole/summary.json"))["steps"])')"
+    selected run
+    overfit killed --epochs 9
+    rm -rf "$(best killed)"
+    try train --out killed --resume --epochs 10
+    expect 0 "is missing or damaged: the best of the models from here on is selected"
+}
+
+@test "threads, shards and servers select the same model and stop at the same step; streams and async stop, too" {
+    n=0
+    for how in "--workers 2" "--launch 2" "--launch 3 --servers 1" "--launch 4 --servers 2"; do
+        n=$((n + 1))
+        overfit run-$n $how
+        expect 0
+        selected run-$n
+        [ "$(field stopped_early)" = true ]
+        same_model run-1 run-$n
+        diff <(cut -d, -f1-3 <(evaluations run-1)) <(cut -d, -f1-3 <(evaluations run-$n))
+    done
+    for how in "--workers 2 --mode async" "--launch 3 --servers 1 --mode async" "--stream always --features 500" \
+        "--launch 2 --stream always --features 500"; do
+        n=$((n + 1))
+        overfit run-$n $how
+        expect 0
+        selected run-$n
+        [ "$(field stopped_early)" = true ]
+    done
+    for how in "--launch 2 --servers 0" "--workers 2"; do
+        n=$((n + 1))
+        try train --model softmax --data 'synth:digits?examples=400' --validation 0.2 --patience 3 --lr 0.5 --epochs 60 --quiet --json --out run-$n $how
+        expect 0
+        selected run-$n
+    done
+    same_model run-$n run-$((n - 1))
+    finished run-3
+}
+
+@test "validation data: other files, the last rows, without a test set, without a run directory" {
+    "$YOKE" data gen "$clicks" --out a.libsvm >/dev/null
+    head -n 1200 a.libsvm >train.libsvm
+    tail -n 300 a.libsvm >last.libsvm
+    common="--model logreg --epochs 3 --features 500 --quiet --json"
+    try train $common --data a.libsvm --validation last:0.2 --out run-1
+    expect 0
+    loss="$(field validation_loss) $(field examples) $(field test_loss)"
+    try train $common --data train.libsvm --validation last.libsvm --out none
+    expect 0
+    [ "$loss" = "$(field validation_loss) $(field examples) $(field test_loss)" ]
+    try train $common --data a.libsvm --validation 0.2 --test none --out run-2
+    expect 0
+    rows=$(field examples)
+    try train $common --data 'a.libsvm?split=0.8' --validation none --out run-3
+    expect 0
+    [ "$(field examples) $(field best_step) $(field validation_loss)" = "$rows null null" ]
+    [ ! -e run-3/checkpoints/best ]
+    try train $common --data train.libsvm --validation last.libsvm --monitor auc --patience 1 --out run-4
+    expect 0
+    try train $common --out run-4 --resume --validation none --epochs 5
+    expect 0
+    [ ! -e run-4/checkpoints/best ]
+}
+
+@test "wrong options of validation name the reason and the remedy" {
+    digits --patience 5 --out none
+    expect 2 "--patience has no effect without --validation"
+    digits --monitor auc --out none
+    expect 2 "--monitor has no effect without --validation"
+    digits --validation 0.1 --min-delta 0.1 --out none
+    expect 2 "--min-delta 0.1 has no effect without --patience"
+    digits --validation 0.1 --monitor auc --out none
+    expect 2 "--monitor auc: it is not defined for 10 classes"
+    digits --validation 0.1 --monitor acc --out none
+    expect 2 "--monitor acc: not known; use one of: loss, "
+    for bad in 1.5 0 last:1; do
+        digits --validation $bad --out none
+        expect 2 "--validation $bad: must be a fraction of the training data between 0 and 1"
+    done
+    printf '1 1:1\n0 2:1\n' >tiny.libsvm
+    try train --model logreg --data tiny.libsvm --validation 0.01 --out none
+    expect 3 "--validation 0.01" "no examples"
+    try train --model logreg --data libsvm:- --features 3 --validation 0.5 --out none <tiny.libsvm
+    expect 2 "can be read only once, so none of its rows can be held back"
+}
