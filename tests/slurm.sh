@@ -1,7 +1,7 @@
 #!/bin/sh
-# Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine is started in a temporary directory (munged,
-# slurmctld, slurmd with their own configuration, keys, ports and logs), `srun --mpi=pmix` runs jobs on it, and everything
-# is stopped again.
+# Jobs under Slurm: sh tests/slurm.sh BUILD/yoke. A cluster of this one machine, which plays two nodes, is started in a temporary
+# directory (munged, slurmctld, slurmd with their own configuration, keys, ports and logs), `srun` runs jobs on it, with and
+# without MPI, and everything is stopped again.
 # Exit status: 0 passed, 77 skipped (the last line says why), anything else failed.
 set -u
 
@@ -36,7 +36,7 @@ trap 'exit 1' INT TERM
 
 fail() {
     echo "FAILED: $*"
-    for file in err out slurmctld.log slurmd.log munged.log; do
+    for file in err out slurmctld.log slurmd.log slurmd2.log munged.log; do
         [ ! -s $file ] || { echo "---- $file"; tail -n 15 $file; }
     done
     exit 1
@@ -54,7 +54,7 @@ port=$((20000 + $$ % 20000))
 who=$(id -un)
 machine=$(hostname -s)
 
-mkdir state spool || exit 1
+mkdir state spool "spool/$machine" spool/localhost || exit 1
 dd if=/dev/urandom of=munge.key bs=128 count=1 2>/dev/null && chmod 600 munge.key || exit 1
 cat >slurm.conf <<END
 ClusterName=yoke
@@ -64,11 +64,10 @@ SlurmdUser=$who
 AuthType=auth/munge
 AuthInfo=socket=$directory/munge.socket
 SlurmctldPort=$port
-SlurmdPort=$((port + 1))
 StateSaveLocation=$directory/state
-SlurmdSpoolDir=$directory/spool
+SlurmdSpoolDir=$directory/spool/%n
 SlurmctldPidFile=$directory/slurmctld.pid
-SlurmdPidFile=$directory/slurmd.pid
+SlurmdPidFile=$directory/slurmd-%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -79,8 +78,9 @@ ReturnToService=2
 MpiDefault=none
 SlurmdParameters=config_overrides
 KillWait=2
-NodeName=$machine NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
-PartitionName=all Nodes=$machine Default=YES MaxTime=5 State=UP OverSubscribe=FORCE:4
+NodeName=$machine NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=4 State=UNKNOWN
+NodeName=localhost NodeHostname=$machine NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=4 State=UNKNOWN
+PartitionName=all Nodes=$machine,localhost Default=YES MaxTime=5 State=UP OverSubscribe=FORCE:4
 END
 export SLURM_CONF="$directory/slurm.conf"
 # Newer versions of slurmd do not start without control groups, unless they are disabled; 22.05 cannot disable them.
@@ -99,16 +99,18 @@ for _ in $(seq 50); do
 done
 start slurmctld slurmctld -D -f "$SLURM_CONF"
 start slurmd slurmd -D -f "$SLURM_CONF" -N "$machine"
+start slurmd2 slurmd -D -f "$SLURM_CONF" -N localhost
 for _ in $(seq 150); do
-    [ "$(sinfo -h -o %T 2>/dev/null)" = idle ] && break
+    [ "$(sinfo -h -o '%T %D' 2>/dev/null)" = "idle 2" ] && break
     sleep 0.2
 done
-[ "$(sinfo -h -o %T 2>/dev/null)" = idle ] || fail "the cluster did not become ready: $(sinfo 2>&1)"
+[ "$(sinfo -h -o '%T %D' 2>/dev/null)" = "idle 2" ] || fail "the cluster did not become ready: $(sinfo 2>&1)"
 
+mpi=pmix nodes=1
 job() { # PROCESSES ARGUMENT...
     ranks=$1
     shift
-    timeout -k 2 60 srun --mpi=pmix -n "$ranks" "$yoke" "$@" >out 2>err
+    timeout -k 2 60 srun --mpi=$mpi --nodes=$nodes -n "$ranks" "$yoke" "$@" >out 2>err
 }
 
 says() { # WORDS
@@ -124,6 +126,25 @@ timeout 60 "$yoke" "$@" --launch 3 --out launched >out 2>err || fail "--launch: 
 cmp replicas/checkpoints/step-17/model.safetensors launched/checkpoints/step-17/model.safetensors ||
     fail "the results of srun and --launch differ"
 echo "replicas: the same bits as with --launch"
+
+mpi=none
+job 3 "$@" --out without || fail "without MPI: exit status $?"
+nodes=2
+job 3 "$@" --out nodes || fail "two nodes without MPI: exit status $?"
+for run in without nodes; do
+    cmp replicas/checkpoints/step-17/model.safetensors $run/checkpoints/step-17/model.safetensors ||
+        fail "$run: the results with and without MPI differ"
+    [ ! -e $run/token ] || fail "$run/token was left behind"
+done
+job 3 "$@" --out none
+status=$?
+[ $status -eq 2 ] || fail "two nodes without a token: exit status $status, not 2"
+grep -qF "YOKE_TOKEN_FILE" err || fail "the error does not name YOKE_TOKEN_FILE"
+openssl rand -hex 32 >token && chmod 600 token
+YOKE_TOKEN_FILE=$directory/token job 3 "$@" --mode async --servers 1 --out none || fail "a token: exit status $?"
+says '"ranks":3,"servers":1'
+echo "without MPI, on one node and on two: ok"
+mpi=pmix nodes=1
 
 job 3 "$@" --servers 1 --out servers || fail "a server: exit status $?"
 says '"ranks":3,"servers":1'
