@@ -135,6 +135,28 @@ same_model() { # RUN RUN
     holds "($(date +%s%N) - $began) / 1e9 < 3"
 }
 
+@test "SIGTERM to any rank, or to all of them, saves one checkpoint and ends the job" {
+    local victim mode
+    for mode in "--mode sync" "--mode async --servers 1" "--mode async"; do
+        for victim in 1 2 3 1-3; do
+            port=$(free_port)
+            codes=
+            rm -rf run
+            start_ranks 3 "$(torch 3 3)" ${digits/--quiet/} $mode --epochs 1000000 --out run
+            for _ in $(seq 200); do
+                ! grep -q 'step' err.0 || break
+                sleep 0.02
+            done
+            # shellcheck disable=SC2046
+            kill -TERM $(echo $ranks | cut -d ' ' -f $victim)
+            finish_ranks 20
+            expect 0 "stopped at step"
+            equal "exit statuses of $mode, $victim" "$codes" " 0 0 0"
+            equal "checkpoints of $mode, $victim" "$(find run/checkpoints -name DONE | wc -l)" 1
+        done
+    done
+}
+
 @test "srun without MPI: the processes share a token in the run directory" {
     codes=
     start_ranks 3 "SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_PROCID=RANK_ SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=3 \

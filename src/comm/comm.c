@@ -169,6 +169,23 @@ void yk_comm_abandon(yk_comm *c)
         c->joined.ops->abandon(c->joined.self);
 }
 
+void yk_comm_ask_to_stop(yk_comm *c)
+{
+    uint64_t request; /* nobody waits for it */
+    if (!c->asked)
+        c->ops->send(c->self, 0, YK__TAG_STOP, &c->asked, 0, &request);
+    c->asked = true;
+}
+
+bool yk_comm_is_asked_to_stop(yk_comm *c)
+{
+    yk_arrival there;
+    bool found = false;
+    if (!c->ops->probe(c->self, YK_ANY, YK__TAG_STOP, &found, &there) && found)
+        c->asked |= !c->ops->recv_matched(c->self, there.peer, YK__TAG_STOP, NULL, 0);
+    return c->asked;
+}
+
 void yk_comm_abort(yk_comm *c, int status)
 {
     fflush(NULL);

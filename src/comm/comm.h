@@ -85,6 +85,10 @@ void yk_comm_stop(yk_comm *c, bool clean);
  * the process makes no more progress on them. NULL is fine. */
 void yk_comm_abandon(yk_comm *c);
 
+/* After a signal to a rank of which the others know nothing: asks rank 0 to end the job in order, once. Not counted as traffic. */
+void yk_comm_ask_to_stop(yk_comm *c);
+bool yk_comm_is_asked_to_stop(yk_comm *c); /* rank 0 */
+
 /* Ends all processes of the job. If it returns, the caller must exit. */
 void yk_comm_abort(yk_comm *c, int status);
 

@@ -8,7 +8,7 @@
 
 /* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 11, observe/ 12 to 15, and the buckets of
  * an exchange 16 and above. */
-enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4, YK__TAG_ASK = 5 };
+enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4, YK__TAG_ASK = 5, YK__TAG_STOP = 6 };
 
 /* How to reach a process of the job without messages. Plain data, sent as bytes. */
 typedef struct {
@@ -27,6 +27,7 @@ struct yk_comm {
     yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
     yk__joins *joins;            /* what is sent to them; NULL: nothing */
     int port;                    /* at which rank 0 listened; 0: none */
+    bool asked;                  /* to end the job */
     bool has_token;              /* of the job */
     unsigned char token[YK_TOKEN_BYTES];
     int servers;                /* that this process joined */

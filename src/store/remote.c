@@ -171,6 +171,8 @@ static yk_status handle(yk_remote *r, int k)
 
 yk_status yk_remote_pump(yk_remote *r, bool *busy_out)
 {
+    if (r->config.stop && *r->config.stop)
+        yk_comm_ask_to_stop(r->config.comm);
     yk_status st =
         atomic_load_explicit(&r->waiting, memory_order_acquire) ? yk__remote_send_queued(r) : YK_OK;
     for (int k = 0; !st && k < r->config.servers; k++) {
@@ -227,8 +229,9 @@ yk_status yk_remote_alive(yk_remote *r)
         waits |= pending_answers;
         if (!pending_answers || l->last_message == 0.0)
             l->last_message = now;
-        if ((pending_answers && yk_comm_is_lost(r->config.comm, l->peer)) ||
-            (now - l->last_message > 1.0 && yk_comm_is_dead(r->config.comm, l->peer)))
+        const double silent = now - l->last_message; /* a system call only if a message is late */
+        if ((silent > 0.05 && yk_comm_is_lost(r->config.comm, l->peer)) ||
+            (silent > 1.0 && yk_comm_is_dead(r->config.comm, l->peer)))
             return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, l->peer);
         if (now - l->last_message > r->config.timeout)
             return yk_fail(

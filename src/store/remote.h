@@ -58,6 +58,7 @@ typedef struct {
     double heartbeat_every; /* seconds between heartbeats to servers */
     yk_wait_kind wait;      /* for messages */
     yk_phases *phases;      /* [threads] borrowed; NULL: not measured */
+    const volatile sig_atomic_t *stop;  /* non-zero: asks rank 0 to end the job; NULL: never */
     const volatile sig_atomic_t *leave; /* non-zero: a worker that joined must leave; NULL: never */
 } yk_remote_config;
 

@@ -391,6 +391,11 @@ static yk_status send_telemetry(void *context)
 /* On the servers other than server 0. */
 static yk_status check_and_send(void *context)
 {
+    yk__trainer *t = ((chief *)context)->t;
+    if (t->cluster.rank == 0 && yk_comm_is_asked_to_stop(t->cluster.comm))
+        atomic_store(&t->canceled, true);
+    else if (t->cluster.rank != 0 && yk__is_stopped(t))
+        yk_comm_ask_to_stop(t->cluster.comm);
     yk_status st = check_servers(context, yk_now());
     return st ? st : send_telemetry(context);
 }

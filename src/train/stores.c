@@ -141,6 +141,7 @@ static yk_status make_client(yk__trainer *t)
                           .heartbeat_every = t->plan->heartbeat_every,
                           .wait = t->plan->wait,
                           .phases = t->phases,
+                          .stop = k->joined || k->rank == 0 ? NULL : t->caller->stop,
                           .leave = k->joined ? t->caller->stop : NULL};
     place_groups(t, c.group);
     for (int g = 0; g < c.ngroups; g++) /* a copy has the state of the optimizer, too */

@@ -38,7 +38,7 @@ typedef struct yk__trainer {
     const yk_config *config;
     const yk_plan *plan; /* the plan of the result */
     const yk_train_caller *caller;
-    atomic_bool canceled; /* by a callback of the caller */
+    atomic_bool canceled; /* by a callback of the caller, or by a signal to another rank */
     yk_result *result;
 
     /* what the plan is made from, besides the options */
