@@ -175,17 +175,26 @@ def wire(b):
 
 
 def allreduce(b):
-    """61 M floats (alexnet), 2 ranks, shared memory, against plain MPI_Allreduce"""
+    """61 M floats (alexnet), 2 ranks: the native transport against MPI"""
     program = os.path.join(os.path.dirname(b.yoke), "bench_allreduce")
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,vader", "-n", "2", program],
-                          capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise RuntimeError(done.stderr[-500:])
-    s = json.loads(done.stdout.splitlines()[-1])
-    ratio = s["mpi_seconds"] / s["yoke_seconds"]
-    return [figure("all-reduce of 61 M floats, 2 ranks, shared memory", f"{s['yoke_seconds']:.3f} s",
-                   f"{s['mpi_seconds']:.3f} s (MPI_Allreduce)", f"{ratio:.2f} x", ">= 0.9 x", ratio >= 0.9)]
+    mpirun = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca", "btl"]
+    kinds = {"shared memory": ([program, "2"], [*mpirun, "self,vader", "-n", "2", program], {}),
+             "TCP": ([program, "2"], [*mpirun, "self,tcp", "-n", "2", program], {"YOKE_SHARED_MEMORY": "0"})}
+    rows = []
+    for kind, (ours, theirs, more) in kinds.items():
+        best = {}
+        for _ in range(b.rounds):
+            for name, command in (("native", ours), ("MPI", theirs)):
+                done = subprocess.run(command, capture_output=True, text=True, env={**environment, **more})
+                if done.returncode:
+                    raise RuntimeError(done.stderr[-500:])
+                s = json.loads(done.stdout.splitlines()[-1])
+                best[name] = min(best.get(name, 1e9), s["seconds"])
+        ratio = best["MPI"] / best["native"]
+        rows.append(figure(f"all-reduce of 61 M floats, 2 ranks, {kind}", f"{best['native']:.3f} s",
+                           f"{best['MPI']:.3f} s (Open MPI)", f"{ratio:.2f} x", ">= 0.95 x", ratio >= 0.95))
+    return rows
 
 
 def start(b):
@@ -194,7 +203,7 @@ def start(b):
         return b.train("--model", "softmax", "--data", "synth:digits?examples=600", "--test", "none", "--steps", "50", "--launch",
                        "4")["first_step_seconds"]
     best = min(seconds() for _ in range(b.rounds + 2))
-    return [figure("4 ranks: from the command to the first step", f"{best:.3f} s", "", "", "< 0.5 s", best < 0.5)]
+    return [figure("4 ranks: from the command to the first step", f"{best:.3f} s", "", "", "< 0.1 s", best < 0.1)]
 
 
 def recovery(b):
@@ -230,7 +239,7 @@ def is_rank(pid, out, rank):
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             ours = out.encode() in f.read()
         with open(f"/proc/{pid}/environ", "rb") as f:
-            return ours and f"OMPI_COMM_WORLD_RANK={rank}".encode() in f.read().split(b"\0")
+            return ours and f"YOKE_RANK={rank}".encode() in f.read().split(b"\0")
     except OSError:
         return False
 
