@@ -19,6 +19,7 @@ typedef enum {
     YK__FRAME_ASK,       /* the sender has a message */
     YK__FRAME_GRANT,     /* the receiver wants it */
     YK__FRAME_DATA,      /* its bytes follow */
+    YK__FRAME_FETCHED,   /* instead of GRANT: the receiver has read it from the memory of the sender */
     YK__FRAME_CREDIT,    /* nothing but `credit` */
     YK__FRAME_ABORT,     /* the sender ends the job */
     YK__FRAME_BYE        /* the sender leaves; no frame follows */
@@ -27,9 +28,10 @@ typedef enum {
 typedef struct {
     uint32_t kind;
     int32_t tag;
-    uint64_t bytes;  /* of the message */
-    uint64_t id;     /* of the message, chosen by its sender, for ASK, GRANT and DATA */
-    uint32_t credit; /* bytes of earlier messages that the receiver no longer stores */
+    uint64_t bytes;   /* of the message */
+    uint64_t id;      /* of the message, chosen by its sender, for ASK, GRANT, DATA and FETCHED */
+    uint64_t address; /* ASK: of the bytes, in the sender's memory */
+    uint32_t credit;  /* bytes of earlier messages that the receiver no longer stores */
     uint32_t
         crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows */
 } yk__frame;
@@ -52,7 +54,7 @@ typedef struct yk__stored {
     TAILQ_ENTRY(yk__stored) entry_of_all;
     int peer, tag;
     size_t bytes;
-    uint64_t id;
+    uint64_t id, address;
     char *data;          /* NULL: it is with its sender */
     bool complete;       /* all bytes of `data` have arrived */
     yk__message *wanted; /* by this one, as soon as it is complete; then it is in no list */
@@ -116,6 +118,7 @@ typedef struct {
     struct yk__stored_list stored; /* of all peers */
     int *with_output;              /* [cap] peers whose output is blocked */
     int nwith_output;
+    bool no_fetch;  /* the kernel does not let this process read the memory of others */
     int aborted_by; /* -1: nobody */
     char error[512];
 } yk__native;
