@@ -119,7 +119,9 @@ static int native_start(void *self, yk_threads wanted, yk_world *out)
     }
     *out = (yk_world){.rank = t->rank, .size = t->size, .threads = wanted, .processes = true};
     snprintf(out->library, sizeof out->library, "%s",
-             t->watched ? t->segment.at ? "shared memory and TCP" : "sockets" : "shared memory");
+             t->sockets   ? "sockets"
+             : t->watched ? "shared memory and TCP"
+                          : "shared memory");
     return 0;
 }
 

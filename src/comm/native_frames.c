@@ -14,6 +14,7 @@
 
 enum {
     CRC = 4,
+    PIECE = 1 << 19,     /* bytes that are sent or received at once: they fit into a cache */
     PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
     MAX_STORED = 1 << 16 /* messages of a peer that nobody wants yet */
 };
@@ -95,19 +96,19 @@ static size_t output_bytes(const yk__native_peer *p, const yk__output *o)
     return sizeof o->header + (o->request ? payload_of(o) + overhead(p) : 0);
 }
 
-/* The parts of a frame that are not sent yet. */
+/* The parts of a frame that can be sent now: header and bytes, or the CRC, which is computed while they are sent. */
 static int parts_of(yk__output *o, size_t crc_bytes, struct iovec *part)
 {
-    const struct iovec all[] = {{&o->header, sizeof o->header},
-                                {o->request ? o->request->buf : NULL, payload_of(o)},
-                                {&o->crc, o->request ? crc_bytes : 0}};
-    size_t skip = o->sent;
+    const size_t begin = sizeof o->header, end = begin + payload_of(o), at = o->sent;
     int n = 0;
-    for (int i = 0; i < 3; i++) {
-        if (skip < all[i].iov_len)
-            part[n++] = (struct iovec){(char *)all[i].iov_base + skip, all[i].iov_len - skip};
-        skip -= skip < all[i].iov_len ? skip : all[i].iov_len;
+    if (at < begin)
+        part[n++] = (struct iovec){(char *)&o->header + at, begin - at};
+    if (at < end && payload_of(o)) {
+        const size_t from = at > begin ? at - begin : 0, left = end - begin - from;
+        part[n++] = (struct iovec){o->request->buf + from, left < PIECE ? left : PIECE};
     }
+    if (at >= begin && at >= end)
+        part[n++] = (struct iovec){(char *)&o->crc + (at - end), crc_bytes - (at - end)};
     return n;
 }
 
@@ -119,28 +120,43 @@ static void finish_output(yk__native_peer *p, yk__output *o)
     free(o);
 }
 
+static void begin_output(yk__native_peer *p, yk__output *o)
+{
+    if (p->to_credit) {
+        o->header.credit = (uint32_t)p->to_credit;
+        p->owed -= p->to_credit;
+        p->to_credit = 0;
+    }
+    if (!p->shares_memory)
+        o->header.crc = yk_crc32c(&o->header, sizeof o->header);
+    o->crc = ~0u;
+}
+
+/* Counts what was sent, and adds its bytes to the CRC, while they are in the cache. */
+static void advance(yk__native_peer *p, yk__output *o, size_t sent)
+{
+    const size_t begin = sizeof o->header, end = begin + payload_of(o);
+    const size_t from = o->sent > begin ? o->sent : begin, to = o->sent + sent < end ? o->sent + sent : end;
+    if (!p->shares_memory && to > from)
+        o->crc = yk_crc32c_add(o->crc, o->request->buf + (from - begin), to - from);
+    o->sent += sent;
+}
+
 /* Sends as much as possible. */
 static void pump_out(yk__native *t, yk__native_peer *p)
 {
     yk__output *o;
     while (!p->broken && !p->left && (o = TAILQ_FIRST(&p->outputs))) {
-        struct iovec part[3];
-        if (o->sent == 0 && p->to_credit) {
-            o->header.credit = (uint32_t)p->to_credit;
-            p->owed -= p->to_credit;
-            p->to_credit = 0;
-        }
-        if (o->sent == 0 && !p->shares_memory) {
-            o->header.crc = 0;
-            o->header.crc = yk_crc32c(&o->header, sizeof o->header);
-            o->crc = o->request ? yk_crc32c(o->request->buf, o->request->bytes) : 0;
-        }
+        struct iovec part[2];
+        if (o->sent == 0)
+            begin_output(p, o);
         const int n = parts_of(o, overhead(p), part);
         const size_t sent = p->shares_memory ? ring_write(t, p, part, n) : socket_write(p, part, n);
-        o->sent += sent;
-        if (o->sent < output_bytes(p, o))
+        advance(p, o, sent);
+        if (o->sent == output_bytes(p, o))
+            finish_output(p, o);
+        else if (!sent)
             break;
-        finish_output(p, o);
     }
     if (!TAILQ_EMPTY(&p->outputs) && !p->blocked && !p->broken && !p->left) {
         p->blocked = true;
@@ -441,13 +457,14 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     p->receiver = NULL;
     p->store = NULL;
     p->to = NULL;
+    p->crc = ~0u;
     return frame[h->kind].begin(t, p);
 }
 
 /* All bytes of a message have arrived. */
 static bool end_payload(yk__native *t, yk__native_peer *p)
 {
-    if (!p->shares_memory && p->to && p->crc != yk_crc32c(p->to, p->header.bytes))
+    if (!p->shares_memory && p->to && p->crc != p->expected_crc)
         return false;
     if (p->receiver) {
         complete_receive(p->receiver, p->header.bytes);
@@ -467,8 +484,12 @@ static bool end_payload(yk__native *t, yk__native_peer *p)
 static size_t read_payload(yk__native *t, yk__native_peer *p, size_t at, size_t n)
 {
     char nowhere[4096];
-    if (p->to)
-        return stream_read(t, p, p->to + at, n - at);
+    if (p->to) {
+        const size_t got = stream_read(t, p, p->to + at, n - at < PIECE ? n - at : PIECE);
+        if (!p->shares_memory)
+            p->crc = yk_crc32c_add(p->crc, p->to + at, got);
+        return got;
+    }
     return stream_read(t, p, nowhere, n - at < sizeof nowhere ? n - at : sizeof nowhere);
 }
 
@@ -487,7 +508,7 @@ static size_t read_part(yk__native *t, yk__native_peer *p, bool *ok)
     } else {
         const size_t bytes = p->header.bytes, at = p->got - begin;
         n = at < bytes ? read_payload(t, p, at, bytes)
-                       : stream_read(t, p, (char *)&p->crc + (at - bytes), bytes + overhead(p) - at);
+                       : stream_read(t, p, (char *)&p->expected_crc + (at - bytes), bytes + overhead(p) - at);
         p->got += n;
     }
     if (*ok && p->got && p->got == begin + p->header.bytes + overhead(p)) {

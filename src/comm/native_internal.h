@@ -33,7 +33,7 @@ typedef struct {
     uint64_t address; /* ASK: of the bytes, in the sender's memory */
     uint32_t credit;  /* bytes of earlier messages that the receiver no longer stores */
     uint32_t
-        crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows */
+        crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows, not inverted */
 } yk__frame;
 
 /* A message that is being sent or received. The caller's handle is its address. */
@@ -67,7 +67,7 @@ typedef struct yk__output {
     yk__frame header;
     yk__message *request; /* whose bytes follow; NULL: none */
     size_t sent;          /* of header, bytes and CRC */
-    uint32_t crc;
+    uint32_t crc;         /* of the bytes so far */
 } yk__output;
 TAILQ_HEAD(yk__outputs, yk__output);
 
@@ -94,9 +94,9 @@ typedef struct {
     size_t owed, to_credit; /* bytes of messages that it sent; of those, how many are no longer stored */
     /* the frame that is arriving */
     yk__frame header;
-    size_t got; /* of header, bytes and CRC */
-    char *to;   /* where its bytes go; NULL: nowhere */
-    uint32_t crc;
+    size_t got;                 /* of header, bytes and CRC */
+    char *to;                   /* where its bytes go; NULL: nowhere */
+    uint32_t crc, expected_crc; /* of the bytes so far; the one that follows them */
     yk__message *receiver;
     yk__stored *store;
 } yk__native_peer;
