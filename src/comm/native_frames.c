@@ -120,13 +120,13 @@ static void finish_output(yk__native_peer *p, yk__output *o)
     free(o);
 }
 
+/* May be called again, if nothing could be sent. */
 static void begin_output(yk__native_peer *p, yk__output *o)
 {
-    if (p->to_credit) {
-        o->header.credit = (uint32_t)p->to_credit;
-        p->owed -= p->to_credit;
-        p->to_credit = 0;
-    }
+    o->header.credit += (uint32_t)p->to_credit;
+    p->owed -= p->to_credit;
+    p->to_credit = 0;
+    o->header.crc = 0;
     if (!p->shares_memory)
         o->header.crc = yk_crc32c(&o->header, sizeof o->header);
     o->crc = ~0u;
