@@ -98,7 +98,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
     _sparse = True
     _types = np.float32
     _epochs = 5  # default number of epochs; small data gets more
-    _names = {"seed": "random_state"}  # parameters that yoke.train() calls by another name
+    # parameters that yoke.train() calls by another name
+    _names = {"seed": "random_state", "validation": "validation_fraction", "patience": "n_iter_no_change"}
 
     def __init_subclass__(cls, **others):
         """Inherited methods become functions of public classes, because a TypeError names the class of the function."""
@@ -124,6 +125,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         seed = self.random_state
         if seed is not None and not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
+        if self.early_stopping:
+            given.update(validation=self.validation_fraction, patience=self.n_iter_no_change)
         return {**given, "model": self._model_text(len(self.classes_)), "epochs": epochs, "seed": seed, "test": "none",
                 "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
 
@@ -227,6 +230,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             return self._partial_fit(X, y, classes)
 
     def _partial_fit(self, X, y, classes):
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         first = not hasattr(self, "model_")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
@@ -317,7 +322,7 @@ class _TwoClasses:
 
 class _Linear(_Classifier):
     def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
-                 copy=True, table=None, random_state=None):
+                 copy=True, early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None, random_state=None):
         self.epochs = epochs
         self.batch = batch
         self.lr = lr
@@ -328,6 +333,9 @@ class _Linear(_Classifier):
         self.staleness = staleness
         self.workers = workers
         self.copy = copy
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.table = table
         self.random_state = random_state
 
@@ -368,6 +376,9 @@ class LogisticRegression(_TwoClasses, _Linear):
     workers       number of threads, or "auto" (default: 1)
     threads       of ClickModel and Network: threads per worker (default: 1)
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
+    early_stopping, validation_fraction, n_iter_no_change
+                  True: hold back this fraction of the rows (default: 0.1), keep the model with the smallest loss on them, and
+                  end after this many epochs without improvement (default: 5). summary_["best_step"] is the step of the model
     table         options of a frame, as in a data spec: {"scale": "standard", "encode": "onehot", "categorical": ["zip"]}
     random_state  seed for the order of the examples; None: a fixed seed
 
@@ -393,11 +404,13 @@ class ClickModel(_TwoClasses, _Classifier):
     fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
                   entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
     optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
-    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, table, random_state     see LogisticRegression
+    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, early_stopping,
+    validation_fraction, n_iter_no_change, table, random_state     see LogisticRegression
     """
 
     def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
-                 staleness=None, workers=1, threads=1, copy=True, table=None, random_state=None):
+                 staleness=None, workers=1, threads=1, copy=True, early_stopping=False, validation_fraction=0.1,
+                 n_iter_no_change=5, table=None, random_state=None):
         self.model = model
         self.fields = fields
         self.epochs = epochs
@@ -411,6 +424,9 @@ class ClickModel(_TwoClasses, _Classifier):
         self.workers = workers
         self.threads = threads
         self.copy = copy
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.table = table
         self.random_state = random_state
 
@@ -438,7 +454,8 @@ class Network(_Classifier):
     image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
                   it in their shape
     epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
-    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, table, random_state   see LogisticRegression
+    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, early_stopping, validation_fraction,
+    n_iter_no_change, table, random_state   see LogisticRegression
     init, standardize, augment                                                      see `yoke train --help`
 
     uint8 values are treated as pixels and divided by 255.
@@ -451,7 +468,7 @@ class Network(_Classifier):
 
     def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
-                 table=None, random_state=None):
+                 early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None, random_state=None):
         self.layers = layers
         self.image = image
         self.epochs = epochs
@@ -467,6 +484,9 @@ class Network(_Classifier):
         self.init = init
         self.standardize = standardize
         self.augment = augment
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
         self.table = table
         self.random_state = random_state
 

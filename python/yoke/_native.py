@@ -99,7 +99,8 @@ class CProgress(Structure):
 class CMetrics(Structure):
     _fields_ = [("step", c_uint64), ("examples", c_uint64), ("epoch", c_double), ("seconds", c_double),
                 ("train_loss", c_double), ("test_loss", c_double), ("test_accuracy", c_double), ("test_auc", c_double),
-                ("majority_accuracy", c_double)]
+                ("majority_accuracy", c_double), ("validation_loss", c_double), ("validation_accuracy", c_double),
+                ("validation_auc", c_double)]
 
 
 LOG = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
@@ -110,7 +111,7 @@ METRICS = CFUNCTYPE(c_int, c_void_p, POINTER(CMetrics))
 class CTraining(Structure):
     _fields_ = [("struct_size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("test", c_void_p), ("start", c_void_p),
                 ("context", c_void_p), ("log", LOG), ("progress", PROGRESS), ("metrics", METRICS), ("cancel", POINTER(c_int)),
-                ("discard_model", c_int)]
+                ("discard_model", c_int), ("validation", c_void_p)]
 
 
 class CPrediction(Structure):

@@ -7,8 +7,10 @@ import time
 from . import _native
 
 WIDTH, HEIGHT = 320, 160
-COLORS = {"train_loss": "#1f77b4", "test_loss": "#d62728", "test_accuracy": "#2ca02c"}
-LABELS = {"train_loss": "training loss", "test_loss": "test loss", "test_accuracy": "test accuracy"}
+COLORS = {"train_loss": "#1f77b4", "test_loss": "#d62728", "test_accuracy": "#2ca02c",
+          "validation_loss": "#ff7f0e"}
+LABELS = {"train_loss": "training loss", "test_loss": "test loss", "test_accuracy": "test accuracy",
+          "validation_loss": "validation loss"}
 
 
 def in_notebook():
@@ -123,7 +125,7 @@ def html_of_run(run):
 
 
 def plots(curves):
-    return plot(curves, ("train_loss", "test_loss")) + plot(curves, ("test_accuracy",))
+    return plot(curves, ("train_loss", "test_loss", "validation_loss")) + plot(curves, ("test_accuracy",))
 
 
 def plot(curves, names):

@@ -9,7 +9,8 @@ from . import _native, _notebook
 from ._texts import in_python, summary_in_python
 from ._train import Training, as_data
 
-CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy")
+CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy",
+          "validation_loss", "validation_accuracy", "validation_auc")
 
 
 class Run:
@@ -21,7 +22,7 @@ class Run:
                 confusion, reliability; those that are not defined are NaN. {}: there was no test set
     verdict     str: what limited the run; None if it is not known
     directory   str: the run directory; None with out="none"
-    model       yoke.Model: the trained parameters
+    model       yoke.Model: the trained parameters; with validation data, those of the best model
     """
 
     def __init__(self, summary, evaluations, directory=None, text="", model=None):
@@ -144,6 +145,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     as keys in files; the matrix can have any number of columns. The model also hashes the column numbers of CSR matrices that it
     predicts or evaluates.
 
+    validation  data to select the best model with: a fraction of `data`, such as 0.1, a spec, or a pair or frame like `test`;
+                monitor="auc" selects by another metric than the loss, and patience=5 ends the run after 5 evaluations
+                without improvement
     start       initial parameters: a yoke.Model, a run, a fitted estimator or a path
     callback    callback(metrics) is called with a dict after each evaluation; when it returns True, training ends, and it is not
                 called again
@@ -155,7 +159,9 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     Ctrl-C saves a checkpoint, unless out="none", and returns the run, whose summary has "interrupted": True.
     """
     check_options(data, test, callback, options)
-    from_memory = {name for name, value in (("data", data), ("test", test)) if value is not None and not _native.is_spec(value)}
+    validation = options.get("validation")
+    from_memory = {name for name, value in (("data", data), ("test", test), ("validation", validation))
+                   if value is not None and not _native.is_spec(value) and not (name == "validation" and np.isscalar(value))}
     if fields is not None and not from_memory:
         raise _native.UsageError("fields: only a pair (X, y) needs them; other data has its own field numbers")
     if table and "data" not in from_memory:
@@ -165,7 +171,8 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     hash_keys = hashes_keys(options)
     training = Training(handle, as_data(data, _native.TRAIN, copy, fields, hash_keys, table) if "data" in from_memory else None,
                         as_data(test, _native.TEST, copy, fields, hash_keys) if "test" in from_memory else None,
-                        model_to_start_from(start))
+                        model_to_start_from(start), validation=as_data(validation, _native.TEST, copy, fields, hash_keys)
+                        if "validation" in from_memory else None)
     evaluations = []
     view = _notebook.view(progress, options)
 

@@ -39,11 +39,11 @@ class TrainingResult:
 class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
-    def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None):
+    def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None, validation=None):
         """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended. names: what the
         caller calls some options."""
         self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
-        self.names = names
+        self.names, self.validation = names, validation
         self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
@@ -100,7 +100,8 @@ class Training:
                      _native.METRICS(self._on_metrics) if on_metrics else _native.METRICS())
         training = _native.CTraining(
             sizeof(_native.CTraining), self.options.handle, self.data and self.data.handle, self.test and self.test.handle,
-            self.start and self.start._handle, None, *functions, pointer(self.canceled), 0)
+            self.start and self.start._handle, None, *functions, pointer(self.canceled), 0,
+            self.validation and self.validation.handle)
         result = {}
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,
@@ -121,7 +122,7 @@ class Training:
         if self.begun:
             thread.join()
         else:  # `threading` may keep the thread, and this object, forever
-            self.options = self.data = self.test = self.start = None
+            self.options = self.data = self.test = self.validation = self.start = None
 
     def _handle_events(self, thread, result, handlers):
         """Returns when training has ended. After Ctrl-C or the exception of a callback, training is canceled first.

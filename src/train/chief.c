@@ -252,7 +252,7 @@ static yk_status poll_snapshot(chief *c, bool wait)
 /* Whether the evaluation of the snapshot may end the run after exactly this step. */
 static bool may_end(const chief *c)
 {
-    return c->rules->exact && c->t->selection.patience && c->snapshot.taken && c->snapshot.due.eval &&
+    return c->rules->exact && (c->t->selection.patience || c->t->plan->monitors) && c->snapshot.taken && c->snapshot.due.eval &&
            !c->snapshot.initial && !c->paused.st;
 }
 

@@ -88,7 +88,8 @@ def test_default_epochs_reach_1000_steps():
 
 
 def test_parameters_are_passed_on():
-    own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state"}  # the others are options of yoke train
+    own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state", "early_stopping", "validation_fraction",
+           "n_iter_no_change"}  # the others are options of yoke train
     for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
         estimator = kind()
         estimator.classes_ = [0, 1]
@@ -375,6 +376,30 @@ def test_duplicate_entries_are_summed():
 def test_asynchronous_workers():
     X, y = clicks()
     assert yoke.LogisticRegression(epochs=10, lr=0.5, mode="async", workers=2).fit(X, y).score(X, y) > 0.85
+
+
+def test_early_stopping():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 40)).astype(np.float32), rng.integers(0, 2, 300)
+    y[:200] = X[:200, 0] > 0  # overfits soon
+    for make in (lambda **o: yoke.LogisticRegression(lr=0.5, batch=20, **o), lambda **o: yoke.Network("dense 30, relu", **o),
+                 lambda **o: yoke.ClickModel("fm:4", batch=20, **o)):
+        model = make(epochs=100, early_stopping=True, validation_fraction=0.3, n_iter_no_change=4).fit(X, y)
+        s = model.summary_
+        assert s["stopped_early"] and 0 < s["best_step"] < s["steps"], s
+        steps = s["best_step"]
+        whole = make(epochs=100, early_stopping=True, validation_fraction=0.3, n_iter_no_change=1000)
+        assert not whole.fit(X, y).summary_["stopped_early"]
+        assert whole.summary_["best_step"] >= steps
+        if whole.summary_["best_step"] == steps:  # the best model is kept, not the last one
+            assert np.array_equal(model.predict_proba(X), whole.predict_proba(X))
+    raises("early_stopping", lambda: model.partial_fit(X, y, classes=[0, 1]))
+    raises("validation_fraction", lambda: make(early_stopping=True, validation_fraction=1e-6).fit(X, y), yoke.Error)
+    run = yoke.train("logreg", (X[:200], y[:200]), epochs=30, validation=(X[200:], y[200:]), out="none", progress=False, lr=0.5)
+    curve = run.curves["validation_loss"][1:]
+    assert abs(run.summary["validation_loss"] - curve.min()) < 1e-6 and curve.argmin() < len(curve) - 1
+    p = np.clip(run.predict_proba(X[200:])[np.arange(100), y[200:]], 1e-7, 1)
+    assert abs(-np.log(p).mean() - curve.min()) < 1e-4
 
 
 def test_errors_have_the_text_of_the_program():
