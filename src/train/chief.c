@@ -252,8 +252,8 @@ static yk_status poll_snapshot(chief *c, bool wait)
 /* Whether the evaluation of the snapshot may end the run after exactly this step. */
 static bool may_end(const chief *c)
 {
-    return c->rules->exact && (c->t->selection.patience || c->t->plan->monitors) && c->snapshot.taken && c->snapshot.due.eval &&
-           !c->snapshot.initial && !c->paused.st;
+    return c->rules->exact && (c->t->selection.patience || c->t->plan->monitors) && c->snapshot.taken &&
+           c->snapshot.due.eval && !c->snapshot.initial && !c->paused.st;
 }
 
 /* Whether workers wait for a snapshot. Begins it as soon as the one before is done. A checkpoint that need not be exact can
