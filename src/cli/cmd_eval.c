@@ -139,13 +139,13 @@ static int run(const arguments *a,
 int yk_cmd_eval(int argc, char **argv)
 {
     arguments a = {.split = YOKE_TEST_SPLIT, .options = yoke_options_create()};
-    const yk_command_line line = {.name = "yoke eval",
-                                  .summary = "Print loss, accuracy and AUC of a trained model.",
-                                  .notes =
-                                      "Examples:\n"
-                                      "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
-                                      "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
-                                      "  yoke eval -c runs/mnist --print-torch > model.py"};
+    const yk_command_line line = {
+        .name = "yoke eval",
+        .summary = "Print the metrics of a trained model: loss, accuracy, AUC and others.",
+        .notes = "Examples:\n"
+                 "  yoke eval --checkpoint runs/ctr --data tfrecord:clicks/test\n"
+                 "  yoke eval -c runs/mnist/checkpoints/step-3000 -d idx:mnist --json\n"
+                 "  yoke eval -c runs/mnist --print-torch > model.py"};
     parse(line, "print one JSON object", false, argc, argv, &a);
     if (a.print_torch) {
         yoke_options_free(a.options);

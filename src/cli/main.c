@@ -27,7 +27,8 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"train", "train a model", "yoke train --model softmax --data synth:digits", yk_cmd_train},
-    {"eval", "print loss, accuracy and AUC", "yoke eval --checkpoint runs/x --data idx:DIR", yk_cmd_eval},
+    {"eval", "print metrics: loss, accuracy, AUC, ...", "yoke eval --checkpoint runs/x --data idx:DIR",
+     yk_cmd_eval},
     {"predict", "print predicted probabilities", "yoke predict --checkpoint runs/x --data new.libsvm",
      yk_cmd_predict},
     {"inspect", "describe a trained model", "yoke inspect runs/x --data csv:clicks.csv", yk_cmd_inspect},
