@@ -413,7 +413,7 @@ static void metrics_are_a_table_and_plots(void **state)
         snprintf(csv, sizeof csv, "%s", in_directory("metrics.csv"));
         snprintf(svg, sizeof svg, "%s", in_directory("metrics.svg"));
         char *paths[] = {path};
-        make(&(yk_report){.paths = paths, .n = 1, .out = out, .csv = csv, .svg = svg});
+        free(make(&(yk_report){.paths = paths, .n = 1, .out = out, .csv = csv, .svg = svg}).out);
         char *page = slurp(out);
         assert_self_contained(page);
         assert_points(page);
