@@ -290,6 +290,8 @@ YOKE_API size_t yoke_model_columns(const yoke_model *m);
 YOKE_API int yoke_model_hashed(const yoke_model *m); /* 1: its columns are hashes of keys; else 0 */
 /* Probabilities per example: 1 (class 1), or 1 per class. */
 YOKE_API size_t yoke_model_outputs(const yoke_model *m);
+/* Whether its labels and predictions are numbers (--loss squared), not classes and probabilities. */
+YOKE_API int yoke_model_regression(const yoke_model *m);
 /* The model as Python source: a PyTorch module named `model`, into which model.safetensors can be loaded. The caller
  * frees it with free(); NULL: out of memory. */
 /* What the model knows about its data, as JSON: columns by name, their roles and encodings (docs/file-formats.md). NULL: nothing,

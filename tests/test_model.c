@@ -31,6 +31,10 @@ typedef struct {
     yk_batch batch;
 } examples;
 
+/* The labels are also targets, if the loss is for numbers. */
+static bool weighted, numbers;
+static const float class_weight[MAX_CLASSES] = {1, 0.5f, 3, 1, 2, 0, 1, 1, 4};
+
 static void make_examples(examples *e, yk_rows_kind kind, bool values, uint32_t classes)
 {
     memset(e, 0, sizeof *e);
@@ -59,10 +63,15 @@ static void make_examples(examples *e, yk_rows_kind kind, bool values, uint32_t 
             e->x[i][d] = (double)x;
         }
         assert_int_equal(yk_rows_commit(&e->rows, n, (int32_t)yk_rng_below(&random_state, classes)), YK_OK);
+        if (weighted)
+            assert_int_equal(yk_rows_set_weight(&e->rows, (float)(int)uniform(0, 4)), YK_OK);
+        if (numbers)
+            assert_int_equal(yk_rows_set_target(&e->rows, (float)uniform(-3, 3)), YK_OK);
     }
     for (size_t i = 0; i < BATCH; i++)
         e->pick[i] = yk_rng_below(&random_state, ROWS); /* some twice */
     e->batch = (yk_batch){&e->rows, e->pick, BATCH, 0};
+    e->batch.class_weight = weighted && !numbers ? class_weight : NULL;
 }
 
 /* ---- the models in doubles, from tensors as in PyTorch: weight [outputs][DIM], bias [outputs] */
@@ -71,8 +80,9 @@ typedef struct {
     double weight[MAX_CLASSES * DIM], bias[MAX_CLASSES];
 } tensors;
 
-/* The probabilities of an example, and its loss. */
-static double reference(const yk_model *m, const tensors *t, const double *x, int32_t label, double *p)
+/* The predictions of an example, and its loss. */
+static double reference(const yk_model *m, const tensors *t, const double *x, int32_t label, double target,
+                        double *p)
 {
     double z[MAX_CLASSES], max = -INFINITY, sum = 0;
     for (size_t c = 0; c < m->outputs; c++) {
@@ -81,8 +91,14 @@ static double reference(const yk_model *m, const tensors *t, const double *x, in
             z[c] += t->weight[c * DIM + d] * x[d];
         max = fmax(max, z[c]);
     }
+    if (m->loss->numbers) {
+        p[0] = z[0];
+        return (z[0] - target) * (z[0] - target);
+    }
     if (m->outputs == 1) {
         p[0] = 1 / (1 + exp(-z[0]));
+        if (!m->loss->log_loss) /* hinge */
+            return fmax(0, 1 - (label ? z[0] : -z[0]));
         double against = label ? -z[0] : z[0];
         return against > 0 ? against + log1p(exp(-against)) : log1p(exp(against));
     }
@@ -97,7 +113,9 @@ static double reference_loss(const yk_model *m, const tensors *t, const examples
 {
     double loss = 0, p[MAX_CLASSES];
     for (size_t i = 0; i < e->batch.n; i++)
-        loss += reference(m, t, e->x[e->pick[i]], e->rows.label[e->pick[i]], p);
+        loss += (double)yk_batch_weight(&e->batch, i) *
+                reference(m, t, e->x[e->pick[i]], e->rows.label[e->pick[i]],
+                          (double)yk_rows_target(&e->rows, e->pick[i]), p);
     return loss;
 }
 
@@ -124,11 +142,13 @@ static tensors exported(const yk_model *m, const float *flat)
     return t;
 }
 
-static void make_model(trained *m, const char *name, yk_rows_kind kind, uint32_t classes, bool bias,
-                       double scale)
+static void make_model(trained *m, const char *name, const char *loss, yk_rows_kind kind, uint32_t classes,
+                       bool bias, double scale)
 {
-    const yk_model_shape shape = {.kind = kind, .dim = DIM, .classes = classes, .bias = bias};
+    yk_model_shape shape = {.kind = kind, .dim = DIM, .classes = classes, .bias = bias};
     float in[MAX_CLASSES * DIM];
+    if (loss)
+        assert_int_equal(yk_loss_find(loss, &shape.loss), YK_OK);
     assert_int_equal(yk_model_create(name, &shape, &m->model), YK_OK);
     assert_int_equal(yk_workspace_create(m->model, BATCH, &m->work), YK_OK);
     assert_int_equal(m->model->ntensors, 1 + bias);
@@ -149,22 +169,30 @@ static void free_model(trained *m)
     free(m->params);
 }
 
-/* Every combination of model, kind of data, values, classes and bias. */
+/* Every combination of model, loss, kind of data, values, classes, bias and weights. */
 static void each_case(void (*check)(const trained *m, const examples *e), double scale)
 {
+    static const struct {
+        const char *model, *loss;
+        bool bias;
+    } models[] = {{"softmax", NULL, true},   {"logreg", NULL, true},        {"logreg", NULL, false},
+                  {"linear", "hinge", true}, {"linear", "logistic", false}, {"linear", NULL, true}};
     for (int kind = YK_ROWS_U8; kind <= YK_ROWS_SPARSE; kind++)
-        for (int values = 0; values < 2; values++)
+        for (int values = 0; values < 4; values++)
             for (uint32_t classes = 2; classes <= MAX_CLASSES; classes++)
-                for (int model = 0; model < (classes == 2 ? 3 : 1); model++) {
+                for (int i = 0; i < (classes == 2 ? 6 : 1); i++) {
                     trained m;
                     examples e;
-                    make_examples(&e, (yk_rows_kind)kind, values, classes);
-                    make_model(&m, model ? "logreg" : "softmax", (yk_rows_kind)kind, classes, model != 2,
-                               scale);
+                    weighted = values & 2;
+                    numbers = i == 5;
+                    make_examples(&e, (yk_rows_kind)kind, values & 1, classes);
+                    make_model(&m, models[i].model, models[i].loss, (yk_rows_kind)kind, classes,
+                               models[i].bias, scale);
                     check(&m, &e);
                     free_model(&m);
                     yk_rows_fini(&e.rows);
                 }
+    weighted = numbers = false;
 }
 
 /* ---- gradients */
@@ -256,7 +284,7 @@ static void copies_of_hot_weights_are_used(void **state)
     examples e;
     trained m;
     make_examples(&e, YK_ROWS_SPARSE, true, 2);
-    make_model(&m, "logreg", YK_ROWS_SPARSE, 2, true, 0.5);
+    make_model(&m, "logreg", NULL, YK_ROWS_SPARSE, 2, true, 0.5);
     float block[HOT + SIZE], p[BATCH], q[BATCH];
     memcpy(block, m.params, HOT * sizeof *block);
     memcpy(block + HOT, m.params, SIZE * sizeof *block);
@@ -287,11 +315,11 @@ static void check_predictions(const trained *m, const examples *e)
     assert_true(fabs(loss - 7 - expected) < 1e-5 * (1 + expected)); /* predict() adds to the loss */
     for (size_t i = 0; i < BATCH; i++) {
         double sum = 0;
-        reference(model, &m->t, e->x[e->pick[i]], e->rows.label[e->pick[i]], right);
+        reference(model, &m->t, e->x[e->pick[i]], e->rows.label[e->pick[i]], 0, right);
         for (size_t c = 0; c < model->outputs; c++) {
             double got = (double)p[i * model->outputs + c];
             sum += got;
-            if (!(fabs(got - right[c]) <= 2e-5 * right[c] + 1e-37))
+            if (!(fabs(got - right[c]) <= 2e-5 * fabs(right[c]) + (model->loss->numbers ? 1e-4 : 1e-37)))
                 fail_msg("%s: the probability of %zu, label %d, is %.9g, not %.9g", model->ops->name, c,
                          e->rows.label[e->pick[i]], got, right[c]);
         }

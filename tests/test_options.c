@@ -11,7 +11,7 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
      "no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps monitor "
@@ -21,7 +21,7 @@ static const struct {
      "bias-lr "
      "bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "
@@ -37,7 +37,7 @@ static const struct {
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
-     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "
@@ -53,7 +53,7 @@ static const struct {
      "checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_SAVED,
-     "model data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "
@@ -76,7 +76,7 @@ static const struct {
     {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 77 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 79 };
 
 static void flags_are_as_intended(void **state)
 {

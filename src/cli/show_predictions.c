@@ -73,6 +73,7 @@ static void add_field(yk_text *t, const char *s, const char *after)
 
 static void add_header(const yk_show_predictions *to, yk_text *t, size_t n, bool files)
 {
+    const bool numbers = yoke_model_regression(to->model);
     const char *const what = to->raw ? "score" : "probability";
     char number[24];
     for (const char *at = to->columns; at && *at;) {
@@ -82,12 +83,12 @@ static void add_header(const yk_show_predictions *to, yk_text *t, size_t n, bool
         at += length + (at[length] == ',');
     }
     yk_text_add(t, files ? "file," : "");
-    for (size_t c = 0; c < n; c++) {
+    for (size_t c = 0; c < n && !numbers; c++) {
         yk_text_print(t, n == 1 ? "%s," : "%s_", what);
         if (n > 1)
             add_field(t, class_name(to, c, number), ",");
     }
-    yk_text_add(t, "class\n");
+    yk_text_add(t, numbers ? "prediction\n" : "class\n");
 }
 
 static void add_fields(const yk_show_predictions *to, const yoke_predictions *block, size_t i)
@@ -99,12 +100,29 @@ static void add_fields(const yk_show_predictions *to, const yoke_predictions *bl
         add_field(t, block->column[i * block->columns + k], ",");
     if (block->file)
         add_field(t, block->file[i], ",");
+    if (yoke_model_regression(to->model)) {
+        yk_text_print(t, "%.7g\n", (double)p[0]);
+        return;
+    }
     for (size_t c = 0; c < block->outputs; c++)
         yk_text_print(t, "%.7g,", (double)p[c]);
     add_field(t, class_name(to, class_of(to, p, block->outputs), number), "\n");
 }
 
 /* ---- JSON */
+
+static void add_classes(const yk_show_predictions *to, yk_json *j, const float *p, size_t outputs)
+{
+    const size_t class = class_of(to, p, outputs);
+    yk_json_array(j, to->raw ? "scores" : "probabilities");
+    for (size_t c = 0; c < outputs; c++)
+        yk_json_real(j, NULL, (double)p[c]);
+    yk_json_end(j);
+    if (yoke_model_class(to->model, class))
+        yk_json_text(j, "class", yoke_model_class(to->model, class));
+    else
+        yk_json_int(j, "class", (int64_t) class);
+}
 
 static void add_object(const yk_show_predictions *to, const yoke_predictions *block, size_t i)
 {
@@ -118,15 +136,10 @@ static void add_object(const yk_show_predictions *to, const yoke_predictions *bl
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
         yk_json_text(&j, name, block->column[i * block->columns + k]);
     }
-    yk_json_array(&j, to->raw ? "scores" : "probabilities");
-    for (size_t c = 0; c < block->outputs; c++)
-        yk_json_real(&j, NULL, (double)p[c]);
-    yk_json_end(&j);
-    const size_t class = class_of(to, p, block->outputs);
-    if (yoke_model_class(to->model, class))
-        yk_json_text(&j, "class", yoke_model_class(to->model, class));
+    if (yoke_model_regression(to->model))
+        yk_json_real(&j, "prediction", (double)p[0]);
     else
-        yk_json_int(&j, "class", (int64_t) class);
+        add_classes(to, &j, p, block->outputs);
     if (block->file)
         yk_json_text(&j, "file", block->file[i]);
     yk_json_end(&j);

@@ -32,6 +32,7 @@ typedef struct {
     int64_t patience;           /* 0: never stop */
     double min_delta;           /* negative: not given */
     char *mode, *optimizer, *lr_schedule, *stream, *out, *config;
+    char *loss, *class_weight;                       /* NULL: the default of the model; all 1 */
     char *init, *standardize, *augment, *bias_decay; /* NULL: the defaults of model/net_options.h */
     double init_bias;                                /* NaN: not given */
     double bias_lr;                                  /* negative: not given */

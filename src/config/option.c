@@ -53,9 +53,15 @@
 
 const yk_option yk_options[] = {
     {"model", "M", TEXT(model), MODEL, TRAINS_TEXT, NULL,
-     "softmax (any number of classes), logreg (two classes; sparse or dense data), fm:K, wide-deep:K, "
+     "softmax (any number of classes), logreg (two classes; sparse or dense data), linear (regression, or "
+     "--loss; sparse or dense data), fm:K, wide-deep:K, "
      "deepfm:K (two classes; sparse data), lenet5, lenet-caffe, alexnet, or a list of layers: \"conv 6 5x5 "
      "same, relu, maxpool 2, dense 10\", \"linear + fm 8 + (embed 8, dense 100, relu, dense 1)\""},
+    {"loss", "L", TEXT(loss), MODEL, TRAINS, "linear: squared; softmax and networks: softmax; else logistic",
+     "logistic, hinge (two classes), softmax, or squared (regression: labels are numbers)"},
+    {"class-weight", "LIST", TEXT(class_weight), MODEL, TRAINS, "1",
+     "weights of the classes in training, such as 0=1,1=5, multiplied by those of the examples; balanced: "
+     "inversely proportional to the frequencies of the classes"},
     {"data", "SPEC", TEXT(data), MODEL, TRAINS_TEXT, NULL,
      "training data: idx:DIR, tfrecord:GLOB, libsvm:GLOB, libffm:GLOB, vw:GLOB, criteo:GLOB, csv:GLOB, "
      "parquet:GLOB, "

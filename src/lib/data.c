@@ -179,6 +179,7 @@ static yk_source_options options_for(const yk_trained *model, const yk_source_op
     yk_source_options o = *given;
     o.schema = schema && schema->ncolumns ? schema : NULL;
     o.images = schema;
+    o.numbers = model->model->loss->numbers;
     const bool fields = (shape->fields > 1 && !shape->positional) ||
                         (o.names && o.schema); /* columns of tables, for sums by column */
     o.fields = fields ? YK_FIELDS_ALL : YK_FIELDS_NONE;

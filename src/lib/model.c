@@ -49,6 +49,11 @@ int yoke_model_hashed(const yoke_model *m)
     return trained(m)->model->shape.hashed;
 }
 
+int yoke_model_regression(const yoke_model *m)
+{
+    return trained(m)->model->loss->numbers;
+}
+
 size_t yoke_model_outputs(const yoke_model *m)
 {
     return trained(m)->model->outputs;

@@ -22,18 +22,18 @@ static const yk_model_ops *ops_of(const char *name)
     return linear ? linear : yk__model_is_branches(name) ? &yk_branches_ops : &yk_net_ops;
 }
 
-/* loss: in: as requested, or NULL. */
-static yk_status choose_loss(const yk_model_ops *ops, const char *name, const yk_loss **loss)
+yk_status yk_model_loss(const char *model, const yk_loss *given, const yk_loss **out)
 {
-    const yk_loss *own = NULL, *given = *loss;
-    yk_status st = yk_loss_find(ops->loss, &own);
-    *loss = given ? given : own;
-    if (st || *loss == own || (!ops->own_loss && !(ops->one_output && given->per_class)))
+    const yk_model_ops *ops = ops_of(model);
+    yk_status st = yk_loss_find(ops->loss, out);
+    if (st || !given || given == *out)
         return st;
-    return yk_fail(YK_EUSAGE,
-                   "--model %.60s cannot be trained with --loss %s; use --model %s, or leave out --loss: the "
-                   "default is %s",
-                   name, given->name, given->per_class ? "softmax or a network" : "linear", own->name);
+    if (ops->own_loss || (ops->one_output && given->per_class))
+        return yk_fail(YK_EUSAGE,
+                       "--model %.60s cannot be trained with --loss %s; use --model %s, or leave out --loss",
+                       model, given->name, given->per_class ? "softmax or a network" : "linear");
+    *out = given;
+    return YK_OK;
 }
 
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out)
@@ -45,7 +45,7 @@ yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_mode
                        name);
     const yk_model_ops *ops = ops_of(name);
     yk_model_shape s = *shape;
-    yk_status st = choose_loss(ops, name, &s.loss);
+    yk_status st = yk_model_loss(name, shape->loss, &s.loss);
     if (!st && !(st = ops->create(name, &s, out)))
         (*out)->loss = s.loss;
     return st;

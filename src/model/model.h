@@ -158,6 +158,9 @@ struct yk_model {
     yk_model_tensor tensor[YK_MAX_TENSORS];
 };
 
+/* The loss of a model; given: as requested, or NULL. YK_EUSAGE: the model cannot be trained with it. */
+yk_status yk_model_loss(const char *model, const yk_loss *given, const yk_loss **out);
+
 yk_status yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
 void yk_model_free(yk_model *m);                         /* NULL is fine */
 void yk_model_add_group(yk_model *m, yk_group group);    /* for create(); width 0 means 1 */

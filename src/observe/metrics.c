@@ -384,8 +384,10 @@ static void print_evaluation(const yk_evaluation *e)
                  e->tested || e->validated ? ", " : "");
     if (e->validated)
         snprintf(held, sizeof held, "validation loss %.4f%s", e->validation_loss, e->tested ? ", " : "");
-    if (e->tested) {
-        snprintf(test, sizeof test, "test loss %.4f, accuracy %.2f %%", e->test_loss, 100.0 * e->accuracy);
+    if (e->tested)
+        snprintf(test, sizeof test, "test loss %.4f", e->test_loss);
+    if (e->tested && isfinite(e->accuracy)) {
+        snprintf(test + strlen(test), sizeof test - strlen(test), ", accuracy %.2f %%", 100.0 * e->accuracy);
         snprintf(majority, sizeof majority, " (majority class: %.2f %%)", 100.0 * e->majority_accuracy);
     }
     if (e->tested && isfinite(e->auc))

@@ -39,7 +39,7 @@ typedef struct {
     const yk_evaluation *e; /* the last one */
     const yk_curve_point *end,
         *mean;      /* the last point; mean: if its training loss is a meaningful mean; NULL: none */
-    double uniform; /* the loss of a uniform guess */
+    double uniform; /* the loss of a uniform guess; NaN: it is not a log loss, so that no comparison holds */
     /* Of the training losses that are meaningful means: the lowest before the last point, HUGE_VAL: none; the highest, 0:
      * none. */
     double lowest, highest;
@@ -62,7 +62,7 @@ static curves curves_of(const yk_outcome *r, yk_observation *w)
     curves t = {.r = r,
                 .e = &r->last,
                 .end = r->points ? &r->point[r->points - 1] : NULL,
-                .uniform = log((double)r->classes),
+                .uniform = r->classes ? log((double)r->classes) : (double)NAN,
                 .lowest = HUGE_VAL,
                 .tested = r->last.tested && (!r->test_examples || r->test_examples >= MIN_TESTS),
                 .w = w};

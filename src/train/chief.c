@@ -340,7 +340,7 @@ static yk_status updated(void *context, uint64_t steps, uint64_t examples, doubl
     chief *c = context;
     yk__trainer *t = c->t;
     yk__worker_state *me = t->evaluator;
-    if (!(loss <= yk__max_loss * (double)examples))
+    if (!(loss <= yk__max_loss(t) * (double)examples))
         return yk__diverged(t, "the training loss", loss / (double)examples, steps);
     const uint64_t made = steps - t->step; /* more than one with local steps */
     t->step = steps;

@@ -2,6 +2,10 @@
 #include "train/pacing.h"
 #include "train/setup.h"
 
+#include "base/mem.h"
+#include "base/number.h"
+
+#include <math.h>
 #include <string.h>
 
 /* MIN_KEYS: a smaller table fits into a cache, and remapping gains nothing. */
@@ -176,6 +180,7 @@ static yk_status open_data(yk__trainer *t)
                            .features = (uint64_t)c->features,
                            .shape_only = !t->plan->trains,
                            .fields = t->description.needs_fields ? YK_FIELDS_ALL : YK_FIELDS_NONE,
+                           .numbers = t->loss->numbers,
                            .bits_from_rows = true,
                            .positions = &t->positions};
     const char *validation = yk_config_validation(c);
@@ -188,11 +193,64 @@ static yk_status open_data(yk__trainer *t)
     return !st && validation && reads_evaluated_sets(t) ? open_validation(t, validation, &o) : st;
 }
 
+/* The same as scikit-learn's: the number of rows / (the number of classes * the rows of a class). */
+static yk_status balance(yk__trainer *t)
+{
+    const yk_rows *rows = t->train.rows;
+    const uint32_t classes = t->model->shape.classes;
+    if (!rows)
+        return yk_fail(YK_EUSAGE,
+                       "--class-weight balanced needs data in memory (--stream never); for a stream, "
+                       "give the weights: --class-weight 0=1,1=5");
+    for (uint32_t k = 0; k < classes; k++)
+        t->class_weight[k] = 0.0f;
+    for (size_t i = 0; i < rows->n; i++)
+        t->class_weight[rows->label[i]] += 1.0f;
+    for (uint32_t k = 0; k < classes; k++)
+        t->class_weight[k] =
+            (float)((double)rows->n / ((double)classes * fmax(1.0, (double)t->class_weight[k])));
+    return YK_OK;
+}
+
+/* "0=1,1=5" */
+static yk_status parse_class_weights(const char *text, uint32_t classes, float *out)
+{
+    for (const char *p = text; *p; p += *p == ',') {
+        uint64_t class;
+        double v;
+        const char *end = p + strcspn(p, ","), *equals = yk_digits(p, classes - 1, &class);
+        if (!equals || *equals != '=' || yk_decimal_before(equals + 1, end, &v) != end || equals + 1 == end ||
+            !(v >= 0.0 && isfinite((float)v)))
+            return yk_fail(YK_EUSAGE,
+                           "--class-weight %s: '%.*s' is not CLASS=WEIGHT, with a class from 0 to %u and a "
+                           "weight of at least 0",
+                           text, (int)(end - p), p, classes - 1);
+        out[class] = (float)v;
+        p = end;
+    }
+    return YK_OK;
+}
+
+yk_status yk__set_class_weights(yk__trainer *t)
+{
+    const char *text = t->config->class_weight;
+    const uint32_t classes = t->model->shape.classes;
+    if (!text || !t->plan->trains)
+        return YK_OK;
+    if (t->loss->numbers)
+        return yk_fail(YK_EUSAGE, "--class-weight: --loss %s has no classes", t->loss->name);
+    if (!(t->class_weight = yk_alloc(classes, sizeof *t->class_weight, "class weights")))
+        return YK_ESYSTEM;
+    for (uint32_t k = 0; k < classes; k++)
+        t->class_weight[k] = 1.0f;
+    return strcmp(text, "balanced") == 0 ? balance(t) : parse_class_weights(text, classes, t->class_weight);
+}
+
 yk_status yk__load_data(yk__trainer *t)
 {
     yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "loading the data");
     yk_status st = open_data(t);
-    if (!st && t->cluster.rank == 0 && !t->config->dry_run) /* the chief warns */
+    if (!st && t->cluster.rank == 0 && !t->config->dry_run && !t->loss->numbers) /* the chief warns */
         st = yk_data_check_rows(t->train.rows, t->test.rows, t->train.classes, t->train.source->hashed_into,
                                 &t->data_check);
     yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");

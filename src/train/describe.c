@@ -76,9 +76,12 @@ static void print_data(const yk__trainer *t)
     if (d->examples)
         snprintf(examples, sizeof examples, "%llu example%s%s", (unsigned long long)d->examples,
                  yk_plural(d->examples), d->rows || !t->plan->trains ? "" : ", streamed");
-    yk_note("%s, %llu parameter%s, on %s: %s, %zu column%s, %u classes", c->model,
+    char classes[32] = "";
+    if (!t->loss->numbers)
+        snprintf(classes, sizeof classes, ", %u classes", d->classes);
+    yk_note("%s, %llu parameter%s, on %s: %s, %zu column%s%s", c->model,
             (unsigned long long)t->result->params, yk_plural(t->result->params), c->data, examples, d->dim,
-            yk_plural(d->dim), d->classes);
+            yk_plural(d->dim), classes);
     char *columns = d->source->schema ? yk_schema_summary(d->source->schema) : NULL;
     if (columns)
         yk_note("%s", columns);

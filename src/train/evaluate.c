@@ -10,8 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. */
-const double yk__max_loss = 1e6;
+/* Training has diverged if the loss is higher. An overflow to infinity may take many more steps. Squares may be large. */
+double yk__max_loss(const yk__trainer *t)
+{
+    return t->loss->numbers ? 1e30 : 1e6;
+}
 
 yk__largest_lr yk__largest_lr_of(const yk__trainer *t)
 {
@@ -182,7 +185,7 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
     r->validated = t->validated;
     if (at->period_examples)
         r->train_loss = at->period_loss / (double)at->period_examples;
-    if (t->tested && !(r->test.loss <= yk__max_loss))
+    if (t->tested && !(r->test.loss <= yk__max_loss(t)))
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
     if (t->validated && !(r->validation.loss <= yk__max_loss))
         return yk__diverged(t, "the validation loss", r->validation.loss, at->step);

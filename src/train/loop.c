@@ -62,7 +62,7 @@ static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_
     if (out->status)
         return out->status;
     add_weights(batch, out);
-    if (!(out->loss <= yk__max_loss * (double)out->examples))
+    if (!(out->loss <= yk__max_loss(t) * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             yk_store_steps(w->store, w->me));
     return w->ready;
@@ -136,7 +136,7 @@ static yk_status burst(yk__loop *w, yk_step_result *out)
     *out = (yk_step_result){.examples = batch.n, .steps = batch.n, .own = batch.n, .action = w->action};
     out->over = batch.n == 0;
     for (size_t i = 0; i < batch.n; i++) {
-        if (!((double)loss[i] <= yk__max_loss))
+        if (!((double)loss[i] <= yk__max_loss(t)))
             return yk__diverged(t, "the training loss", (double)loss[i], yk_store_steps(w->store, w->me) + i);
         state->period_loss += (double)loss[i];
         out->loss += (double)loss[i];

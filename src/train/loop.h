@@ -15,7 +15,7 @@ yk_status yk__barrier(yk__trainer *t, int me);
 uint64_t yk__parameter_hash(yk__trainer *t);
 
 /* evaluate.c */
-extern const double yk__max_loss;
+double yk__max_loss(const yk__trainer *t);
 /* The learning rate of the group where it is the largest multiple of its optimizer's default, for advice: "try --lr keyed=0.1". */
 typedef struct {
     double lr, usual;               /* usual: the default */

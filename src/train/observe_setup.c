@@ -121,6 +121,8 @@ static yk_status check_divergence(yk__trainer *t, uint64_t steps)
     yk_run_position at;
     double mean;
     char what[128];
+    if (t->loss->numbers) /* one example says nothing about the loss of an untrained model */
+        return YK_OK;
     position(t, &at);
     d->untrained = fmax(d->untrained, log((double)t->model->shape.classes));
     if (steps == 1 && at.trained_examples)
@@ -218,7 +220,7 @@ void yk__add_warnings(yk__trainer *t)
                                 .lr = lr.lr,
                                 .default_lr = lr.usual,
                                 .lr_prefix = lr.prefix,
-                                .classes = t->model->shape.classes,
+                                .classes = t->loss->log_loss ? t->model->shape.classes : 0,
                                 .examples = t->train.examples,
                                 .test_examples = t->tested ? t->test.examples : 0,
                                 .global_batch = r->plan.global_batch,

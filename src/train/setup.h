@@ -25,6 +25,7 @@ yk_status yk__schema_keep(yk__trainer *t); /* for checkpoints, once there is a m
 /* data_setup.c */
 yk_status yk__load_data(yk__trainer *t);
 size_t yk__columns_seen(const yk__trainer *t);                /* in training, test and validation data */
+yk_status yk__set_class_weights(yk__trainer *t);              /* --class-weight */
 yk_status yk__fields_of(const yk__trainer *t, uint32_t *out); /* error: those of the test data differ */
 /* The columns of the model: --features, or those of the data. */
 yk_status yk__columns_of(const yk__trainer *t, size_t *out);

@@ -85,8 +85,10 @@ static yk_status make_model(yk__trainer *t)
     const yk_config *c = t->config;
     yk_net_options net;
     yk_status st;
-    if ((st = yk__net_options_of(c, &net)) || (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) ||
-        (st = yk__share_facts(t)) || (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
+    if ((c->loss && (st = yk_loss_find(c->loss, &t->loss))) ||
+        (st = yk_model_loss(c->model, t->loss, &t->loss)) || (st = yk__net_options_of(c, &net)) ||
+        (st = yk__load_data(t)) || (st = yk__warm_start_find(t)) || (st = yk__share_facts(t)) ||
+        (st = yk__warm_start_check(t)) || (st = yk__net_channels(t, &net)))
         return st;
     t->result->load_seconds = yk_now() - t->caller->started;
     if (net.standardize)
@@ -100,7 +102,8 @@ static yk_status make_model(yk__trainer *t)
                             .height = d->height,
                             .width = d->width,
                             .threads = t->plan->usable_threads,
-                            .net = net};
+                            .net = net,
+                            .loss = t->loss};
     yk__warm_start_hashing(t, &shape);
     if ((st = yk__columns_of(t, &shape.dim)) || (st = yk__fields_of(t, &shape.fields)) ||
         (st = yk_model_create(c->model, &shape, &t->model)))
@@ -112,6 +115,8 @@ static yk_status make_model(yk__trainer *t)
     if (yk_config_validation(c) && (st = yk__selection_init(&t->selection, c, shape.classes)))
         return st;
     st = yk__schema_keep(t);
+    if (!st)
+        st = yk__set_class_weights(t);
     return st ? st : yk__set_bias_rates(t);
 }
 
@@ -235,6 +240,7 @@ static void tear_down(yk__trainer *t)
     yk__cluster_free(t);
     free_workers(t);
     yk_model_free(t->model);
+    yk_free(t->class_weight);
     yk_keymap_fini(&t->keymap);
     yk_dataset_fini(&t->train);
     yk_dataset_fini(&t->test);

@@ -47,7 +47,7 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
     snprintf(fields, sizeof fields, "%u", m->shape.fields);
     snprintf(step_text, sizeof step_text, "%" PRIu64, step);
     snprintf(kind, sizeof kind, "%d", (int)m->shape.kind);
-    yk_pair meta[15] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
+    yk_pair meta[16] = {{"format_version", TEXT(YK__MODEL_FORMAT)},
                         {"model", name},
                         {"dim", dim},
                         {"classes", classes},
@@ -66,6 +66,8 @@ yk_status yk__model_write(const char *dir, const char *file, const char *name, c
         meta[n++] = (yk_pair){"hashed", "1"};
     if (m->shape.not_hashed)
         meta[n++] = (yk_pair){"not_hashed", "1"};
+    if (strcmp(m->loss->name, m->ops->loss))
+        meta[n++] = (yk_pair){"loss", m->loss->name};
     if (schema)
         meta[n++] = (yk_pair){"schema", schema};
     if (!st)
@@ -164,6 +166,11 @@ yk_status yk__model_info(const char *path, const yk_safetensors *s, const char *
         return yk_fail(YK_EDATA,
                        "%s: the metadata does not describe a model (model, kind, dim, classes, bias, image)",
                        path);
+    const char *loss = yk_safetensors_meta(s, "loss");
+    if (loss && yk_loss_find(loss, &shape_out->loss))
+        return yk_fail(YK_EDATA,
+                       "%s: the metadata says \"loss\": \"%.20s\", which this version of yoke does not have",
+                       path, loss);
     if (yk_net_options_standardize(&shape_out->net, yk_safetensors_meta(s, "standardize")))
         return yk_fail(YK_EDATA, "%s: %s", path, yk_error());
     return YK_OK;

@@ -105,6 +105,7 @@ typedef struct yk__trainer {
     uint64_t late_examples; /* of the whole run */
     /* Examples that all workers trained on since this process started, as far as worker 0 or the chief knows. */
     uint64_t trained_examples;
+    const yk_loss *loss;
     float *class_weight; /* [classes] --class-weight; NULL: none */
     double trained_loss; /* the sum over these */
 
