@@ -16,12 +16,13 @@ _yoke() {
     fi
     local words=
     case $previous in
-    --model) words="softmax logreg fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet" ;;
+    --model) words="softmax logreg linear fm:8 wide-deep deepfm lenet5 lenet-caffe alexnet" ;;
     --mode) words="sync async" ;;
     --optimizer) words="sgd momentum nesterov adagrad rowwise-adagrad ftrl adam adamw" ;;
     --lr-schedule) words="constant step inverse cosine one-cycle plateau" ;;
     --stream) words="auto always never" ;;
     --split) words="train test" ;;
+    --loss) words="logistic softmax squared hinge" ;;
     --data | --test) words="idx: tfrecord: csv: parquet: libsvm: libffm: vw: criteo: cifar10: images: cache: synth:digits synth:ctr synth:images" ;;
     esac
     if [[ -n $words ]]; then

@@ -11,7 +11,8 @@ static const struct {
     const char *names;
 } sets[] = {
     {YK_OPT_CHANGES_RESULTS,
-     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
+     "stream shuffle-mb "
      "no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps monitor "
@@ -21,7 +22,8 @@ static const struct {
      "bias-lr "
      "bias-decay"},
     {YK_OPT_MUST_AGREE,
-     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
+     "stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "
@@ -37,7 +39,8 @@ static const struct {
      "log-every "
      "checkpoint-every sample-every trace tensorboard-workers"},
     {YK_OPT_IN_SWEEPS,
-     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
+     "stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "
@@ -53,7 +56,8 @@ static const struct {
      "checkpoint-every sample-every trace "
      "tensorboard-workers http"},
     {YK_OPT_SAVED,
-     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad stream shuffle-mb "
+     "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
+     "stream shuffle-mb "
      "no-bias init "
      "init-bias "
      "standardize "

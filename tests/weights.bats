@@ -74,7 +74,7 @@ wide="--epochs 6 $same"
     cmp whole/checkpoints/step-*12/model.safetensors parts/checkpoints/step-*12/model.safetensors
 }
 
-@test "weights: streams, one example per step, caches, and bad weights" {
+@test "weights: streams, one example per step, and bad weights" {
     tables
     try train --model logreg $wide --data 'w.two.svm?weight=1' --batch 60 --workers 1 --stream always --features 5 --out stream
     expect 0
@@ -97,4 +97,65 @@ wide="--epochs 6 $same"
     expect 3 "line 3" "column 2 (importance): the weight 'many' is not a number of at least 0"
     try train --model logreg --data 'w.two.csv?weight=label' --out bad
     expect 2 "weight=label is also the label"
+}
+
+@test "class weights: factors of the weights, balanced, and errors" {
+    tables
+    for data in "d.two.csv --class-weight 0=1,1=3" "d.three.csv --class-weight balanced"; do
+        try train --model softmax $wide --data $data --batch 90 --out classes
+        expect 0
+        # the same by a column of weights
+        python3 - "${data%% *}" <<'END'
+import sys
+lines = [line.split(",", 1) for line in open(sys.argv[1]).read().split()][1:]
+count = {y: sum(y == z for z, _ in lines) for y in "012"}
+weight = {"0": 1, "1": 3} if "two" in sys.argv[1] else {y: len(lines) / 3 / count[y] for y in "012"}
+open("column.csv", "w").write("label,w,a,b,c,d,e\n" + "".join(f"{y},{weight[y]},{rest}\n" for y, rest in lines))
+END
+        try train --model softmax $wide --data 'column.csv?weight=w' --batch 90 --out column
+        expect 0
+        same_weights classes column
+        rm -r classes column
+    done
+    try train --model logreg --data d.two.svm --class-weight 0=1,2=3 --out bad
+    expect 2 "--class-weight 0=1,2=3: '2=3' is not CLASS=WEIGHT, with a class from 0 to 1 and a weight of at least 0"
+    try train --model logreg --data d.two.svm --features 5 --stream always --class-weight balanced --out bad
+    expect 2 "--class-weight balanced needs data in memory"
+    try train --model linear --data d.two.svm --class-weight 0=1 --out bad
+    expect 2 "--class-weight: --loss squared has no classes"
+}
+
+@test "regression: labels are numbers in training, evaluation and predictions; other losses" {
+    python3 -c '
+for i in range(90):
+    x = i % 10 / 10, i // 10 / 9
+    print(3 + 2 * x[0] - x[1], *(f"{j + 1}:{v:.6g}" for j, v in enumerate(x)))' >numbers.svm
+    for model in linear "fm:2 --optimizer sgd" "linear + (embed 4, dense 6, tanh, dense 1) --optimizer sgd"; do
+        name=${model%% --*} options=
+        [ "$name" = "$model" ] || options=--${model#* --}
+        try train --model "$name" --loss squared $options --data libsvm:numbers.svm?fields=position --test libsvm:numbers.svm?fields=position --epochs 30 \
+            --batch 10 --lr 0.1 --json --quiet --out run
+        expect 0
+        holds "$(result_of test_loss) < 0.05 and '$(result_of test_accuracy)' == 'null'"
+        loss=$(result_of test_loss)
+        try eval --checkpoint run --data libsvm:numbers.svm?fields=position --json
+        expect 0
+        close "$(result_of loss)" "$loss"
+        try predict --checkpoint run --data libsvm:numbers.svm?fields=position --csv
+        expect 0
+        equal "header" "$(head -n 1 out)" prediction
+        python3 -c '
+import sys
+predicted = [float(x) for x in open("out").read().split()[1:]]
+labels = [float(line.split()[0]) for line in open("numbers.svm")]
+mean = sum((a - b) ** 2 for a, b in zip(predicted, labels)) / 90
+assert abs(mean / float(sys.argv[1]) - 1) < 1e-3, mean' "$loss"
+        rm -r run
+    done
+    try train --model softmax --loss squared --data libsvm:numbers.svm --out bad
+    expect 2 "--model softmax cannot be trained with --loss squared; use --model linear"
+    try train --model fm:4 --loss softmax --data libsvm:numbers.svm --out bad
+    expect 2 "--model fm:4 cannot be trained with --loss softmax; use --model softmax or a network"
+    try train --model linear --loss absolute --data libsvm:numbers.svm --out bad
+    expect 2 "--loss absolute: no such loss; the losses are: logistic, softmax, squared, hinge"
 }

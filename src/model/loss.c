@@ -2,6 +2,7 @@
 
 #include "kern/linear.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static float sigmoid(float z)
@@ -53,7 +54,10 @@ yk_status yk_loss_find(const char *name, const yk_loss **out)
             *out = &losses[i];
             return YK_OK;
         }
-    return yk_fail(YK_EUSAGE, "--loss %s: no such loss; use logistic, softmax, squared or hinge", name);
+    char known[200] = "";
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", losses[i].name);
+    return yk_fail(YK_EUSAGE, "--loss %s: no such loss; the losses are: %s", name, known);
 }
 
 double yk_loss_batch(const yk_loss *l, const float *z, const yk_batch *b, float *err)

@@ -187,7 +187,7 @@ yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at)
         r->train_loss = at->period_loss / (double)at->period_examples;
     if (t->tested && !(r->test.loss <= yk__max_loss(t)))
         return yk__diverged(t, "the test loss", r->test.loss, at->step);
-    if (t->validated && !(r->validation.loss <= yk__max_loss))
+    if (t->validated && !(r->validation.loss <= yk__max_loss(t)))
         return yk__diverged(t, "the validation loss", r->validation.loss, at->step);
     if (!t->validated || (t->result->resumed_from && at->step == t->result->resumed_from))
         return YK_OK; /* that step was evaluated before */
