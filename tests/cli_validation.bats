@@ -140,6 +140,23 @@ same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetens
     [ ! -e run-4/checkpoints/best ]
 }
 
+@test "overfitted data: the kept model is near the best one of its run" { # ./dev bench validation is the long form
+    for seed in 1 2 3; do
+        try train --model 'dense 100, relu, dense 10' --optimizer adam --data "synth:digits?examples=300&test=1000&seed=$seed" \
+            --epochs 60 --validation 0.2 --seed $seed --quiet --out run-$seed
+        expect 0
+        selected run-$seed
+    done
+    python3 - <<'END'
+import json
+excess = []
+for seed in 1, 2, 3:
+    evals = [e for e in map(json.loads, open(f"run-{seed}/metrics.jsonl")) if e["kind"] == "eval" and e["step"]]
+    excess.append(json.load(open(f"run-{seed}/summary.json"))["test_loss"] / min(e["test_loss"] for e in evals) - 1)
+assert sorted(excess)[1] <= 0.05, excess
+END
+}
+
 @test "wrong options of validation name the reason and the remedy" {
     digits --patience 5 --out none
     expect 2 "--patience has no effect without --validation"
