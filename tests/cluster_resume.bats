@@ -86,3 +86,24 @@ END
         expect 3 "was written with 400 training examples, but libsvm:b.libsvm has 410"
     done
 }
+
+@test "a plateau, a norm and nesterov: the same parameters on threads, replicas, shards and servers, also after a resume" {
+    # step 50 is between two reductions of the learning rate; logreg with --l2 decays lazily
+    for model in "softmax --data $digits" "logreg --data $clicks --l2 1e-4 --optimizer sgd"; do
+        one="train --optimizer nesterov --model $model --test none --validation 0.2 --lr-schedule plateau --lr-decay 0.5 --lr 0.5
+            --clip-norm 0.3 --eval-every 10 --batch 10 --quiet"
+        in_time 60 $one --workers 2 --steps 90 --out whole
+        expect 0
+        [ "$(grep -o '"learning_rate":[0-9.]*' whole/metrics.jsonl | uniq | wc -l)" -gt 2 ]
+        for how in "2 --servers 0" "2 --servers all" "4 --servers 2"; do
+            in_time 60 $one --launch $how --steps 50 --out run
+            expect 0
+            in_time 60 train --out run --resume --steps 90 --quiet
+            expect 0
+            cmp whole/checkpoints/step-90/model.safetensors run/checkpoints/step-90/model.safetensors || { echo "--launch $how"; return 1; }
+            diff <(grep -o '"learning_rate":[0-9.]*' whole/metrics.jsonl | uniq) <(grep -o '"learning_rate":[0-9.]*' run/metrics.jsonl | uniq)
+            rm -rf run
+        done
+        rm -rf whole
+    done
+}

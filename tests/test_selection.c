@@ -65,6 +65,22 @@ static void the_first_of_the_best_is_selected(void **state)
     yk__selection_fini(&s);
 }
 
+/* --lr-schedule plateau: the rate is reduced after --lr-patience evaluations without improvement, and again after as many. */
+static void a_plateau_reduces_the_learning_rate(void **state)
+{
+    (void)state;
+    static const double loss[] = {0.5, 0.6, 0.4, 0.39, 0.41, 0.42, 0.42, 0.3, 0.3};
+    static const uint64_t want[] = {0, 0, 0, 0, 1, 1, 2, 2, 2};
+    yk__selection s = make("loss", "0", "0.05");
+    s.lr_patience = 2;
+    for (size_t i = 0; i < sizeof loss / sizeof *loss; i++) {
+        step(&s, i + 1, loss[i], 0.0);
+        assert_int_equal(s.best.reductions, want[i]);
+    }
+    assert_false(yk__selection_is_over(&s));
+    yk__selection_fini(&s);
+}
+
 static void patience_counts_evaluations_without_improvement(void **state)
 {
     (void)state;
@@ -122,6 +138,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_of_the_best_is_selected),
+        cmocka_unit_test(a_plateau_reduces_the_learning_rate),
         cmocka_unit_test(patience_counts_evaluations_without_improvement),
         cmocka_unit_test(small_improvements_add_up),
         cmocka_unit_test(errors),

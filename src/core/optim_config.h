@@ -15,6 +15,8 @@ typedef enum {
     YK_LR_SCHEDULES
 } yk_lr_schedule; /* optim/schedule.h */
 
+enum { YK_MAX_REDUCTIONS = 255 }; /* of a plateau: they fit into a byte of a message (store/messages.h) */
+
 typedef struct {
     yk_optim_kind kind;
     double lr, l1, l2;

@@ -93,7 +93,7 @@ typedef struct {
     uint64_t steps_per_epoch; /* 0: not known in advance */
     uint64_t run_steps;       /* UINT64_MAX: not known */
     double clip_norm;         /* 0: no limit */
-    bool monitors;            /* learning rates depend on the results of evaluations (train/plateau.h) */
+    bool monitors;            /* learning rates depend on the results of evaluations (train/selection.h) */
     uint64_t leased_steps;    /* batches that are leased: `steps`, if a step is one batch; else UINT64_MAX */
     uint64_t eval_every; /* steps; 0: after each epoch; at the end if the length of an epoch is not known */
     uint64_t checkpoint_every; /* steps; 0: by time */

@@ -7,7 +7,7 @@
  *     cosine     from lr to d lr: lr (d + (1 - d) (1 + cos(pi t / T)) / 2)                     (Loshchilov, Hutter 2017)
  *     one-cycle  from lr / 25 to lr in the first W steps (default: 30 % of the run), then to d lr, both along half a cosine;
  *                the last step has the rate d lr                                               (Smith, Topin 2018)
- *     plateau    lr d^reductions: an evaluation that does not improve may reduce it (train/plateau.h)
+ *     plateau    lr d^reductions: an evaluation that does not improve may reduce it (train/selection.h)
  *
  * Example:
  *     double now = yk_lr_at(&config, step), then = yk_lr_sum(&config, 0, step); // the sum over steps 0 .. step - 1

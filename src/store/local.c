@@ -299,6 +299,25 @@ void yk_local_finish(yk_local *s, int me)
     atomic_store_explicit(&s->worker[me].finished, true, memory_order_release);
 }
 
+uint32_t yk_local_reductions(const yk_local *s)
+{
+    return s->table[0].config.optim.reductions;
+}
+
+void yk_local_set_reductions(yk_local *s, uint32_t n)
+{
+    for (int g = 0; g < s->ngroups; g++)
+        s->table[g].config.optim.reductions = n;
+}
+
+void yk_local_reduce(yk_local *s, uint32_t n)
+{
+    for (int g = 0; g < s->ngroups && n != yk_local_reductions(s); g++)
+        if (s->table[g].touched)
+            yk__decay_apply(&s->table[g]);
+    yk_local_set_reductions(s, n);
+}
+
 uint64_t yk_local_steps(const yk_local *s)
 {
     uint64_t sum = 0;

@@ -108,6 +108,12 @@ void yk_local_finish(yk_local *s, int me);
 void yk_local_set_in_flight(yk_local *s, int gradients);
 void yk_local_mark(const yk_local *s, yk_stale_mark *out);
 
+/* --lr-schedule plateau: how often the learning rate was reduced so far. No worker may be in a call. reduce() first applies pending
+ * decay at the previous rate; set() is for a store that was filled in. */
+void yk_local_set_reductions(yk_local *s, uint32_t n);
+void yk_local_reduce(yk_local *s, uint32_t n);
+uint32_t yk_local_reductions(const yk_local *s);
+
 /* Steps so far: rounds, or the updates of all workers. */
 uint64_t yk_local_steps(const yk_local *s);
 

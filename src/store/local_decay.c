@@ -176,16 +176,33 @@ static void catch_up_block(yk__table *t, uint32_t now, size_t begin, size_t end)
     }
 }
 
-/* The keys that occur are the first ones (keymap.h), so each worker takes every Nth block. */
-void yk__decay_catch_up(yk__table *t, int me)
+/* The step of the worker that is ahead of all others. */
+static uint32_t last_step(const yk_local *s)
 {
-    enum { BLOCK = 4096 };
-    const yk_local *s = t->store;
     uint32_t now = 0;
     for (int i = 0; i < s->config.workers; i++) {
         uint32_t there = (uint32_t)yk__global_step(s, &s->worker[i]);
         now = there > now ? there : now;
     }
+    return now;
+}
+
+void yk__decay_apply(yk__table *t)
+{
+    const uint32_t now = last_step(t->store);
+    for (size_t k = 0; k < t->floats; k++) {
+        if (t->shared.w[k] != 0.0f)
+            t->shared.w[k] = yk__decayed(t, t->shared.w[k], t->touched[k], now);
+        t->touched[k] = now > t->touched[k] ? now : t->touched[k];
+    }
+}
+
+/* The keys that occur are the first ones (keymap.h), so each worker takes every Nth block. */
+void yk__decay_catch_up(yk__table *t, int me)
+{
+    enum { BLOCK = 4096 };
+    const yk_local *s = t->store;
+    const uint32_t now = last_step(s);
     const size_t stride = (size_t)s->config.workers * BLOCK;
     for (size_t begin = (size_t)me * BLOCK; begin < t->floats; begin += stride)
         catch_up_block(t, now, begin, begin + BLOCK < t->floats ? begin + BLOCK : t->floats);

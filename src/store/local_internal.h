@@ -164,6 +164,7 @@ yk_status yk__decay_pull_together(yk__table *t, int me, const yk_batch *batch);
 void yk__decay_keys(yk__table *t, int me, const uint32_t *key, size_t n); /* up to the step of a worker */
 void yk__decay_hot(yk__table *t, size_t begin, size_t end, uint32_t now); /* which are locked */
 void yk__decay_catch_up(yk__table *t, int me);
+void yk__decay_apply(yk__table *t); /* of all keys, while no worker is in a call */
 /* The weight after the decay of steps from .. to - 1. */
 float yk__decayed(const yk__table *t, float w, uint32_t from, uint32_t to);
 /* Marks a key as decayed up to step `to`; returns the previous step. */

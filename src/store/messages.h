@@ -82,6 +82,10 @@ enum {
     YK__EVALUATES = 32 /* a snapshot of only the parameters that an evaluation reads */
 };
 
+/* The flags of an answer of server 0, and of the next push to any server, also have the number of reductions of the learning rate
+ * (--lr-schedule plateau): all servers apply a reduction after the same round. */
+enum { YK__REDUCTIONS_SHIFT = 8 };
+
 typedef struct {
     uint32_t magic;
     uint16_t kind, flags;

@@ -126,6 +126,7 @@ static yk_status handle_values(yk_remote *r, int k, const yk__down *down, size_t
                                        .examples = down->examples,
                                        .loss = down->loss,
                                        .workers = (int)down->workers,
+                                       .reductions = down->flags >> YK__REDUCTIONS_SHIFT,
                                        .gradient_waited = down->begin};
     }
     atomic_fetch_sub_explicit(&a->missing, 1, memory_order_release);

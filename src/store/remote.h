@@ -69,6 +69,7 @@ typedef struct {
     double loss;
     int workers;              /* that train now, in the whole job */
     uint64_t gradient_waited; /* ns that the last gradient waited at server 0 for those of others */
+    uint32_t reductions;      /* of the learning rate (local.h) */
     bool stop;
 } yk_remote_status;
 
@@ -85,6 +86,7 @@ typedef struct {
     double extra_weight, loss;         /* as in a gradient (core/grad.h) */
     const float *value[YK_MAX_GROUPS]; /* as in the answer; not read if there are no examples */
     uint64_t round;
+    uint32_t reductions;
     const uint64_t *share; /* [threads of the channel] examples of each */
 } yk_remote_pushed;
 

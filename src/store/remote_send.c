@@ -160,7 +160,7 @@ static void write_push(const yk_remote *r, const yk__request *of, const yk_remot
                        yk__up *up)
 {
     yk__share *share = (yk__share *)(void *)(up + 1);
-    up->flags = YK__HAS_PUSH;
+    up->flags = (uint16_t)(YK__HAS_PUSH | p->reductions << YK__REDUCTIONS_SHIFT);
     up->push_of = of ? of->number : 0;
     up->npush = (uint32_t)npush;
     up->nshares = (uint32_t)yk__remote_shares(r);

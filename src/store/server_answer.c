@@ -54,7 +54,8 @@ static yk_status answer(yk_server *s, yk__client *c, yk__pull *p)
                    .workers = (uint32_t)yk__active_workers(s),
                    .kind = YK__DOWN_VALUES,
                    .flags = (uint16_t)((s->stopping ? YK__STOP : 0) |
-                                       (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0)),
+                                       (s->config.streams && s->config.streams->orphans ? YK__ORPHANS : 0) |
+                                       yk_local_reductions(s->config.table) << YK__REDUCTIONS_SHIFT),
                    .pull = p->number,
                    .n = (uint32_t)n,
                    .round = s->round,

@@ -184,6 +184,8 @@ static yk_status handle_step(yk_server *s, yk__client *c, const yk__up *up)
     if (st || !(up->flags & YK__HAS_PUSH))
         return st;
     bool again;
+    if (up->flags >> YK__REDUCTIONS_SHIFT > yk_local_reductions(s->config.table))
+        yk_local_reduce(s->config.table, up->flags >> YK__REDUCTIONS_SHIFT);
     c->thread[up->thread].rounds++;
     if ((st = leased_again(s, c, &again)))
         return st;

@@ -178,7 +178,8 @@ static void sum_part(yk__shards *s, yk__channel *c, int me)
 static void add_totals(const yk__shards *s, yk__channel *c)
 {
     yk_remote_pushed *p = &c->pushed;
-    *p = (yk_remote_pushed){.round = c->answer.status.round, .share = c->share};
+    *p = (yk_remote_pushed){
+        .round = c->answer.status.round, .reductions = c->answer.status.reductions, .share = c->share};
     for (int i = c->first; i < c->end; i++) {
         const yk_grad *g = &s->worker[i].grad;
         c->share[i - c->first] = g->examples;

@@ -189,6 +189,7 @@ static yk_status begin_round(yk__shards *s, yk__channel *c)
     if (!values || (st = yk_copy_make(&s->config.whole, c->answer.keys, &c->local, &c->capacity)))
         return st;
     yk_copy_begin(c->local, c->answer.keys, c->answer.value, c->answer.status.steps);
+    yk_local_set_reductions(c->local, c->answer.status.reductions);
     return YK_OK;
 }
 
@@ -232,7 +233,9 @@ static void scale(const yk__shards *s, const yk__channel *c)
                                   .steps = (float)c->pushed.steps,
                                   .workers = copies_in_flight(s, c),
                                   .state = {old.s[0], old.s[1]}};
-    const yk_optim_step o = yk_optim_at(&s->config.whole.group[0].optim, c->answer.status.steps);
+    yk_optim_config optim = s->config.whole.group[0].optim;
+    optim.reductions = c->answer.status.reductions;
+    const yk_optim_step o = yk_optim_at(&optim, c->answer.status.steps);
     yk_local_rule(c->local, 0)->scale(&share, 0, c->answer.keys, c->answer.value[0], c->answer.keys, &o);
 }
 
@@ -252,6 +255,7 @@ static yk_status merge(yk__shards *s, yk__channel *c)
     }
     p->steps = p->steps < max ? p->steps : max; /* do not skip an evaluation or checkpoint */
     p->round = c->answer.status.round;
+    p->reductions = c->answer.status.reductions;
     yk_phase_to(phases, YK_PHASE_SENDING);
     if ((c->sends = p->examples || s->rounds)) {
         memcpy(p->value, c->answer.value, sizeof p->value);

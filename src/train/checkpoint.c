@@ -69,12 +69,12 @@ static yk_tensor vector(const char *name, yk_dtype dtype, size_t n, const void *
     return (yk_tensor){.name = name, .dtype = dtype, .rank = 1, .shape = {n}, .data = data};
 }
 
-enum { BEST_COUNTERS = 4, BEST_SCORES = 12 };
+enum { BEST_COUNTERS = 6, BEST_SCORES = 12 };
 
 static void pack_best(const yk_best *b, uint64_t counter[BEST_COUNTERS], double score[BEST_SCORES])
 {
     const yk_score *v = &b->validation, *t = &b->test;
-    memcpy(counter, (uint64_t[]){b->step, b->waited, v->examples, t->examples},
+    memcpy(counter, (uint64_t[]){b->step, b->waited, v->examples, t->examples, b->lr_waited, b->reductions},
            BEST_COUNTERS * sizeof *counter);
     memcpy(score,
            (double[]){b->mark, b->best, v->weight, v->loss, v->accuracy, v->majority_accuracy, v->auc,
@@ -212,6 +212,8 @@ static yk_best read_best(const yk_safetensors *s)
                      .waited = counter[1],
                      .mark = score[0],
                      .best = score[1],
+                     .lr_waited = counter[4],
+                     .reductions = counter[5] < YK_MAX_REDUCTIONS ? counter[5] : YK_MAX_REDUCTIONS,
                      .validation = score_of(counter[2], score + 2),
                      .test = score_of(counter[3], score + 7)};
 }

@@ -200,9 +200,20 @@ bool yk__saves_best(const yk__trainer *t)
     return t->validated && t->selection.best.improved && !yk_env_number("YK_DROP_MODEL", 0);
 }
 
+void yk__set_reductions(yk__trainer *t, void (*set)(yk_local *s, uint32_t n))
+{
+    const uint32_t n = (uint32_t)t->selection.best.reductions;
+    for (int g = 0; g < t->model->ngroups; g++)
+        t->group[g].optim.reductions = n; /* for the metrics */
+    if (t->local)
+        set(t->local, n);
+    if (t->cluster.whole)
+        set(t->cluster.whole, n);
+}
+
 void yk__follow_evaluation(yk__trainer *t)
 {
-    /* a learning rate that depends on the monitored value, t->selection.best.value, changes here */
+    yk__set_reductions(t, yk_local_reduce);
     t->schedule.stopped |= yk__selection_is_over(&t->selection);
 }
 

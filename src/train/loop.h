@@ -33,6 +33,8 @@ void yk__start_period(yk__trainer *t);                    /* resets the sums of 
 yk_status yk__score_evaluation(yk__trainer *t, const yk_progress_state *at);
 /* All processes with all parameters, and the chief, once they know t->selection.best: whether the run ends. */
 void yk__follow_evaluation(yk__trainer *t);
+/* --lr-schedule plateau: the reductions in t->selection.best, in the stores of this process (local.h). */
+void yk__set_reductions(yk__trainer *t, void (*set)(yk_local *s, uint32_t n));
 /* Whether to save the model that was just evaluated, because it is the best one so far. */
 bool yk__saves_best(const yk__trainer *t);
 yk_status yk__save(yk__trainer *t, yk_local *parameters, const yk_progress_state *p); /* quiesced ones */

@@ -155,7 +155,7 @@ static yk_status check_lengths(const yk__plan_input *in, const yk_plan *p)
             option = "lr-schedule";
             instead = "--steps";
         }
-    if (p->monitors)
+    if (p->monitors && !yk_config_validation(in->c))
         return yk_fail(YK_EUSAGE, "--lr-schedule plateau needs --validation: it follows the monitored value");
     if (!option || !in->data->counted || p->steps_per_epoch)
         return YK_OK;

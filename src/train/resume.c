@@ -176,6 +176,7 @@ static yk_status distribute(yk__trainer *t, bool found)
     t->epoch = p->epoch;
     if (t->selection.monitor) {
         t->selection.best = p->best;
+        yk__set_reductions(t, yk_local_set_reductions);
         yk__follow_evaluation(t); /* the run may have been stopped */
     }
     if (t->plan->whole || k->rank == 0) {

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include <math.h>
+#include <string.h>
 
 yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out)
 {
@@ -16,6 +17,7 @@ yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t clas
     s->validation = c->validation;
     s->min_delta = fmax(c->min_delta, 0.0); /* negative: not given */
     s->patience = (uint64_t)c->patience;
+    s->lr_patience = c->lr_schedule && strstr(c->lr_schedule, "plateau") ? (uint64_t)c->lr_patience : 0;
     if (!st && classes > 2 && !(s->monitor->tasks & YK_TASK_CLASSES))
         st = yk_fail(YK_EUSAGE,
                      "--monitor %s: it is not defined for %u classes: use --monitor loss or accuracy",
@@ -59,6 +61,11 @@ yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation
     b->waited = enough ? 0 : b->waited + 1;
     if (enough)
         b->mark = b->value;
+    b->lr_waited = enough ? 0 : b->lr_waited + 1;
+    if (s->lr_patience && b->lr_waited >= s->lr_patience && b->reductions < YK_MAX_REDUCTIONS) {
+        b->lr_waited = 0;
+        b->reductions++;
+    }
     if (b->improved) {
         b->step = step;
         b->best = b->value;

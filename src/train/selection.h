@@ -12,7 +12,8 @@
  *
  * The best model has the best monitored value of all evaluations after a step of the run; the earliest one of equal values. The
  * model before the first step is not selected. Patience counts the evaluations since the value was better than `mark` by more
- * than --min-delta; it is then the new mark. So steps that are smaller than --min-delta add up.
+ * than --min-delta; it is then the new mark. So steps that are smaller than --min-delta add up. With --lr-schedule plateau, the
+ * learning rate is reduced when as many evaluations as --lr-patience have passed since then, or since the last reduction.
  *
  * The state is a part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted. Test data is never
  * compared: the test scores are only those of the same evaluation.
@@ -28,10 +29,12 @@
 
 /* The state: the same in all replicas. Checkpoints have the first part. */
 typedef struct {
-    uint64_t step;             /* of the best model; 0: none yet */
-    uint64_t waited;           /* evaluations since the last improvement */
-    double mark;               /* the monitored value then */
-    double best;               /* that of the best model */
+    uint64_t step;   /* of the best model; 0: none yet */
+    uint64_t waited; /* evaluations since the last improvement */
+    double mark;     /* the monitored value then */
+    double best;     /* that of the best model */
+    /* --lr-schedule plateau: evaluations since then, or since the last reduction of the learning rate; reductions so far */
+    uint64_t lr_waited, reductions;
     yk_score validation, test; /* of the best model; test: 0 examples if there is no test set */
     /* of the last evaluation */
     double value;
@@ -42,7 +45,8 @@ typedef struct {
     const yk_metric_kind *monitor; /* NULL: there is no validation set */
     const char *validation;        /* the option, for messages */
     double min_delta;
-    uint64_t patience; /* 0: never stop */
+    uint64_t patience;    /* 0: never stop */
+    uint64_t lr_patience; /* 0: learning rates do not depend on the value */
     yk_best best;
     yk_tally tally;    /* of the validation set, in the last evaluation */
     yk_tally tested;   /* of the test set and the best model; 0 examples: not known */
