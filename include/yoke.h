@@ -254,11 +254,14 @@ typedef struct {
     const volatile sig_atomic_t *cancel;
     int discard_model; /* yoke_run_model() will not be called: avoids copying the parameters */
     const yoke_data *validation; /* NULL: given by the option validation */
+    /* 1: the model keeps the state of the optimizer, and training continues with that of `start`, if it was kept. It is not saved with
+     * the model. */
+    int keep_state;
 } yoke_training;
 
 #define YOKE_TRAINING_INIT                                                                                   \
     {                                                                                                        \
-        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL                 \
+        sizeof(yoke_training), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, 0              \
     }
 
 /* Trains. A canceled run saves a checkpoint, unless the option out is "none", and returns YOKE_OK; its summary has

@@ -13,7 +13,7 @@ static const struct {
     {YK_OPT_CHANGES_RESULTS,
      "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
      "stream shuffle-mb "
-     "no-bias init "
+     "no-shuffle no-bias init "
      "init-bias standardize augment mode "
      "staleness workers threads servers quorum local-steps prefetch batch global-batch epochs steps monitor "
      "patience min-delta seed "
@@ -24,7 +24,7 @@ static const struct {
     {YK_OPT_MUST_AGREE,
      "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
      "stream shuffle-mb "
-     "no-bias init "
+     "no-shuffle no-bias init "
      "init-bias "
      "standardize "
      "augment dry-run "
@@ -41,7 +41,7 @@ static const struct {
     {YK_OPT_IN_SWEEPS,
      "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
      "stream shuffle-mb "
-     "no-bias init "
+     "no-shuffle no-bias init "
      "init-bias "
      "standardize "
      "augment mode "
@@ -58,7 +58,7 @@ static const struct {
     {YK_OPT_SAVED,
      "model loss class-weight data test test-examples validation warm-start features hash-bits skip-bad "
      "stream shuffle-mb "
-     "no-bias init "
+     "no-shuffle no-bias init "
      "init-bias "
      "standardize "
      "augment mode "
@@ -80,7 +80,7 @@ static const struct {
     {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},
 };
-enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 79 };
+enum { SETS = sizeof sets / sizeof *sets, OPTIONS = 80 };
 
 static void flags_are_as_intended(void **state)
 {

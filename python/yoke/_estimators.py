@@ -127,18 +127,20 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             seed = check_random_state(seed).randint(2**31 - 1)
         if self.early_stopping:
             given.update(validation=self.validation_fraction, patience=self.n_iter_no_change)
+        given["no-shuffle"] = not self.shuffle
         return {**given, "model": self._model_text(len(self.classes_)), "epochs": epochs, "seed": seed, "test": "none",
                 "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
 
-    def _train(self, X, labels, epochs, start=None):
+    def _train(self, X, labels, epochs, start=None, keep_state=False):
         fields = getattr(self, "fields", None)
         return self._train_on(_native.Data(X, labels, image=self._image(), classes=len(self.classes_),
-                                           copy=getattr(self, "copy", True), fields=fields), epochs, start, fields, _is_sparse(X))
+                                           copy=getattr(self, "copy", True), fields=fields), epochs, start, fields, _is_sparse(X),
+                              keep_state)
 
-    def _train_on(self, data, epochs, start, fields=None, sparse=False):
+    def _train_on(self, data, epochs, start, fields=None, sparse=False, keep_state=False):
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
         training = Training(_native.Options(self._options(epochs), self._names), data, start=start, ignored=("busy_host",),
-                            names=self._names)
+                            names=self._names, keep_state=keep_state)
         finished = training.run()
         if training.interrupted:
             raise KeyboardInterrupt
@@ -225,7 +227,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         return max(self._epochs, -(-_STEPS * examples // rows))
 
     def partial_fit(self, X, y, classes=None):
-        """Trains for one more epoch, on these rows. The first call needs all classes."""
+        """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
+        schedule are kept (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch of fit."""
         with _unchanged_on_failure(self):
             return self._partial_fit(X, y, classes)
 
@@ -233,6 +236,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         first = not hasattr(self, "model_")
+        if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
+            raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit")
         framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
@@ -246,9 +251,10 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             self._check_classes("`classes` has")
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
+        start = None if first else self.model_
         if framed:
-            return self._train_on(self._framed_data(X, y, self.classes_, first), 1, None if first else self.model_)
-        return self._train(X if first else self._as_trained(X), self._class_numbers(y), 1, None if first else self.model_)
+            return self._train_on(self._framed_data(X, y, self.classes_, first), 1, start, keep_state=True)
+        return self._train(X if first else self._as_trained(X), self._class_numbers(y), 1, start, keep_state=True)
 
     def _class_numbers(self, y):
         labels = np.searchsorted(self.classes_, y)
@@ -321,14 +327,23 @@ class _TwoClasses:
 
 
 class _Linear(_Classifier):
-    def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, mode="sync", staleness=None, workers=1,
-                 copy=True, early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None, random_state=None):
+    def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, momentum=None,
+                 lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True, mode="sync",
+                 staleness=None, workers=1, copy=True, early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None,
+                 random_state=None):
         self.epochs = epochs
         self.batch = batch
         self.lr = lr
         self.optimizer = optimizer
         self.l1 = l1
         self.l2 = l2
+        self.momentum = momentum
+        self.lr_schedule = lr_schedule
+        self.lr_decay = lr_decay
+        self.lr_decay_every = lr_decay_every
+        self.warm_up = warm_up
+        self.clip_norm = clip_norm
+        self.shuffle = shuffle
         self.mode = mode
         self.staleness = staleness
         self.workers = workers
@@ -369,7 +384,13 @@ class LogisticRegression(_TwoClasses, _Linear):
     epochs        passes over the data; None: 5, or more if that is needed to reach 1000 steps (small data sets need more epochs)
     batch         examples per worker per step (default: 16; Network: 32)
     lr            learning rate; None: the default of the optimizer, 0.1 for sgd
-    optimizer     "sgd" (default; Network: "adam"; ClickModel: None), "momentum", "adagrad", "ftrl" or "adam"
+    optimizer     "sgd" (default; Network: "adam"; ClickModel: None), "momentum", "nesterov", "adagrad", "ftrl", "adam" or
+                  "adamw"
+    momentum      of the optimizers "momentum" and "nesterov"; None: 0.9
+    lr_schedule   "constant" (default), "step", "inverse", "cosine", "one-cycle" or, with early_stopping, "plateau"; lr_decay,
+                  lr_decay_every and warm_up (steps) are its parameters (see docs/models.md)
+    clip_norm     limit of the norm of the gradient; None: no limit
+    shuffle       False: use the rows in their order
     l1, l2        regularization: l1 |w| + l2/2 |w|^2 is added to the mean loss (default: 0)
     mode          "sync" (default) or "async"
     staleness     staleness bound of asynchronous workers, in steps
@@ -408,8 +429,9 @@ class ClickModel(_TwoClasses, _Classifier):
     validation_fraction, n_iter_no_change, table, random_state     see LogisticRegression
     """
 
-    def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0, mode="sync",
-                 staleness=None, workers=1, threads=1, copy=True, early_stopping=False, validation_fraction=0.1,
+    def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0,
+                 momentum=None, lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True,
+                 mode="sync", staleness=None, workers=1, threads=1, copy=True, early_stopping=False, validation_fraction=0.1,
                  n_iter_no_change=5, table=None, random_state=None):
         self.model = model
         self.fields = fields
@@ -419,6 +441,13 @@ class ClickModel(_TwoClasses, _Classifier):
         self.optimizer = optimizer
         self.l1 = l1
         self.l2 = l2
+        self.momentum = momentum
+        self.lr_schedule = lr_schedule
+        self.lr_decay = lr_decay
+        self.lr_decay_every = lr_decay_every
+        self.warm_up = warm_up
+        self.clip_norm = clip_norm
+        self.shuffle = shuffle
         self.mode = mode
         self.staleness = staleness
         self.workers = workers
@@ -467,6 +496,7 @@ class Network(_Classifier):
     _names = {**_Classifier._names, "model": "layers"}
 
     def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
+                 momentum=None, lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True,
                  mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
                  early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None, random_state=None):
         self.layers = layers
@@ -477,6 +507,13 @@ class Network(_Classifier):
         self.optimizer = optimizer
         self.l1 = l1
         self.l2 = l2
+        self.momentum = momentum
+        self.lr_schedule = lr_schedule
+        self.lr_decay = lr_decay
+        self.lr_decay_every = lr_decay_every
+        self.warm_up = warm_up
+        self.clip_norm = clip_norm
+        self.shuffle = shuffle
         self.mode = mode
         self.staleness = staleness
         self.workers = workers

@@ -111,7 +111,7 @@ METRICS = CFUNCTYPE(c_int, c_void_p, POINTER(CMetrics))
 class CTraining(Structure):
     _fields_ = [("struct_size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("test", c_void_p), ("start", c_void_p),
                 ("context", c_void_p), ("log", LOG), ("progress", PROGRESS), ("metrics", METRICS), ("cancel", POINTER(c_int)),
-                ("discard_model", c_int), ("validation", c_void_p)]
+                ("discard_model", c_int), ("validation", c_void_p), ("keep_state", c_int)]
 
 
 class CPrediction(Structure):

@@ -39,11 +39,12 @@ class TrainingResult:
 class Training:
     """One call of yoke_train(), in a thread of its own. The calling thread handles what it sends."""
 
-    def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None, validation=None):
+    def __init__(self, options, data=None, test=None, start=None, ignored=None, names=None, validation=None,
+                 keep_state=False):
         """ignored: kinds of warnings to drop; if it is given, warnings are issued when training has ended. names: what the
-        caller calls some options."""
+        caller calls some options. keep_state: see yoke_training in yoke.h."""
         self.options, self.data, self.test, self.start, self.ignored = options, data, test, start, ignored
-        self.names, self.validation = names, validation
+        self.names, self.validation, self.keep_state = names, validation, keep_state
         self.warned = []
         self.events = queue.SimpleQueue()
         self.canceled = c_int(0)
@@ -101,7 +102,7 @@ class Training:
         training = _native.CTraining(
             sizeof(_native.CTraining), self.options.handle, self.data and self.data.handle, self.test and self.test.handle,
             self.start and self.start._handle, None, *functions, pointer(self.canceled), 0,
-            self.validation and self.validation.handle)
+            self.validation and self.validation.handle, self.keep_state)
         result = {}
         thread = threading.Thread(target=self._train, args=(training, result), name="yoke.train", daemon=True)
         handlers = {"metrics": on_metrics, "progress": on_progress, "note": log.info,

@@ -256,8 +256,9 @@ static yk_status check_validation(const yk_config *c)
             "--%s has no effect without --validation; for example, --validation 0.1 holds back 10 %% "
             "of the training data",
             given);
-    if (v && c->min_delta >= 0.0 && !c->patience)
-        return yk_fail(YK_EUSAGE, "--min-delta %g has no effect without --patience", c->min_delta);
+    if (v && c->min_delta >= 0.0 && !c->patience && !(c->lr_schedule && strstr(c->lr_schedule, "plateau")))
+        return yk_fail(YK_EUSAGE, "--min-delta %g has no effect without --patience or --lr-schedule plateau",
+                       c->min_delta);
     if (v && !yk_hold_out_parse(v, &h) && (h.last || !yk_number_real(v, -HUGE_VAL, HUGE_VAL, &number)))
         return yk_fail(
             YK_EUSAGE,

@@ -66,7 +66,8 @@ typedef struct {
     int64_t features, hash_bits, skip_bad, shuffle_mb;
     char *http;          /* [ADDR:]PORT; NULL: no live page */
     double sample_every; /* seconds; 0: resources are not sampled */
-    bool no_bias, resume, json, quiet, dry_run, profile, trace, tensorboard_workers, no_stop_on_divergence;
+    bool no_shuffle, no_bias, resume, json, quiet, dry_run, profile, trace, tensorboard_workers,
+        no_stop_on_divergence;
 } yk_config;
 
 void yk_config_init(yk_config *c);

@@ -95,6 +95,9 @@ const yk_option yk_options[] = {
      "memory), always or never"},
     {"shuffle-mb", "MB", INTEGER(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
+    {"no-shuffle", NULL, FLAG(no_shuffle), MODEL, TRAINS, NULL,
+     "use the examples in the order of the data; asynchronous workers, and those that stream files, only "
+     "approximately"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
      "train logreg, or the linear part of a model on sparse data, without a bias"},
 

@@ -180,7 +180,8 @@ static yk_status join_shuffled(yk_dataset *d, yk_rows *block, size_t n)
 static yk_status load(yk_dataset *d, yk_split split, yk_rows *rows)
 {
     const bool part = rows && is_partitioned(d->source, split);
-    const bool shuffled = rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN;
+    const bool shuffled =
+        rows && d->kind == YK_ROWS_SPARSE && split == YK_SPLIT_TRAIN && !d->source->in_order;
     loader l = {.source = d->source,
                 .rows = rows,
                 .keep = shuffled && !part,

@@ -42,6 +42,7 @@ typedef struct {
     uint64_t seed;
     uint64_t epochs; /* UINT64_MAX: no limit */
     uint64_t steps;  /* leases: batches of all workers together; UINT64_MAX: no limit */
+    bool in_order;   /* --no-shuffle: an epoch has the order of the data */
     bool rounds;     /* workers have fixed shares of an epoch, and stop at its end until yk_feed_epoch() */
     size_t window_bytes; /* streams: memory for shuffling, of all workers together */
     /* Data in memory: leases a range of positions for a worker; NULL: the feed assigns them itself. Used where

@@ -56,7 +56,7 @@ static inline uint32_t row_at(const memory_feed *f, worker_state *s, uint64_t at
 {
     const uint64_t unit = f->feed.unit;
     if (unit == 1)
-        return (uint32_t)yk_perm_at(&s->perm, at);
+        return (uint32_t)(f->feed.plan.in_order ? at : yk_perm_at(&s->perm, at));
     if (at < s->unit_begin || at >= s->unit_end) {
         const uint64_t number = at / unit;
         const bool whole = number < s->perm.n;
@@ -214,7 +214,7 @@ static yk_status next_of_lease(yk_feed *feed, int me, size_t max, yk_batch *out)
 
 static size_t default_unit(const memory_feed *f)
 {
-    if (!f->feed.data->shuffled || f->n < GROUP_FROM)
+    if (!f->feed.data->shuffled || f->n < GROUP_FROM || f->feed.plan.in_order)
         return 1;
     return f->feed.data->rows->raw_keys ? LARGE_GROUP : GROUP;
 }
@@ -293,7 +293,7 @@ yk_status yk__feed_memory(yk_dataset *data, const yk_feed_plan *plan, yk_feed **
     f->feed = (yk_feed){.ops = plan->rounds ? &round_ops : &lease_ops, .data = data, .plan = *plan};
     f->n = data->rows->n;
     f->feed.unit = default_unit(f);
-    if (plan->unit && data->shuffled && !plan->rounds)
+    if (plan->unit && data->shuffled && !plan->rounds && !plan->in_order)
         f->feed.unit = plan->unit;
     yk_assignment_init(&f->leases, f->n, plan->epochs, UINT64_MAX, plan->batch, plan->workers, 0);
     yk_mutex_init(&f->lock);

@@ -42,7 +42,8 @@ static yk_status open_block(yk__stream_reader *r)
         r->order = yk_perm_make(source->nblocks, yk__epoch_seed(d->plan, r->at.epoch));
         r->order_epoch = r->at.epoch;
     }
-    return yk_source_read(source, yk_perm_at(&r->order, block_number(r)), &r->reader);
+    const uint64_t number = block_number(r);
+    return yk_source_read(source, d->plan->in_order ? number : yk_perm_at(&r->order, number), &r->reader);
 }
 
 /* Makes sure that part[part_used] is the record at r->at.record of the open block; *end_out when there is none. */

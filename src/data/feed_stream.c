@@ -80,7 +80,7 @@ static yk_status prepare(const stream_feed *f, window *w)
                     yk_mix64(w->begin.ordinal * 0x100000001b3u + w->begin.record);
     yk_perm order = yk_perm_make(w->rows.n, seed);
     for (size_t i = 0; i < w->rows.n; i++)
-        w->pick[i] = (uint32_t)yk_perm_at(&order, i);
+        w->pick[i] = (uint32_t)(f->feed.plan.in_order ? i : yk_perm_at(&order, i));
     return YK_OK;
 }
 

@@ -380,7 +380,8 @@ yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_opti
                           .cached = in_place ? &m->rows : NULL,
                           .read_only = in_place,
                           .mixed = m->mixed && m->rows.kind == YK_ROWS_SPARSE,
-                          .caller = !in_place && m->ascending ? &m->rows : NULL};
+                          .in_order = options->in_order,
+                          .caller = !in_place && m->ascending && !options->in_order ? &m->rows : NULL};
     yk__cached_open(&s->base, &m->rows);
     if (m->key) {
         s->base.dim = keys.features;

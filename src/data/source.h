@@ -60,6 +60,7 @@ typedef struct {
     unsigned hash_bits; /* --hash-bits B: hashes keys into 2^B features; 0: the default of the format */
     uint64_t features;  /* --features N: columns, with hash_bits the range of the hash; 0: from the data */
     yk_hold_out hold_out;
+    bool in_order;   /* --no-shuffle: loaded rows stay in order */
     bool shape_only; /* the examples are not used: they need not be checked */
     yk_fields fields;
     /* The schema of a model: columns and encodings are those (tabular.h). Borrowed: it must outlive the source. NULL: none */
@@ -132,7 +133,7 @@ struct yk_source {
     const yk_rows *caller; /* sparse rows of the caller, to be copied as they are. Else NULL */
     bool has_test; /* the data set has a test split (idx, cifar10, images, synth): --test is not needed */
     bool once; /* standard input, or a stream of the caller: it can be read once, and its size is not known */
-    bool unlabeled;
+    bool unlabeled, in_order; /* as in the options */
     uint64_t skip_bad;
     atomic_uint_fast64_t bad; /* distinct records skipped so far: another pass does not count them again */
     void *bad_seen;           /* these, in a search tree of yk_source_bad() */

@@ -105,6 +105,7 @@ static yk_status train_here(const yoke_training *t, caller *by, const yk_config 
         .validation = t->validation && !t->validation->spec ? &t->validation->memory : NULL,
         .start = (const yk_trained *)t->start,
         .keep_model = !t->discard_model,
+        .keep_state = t->keep_state,
         .context = by,
         .progress = t->progress ? forward_progress : NULL,
         .metrics = t->metrics ? forward_metrics : NULL};

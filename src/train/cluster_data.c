@@ -82,7 +82,7 @@ static yk_data_facts own_facts(const yk__trainer *t)
                            .sparse = d->kind == YK_ROWS_SPARSE,
                            .streamed = read && !d->rows,
                            /* joined: the order of the examples comes from the job */
-                           .ordered = read && (!d->shuffled || t->cluster.joined),
+                           .ordered = read && (!d->shuffled || t->cluster.joined || t->config->no_shuffle),
                            .examples = d->examples,
                            .columns = dim > earlier ? dim : earlier,
                            .kind = d->kind,
@@ -92,7 +92,8 @@ static yk_data_facts own_facts(const yk__trainer *t)
                            .channels = s->channels,
                            .height = s->height,
                            .width = s->width,
-                           .earlier = t->start.earlier};
+                           .earlier = t->start.earlier,
+                           .continues = yk__continues(t)};
 }
 
 enum { FACTS = sizeof(yk_data_facts) / sizeof(uint64_t) };

@@ -176,6 +176,7 @@ static yk_status open_data(yk__trainer *t)
 {
     const yk_config *c = t->config;
     yk_source_options o = {.skip_bad = (uint64_t)c->skip_bad,
+                           .in_order = c->no_shuffle,
                            .hash_bits = (unsigned)c->hash_bits,
                            .features = (uint64_t)c->features,
                            .shape_only = !t->plan->trains,
@@ -373,6 +374,7 @@ yk_status yk__make_feed(yk__trainer *t)
                                .seed = (uint64_t)t->config->seed,
                                .epochs = t->plan->epochs,
                                .steps = leased ? UINT64_MAX : t->plan->steps,
+                               .in_order = t->config->no_shuffle,
                                .rounds = t->pacing->together,
                                .window_bytes = (size_t)t->config->shuffle_mb << 20,
                                .unit = (size_t)t->plan->unit,

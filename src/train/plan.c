@@ -53,6 +53,7 @@ static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *gr
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;
     o.initial = initial_accumulator(c, keyed && group->width > 1, kind);
     o.earlier = in->data->earlier;
+    o.first = in->data->continues ? o.earlier : 0;
     (void)yk_config_betas(c, &o.beta1, &o.beta2);
     o.epsilon = c->epsilon >= 0.0 ? c->epsilon : o.epsilon;
     o.lr_decay_every = (uint64_t)c->lr_decay_every;

@@ -30,6 +30,7 @@ typedef struct {
     uint64_t kind, classes, fields, positional; /* of the rows (yk_dataset) */
     uint64_t channels, height, width;           /* of images; 0 otherwise */
     uint64_t earlier;                           /* steps of the run that this one starts from */
+    uint64_t continues;                         /* 1: schedules count these steps, too */
     uint64_t resumed, unit; /* resumed = 1: from a checkpoint, whose `unit` (core/plan.h) is kept */
 } yk_data_facts;
 

@@ -312,6 +312,11 @@ static yk_status set_initial(yk__trainer *t)
         if (t->remap && t->model->group[g].keyed)
             st = yk_keymap_apply(t->remap, w, t->model->group[g].width);
     }
+    if (!st && yk__continues(t)) { /* it is consistent with the weights */
+        st = yk_trained_restore_state(start, whole, t->remap);
+        yk_local_restore(whole, 0);
+        return st;
+    }
     yk__parameters_set(t, whole);
     return st;
 }

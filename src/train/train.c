@@ -323,6 +323,8 @@ yk_status yk_train(const yk_config *c, const yk_train_caller *caller, yk_result 
         st = yk__end_run(&t, st ? st : run(&t));
     if (!st && caller->keep_model && !c->dry_run && t.plan->alone)
         st = keep_model(&t, &out->trained);
+    if (!st && out->trained && caller->keep_state)
+        st = yk_trained_keep_state(out->trained, t.local, t.remap, t.start.earlier + t.step);
     tear_down(&t);
     return st;
 }

@@ -135,6 +135,8 @@ typedef struct {
     const yk_memory_data *data, *test, *validation; /* instead of the options of these names; NULL: none */
     const yk_trained *start;                        /* initial parameters; NULL: those of the model */
     bool keep_model;                                /* result->trained is set */
+    /* With the optimizer's state; training continues with that of `start`, if it has one. */
+    bool keep_state;
     void *context;
     bool (*progress)(void *context, const yk_progress_report *p); /* called by worker 0; true: save and end */
     /* Called after each evaluation; true: save and end. */

@@ -325,6 +325,58 @@ yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_
     return st;
 }
 
+static bool is_state(const yk_checkpoint_array *a)
+{
+    return *a->name && !a->decay;
+}
+
+yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps)
+{
+    yk_checkpoint_arrays all;
+    size_t n = 0;
+    yk_status st = YK_OK;
+    yk_checkpoint_arrays_of(store, &all);
+    for (size_t i = 0; i < all.n; i++)
+        n += is_state(&all.array[i]) ? all.array[i].size : 0;
+    m->state = yk_alloc(n + 1, sizeof *m->state, "the optimizer's state");
+    m->optimizer = strdup(all.optimizer);
+    m->steps = steps;
+    if (!m->state || !m->optimizer)
+        return m->state ? yk_fail_memory(sizeof all.optimizer, "the optimizer's state") : YK_ESYSTEM;
+    float *at = m->state;
+    for (size_t i = 0; !st && i < all.n; i++) {
+        const yk_checkpoint_array *a = &all.array[i];
+        if (!is_state(a))
+            continue;
+        memcpy(at, a->data, a->size * sizeof *at);
+        st = keymap && a->group->keyed ? yk_keymap_restore(keymap, at, a->group->width) : YK_OK;
+        at += a->size;
+    }
+    return st;
+}
+
+yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap)
+{
+    yk_checkpoint_arrays all;
+    yk_status st = YK_OK;
+    yk_checkpoint_arrays_of(store, &all);
+    if (strcmp(from->optimizer, all.optimizer))
+        return yk_fail(
+            YK_EUSAGE,
+            "the initial model has the state of the optimizer %s, not of %s: use the same optimizer",
+            from->optimizer, all.optimizer);
+    const float *at = from->state;
+    for (size_t i = 0; !st && i < all.n; i++) {
+        const yk_checkpoint_array *a = &all.array[i];
+        if (!is_state(a))
+            continue;
+        memcpy(a->data, at, a->size * sizeof *at);
+        st = keymap && a->group->keyed ? yk_keymap_apply(keymap, a->data, a->group->width) : YK_OK;
+        at += a->size;
+    }
+    return st;
+}
+
 void yk_trained_retain(yk_trained *m)
 {
     atomic_fetch_add(&m->references, 1);
@@ -335,6 +387,8 @@ void yk_trained_release(yk_trained *m)
     if (!m || atomic_fetch_sub(&m->references, 1) > 1)
         return;
     yk_free(m->params);
+    yk_free(m->state);
+    free(m->optimizer);
     yk_model_free(m->model);
     yk_schema_free(m->schema);
     free(m->name);

@@ -30,6 +30,11 @@ typedef struct {
     yk_schema *schema; /* of its data; NULL: not known (files of yoke 0.1 and 0.2) */
     yk_model *model;
     float *params; /* all groups in one block (yk_model_group_offset), indexed by the keys of the data */
+    /* The state of the optimizer, if it was kept: */
+    char *optimizer; /* as in checkpoints; NULL: none */
+    uint64_t steps;
+    float *
+        state; /* the arrays of yk_checkpoint_arrays_of(), one after the other, indexed by the keys of the data */
 } yk_trained;
 
 yk_status yk_trained_load(const char *path, yk_trained **out);
@@ -41,6 +46,10 @@ yk_status yk_trained_save(const yk_trained *m, const char *dir, const char *name
  * remapped; NULL: they were not. */
 yk_status yk_trained_take(const char *name, const char *schema, const yk_model *m, yk_local *store,
                           const yk_keymap *keymap, yk_trained **out);
+/* Before others can use the model: adds the state of the optimizer, after `steps` steps. */
+yk_status yk_trained_keep_state(yk_trained *m, yk_local *store, const yk_keymap *keymap, uint64_t steps);
+/* Fills the state of the store. YK_EUSAGE: it is that of another optimizer. */
+yk_status yk_trained_restore_state(const yk_trained *from, yk_local *store, const yk_keymap *keymap);
 /* Fills the weights of the store, before its first step. YK_EUSAGE: the model or the shape of the data differs. */
 yk_status yk_trained_restore(const yk_trained *from, const char *name, const yk_model *m, yk_local *store,
                              const yk_keymap *keymap);

@@ -155,6 +155,12 @@ static inline void yk__set_epoch_examples(yk__trainer *t, uint64_t seen, uint64_
         t->train.examples = before && before < mean ? before : mean;
 }
 
+/* Whether this run continues with the optimizer's state of its initial model. */
+static inline bool yk__continues(const yk__trainer *t)
+{
+    return t->caller->keep_state && t->caller->start && t->caller->start->optimizer;
+}
+
 /* The phases of the thread that serves a shard: a server has no workers. */
 static inline yk_phases *yk__serving_phases(const yk__trainer *t)
 {

@@ -55,6 +55,8 @@ yk_status yk__warm_start_find(yk__trainer *t)
 {
     const yk_config *c = t->config;
     char *own = NULL, *path = NULL;
+    if (yk__continues(t))
+        t->start.earlier = t->caller->start->steps;
     if (!c->warm_start || (t->cluster.rank != 0 && !t->cluster.joined))
         return YK_OK;
     if (t->caller->start)

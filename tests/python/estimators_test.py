@@ -89,7 +89,7 @@ def test_default_epochs_reach_1000_steps():
 
 def test_parameters_are_passed_on():
     own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state", "early_stopping", "validation_fraction",
-           "n_iter_no_change"}  # the others are options of yoke train
+           "n_iter_no_change", "shuffle"}  # the others are options of yoke train
     for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
         estimator = kind()
         estimator.classes_ = [0, 1]
@@ -190,6 +190,38 @@ def test_coefficients_are_those_of_the_predictions():
     assert estimator.coef_.shape == (1, X.shape[1]) and not estimator.coef_.flags.writeable
     many = yoke.SoftmaxRegression(epochs=3).fit(*blobs(classes=4))
     assert many.coef_.shape == (4, 6) and many.intercept_.shape == (4,)
+
+
+def test_partial_fit_keeps_the_state_of_the_optimizer():
+    """50 calls on whole batches are one epoch."""
+    X, y = blobs(800)
+    C, labels = clicks(800)
+    cases = [(yoke.LogisticRegression, 50, {"lr_schedule": "inverse", "lr_decay": 0.01, "warm_up": 7}, C, labels),
+             (yoke.SoftmaxRegression, 5, {"lr_schedule": "step", "lr_decay": 0.5, "lr_decay_every": 9, "clip_norm": 0.1}, X, y),
+             (yoke.ClickModel, 5, {}, C, labels), (yoke.Network, 5, {}, X, y)]
+    for kind, calls, others, data, target in cases:
+        for optimizer in ("sgd", "momentum", "nesterov", "adagrad", "rowwise-adagrad", "ftrl", "adam", "adamw"):
+            given = {"optimizer": optimizer, "batch": 8, "shuffle": False, "random_state": 3, "lr": 0.02, **others}
+            if kind is yoke.LogisticRegression:
+                given["l2"] = 1e-3  # sgd decays lazily
+            whole = kind(epochs=1, **given).fit(data, target)
+            parts = kind(**given)
+            for rows in np.array_split(np.arange(800), calls):
+                parts.partial_fit(data[rows], target[rows], classes=[0, 1])
+            apart = max(float(np.abs(a - b).max()) for a, b in zip(whole.model_.tensors().values(), parts.model_.tensors().values()))
+            assert apart < 1e-6, (kind.__name__, optimizer, apart)
+    raises("partial_fit does not support lr_schedule='cosine'", lambda: yoke.Network(lr_schedule="cosine").partial_fit(X, y, [0, 1]))
+    parts.optimizer = "sgd"
+    raises("has the state of the optimizer adamw, not of sgd", lambda: parts.partial_fit(X, y), yoke.UsageError)
+
+
+def test_schedules_and_momentum():
+    X, y = blobs()
+    for given in ({"momentum": 0.5, "optimizer": "nesterov"}, {"lr_schedule": "cosine", "warm_up": 5},
+                  {"lr_schedule": "one-cycle", "clip_norm": 1.0}, {"lr_schedule": "plateau", "early_stopping": True}):
+        for kind in (yoke.LogisticRegression, yoke.Network):
+            assert kind(epochs=3, **given).fit(X, y).score(X, y) > 0.8, given
+    raises("no effect without", lambda: yoke.LogisticRegression(momentum=0.5).fit(X, y), yoke.UsageError)
 
 
 def test_partial_fit_continues():
