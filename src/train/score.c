@@ -48,41 +48,57 @@ size_t yk_score_class(const float *p, size_t outputs)
     return best;
 }
 
-/* What several classes need beside the counts. */
-static void add_probabilities(yk_tally *t, const float *p, size_t outputs, size_t y, size_t guess,
-                              double weight)
+/* Examples of class y that were predicted as `guess`. */
+static void count(yk_tally *t, size_t y, size_t guess, double weight)
 {
-    float squares = 0.0f;
-    for (size_t c = 0; c < outputs; c++)
-        squares += p[c] * p[c];
-    t->brier += weight * ((double)squares - 2.0 * (double)p[y] + 1.0);
-    yk__bin_add(t->bin, (double)p[guess], weight, guess == y ? weight : 0.0);
+    const size_t k = t->classes;
+    t->count[y] += weight;
+    t->count[k + guess] += weight;
+    t->count[2 * k + y] += guess == y ? weight : 0.0;
+    if (k <= YK_MAX_CONFUSION)
+        t->count[(3 + y) * k + guess] += weight;
+    t->weight += weight;
 }
 
-yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight)
+/* Without branches, and with few sums in memory: this is a visible part of the evaluation of a linear model. */
+static void add_binary(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight)
 {
-    const size_t k = outputs == 1 ? 2 : outputs;
-    yk_status st = reserve(t, k, b->n, weight);
-    if (st)
-        return st;
+    double cell[4] = {0}; /* label, prediction */
+    uint32_t *ranks = t->ranks + t->examples;
     for (size_t i = 0; i < b->n; i++) {
         const float *row = p + i * outputs;
         const size_t y = (size_t)b->rows->label[b->pick[i]], guess = yk_score_class(row, outputs);
         const double w = weight ? (double)weight[i] : 1.0;
-        t->count[y] += w;
-        t->count[k + guess] += w;
-        t->count[2 * k + y] += guess == y ? w : 0.0;
-        if (k <= YK_MAX_CONFUSION)
-            t->count[(3 + y) * k + guess] += w;
-        if (k > 2)
-            add_probabilities(t, row, outputs, y, guess, w);
-        else
-            t->ranks[t->examples] = rank_word(row[outputs - 1], (uint8_t)y);
-        if (k == 2 && t->weighted)
-            t->weights[t->examples] = (float)w;
-        t->weight += w;
-        t->examples++;
+        cell[2 * y + guess] += w;
+        ranks[i] = rank_word(row[outputs - 1], (uint8_t)y);
+        if (t->weighted)
+            t->weights[t->examples + i] = (float)w;
     }
+    for (size_t k = 0; k < 4; k++)
+        count(t, k / 2, k % 2, cell[k]);
+}
+
+static void add_classes(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight)
+{
+    for (size_t i = 0; i < b->n; i++, p += outputs) {
+        const size_t y = (size_t)b->rows->label[b->pick[i]], guess = yk_score_class(p, outputs);
+        const double w = weight ? (double)weight[i] : 1.0;
+        float squares = 0.0f;
+        for (size_t c = 0; c < outputs; c++)
+            squares += p[c] * p[c];
+        t->brier += w * ((double)squares - 2.0 * (double)p[y] + 1.0);
+        yk__bin_add(t->bin, (double)p[guess], w, guess == y ? w : 0.0);
+        count(t, y, guess, w);
+    }
+}
+
+yk_status yk_tally_add(yk_tally *t, const float *p, size_t outputs, const yk_batch *b, const float *weight)
+{
+    const yk_status st = reserve(t, outputs == 1 ? 2 : outputs, b->n, weight);
+    if (st)
+        return st;
+    (outputs > 2 ? add_classes : add_binary)(t, p, outputs, b, weight);
+    t->examples += b->n;
     return YK_OK;
 }
 
@@ -117,11 +133,10 @@ yk_status yk_tally_merge(yk_tally *t, const yk_tally *from)
         return st;
     for (size_t c = 0; c < counts(from->classes); c++)
         t->count[c] += from->count[c];
-    for (size_t i = 0; from->classes == 2 && i < from->examples; i++) {
-        t->ranks[t->examples + i] = from->ranks[i];
-        if (t->weighted)
-            t->weights[t->examples + i] = from->weighted ? from->weights[i] : 1.0f;
-    }
+    if (from->classes == 2 && from->examples)
+        memcpy(t->ranks + t->examples, from->ranks, from->examples * sizeof *t->ranks);
+    for (size_t i = 0; from->classes == 2 && t->weighted && i < from->examples; i++)
+        t->weights[t->examples + i] = from->weighted ? from->weights[i] : 1.0f;
     for (int k = 0; k < YK_CALIBRATION_BINS; k++) {
         t->bin[k].weight += from->bin[k].weight;
         t->bin[k].probability += from->bin[k].probability;
