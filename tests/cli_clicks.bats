@@ -119,7 +119,7 @@ $((41 * 2)) --servers keyed=1,dense=0
 $((41 * 2)) --servers 1"
     try train --model softmax --data 'synth:digits?examples=500' --batch 10 --steps 10 --launch 2 --servers 0 --out none --quiet --json
     expect 0 # in shared memory
-    holds "$(group 0 values_sent_bytes) == $(field traffic)['all-reduce']['sent'] - 32 * $(field traffic)['all-reduce']['messages'] // 3"
+    holds "$(group 0 values_sent_bytes) == $(field traffic)['all-reduce']['sent'] - 40 * $(field traffic)['all-reduce']['messages'] // 3"
 }
 
 @test "advice about the learning rate names the groups whose rate is too large" {

@@ -1,5 +1,5 @@
 """Compares metrics with scikit-learn, to 1e-5: those of `yoke eval`, and those of runs with 1 and 3 workers, with 2 replicas, and
-with a parameter server; of examples with and without weights.
+with a parameter server; of examples with and without weights; of classes and of numbers.
 
 Exit status: 0 passed, 77 skipped (the last line says why), else failed. YK_BUILD is the build directory.
 """
@@ -82,6 +82,24 @@ def spec(path):
     return f"libsvm:{path}?weight={int(path.endswith('True'))}"
 
 
+def write_numbers(path, rng, n):
+    """A table with a noisy linear label and weights."""
+    x = rng.normal(size=(n, 3))
+    y, weight = x @ [1, -2, 0.5] + 100 + rng.normal(size=n), rng.integers(1, 9, n) / 4
+    np.savetxt(path, np.column_stack([y, weight, x]), "%.6f", ",", header="y,w,a,b,c", comments="")
+    return y, weight
+
+
+def train(model, data, test, run, options):
+    """The metrics in the summary, those of `yoke eval`, and the predictions."""
+    summary = json.loads(yoke("train", "--model", model, "--data", data, "--test", test, "--epochs", 2, "--batch", 64, "--lr",
+                              0.5 if model != "linear" else 0.05, "--out", run, "--quiet", "--json", *options))
+    evaluated = json.loads(yoke("eval", "--checkpoint", run, "--data", test, "--quiet", "--json"))
+    p = np.array([[float(x) for x in line.split()] for line in
+                  yoke("predict", "--checkpoint", run, "--data", test, "--quiet").splitlines()])
+    return summary["test_metrics"], evaluated, p
+
+
 with tempfile.TemporaryDirectory() as directory:
     ways = [("1 worker", []), ("3 workers", ["--workers", 3])]
     if "mpirun     /" in yoke("version"):
@@ -95,12 +113,23 @@ with tempfile.TemporaryDirectory() as directory:
         for way, options in ways:
             run = os.path.join(directory, f"{way}{classes}{weighted}")
             what = f"{model}, {'weights' if weighted else 'no weights'}, {way}"
-            summary = json.loads(yoke("train", "--model", model, "--data", spec(data), "--test", spec(test), "--epochs", 2,
-                                      "--batch", 64, "--lr", 0.5, "--out", run, "--quiet", "--json", *options))
-            p = np.array([[float(x) for x in line.split()] for line in
-                          yoke("predict", "--checkpoint", run, "--data", spec(test), "--quiet").splitlines()])
+            summary, evaluated, p = train(model, spec(data), spec(test), run, options)
             p = np.hstack([1 - p, p]) if p.shape[1] == 1 else p
-            compare(what, summary["test_metrics"], y, p, weight)
-            compare(f"{what}, eval", json.loads(yoke("eval", "--checkpoint", run, "--data", spec(test), "--quiet", "--json")),
-                    y, p, weight)
+            compare(what, summary, y, p, weight)
+            compare(f"{what}, eval", evaluated, y, p, weight)
             print(f"{what}: equal to scikit-learn")
+
+    data, test = (os.path.join(directory, f"{name}.csv") for name in ("train", "test"))
+    write_numbers(data, np.random.default_rng(4), 4000)
+    y, weight = write_numbers(test, np.random.default_rng(5), 1501)
+    for way, options in ways:
+        *both, p = train("linear", f"csv:{data}?label=y&weight=w", f"csv:{test}?label=y&weight=w", os.path.join(directory, f"{way} linear"),
+                         options)
+        error = sk.mean_squared_error(y, p[:, 0], sample_weight=weight)
+        found = {"weight": weight.sum(), "r2": sk.r2_score(y, p[:, 0], sample_weight=weight), "rmse": error ** 0.5, "loss": error,
+                 "mae": sk.mean_absolute_error(y, p[:, 0], sample_weight=weight)}
+        for got in both:
+            for name, value in found.items():
+                assert abs(got[name] - value) < 1e-5 * max(1, abs(value)), (way, name, got[name], value)
+            assert "auc" not in got and "confusion" not in got, got
+        print(f"linear, {way}: equal to scikit-learn")
