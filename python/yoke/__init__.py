@@ -11,7 +11,7 @@ from ._native import DataError, Error, Model, ResourceError, TrainingError, Usag
 from ._run import Run, load, options, train, write_report as report
 
 __version__ = _lib.yoke_version().decode()
-_ESTIMATORS = ("LogisticRegression", "SoftmaxRegression", "ClickModel", "Network")
+_ESTIMATORS = ("LogisticRegression", "SoftmaxRegression", "LinearRegression", "ClickModel", "ClickRegressor", "Network", "NetworkRegressor")
 __all__ = ["train", "load", "report", "options", "Run", "Model", *_ESTIMATORS,
            "Error", "TrainingError", "UsageError", "DataError", "ResourceError", "YokeWarning"]
 

@@ -1,5 +1,6 @@
-"""Classifiers with scikit-learn's conventions."""
+"""Estimators with scikit-learn's conventions."""
 import contextlib
+import inspect
 import numbers
 import os
 import re
@@ -11,10 +12,10 @@ from . import _frames, _native
 from ._train import Training, class_names
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as missing:
     raise ImportError("the estimators of yoke need scikit-learn 1.6 or newer: pip install 'scikit-learn>=1.6'") from missing
 
@@ -94,7 +95,34 @@ def _both_classes(p):
     return both
 
 
-class _Classifier(ClassifierMixin, BaseEstimator):
+def _constructor(first=None, **parameters):
+    """An __init__ that sets an attribute for each parameter, given with its default; `first` may be positional."""
+    kinds = inspect.Parameter
+    signature = inspect.Signature([kinds("self", kinds.POSITIONAL_OR_KEYWORD)] + [
+        kinds(name, kinds.POSITIONAL_OR_KEYWORD if name == first else kinds.KEYWORD_ONLY, default=default)
+        for name, default in parameters.items()])
+
+    def __init__(self, *args, **given):
+        try:
+            bound = signature.bind(self, *args, **given)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}.__init__() {error}") from None
+        bound.apply_defaults()
+        vars(self).update((name, value) for name, value in bound.arguments.items() if name != "self")
+
+    __init__.__signature__ = signature
+    return __init__
+
+
+_STEP = {"epochs": None, "batch": 16, "lr": None, "optimizer": "sgd", "l1": 0.0, "l2": 0.0, "momentum": None,
+         "lr_schedule": None, "lr_decay": None, "lr_decay_every": None, "warm_up": None, "clip_norm": None, "shuffle": True,
+         "mode": "sync", "staleness": None, "workers": 1}
+_END = {"early_stopping": False, "validation_fraction": 0.1, "n_iter_no_change": 5, "table": None, "random_state": None}
+
+
+class _Estimator(BaseEstimator):
+    """What classifiers and regressors share. A mixin has _labels_of(), _outputs() and what follows from the kind of labels."""
+
     _sparse = True
     _types = np.float32
     _epochs = 5  # default number of epochs; small data gets more
@@ -128,14 +156,14 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         if self.early_stopping:
             given.update(validation=self.validation_fraction, patience=self.n_iter_no_change)
         given["no-shuffle"] = not self.shuffle
-        return {**given, "model": self._model_text(len(self.classes_)), "epochs": epochs, "seed": seed, "test": "none",
-                "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
+        return {**given, **self._label_options(), "model": self._model_text(self._outputs()), "epochs": epochs, "seed": seed,
+                "test": "none", "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
 
-    def _train(self, X, labels, epochs, start=None, keep_state=False):
+    def _train(self, X, labels, weights, epochs, start=None, keep_state=False):
         fields = getattr(self, "fields", None)
-        return self._train_on(_native.Data(X, labels, image=self._image(), classes=len(self.classes_),
-                                           copy=getattr(self, "copy", True), fields=fields), epochs, start, fields, _is_sparse(X),
-                              keep_state)
+        data = _native.Data(X, labels, image=self._image(), copy=getattr(self, "copy", True), fields=fields, weights=weights,
+                            **self._label_kind())
+        return self._train_on(data, epochs, start, fields, _is_sparse(X), keep_state)
 
     def _train_on(self, data, epochs, start, fields=None, sparse=False, keep_state=False):
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
@@ -164,27 +192,25 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """Whether X is handled as a frame, not as a matrix."""
         return _frames.is_frame(X)
 
-    def _framed_data(self, X, y, classes=None, first=True):
-        """Data from a frame and its label y, an array or the name of a column. Sets classes_, unless `classes` has them."""
+    def _framed_data(self, X, y, weights=None, first=True):
+        """Data from a frame, its label y, and its weights, each an array or the name of a column. `first`: it determines the classes."""
         name = y if isinstance(y, str) else getattr(y, "name", None)
         values = _frames.column(X, y) if isinstance(y, str) else y
-        table, fields = self._table() if first else {}, getattr(self, "fields", None)
+        given = {"fields": getattr(self, "fields", None), "table": self._table() if first else {}}
+        if isinstance(weights, str):
+            given["table"]["weight"] = weights
+        elif weights is not None:
+            given["weights"] = np.asarray(weights, np.float32)
         if isinstance(y, str) and values is None and _frames.rows_of(X) is not None:
             raise _native.UsageError(f"the frame has no column {y!r}, which y names as the label")
         if values is None:  # a stream
             if y is None:
                 raise _native.UsageError("y is None: pass the labels, or the name of the label column")
-            self.classes_ = np.arange(2) if classes is None else classes
-            return _native.Data(X, fields=fields, table={**table, "label": y, "classes": len(self.classes_)})
+            given["table"].update(self._stream_label(y, first))
+            return _native.Data(X, **given)
         values = column_or_1d(values, warn=True)
         check_consistent_length(X, values)
-        if classes is None:
-            self.classes_, labels = _classes_of(values)
-            self._check_classes("the data has")
-        else:
-            labels = self._class_numbers(values)
-        return _native.Data(X, labels, classes=len(self.classes_), fields=fields, table=table, label=name,
-                            class_names=class_names(self.classes_))
+        return _native.Data(X, self._labels_of(values, first), label=name, **self._label_kind(names=True), **given)
 
     def _framed_probabilities(self, X, raw=False):
         """The probabilities for a frame; None: X must be handled as a matrix."""
@@ -203,17 +229,21 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             others["ensure_all_finite"] = False  # the library checks its rows
         return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
 
-    def fit(self, X, y):
-        """Trains on X (array, CSR matrix or frame) and the labels y; for a frame, y may be the name of a column. Returns self."""
+    def fit(self, X, y, sample_weight=None):
+        """Trains on X (array, CSR matrix or frame), the labels y and the weights of the rows; for a frame, y and sample_weight may be
+        names of columns. Returns self."""
         with _unchanged_on_failure(self):
             if self._is_frame(X):
-                data = self._framed_data(X, y)
+                data = self._framed_data(X, y, sample_weight)
                 epochs = 1 if data.rows is None else self._default_epochs(max(1, data.rows))
                 return self._train_on(data, epochs if self.epochs is None else self.epochs, None)
             X, y = self._check(X, y=y, reset=True)
-            self.classes_, labels = _classes_of(y)
-            self._check_classes("the data has")
-            return self._train(X, labels, self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+            labels = self._labels_of(y, True)
+            return self._train(X, labels, self._weights_of(X, sample_weight),
+                               self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+
+    def _weights_of(self, X, sample_weight):
+        return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
 
     def _default_epochs(self, rows):
         examples = _count(self.batch, 64)  # per step
@@ -226,42 +256,22 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             examples *= max(1, cores) if self.workers == "auto" else _count(self.workers, 1)
         return max(self._epochs, -(-_STEPS * examples // rows))
 
-    def partial_fit(self, X, y, classes=None):
-        """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
-        schedule are kept (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch of fit."""
-        with _unchanged_on_failure(self):
-            return self._partial_fit(X, y, classes)
-
-    def _partial_fit(self, X, y, classes):
+    def _partial_fit(self, X, y, sample_weight):
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
-        first = not hasattr(self, "model_")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        if first and classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit")
+        first = not hasattr(self, "model_")
         framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
         if not first and self._framed and not framed:
             raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
                                      + ", ".join(self.feature_names_in_[:10]))
-        if not framed:
-            X, y = self._check(X, y=y, reset=first)
-        if first:
-            self.classes_ = np.unique(classes)
-            self._check_classes("`classes` has")
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
         start = None if first else self.model_
         if framed:
-            return self._train_on(self._framed_data(X, y, self.classes_, first), 1, start, keep_state=True)
-        return self._train(X if first else self._as_trained(X), self._class_numbers(y), 1, start, keep_state=True)
-
-    def _class_numbers(self, y):
-        labels = np.searchsorted(self.classes_, y)
-        known = labels < len(self.classes_)
-        if not known.all() or not np.array_equal(self.classes_[labels], y):
-            raise ValueError("y has labels that are not in classes")
-        return labels
+            return self._train_on(self._framed_data(X, y, sample_weight, first), 1, start, keep_state=True)
+        X, y = self._check(X, y=y, reset=first)
+        return self._train(X if first else self._as_trained(X), self._labels_of(y, False), self._weights_of(X, sample_weight), 1, start,
+                           keep_state=True)
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""
@@ -272,27 +282,94 @@ class _Classifier(ClassifierMixin, BaseEstimator):
             return csr_matrix(X)
         return X
 
+    # ---- use
+
+    def _predictions(self, X):
+        """[rows][outputs]: probabilities, or numbers."""
+        check_is_fitted(self)
+        p = self._framed_probabilities(X)
+        if p is not None:
+            return p
+        X = self._check(X, reset=False)
+        if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
+            block = max(1, 2**22 // X.shape[1])
+            return np.concatenate([self._predictions(X[i:i + block].toarray()) for i in range(0, X.shape[0], block)])
+        X = self._as_trained(X)
+        return self.model_.probabilities_of_csr(X, self._columns()) if _is_sparse(X) else self.model_.probabilities(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse
+        return tags
+
+
+class _Classifier(ClassifierMixin):
+    def _outputs(self):
+        return len(self.classes_)
+
+    _columns = _outputs
+
+    def _label_kind(self, names=False):
+        return {"classes": len(self.classes_), **({"class_names": class_names(self.classes_)} if names else {})}
+
+    def _label_options(self):
+        weight = self.class_weight
+        if weight is None or isinstance(weight, str):
+            return {}
+        known = {name: number for number, name in enumerate(self.classes_.tolist())}
+        unknown = [name for name in weight if name not in known]
+        if unknown:
+            raise ValueError(f"class_weight: {unknown[0]!r} is not one of the classes {list(known)}")
+        return {"class_weight": ",".join(f"{known[name]}={float(value)!r}" for name, value in weight.items()) or None}
+
+    def _stream_label(self, y, first):
+        """The label of a stream."""
+        if not hasattr(self, "classes_") or first and not self._given:
+            self.classes_ = np.arange(2)
+        return {"label": y, "classes": len(self.classes_)}
+
+    def _labels_of(self, y, first):
+        """Class numbers. `first`: y determines the classes, unless partial_fit was given them."""
+        if first and not self._given:
+            self.classes_, labels = _classes_of(y)
+            self._check_classes("the data has")
+            return labels
+        labels = np.searchsorted(self.classes_, y)
+        known = labels < len(self.classes_)
+        if not known.all() or not np.array_equal(self.classes_[labels], y):
+            raise ValueError("y has labels that are not in classes")
+        return labels
+
+    _given = False  # during the first partial_fit: classes_ is given
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Trains for one more epoch, on these rows. The first call needs all classes. The optimizer's state and the step of the
+        schedule are kept (not by pickle): with shuffle=False and whole batches, calls on parts of the data equal one epoch of fit."""
+        with _unchanged_on_failure(self):
+            first = not hasattr(self, "model_")
+            if first and classes is None:
+                raise ValueError("classes must be passed on the first call to partial_fit")
+            if self.class_weight == "balanced":
+                raise ValueError("partial_fit does not support class_weight=\"balanced\": it does not see all rows; pass a dict")
+            if first:
+                self.classes_ = np.unique(classes)
+                self._check_classes("`classes` has")
+            elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(f"classes={classes!r} are not those of the first call to partial_fit: {self.classes_!r}")
+            self._given = True
+            try:
+                return self._partial_fit(X, y, sample_weight)
+            finally:
+                vars(self).pop("_given", None)
+
     def _check_classes(self, given):
         if len(self.classes_) < 2:
             raise ValueError(f"{type(self).__name__} needs samples of at least 2 classes, but {given} only one class"
                              + "".join(f": {name!r}" for name in self.classes_.tolist()))
 
-    # ---- use
-
     def predict_proba(self, X):
         """Probabilities, [rows][classes]; the columns are in the order of classes_."""
-        check_is_fitted(self)
-        p = self._framed_probabilities(X)
-        if p is not None:
-            return _both_classes(p)
-        X = self._check(X, reset=False)
-        if _is_sparse(X) and not self._sparse_rows:  # a block of rows at a time needs little memory
-            block = max(1, 2**22 // X.shape[1])
-            return np.concatenate([self.predict_proba(X[i:i + block].toarray()) for i in range(0, X.shape[0], block)])
-        X = self._as_trained(X)
-        if _is_sparse(X):
-            return self.model_.probabilities_of_csr(X, len(self.classes_))
-        return _both_classes(self.model_.probabilities(X))
+        return _both_classes(self._predictions(X))
 
     def predict_log_proba(self, X):
         """Logarithms of the probabilities, [rows][classes]."""
@@ -307,13 +384,8 @@ class _Classifier(ClassifierMixin, BaseEstimator):
         """The mean accuracy; y may be the name of a column of a frame."""
         return super().score(X, _frames.column(X, y) if isinstance(y, str) else y, sample_weight)
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse
-        return tags
 
-
-class _TwoClasses:
+class _TwoClasses(_Classifier):
     def _check_classes(self, given):
         super()._check_classes(given)
         if len(self.classes_) > 2:
@@ -326,44 +398,42 @@ class _TwoClasses:
         return tags
 
 
-class _Linear(_Classifier):
-    def __init__(self, *, epochs=None, batch=16, lr=None, optimizer="sgd", l1=0.0, l2=0.0, momentum=None,
-                 lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True, mode="sync",
-                 staleness=None, workers=1, copy=True, early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None,
-                 random_state=None):
-        self.epochs = epochs
-        self.batch = batch
-        self.lr = lr
-        self.optimizer = optimizer
-        self.l1 = l1
-        self.l2 = l2
-        self.momentum = momentum
-        self.lr_schedule = lr_schedule
-        self.lr_decay = lr_decay
-        self.lr_decay_every = lr_decay_every
-        self.warm_up = warm_up
-        self.clip_norm = clip_norm
-        self.shuffle = shuffle
-        self.mode = mode
-        self.staleness = staleness
-        self.workers = workers
-        self.copy = copy
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.table = table
-        self.random_state = random_state
+class _Regressor(RegressorMixin):
+    def _outputs(self):
+        return 1
 
-    def decision_function(self, X):
-        """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
-        check_is_fitted(self)
-        scores = self._framed_probabilities(X, raw=True)  # several classes: log-probabilities, the logits minus a constant per row
-        if scores is None:
-            scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
-        if scores.shape[1] > 2:
-            return scores
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+    _columns = _outputs
 
+    def _label_kind(self, names=False):
+        return {"numbers": True}
+
+    def _label_options(self):
+        return {"loss": "squared"}
+
+    def _stream_label(self, y, first):
+        return {"label": y}
+
+    def _labels_of(self, y, first):
+        return np.asarray(y, np.float32)
+
+    def _check(self, X, **others):
+        return super()._check(X, **({**others, "y_numeric": True} if "y" in others else others))
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Trains for one more epoch, on these rows. Keeps the optimizer's state, as that of a classifier."""
+        with _unchanged_on_failure(self):
+            return self._partial_fit(X, y, sample_weight)
+
+    def predict(self, X):
+        """A number for each row."""
+        return self._predictions(X)[:, 0]
+
+    def score(self, X, y, sample_weight=None):
+        """R2, the share of the variance that is explained; y may be the name of a column of a frame."""
+        return super().score(X, _frames.column(X, y) if isinstance(y, str) else y, sample_weight)
+
+
+class _Linear(_Estimator):
     @property
     def coef_(self):
         return self._tensor("0.weight")
@@ -378,7 +448,19 @@ class _Linear(_Classifier):
         return self.model_.tensors()[name]
 
 
-class LogisticRegression(_TwoClasses, _Linear):
+class _LinearClassifier(_Linear):
+    def decision_function(self, X):
+        """Two classes: the log-odds of classes_[1], [rows]. More classes: the values before the softmax, [rows][classes]."""
+        check_is_fitted(self)
+        scores = self._framed_probabilities(X, raw=True)  # several classes: log-probabilities, the logits minus a constant per row
+        if scores is None:
+            scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
+        if scores.shape[1] > 2:
+            return scores
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+
+
+class LogisticRegression(_TwoClasses, _LinearClassifier):
     """Logistic regression for two classes, on dense or sparse data.
 
     epochs        passes over the data; None: 5, or more if that is needed to reach 1000 steps (small data sets need more epochs)
@@ -397,6 +479,7 @@ class LogisticRegression(_TwoClasses, _Linear):
     workers       number of threads, or "auto" (default: 1)
     threads       of ClickModel and Network: threads per worker (default: 1)
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
+    class_weight  {class: weight}, or "balanced": factors of the weights of the rows in training (default: 1)
     early_stopping, validation_fraction, n_iter_no_change
                   True: hold back this fraction of the rows (default: 0.1), keep the model with the smallest loss on them, and
                   end after this many epochs without improvement (default: 5). summary_["best_step"] is the step of the model
@@ -406,60 +489,50 @@ class LogisticRegression(_TwoClasses, _Linear):
     After fit: classes_, coef_, intercept_, model_ (a yoke.Model), summary_ (the dict that `yoke train --json` prints).
     """
 
-    def _model_text(self, classes):
+    __init__ = _constructor(**_STEP, copy=True, class_weight=None, **_END)
+
+    def _model_text(self, outputs):
         return "logreg"
 
 
-class SoftmaxRegression(_Linear):
+class SoftmaxRegression(_Classifier, _LinearClassifier):
     """Multinomial logistic regression for any number of classes, on dense or sparse data. Parameters: see LogisticRegression."""
 
-    def _model_text(self, classes):
+    __init__ = _constructor(**_STEP, copy=True, class_weight=None, **_END)
+
+    def _model_text(self, outputs):
         return "softmax"
 
 
-class ClickModel(_TwoClasses, _Classifier):
-    """Factorization machines and deep models for two classes, on sparse data. Dense data becomes sparse: zeros are not stored.
-
-    model         "fm:8" (factorization machine with 8 latent factors), "wide-deep:16", "deepfm:16", or a sum of branches such
-                  as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
-    fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
-                  entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
-    optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
-    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, early_stopping,
-    validation_fraction, n_iter_no_change, table, random_state     see LogisticRegression
+class LinearRegression(_Regressor, _Linear):
+    """Linear regression by the squared loss, on dense or sparse data. Parameters: see LogisticRegression, except that there is no
+    class_weight, and that by default optimizer is "adagrad" and lr a tenth of the standard deviation of y (of the first call of
+    partial_fit). After fit: coef_, intercept_, model_, summary_.
     """
 
-    def __init__(self, model="fm:8", *, fields=None, epochs=None, batch=16, lr=None, optimizer=None, l1=0.0, l2=0.0,
-                 momentum=None, lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True,
-                 mode="sync", staleness=None, workers=1, threads=1, copy=True, early_stopping=False, validation_fraction=0.1,
-                 n_iter_no_change=5, table=None, random_state=None):
-        self.model = model
-        self.fields = fields
-        self.epochs = epochs
-        self.batch = batch
-        self.lr = lr
-        self.optimizer = optimizer
-        self.l1 = l1
-        self.l2 = l2
-        self.momentum = momentum
-        self.lr_schedule = lr_schedule
-        self.lr_decay = lr_decay
-        self.lr_decay_every = lr_decay_every
-        self.warm_up = warm_up
-        self.clip_norm = clip_norm
-        self.shuffle = shuffle
-        self.mode = mode
-        self.staleness = staleness
-        self.workers = workers
-        self.threads = threads
-        self.copy = copy
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.table = table
-        self.random_state = random_state
+    __init__ = _constructor(**{**_STEP, "optimizer": "adagrad"}, copy=True, **_END)
 
-    def _model_text(self, classes):
+    def _model_text(self, outputs):
+        return "linear"
+
+    def _labels_of(self, y, first):
+        labels = super()._labels_of(y, first)
+        if first or not hasattr(self, "_deviation"):
+            self._deviation = float(labels.std()) or 1.0
+        return labels
+
+    def _options(self, epochs):
+        options = super()._options(epochs)
+        if self.lr is None and self.optimizer == "adagrad" and hasattr(self, "_deviation"):
+            options["lr"] = 0.1 * self._deviation
+        return options
+
+
+_CLICKS = {"model": "fm:8", "fields": None, **_STEP, "optimizer": None, "threads": 1, "copy": True}
+
+
+class _Click(_Estimator):
+    def _model_text(self, outputs):
         return self.model
 
     def _is_frame(self, X):
@@ -475,59 +548,38 @@ class ClickModel(_TwoClasses, _Classifier):
         return (X, *y) if y else X
 
 
-class Network(_Classifier):
-    """A network of layers, on dense data or images.
+class ClickModel(_TwoClasses, _Click):
+    """Factorization machines and deep models for two classes, on sparse data. Dense data becomes sparse: zeros are not stored.
 
-    layers        as on the command line: "lenet5", or a list such as "conv 6 5x5 same, relu, maxpool 2, dense 84, relu", or the
-                  same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
-    image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
-                  it in their shape
-    epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
-    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, early_stopping, validation_fraction,
-    n_iter_no_change, table, random_state   see LogisticRegression
-    init, standardize, augment                                                      see `yoke train --help`
-
-    uint8 values are treated as pixels and divided by 255.
+    model         "fm:8" (factorization machine with 8 latent factors), "wide-deep:16", "deepfm:16", or a sum of branches such
+                  as "linear + fm 8 name=v + (embed 8 name=v, dense 32, relu, dense 1)"
+    fields        array with the field number of each column, from 0, for models with `embed`; None: the position of an
+                  entry in its row, if all rows have the same number of entries in separate ranges of columns; else an error
+    optimizer     None: adagrad for the weights and embeddings of columns, adam for the layers of the network
+    epochs, batch, lr, l1, l2, mode, staleness, workers, threads, copy, class_weight, early_stopping,
+    validation_fraction, n_iter_no_change, table, random_state     see LogisticRegression
     """
 
+    __init__ = _constructor("model", **_CLICKS, class_weight=None, **_END)
+
+
+class ClickRegressor(_Regressor, _Click):
+    """The same models with the squared loss: they predict numbers. Parameters: see ClickModel, without class_weight."""
+
+    __init__ = _constructor("model", **_CLICKS, **_END)
+
+
+_NETWORK = {"layers": "dense 100, relu", "image": None, **_STEP, "batch": 32, "optimizer": "adam", "threads": 1, "init": None,
+            "standardize": None, "augment": None}
+
+
+class _Network(_Estimator):
     _sparse = False
     _types = [np.float32, np.uint8]
     _epochs = 10
-    _names = {**_Classifier._names, "model": "layers"}
+    _names = {**_Estimator._names, "model": "layers"}
 
-    def __init__(self, layers="dense 100, relu", *, image=None, epochs=None, batch=32, lr=None, optimizer="adam", l1=0.0, l2=0.0,
-                 momentum=None, lr_schedule=None, lr_decay=None, lr_decay_every=None, warm_up=None, clip_norm=None, shuffle=True,
-                 mode="sync", staleness=None, workers=1, threads=1, init=None, standardize=None, augment=None,
-                 early_stopping=False, validation_fraction=0.1, n_iter_no_change=5, table=None, random_state=None):
-        self.layers = layers
-        self.image = image
-        self.epochs = epochs
-        self.batch = batch
-        self.lr = lr
-        self.optimizer = optimizer
-        self.l1 = l1
-        self.l2 = l2
-        self.momentum = momentum
-        self.lr_schedule = lr_schedule
-        self.lr_decay = lr_decay
-        self.lr_decay_every = lr_decay_every
-        self.warm_up = warm_up
-        self.clip_norm = clip_norm
-        self.shuffle = shuffle
-        self.mode = mode
-        self.staleness = staleness
-        self.workers = workers
-        self.threads = threads
-        self.init = init
-        self.standardize = standardize
-        self.augment = augment
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.table = table
-        self.random_state = random_state
-
-    def _model_text(self, classes):
+    def _model_text(self, outputs):
         if not isinstance(self.layers, str) and not (isinstance(self.layers, (list, tuple))
                                                      and all(isinstance(layer, str) for layer in self.layers)):
             raise _native.UsageError(f"layers={self.layers!r}: must be a string or a list of strings, such as "
@@ -535,7 +587,7 @@ class Network(_Classifier):
         text = self.layers if isinstance(self.layers, str) else ", ".join(self.layers)
         if "," not in text and " " not in text.strip():
             return text  # a network with a name
-        return text if re.search(rf"\bdense\s+{classes}\s*$", text) else f"{text}, dense {classes}"
+        return text if re.search(rf"\bdense\s+{outputs}\s*$", text) else f"{text}, dense {outputs}"
 
     def _image(self):
         return self.image_
@@ -567,3 +619,27 @@ class Network(_Classifier):
         if len(image) != 3 or not all(isinstance(size, int) and size > 0 for size in image):
             raise _native.UsageError(f"image={self.image!r}: must be (channels, height, width), such as (1, 28, 28)")
         return image
+
+
+class Network(_Classifier, _Network):
+    """A network of layers, on dense data or images.
+
+    layers        as on the command line: "lenet5", or a list such as "conv 6 5x5 same, relu, maxpool 2, dense 84, relu", or the
+                  same as a list of strings. An output layer, "dense CLASSES", is added if it is missing
+    image         (channels, height, width) of the rows. Arrays [rows][channels][height][width] and [rows][height][width] have
+                  it in their shape
+    epochs        passes over the data; None: 10, or more if that is needed to reach 1000 steps
+    batch, lr, optimizer, l1, l2, mode, staleness, workers, threads, class_weight, early_stopping, validation_fraction,
+    n_iter_no_change, table, random_state   see LogisticRegression
+    init, standardize, augment                                                      see `yoke train --help`
+
+    uint8 values are treated as pixels and divided by 255.
+    """
+
+    __init__ = _constructor("layers", **_NETWORK, class_weight=None, **_END)
+
+
+class NetworkRegressor(_Regressor, _Network):
+    """A network with one output and the squared loss: it predicts numbers. Parameters: see Network, without class_weight."""
+
+    __init__ = _constructor("layers", **_NETWORK, **_END)

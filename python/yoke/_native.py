@@ -77,18 +77,20 @@ class COption(Structure):
 
 class CDense(Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("f32", c_void_p), ("u8", c_void_p),
-                ("labels", c_void_p), ("channels", c_size_t), ("height", c_size_t), ("width", c_size_t), ("classes", c_uint32)]
+                ("labels", c_void_p), ("channels", c_size_t), ("height", c_size_t), ("width", c_size_t), ("classes", c_uint32),
+                ("weights", c_void_p), ("targets", c_void_p)]
 
 
 class CCsr(Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("columns", c_size_t), ("start64", c_void_p),
                 ("start32", c_void_p), ("index", c_void_p), ("value", c_void_p), ("labels", c_void_p), ("in_place", c_int),
-                ("classes", c_uint32), ("field", c_void_p), ("index64", c_void_p)]
+                ("classes", c_uint32), ("field", c_void_p), ("index64", c_void_p), ("weights", c_void_p), ("targets", c_void_p)]
 
 
 class CArrow(Structure):
     _fields_ = [("struct_size", c_size_t), ("stream", c_void_p), ("options", c_char_p), ("labels", c_void_p), ("rows", c_size_t),
-                ("label", c_char_p), ("class_names", c_void_p), ("classes", c_uint32), ("stream_once", c_int)]
+                ("label", c_char_p), ("class_names", c_void_p), ("classes", c_uint32), ("stream_once", c_int),
+                ("weights", c_void_p), ("targets", c_void_p)]
 
 
 class CProgress(Structure):
@@ -151,6 +153,7 @@ FUNCTIONS = {
     "model_torch": ([c_void_p], c_void_p),
     "model_schema": ([c_void_p], c_void_p),
     "model_outputs": ([c_void_p], c_size_t),
+    "model_regression": ([c_void_p], c_int),
     "model_tensor_at": ([c_void_p, c_size_t, POINTER(CTensor)], c_int),
     "model_tensor_copy": ([c_void_p, c_size_t, c_void_p], None),
     "model_free": ([c_void_p], None),
@@ -299,7 +302,7 @@ def as_fields(fields, columns):
     return np.ascontiguousarray(given, np.uint16)
 
 
-def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False):
+def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False, weights=None, targets=None):
     """The structure, and the arrays that it points to. fields: the field number of each column. hash_keys: the column numbers
     are 64-bit keys, which the library hashes."""
     if x.shape[1] >= 2**31 - 1 and not hash_keys:
@@ -314,7 +317,8 @@ def _csr(x, labels=None, in_place=True, classes=0, fields=None, hash_keys=False)
         arrays += (as_fields(fields, x.shape[1]).take(arrays[1], mode="clip"),)  # the library checks column numbers
     start, index, value, field = map(_address, arrays if len(arrays) == 4 else (*arrays, None))
     return CCsr(ctypes.sizeof(CCsr), *x.shape, start if wide else None, None if wide else start, None if hash_keys else index, value,
-                _address(labels), int(in_place and not hash_keys), classes, field, index if hash_keys else None), arrays
+                _address(labels), int(in_place and not hash_keys), classes, field, index if hash_keys else None,
+                _address(weights), _address(targets)), arrays
 
 
 def _check_columns(x):
@@ -335,6 +339,17 @@ def _as_labels(labels):
     return np.ascontiguousarray(given, np.int32)
 
 
+def _as_floats(name, given, rows):
+    """Weights, or labels that are numbers, as an array; None: not given."""
+    if given is None:
+        return None
+    array = np.ascontiguousarray(given, np.float32)
+    if array.shape != (rows,):
+        raise UsageError(f"the {name} of a stream must be one of its columns" if rows is None else
+                         f"the {name} must have shape ({rows},), one per row, not {array.shape}")
+    return array
+
+
 def table_options(given):
     """The options of a table, {"scale": "log", "categorical": ["a", "b"]}, as in a spec."""
     for name, value in given.items():
@@ -349,19 +364,19 @@ class Data:
     """Rows in memory, a frame or a spec. Keeps the arrays, which the library borrows.
 
     For a frame, `columns` has the names and types of its columns. Its labels are class numbers; None: the labels are a column,
-    which `table` may name.
+    which `table` may name. weights: one per row; None: all are 1. numbers: the labels are numbers, for regression.
     """
 
     columns = None
 
     def __init__(self, x, labels=None, split=TRAIN, image=None, classes=0, copy=True, fields=None, hash_keys=False, table=None,
-                 label=None, class_names=None):
+                 label=None, class_names=None, weights=None, numbers=False):
         """label, class_names: names of the label and of the classes of a frame, for the schema of the model."""
         self.handle = None
         if _frames.is_frame(x):
             if fields is not None:
                 raise UsageError("fields: the columns of a frame are its fields; leave out fields")
-            self._from_frame(x, labels, table or {}, label, class_names, classes)
+            self._from_frame(x, labels, table or {}, label, class_names, classes, weights, numbers)
             return
         if table:
             raise UsageError("table: these options are only for frames, but X is not a frame")
@@ -370,8 +385,8 @@ class Data:
             self.rows = None
             self.handle = create("data_from_spec", os.fspath(x).encode(), split, None)
             return
-        self.labels = None if labels is None else _as_labels(labels)
         self.rows = x.shape[0]
+        self._set_labels(labels, weights, numbers)
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError(f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
         if _is_csr(x):
@@ -381,9 +396,14 @@ class Data:
         else:
             self.handle = self._from_dense(x, image, classes)
 
-    def _from_frame(self, x, labels, table, label, class_names, classes):
+    def _set_labels(self, labels, weights, numbers):
+        self.targets = _as_floats("labels", labels, self.rows) if numbers else None
+        self.labels = None if labels is None or numbers else _as_labels(labels)
+        self.weights = _as_floats("weights", weights, self.rows)
+
+    def _from_frame(self, x, labels, table, label, class_names, classes, weights, numbers):
         self.rows = _frames.rows_of(x)
-        self.labels = None if labels is None else _as_labels(labels)
+        self._set_labels(labels, weights, numbers)
         if self.labels is not None and self.labels.shape != (self.rows,):
             raise UsageError("the label of a stream must be one of its columns: pass the name of the column" if self.rows is None else
                              f"the labels must have shape ({self.rows},), one per row, not {self.labels.shape}")
@@ -394,7 +414,8 @@ class Data:
         names = (c_char_p * len(class_names))(*(name.encode() for name in class_names)) if class_names else None
         self.handle = create("data_from_arrow", byref(CArrow(
             ctypes.sizeof(CArrow), stream, table_options(table).encode(), _address(self.labels), self.rows or 0,
-            None if label is None else str(label).encode(), names and ctypes.addressof(names), classes, self.rows is None)))
+            None if label is None else str(label).encode(), names and ctypes.addressof(names), classes, self.rows is None,
+            _address(self.weights), _address(self.targets))))
         self.columns, kind = [], c_char_p()
         while (name := lib.yoke_data_column(self.handle, len(self.columns), byref(kind))) is not None:
             self.columns.append((name.decode(), kind.value.decode()))
@@ -407,12 +428,12 @@ class Data:
         c, h, w = image or (0, 0, 0)
         return create("data_from_dense", byref(CDense(
             ctypes.sizeof(CDense), *self.x.shape, None if pixels else _address(self.x), _address(self.x) if pixels else None,
-            _address(self.labels), c, h, w, classes)))
+            _address(self.labels), c, h, w, classes, _address(self.weights), _address(self.targets))))
 
     def _from_csr(self, x, classes, copy, fields, hash_keys):
         if hash_keys and not copy:
             raise UsageError("copy=False: rows whose column numbers are hashed (hash_bits) are always copied; use copy=True")
-        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields, hash_keys)
+        csr, self.arrays = _csr(x, self.labels, not copy, classes, fields, hash_keys, self.weights, self.targets)
         try:
             return create("data_from_csr", byref(csr))
         except UsageError as error:
@@ -475,6 +496,11 @@ class Model:
         """The number of probabilities per example: 1 (that of class 1), or one per class."""
         return lib.yoke_model_outputs(self._handle)
 
+    @property
+    def regression(self):
+        """Whether labels and predictions are numbers, not classes and probabilities."""
+        return bool(lib.yoke_model_regression(self._handle))
+
     def tensors(self):
         """{"0.weight": array, ...}. Arrays are read-only; large ones share the memory of the model."""
         found, tensor = {}, CTensor()
@@ -524,14 +550,14 @@ class Model:
         names += [f"{c['name']}={value}" for c in columns if c["role"] == "categorical" for value in c.get("values", ())]
         return names or None
 
-    def _frame(self, x, labels=None):
+    def _frame(self, x, labels=None, weights=None):
         """A frame as Data; None: x is not a frame, or the model was not trained on a table."""
         if not _frames.is_frame(x):
             return None
         known = {c["name"] for c in (self.schema or {}).get("columns", ())}
         if not known:
             return None
-        data = Data(x, labels)
+        data = Data(x, labels, weights=weights, numbers=labels is not None and self.regression)
         extra = [name for name, _ in data.columns if name not in known]
         if extra:
             warn(f"frame: {len(extra)} column{' is' if len(extra) == 1 else 's are'} not in the model, and ignored: "
@@ -557,7 +583,7 @@ class Model:
 
     def probabilities_of_csr(self, x, columns):
         """Probabilities, [rows][columns]; with two columns and one output p: 1 - p and p."""
-        if self.name not in ("logreg", "softmax") and not self.hashed and not getattr(x, "has_canonical_format", True):
+        if self.name not in ("logreg", "softmax", "linear") and not self.hashed and not getattr(x, "has_canonical_format", True):
             x = x.copy()
             x.sum_duplicates()  # training does so; linear models need not. The library does it for keys
         csr, arrays = _csr(x, fields=self.fields, hash_keys=self.hashed)
@@ -589,12 +615,12 @@ class Model:
         call("predict_with", self._handle, data.handle, byref(how), ctypes.cast(each, c_void_p), None)
         return np.concatenate(blocks)
 
-    def evaluate(self, x, labels=None):
+    def evaluate(self, x, labels=None, sample_weight=None):
         """{"examples": ..., "loss": ..., "accuracy": ..., ...} on a matrix with labels, evaluate(X, y) or evaluate((X, y)), or on
         a data spec: all metrics of `yoke eval --json`; those that are not defined are NaN. A frame needs no labels if it has the column that was the label in training."""
         if labels is None and isinstance(x, (tuple, list)) and len(x) == 2:
             x, labels = x
-        data, text = self._frame(x, labels), c_void_p()
+        data, text = self._frame(x, labels, sample_weight), c_void_p()
         if data is None:
             x = as_rows(x)
             if not is_spec(x):
@@ -602,7 +628,8 @@ class Model:
                     raise UsageError("evaluate() needs the labels: pass the class numbers of the rows, evaluate(X, y)")
                 if not _is_csr(x):
                     self._check_scale(x)
-            data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed)
+            data = Data(x, labels, split=TEST, fields=self.fields if _is_csr(x) else None, hash_keys=self.hashed,
+                        weights=sample_weight, numbers=labels is not None and self.regression)
         call("evaluate_metrics", self._handle, data.handle, byref(text), None)
         found = json.loads(ctypes.string_at(text))
         _free(text)

@@ -7,7 +7,7 @@ import numpy as np
 
 from . import _native, _notebook
 from ._texts import in_python, summary_in_python
-from ._train import Training, as_data
+from ._train import Training, as_data, is_regression
 
 CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy",
           "validation_loss", "validation_accuracy", "validation_auc")
@@ -57,8 +57,8 @@ class Run:
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
     def predict(self, x):
-        """Class numbers."""
-        return self.predict_proba(x).argmax(axis=1)
+        """Class numbers; of a regression, numbers."""
+        return self.model.probabilities(x)[:, 0] if self.model.regression else self.predict_proba(x).argmax(axis=1)
 
     def report(self, path=None):
         """Writes the HTML report and returns its path (default: report.html in the run directory)."""
@@ -139,7 +139,8 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     mode="async", workers=4, eval_every=50, resume=True. `data` and `test` are specs, as on the command line, or pairs (X, y) of
     a NumPy array or a SciPy CSR matrix, and the class numbers from 0, or frames (pandas, polars or pyarrow tables, or any object
     with `__arrow_c_stream__`), alone or as a pair (frame, label). The label is the name of a column or an array of class numbers.
-    An object without a length, such as pyarrow.RecordBatchReader, is a stream, which is read once.
+    An object without a length, such as pyarrow.RecordBatchReader, is a stream, which is read once. (X, y, weights) also has the weight
+    of each row, an array or, for a frame, the name of a column. Labels of regression (model="linear", loss="squared") are numbers.
 
     With hash_bits=B, the column numbers of a CSR matrix are keys of up to 64 bits, which are hashed into 2^B columns in the same way
     as keys in files; the matrix can have any number of columns. The model also hashes the column numbers of CSR matrices that it
@@ -169,9 +170,10 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     settings = {"model": model, "data": data, "test": test, **options}
     handle = _native.Options({name: value for name, value in settings.items() if name not in from_memory})
     hash_keys = hashes_keys(options)
-    training = Training(handle, as_data(data, _native.TRAIN, copy, fields, hash_keys, table) if "data" in from_memory else None,
-                        as_data(test, _native.TEST, copy, fields, hash_keys) if "test" in from_memory else None,
-                        model_to_start_from(start), validation=as_data(validation, _native.TEST, copy, fields, hash_keys)
+    numbers = is_regression(model, options.get("loss"))
+    training = Training(handle, as_data(data, _native.TRAIN, copy, fields, hash_keys, table, numbers) if "data" in from_memory else None,
+                        as_data(test, _native.TEST, copy, fields, hash_keys, None, numbers) if "test" in from_memory else None,
+                        model_to_start_from(start), validation=as_data(validation, _native.TEST, copy, fields, hash_keys, None, numbers)
                         if "validation" in from_memory else None)
     evaluations = []
     view = _notebook.view(progress, options)

@@ -182,31 +182,40 @@ def class_names(classes):
     numbers = classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(len(classes)))
     return None if numbers else [str(name) for name in classes.tolist()]
 
-def frame_as_data(x, y, split, table, fields):
-    """A frame as Data. y: the name of the label column, or class numbers; None: `table` names it, or it has a usual name."""
+def is_regression(model, loss):
+    """Whether labels are numbers."""
+    return loss == "squared" or (loss is None and isinstance(model, str) and model.strip() == "linear")
+
+def frame_as_data(x, y, split, table, fields, weights=None, numbers=False):
+    """A frame as Data. y: the name of the label column, or the labels; None: `table` names it, or it has a usual name."""
     table = dict(table or {}) if split == _native.TRAIN else {}
+    if isinstance(weights, str):
+        table["weight"], weights = weights, None
     if not isinstance(y, str):
-        return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None))
+        return _native.Data(x, y, split, fields=fields, table=table, label=getattr(y, "name", None), weights=weights,
+                            numbers=numbers and y is not None)
     table["label"] = y
-    values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table else None
+    values = _frames.column(x, y) if split == _native.TRAIN and "classes" not in table and not numbers else None
     if values is not None and values.dtype.kind not in "biuf":  # the library needs their names
         classes = np.unique(values[values != np.array(None)].astype(str))
         if len(classes) < 1000:
             table["classes"] = classes.tolist()
-    return _native.Data(x, None, split, fields=fields, table=table)
+    return _native.Data(x, None, split, fields=fields, table=table, weights=weights)
 
-def as_data(given, split, copy=True, fields=None, hash_keys=False, table=None):
-    """A frame or (X, y) as Data."""
+def as_data(given, split, copy=True, fields=None, hash_keys=False, table=None, numbers=False):
+    """A frame, (X, y) or (X, y, weights) as Data. numbers: the labels are numbers."""
     if _frames.is_frame(given):
         return frame_as_data(given, None, split, table, fields)
-    if isinstance(given, (tuple, list)) and len(given) == 2 and _frames.is_frame(given[0]):
-        return frame_as_data(*given, split, table, fields)
+    several = isinstance(given, (tuple, list)) and len(given) in (2, 3)
+    if several and _frames.is_frame(given[0]):
+        return frame_as_data(given[0], given[1], split, table, fields, given[2] if len(given) > 2 else None, numbers)
     if table and split == _native.TRAIN:
         raise _native.UsageError("table: these options are only for frames, but data is not a frame")
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
+    if not several:
         raise _native.UsageError(f"data and test must be a spec, a frame or a pair (X, y), not {type(given).__name__}")
-    x, y = given
+    x, y, *weights = given
     if y is None:
         name = "test" if split == _native.TEST else "data"
         raise _native.UsageError(f"{name} has no labels: pass a pair (X, y) of a matrix and the class numbers of its rows")
-    return _native.Data(x, y, split, copy=copy, fields=fields, hash_keys=hash_keys)
+    return _native.Data(x, y, split, copy=copy, fields=fields, hash_keys=hash_keys, weights=weights[0] if weights else None,
+                        numbers=numbers)

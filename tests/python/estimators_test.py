@@ -29,13 +29,20 @@ def clicks(rows=3000, columns=500, nnz=8):
     return sp.csr_matrix((np.ones(rows * nnz, np.float32), index.ravel(), np.arange(rows + 1) * nnz), (rows, columns)), y
 
 
+CLASSIFIERS = yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network
+ESTIMATORS = *CLASSIFIERS, yoke.LinearRegression, yoke.ClickRegressor, yoke.NetworkRegressor
+
+
 def test_check_estimator():
     from sklearn.utils.estimator_checks import check_estimator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for estimator in (yoke.LogisticRegression(), yoke.SoftmaxRegression(), yoke.ClickModel(),
-                          yoke.Network()):
-            check_estimator(estimator)
+        for kind in ESTIMATORS:
+            failing = {f"check_sample_weight_equivalence_on_{data}_data": "batches differ, as for scikit-learn's SGDClassifier"
+                       for data in ("dense", "sparse")}
+            if kind is yoke.SoftmaxRegression:  # the last batch of an epoch has 2 rows
+                failing["check_class_weight_classifiers"] = "weights of 1000 and 0.0001: a batch without the former takes a full step"
+            check_estimator(kind(), expected_failed_checks=failing)
 
 
 def raises(words, act, kind=ValueError):
@@ -48,7 +55,7 @@ def raises(words, act, kind=ValueError):
 
 
 def test_messages_name_the_public_class():
-    for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
+    for kind in CLASSIFIERS:
         raises(f"{kind.__name__}.__init__() got an unexpected keyword argument", lambda: kind(learning_rate=1), TypeError)
         raises(f"{kind.__name__}.fit() missing", lambda: kind().fit(), TypeError)
         raises(f"{kind.__name__}.predict_proba() missing", lambda: kind().predict_proba(), TypeError)
@@ -90,12 +97,79 @@ def test_default_epochs_reach_1000_steps():
 def test_parameters_are_passed_on():
     own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state", "early_stopping", "validation_fraction",
            "n_iter_no_change", "shuffle"}  # the others are options of yoke train
-    for kind in (yoke.LogisticRegression, yoke.SoftmaxRegression, yoke.ClickModel, yoke.Network):
+    for kind in ESTIMATORS:
         estimator = kind()
         estimator.classes_ = [0, 1]
         passed = estimator._options(3)
         assert set(estimator.get_params()) - own <= set(passed), kind
         assert passed["epochs"] == 3 and not {"layers", "image", "fields", "copy", "random_state"} & set(passed), kind
+
+
+def test_weights_equal_repeated_rows():
+    """In one batch of all rows. Without shuffling, the order of the rows does not matter."""
+    X, y = blobs(60, classes=3)
+    weight = np.arange(60) % 3
+    for kind, labels in ((yoke.LogisticRegression, y % 2), (yoke.SoftmaxRegression, y), (yoke.LinearRegression, X[:, 0] - 2 * y),
+                         (yoke.Network, y), (yoke.NetworkRegressor, X[:, 0] - 2 * y), (yoke.ClickRegressor, X[:, 0] - 2 * y)):
+        for data in (X,) if kind in (yoke.Network, yoke.NetworkRegressor) else (sp.csr_matrix(X), X)[:1 if kind is yoke.ClickRegressor else 2]:
+            weighted = kind(batch=64, epochs=20, optimizer="sgd", lr=0.01).fit(data, labels, sample_weight=weight)
+            rows = np.repeat(np.arange(60), weight)
+            repeated = kind(batch=64, epochs=20, optimizer="sgd", lr=0.01).fit(data[rows], labels[rows])
+            predict = "predict_proba" if hasattr(weighted, "predict_proba") else "predict"
+            assert np.allclose(getattr(weighted, predict)(data), getattr(repeated, predict)(data), atol=1e-5), kind
+            assert np.isclose(weighted.model_.evaluate(data, labels, weight)["loss"], repeated.model_.evaluate(data[rows], labels[rows])["loss"],
+                              rtol=1e-4), kind
+    raises("", lambda: yoke.LinearRegression().fit(X, y, sample_weight=-weight))
+    raises("sample_weight", lambda: yoke.LinearRegression().fit(X, y, sample_weight=weight[:3]))
+
+
+def test_class_weights():
+    from sklearn.utils.class_weight import compute_sample_weight
+    X, y = blobs(300)
+    names = np.where(y, "yes", "no")
+    rare = np.r_[:300][(y == 0) | (np.arange(300) % 9 == 0)]
+    for weights in ({"yes": 5, "no": 1}, {"yes": 0.2}, "balanced"):
+        column = yoke.LogisticRegression(batch=len(rare), epochs=200, lr=0.3).fit(X[rare], names[rare],
+                                                                              compute_sample_weight(weights, names[rare]))
+        same = yoke.LogisticRegression(batch=len(rare), epochs=200, lr=0.3, class_weight=weights).fit(X[rare], names[rare])
+        assert np.allclose(column.predict_proba(X), same.predict_proba(X), atol=1e-5), weights
+    raises("class_weight: 'maybe' is not one of the classes", lambda: yoke.LogisticRegression(class_weight={"maybe": 1}).fit(X, names))
+    raises("class_weight=\"balanced\"", lambda: yoke.Network(class_weight="balanced").partial_fit(X, y, classes=[0, 1]))
+
+
+def test_ensembles_with_weights():
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import AdaBoostClassifier, AdaBoostRegressor
+    X, y = blobs(300)
+    assert AdaBoostClassifier(yoke.LogisticRegression(epochs=5), n_estimators=5).fit(X, y).score(X, y) > 0.9
+    assert CalibratedClassifierCV(yoke.LogisticRegression(epochs=5), cv=2).fit(X, y, sample_weight=np.arange(300) % 2).score(X, y) > 0.9
+    target = X @ np.arange(6) - 1
+    assert AdaBoostRegressor(yoke.LinearRegression(), n_estimators=3, random_state=0).fit(X, target).score(X, target) > 0.9
+
+
+def test_regression():
+    import pandas as pd
+    from sklearn.linear_model import LinearRegression
+    X, _ = blobs(500)
+    y = 100 + 10 * X @ np.array([1, -2, 0, 3, 0.5, 0]) + np.random.default_rng(5).normal(size=500)
+    best = LinearRegression().fit(X, y)
+    for data in (X, sp.csr_matrix(X), pd.DataFrame(X, columns=list("abcdef"))):
+        estimator = yoke.LinearRegression().fit(data, y)
+        assert estimator.score(data, y) > best.score(X, y) - 1e-3, estimator.score(data, y)
+        assert np.abs(estimator.coef_ - best.coef_).max() < 2 and not hasattr(estimator, "classes_")
+        again = pickle.loads(pickle.dumps(estimator))
+        assert np.array_equal(again.predict(data), estimator.predict(data)) and again.model_.regression
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(price=y, w=np.arange(500) % 4)
+    named = yoke.LinearRegression(lr=10, epochs=20).fit(frame, "price", sample_weight="w")
+    array = yoke.LinearRegression(lr=10, epochs=20).fit(frame.drop(columns=["price", "w"]), y, sample_weight=frame["w"])
+    assert np.allclose(named.predict(frame), array.predict(frame.drop(columns=["price", "w"])), atol=1e-3)
+    for kind in (yoke.ClickRegressor(lr=0.5), yoke.NetworkRegressor(lr=0.01)):
+        scaled = (y - y.mean()) / y.std()
+        assert kind.fit(X, scaled).score(X, scaled) > 0.95, kind
+        assert kind.partial_fit(X, scaled).score(X, scaled) > 0.9, kind
+    run = yoke.train("linear", (X, y, np.ones(500)), test=(X, y), optimizer="adagrad", lr=10, epochs=50, out="none", progress=False)
+    assert run.metrics["r2"] > 0.99 and np.isclose(run.metrics["rmse"] ** 2, run.metrics["loss"], rtol=1e-4)
+    assert np.corrcoef(run.predict(X), y)[0, 1] > 0.99
 
 
 def test_classes_of_partial_fit():
