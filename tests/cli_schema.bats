@@ -351,7 +351,6 @@ END
 }
 
 @test "two processes use the schema of the chief" {
-    [ -n "$(command -v mpirun)" ] || skip "needs mpirun"
     learn two "csv:day1.csv$model&encode=onehot" --launch 2 --mode sync --batch 10
     learn one "csv:day1.csv$model&encode=onehot" --workers 2 --mode sync --batch 10
     "$YOKE" predict --checkpoint one --data csv:day1.csv >a

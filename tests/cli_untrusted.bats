@@ -25,7 +25,6 @@ steps = 5'
 exploit_lines() { # OPTION
     case $1 in
     agent) printf 'hosts = elsewhere\nagent = %s\n' "$TEST_DIR/evil" ;;
-    mpi-options) printf 'launch = 1\nmpi-options = -n 1 %s :\n' "$TEST_DIR/evil" ;;
     hosts) printf 'hosts = -oProxyCommand=%s\n' "$TEST_DIR/evil" ;;
     hostfile) printf 'elsewhere slots=1\n' >there && printf 'hostfile = %s\n' "$TEST_DIR/there" ;;
     http) printf 'http = 0\n' ;;
@@ -60,7 +59,6 @@ does_not_mention() { # OPTION
 }
 
 @test "--resume: the agent of a run directory is not run" { resumes_without agent; }
-@test "--resume: the mpi-options of a run directory are not used" { resumes_without mpi-options; }
 @test "--resume: the hosts of a run directory are not reached" { resumes_without hosts; }
 @test "--resume: the hostfile of a run directory is not read" { resumes_without hostfile; }
 @test "--resume: the http of a run directory opens no port" { resumes_without http; }
@@ -69,12 +67,11 @@ config_refused() { # OPTION
     printf '%s\n%s\n' "$one" "$(exploit_lines "$1")" >mine.ini
     in_time 20 train --config mine.ini --out none
     nothing_ran
-    expect 2 "mine.ini:$(grep -nm 1 -e '^http' -e '^host' -e '^agent' -e '^mpi' mine.ini | cut -d: -f1): a file cannot set" \
+    expect 2 "mine.ini:$(grep -nm 1 -e '^http' -e '^host' -e '^agent' mine.ini | cut -d: -f1): a file cannot set" \
         "on the command line"
 }
 
 @test "--config: agent is refused" { config_refused agent; }
-@test "--config: mpi-options is refused" { config_refused mpi-options; }
 @test "--config: hosts is refused" { config_refused hosts; }
 @test "--config: hostfile is refused" { config_refused hostfile; }
 @test "--config: http is refused" { config_refused http; }
@@ -88,19 +85,18 @@ sweep_refused() { # OPTION
 }
 
 @test "sweep: agent is refused" { sweep_refused agent; }
-@test "sweep: mpi-options is refused" { sweep_refused mpi-options; }
 @test "sweep: hosts is refused" { sweep_refused hosts; }
 @test "sweep: hostfile is refused" { sweep_refused hostfile; }
 @test "sweep: http is refused" { sweep_refused http; }
 
 @test "sweep: these options can be set on the command line" {
     printf '[train]\n%s\n[grid]\nbatch = 5\n' "$one" >s.ini
-    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'mpi-options="--mca orte_base_help_aggregate 0"'
+    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'agent="ssh -x"'
     expect 0
     grep -q 'http://' s/*/log.txt
-    grep -q -- '; on the command line: --mpi-options --mca orte_base_help_aggregate 0' s/*/config.ini
+    grep -q -- '; on the command line: --agent ssh -x' s/*/config.ini
     # the same command finds the finished run
-    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'mpi-options="--mca orte_base_help_aggregate 0"'
+    in_time 30 sweep s.ini --out s --no-report --set http=0 --set launch=2 --set 'agent="ssh -x"'
     expect 0 "1 of 1 runs are already complete"
 }
 

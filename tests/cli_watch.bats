@@ -280,7 +280,6 @@ END
 }
 
 @test "every rank of a job is in summary, timeline and TensorBoard, on one clock" {
-    command -v mpirun >/dev/null || skip "mpirun is not installed"
     digits --launch 2 --epochs 40 --batch 20 --test none --trace --json --sample-every 0.1 --out run
     expect 0
     python3 - <<'END'

@@ -4,7 +4,7 @@
 #     teardown() { cluster_teardown; }
 #
 # Every process of a test's jobs has YK_JOB=TEST_DIR in its environment. Helpers use it to find and signal processes, and to
-# end them when a test fails. A test that leaves a process, or a file in TMPDIR or /dev/shm, fails.
+# end them when a test fails. A test that leaves a process, or a file in TMPDIR, fails.
 
 cluster_setup() {
     cli_setup || return 1
@@ -21,14 +21,13 @@ cluster_teardown() {
     no_process_is_left || left=1
     end_all
     [ "$left" -ne 0 ] || no_file_is_left || left=1
-    remove_shared_memory
     rm -rf "$TMPDIR"
     unset TMPDIR
     cli_teardown
     return $left
 }
 
-# The process ids of this test's jobs: launchers, mpirun and its daemons, ranks. Not the shells of the test itself.
+# The process ids of this test's jobs: launchers, agents, ranks, mpirun and its daemons. Not the shells of the test itself.
 processes() {
     local file pid
     grep -lszx -- "YK_JOB=$YK_JOB" /proc/[0-9]*/environ 2>/dev/null | while read -r file; do
@@ -43,7 +42,7 @@ processes() {
 rank_pid() { # RANK: its process id
     local file pid
     grep -lszx -- "YK_JOB=$YK_JOB" /proc/[0-9]*/environ 2>/dev/null |
-        xargs -r grep -lszx -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1" 2>/dev/null | while read -r file; do
+        xargs -r grep -lszx -e "YOKE_RANK=$1" -e "OMPI_COMM_WORLD_RANK=$1" -e "PMI_RANK=$1" 2>/dev/null | while read -r file; do
         pid=${file#/proc/}
         pid=${pid%/environ}
         [[ "$(readlink "/proc/$pid/exe" 2>/dev/null)" != "$YOKE"* ]] || echo "$pid"
@@ -83,40 +82,10 @@ end_all() {
     [ -z "$BACKGROUND" ] || wait "$BACKGROUND" 2>/dev/null || true
 }
 
-# Checks TMPDIR, and the shared memory of jobs that remember_job recorded. Other jobs on the machine create and remove theirs at
-# the same time.
+# Of Open MPI, too, unless a job under mpirun failed.
 no_file_is_left() {
-    local file
     [ -z "$FORGIVEN" ] || return 0
-    for file in $(shared_memory); do
-        [ ! -e "$file" ] || { echo "left behind: $file"; return 1; }
-    done
     [ -z "$(find "$TMPDIR" -type f -o -type s)" ] || { echo "left in TMPDIR:"; find "$TMPDIR"; return 1; }
-}
-
-shared_memory() {
-    local what
-    sort -u "$TEST_DIR/jobs" 2>/dev/null | while read -r what; do
-        case $what in
-        /*) echo "$what" ;;
-        *) echo /dev/shm/*."${HOST:-$(uname -n)}"*."$(printf %x "$what")".* ;; # job ids may be the same on other hosts
-        esac
-    done
-}
-
-remove_shared_memory() {
-    local file
-    for file in $(shared_memory); do
-        rm -rf "$file"
-    done
-}
-
-# Records where the running job has its shared memory: a directory, or files that Open MPI names after the job id.
-remember_job() {
-    local pid
-    pid=$(rank_pid 0)
-    [ -z "$pid" ] || tr '\0' '\n' <"/proc/$pid/environ" |
-        sed -n 's/^OMPI_MCA_ess_base_jobid=//p; s/^OMPI_MCA_btl_vader_backing_directory=//p' >>"$TEST_DIR/jobs"
 }
 
 # Runs the program with a timeout; the status is 124 if it hangs.
@@ -140,7 +109,6 @@ by_mpirun() { # WORD... ("yoke" is the program)
     [ "$status" -eq 0 ] || FORGIVEN=yes # files that mpirun leaves when a job fails are not yoke's to remove
 }
 
-# Whether workers can join a job: Open MPI 5 and MPICH have no name server.
 # Starts the program in the background; `finish` waits for it. Restores SIGINT and SIGQUIT, which bash ignores in the background.
 begin() { # ARGUMENT...
     : >out
@@ -257,7 +225,6 @@ equal() { # WHAT FOUND EXPECTED
 serve() { # OPTION...
     begin $one --http 0 "$@"
     wait_for_message "live page:"
-    remember_job
     url=$(sed -n 's/.*live page: //p' err)
 }
 

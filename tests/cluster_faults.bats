@@ -12,13 +12,11 @@ sync="train --model softmax --data synth:digits?examples=1003 --batch 4 --eval-e
 begin_async() { # EPOCHS OPTION...
     begin $async --out run --epochs "$@"
     wait_for_step 400
-    remember_job
 }
 
 begin_sync() { # OPTION...
     begin $sync --steps 1000000 --out run "$@"
     wait_for_step 400
-    remember_job
 }
 
 all_examples() { # EPOCHS
@@ -112,7 +110,6 @@ joiner_pid() {
     until [ -e run/join ]; do
         kill -0 "$BACKGROUND" || { cat err; return 1; }
     done
-    remember_job
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     first=$!
     wait_for_message "a worker has joined; 3 are training now"
@@ -193,7 +190,6 @@ examples_of() { # RANK
         begin train --model lenet5 --data 'synth:digits?examples=1003' --batch 64 --steps 1000000 --launch 2 \
             --deadline 2 --out run
         wait_for_step_after "gradients are all-reduced through shared memory"
-        remember_job
         signal_rank $signal 1
         finish 7
         expect 1 "rank 1"
@@ -222,24 +218,6 @@ examples_of() { # RANK
     signal_rank KILL 0
     finish 12
     expect 1
-}
-
-# An mpirun that exits, or is slow, before it has forwarded the last messages of the processes.
-@test "the last error of a job is printed even if mpirun did not forward it" {
-    cat >mpirun <<'END'
-#!/bin/sh
-printf '\001connected 2\n' >&2
-dashes=-----------------------------------------------------------------------------
-printf '%s\nmpiexec detected that one or more processes exited, as the user knows\n%s\n' $dashes $dashes >&2
-printf '%s\nwords that are cut off\n' $dashes >&2
-echo '2 rank 1 has died' >"$YK_ENDED"
-sleep 30 # the launcher does not wait for this
-END
-    chmod +x mpirun
-    YK_MPIRUN=$PWD/mpirun in_time 20 $sync --steps 100 --launch 3 --out none
-    expect 1 "rank 1 has died" "words that are cut off"
-    does_not_say "without an error message"
-    does_not_say "as the user knows"
 }
 
 @test "the launcher reports results that cannot be written" {
@@ -305,6 +283,31 @@ END
         expect 0
         same_bits whole run
         rm -rf whole run
+    done
+}
+
+# SIGTERM or SIGINT reaches some processes of a job, or all, at any time: one checkpoint, exit 0.
+@test "SIGTERM to one process, to the group or to all processes at once: one checkpoint, status 0" {
+    for way in "--launch 3 --servers 0" "--launch 3 --servers 1 --mode async"; do
+        for to in 0 2 group all; do
+            rm -rf run
+            : >err
+            setsid env --default-signal=INT,QUIT "$YOKE" $sync --steps 1000000 --out run $way >out 2>err 3>&- 4>&- &
+            BACKGROUND=$!
+            wait_for_step 200
+            case $to in
+            group) kill -TERM -- "-$BACKGROUND" ;;
+            all) processes | xargs kill -INT ;;
+            *) signal_rank TERM "$to" ;;
+            esac
+            finish 15
+            expect 0 "stopped at step"
+            equal interrupted "$(result_of interrupted)" true
+            equal state "$(result_of state)" '"stopped"'
+            [ -e "run/checkpoints/step-$(result_of steps)/DONE" ]
+            equal "warnings and errors" "$(grep -c 'yoke: ' err)" 0
+            no_process_is_left
+        done
     done
 }
 

@@ -212,7 +212,6 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 @test "kill -9 of a worker, with --restarts: bit-identical to an uninterrupted run" {
     begin $sync --steps 1000000 --launch 5 --servers 2 --restarts 3 --out run
     wait_for_step 400
-    remember_job
     signal_rank KILL 4
     wait_for_message "restart 1 of 3"
     wait_for_step_after "resuming from"
@@ -228,7 +227,6 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
     # a round uses more than one lease: a worker that is continued in it holds a lease that has expired, and gets a new one
     begin $async --local-steps 40 --epochs 9999 --launch 5 --out run
     wait_for_step 400
-    remember_job
     signal_rank KILL 2
     signal_rank STOP 3
     wait_for_message "rank 3 sent no heartbeat"
@@ -247,7 +245,6 @@ async="train --model softmax --data synth:digits?examples=1003 --batch 2 --mode 
 @test "asynchronous: a worker that joins makes local steps like the others" {
     begin $async --epochs 9999 --launch 3 --out run
     wait_for_step 400
-    remember_job
     "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
     joined=$!
     wait_for_message "a worker has joined; 3 are training now"

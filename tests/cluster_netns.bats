@@ -54,7 +54,6 @@ remove_lan() {
         ip netns del "$HOST$i" 2>/dev/null || true
     done
     ip netns del "$LAN" 2>/dev/null || true
-    rm -f /dev/shm/*."$HOST"[0-3].* # of ranks that were killed
 }
 
 setup() {
@@ -62,12 +61,13 @@ setup() {
     load cluster
     [ -z "$WHY" ] || skip "$WHY"
     cluster_setup
-    # HOST COMMAND...: like ssh, runs the command in that host's namespace and under its name
+    # HOST COMMAND...: runs the command in that host's namespace and under its name; like ssh, it is another process, which
+    # forwards stdin and stdout
     cat >agent <<END
 #!/bin/sh
 name=$HOST\${1##*.}
 shift
-exec ip netns exec "\$name" unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$name" "\$@"
+cat 2>/dev/null | ip netns exec "\$name" setsid unshare --uts sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$name" "\$@" | cat
 END
     for i in 1 2 3; do echo "$NET.$i slots=2"; done >hosts
     HOSTS=$NET.1,$NET.2,$NET.3
@@ -86,7 +86,6 @@ teardown() {
 }
 
 link() { # up|down HOST
-    FORGIVEN=yes # its daemon cannot be told to remove its files
     ip -n "$HOST$2" link set eth0 "$1"
 }
 
@@ -94,9 +93,7 @@ link() { # up|down HOST
 begin_there() { # OPTION...
     : >out
     : >err
-    ./start train "$@" --agent "$TEST_DIR/agent" \
-        --mpi-options "--mca btl self,vader,tcp --mca btl_tcp_if_include $NET.0/24 --mca oob_tcp_if_include $NET.0/24" \
-        >out 2>err 3>&- 4>&- &
+    ./start train "$@" --agent "$TEST_DIR/agent" >out 2>err 3>&- 4>&- &
     BACKGROUND=$!
 }
 
@@ -177,12 +174,30 @@ END
         # shellcheck disable=SC2086  # several words
         begin_there $sync --hostfile hosts --steps 1000000 $servers --out run
         wait_for_step 400
-        FORGIVEN=yes
         ip netns pids "$HOST$host" | xargs kill -KILL 2>/dev/null || true
         finish 20
-        # if mpirun has not said which host it lost, the others may be gone, too, before the launcher looks
-        expect 1 "yoke: error: the job was lost: ranks " "ranks $first $second on host $HOST$host" "has died, or cannot be reached"
-        grep -q "\"error\".*$HOST$host" run/summary.json
+        expect 1 "yoke: error: the job was lost: ranks " "ranks $first $second on host $NET.$host" "has died, or cannot be reached"
+        grep -qE "\"error\".*($NET.$host|$HOST$host)" run/summary.json # the chief may have written it
         rm -r run
     done
+}
+
+@test "the host of a parameter server dies: the job ends with a summary, or restarts; kill -9 of the launcher ends all hosts" {
+    async="--model softmax --data synth:digits?examples=1003 --batch 2 --epochs 9999 --mode async --servers 1 --eval-every 200 --deadline 2"
+    begin_there $async --hosts "$HOSTS" --checkpoint-every 100 --restarts 1 --json --out run
+    wait_for_step 400
+    ip netns pids "${HOST}1" | xargs kill -KILL
+    wait_for_message "restart 1 of 1"
+    wait_for_step_after "resuming from"
+    ip netns pids "${HOST}1" | xargs kill -KILL
+    finish 10
+    expect 1 "the job was lost: rank 0 on host $NET.1 was lost: the host has died, or cannot be reached"
+    grep -q "\"error\".*rank 0 on host $NET.1" run/summary.json
+    no_process_is_left
+    rm -r run
+    begin_there $async --hosts "$HOSTS" --out run
+    wait_for_step 200
+    kill -KILL "$BACKGROUND"
+    finish 5
+    no_process_is_left
 }

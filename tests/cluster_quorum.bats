@@ -97,7 +97,6 @@ END
     begin train --model softmax --data "$digits" --batch 2 --launch 5 --servers 2 --quorum 2 --epochs 20 --eval-every 100 \
         --deadline 2 --json --out none
     wait_for_step 200
-    remember_job
     signal_rank KILL 3
     finish 60
     expect 0 "rank 3"
@@ -108,7 +107,6 @@ END
     begin train --model softmax --data "$digits" --stream always --batch 2 --launch 4 --servers 1 --quorum 2 --epochs 8 \
         --eval-every 100 --deadline 2 --json --out none
     wait_for_step 200
-    remember_job
     signal_rank KILL 2
     finish 60
     expect 0 "rank 2"
@@ -118,7 +116,6 @@ END
 @test "the live page shows the mode as synchronous" {
     begin train --model softmax --data "$digits" --batch 10 --launch 4 --servers 1 --quorum 2 --steps 1000000 --http 0 --out none
     wait_for_message "live page:"
-    remember_job
     python3 - "$(sed -n 's/.*live page: //p' err)" <<'END'
 import json, sys, urllib.request
 url = sys.argv[1]

@@ -67,7 +67,6 @@ END
     begin train --model logreg --data "$clicks" --stream always --batch 2 --mode async --epochs 1000000 --eval-every 200 --launch 3 \
         --json --out run
     wait_for_step 200
-    remember_job
     kill -INT "$BACKGROUND"
     finish 20
     expect 0 "stopped at step"

@@ -28,7 +28,6 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
     : >"$OTHER/lock"
     begin $digits --mode async --servers 1 --out run --epochs 100000 --launch 3
     wait_for_step 400
-    remember_job
     mv err live # the job continues to write there
     equal "notes" "$(cat "$OTHER/notes.txt")" mine
     cp run/config.ini .
@@ -53,7 +52,6 @@ in_use() { # the last command was rejected because rank 0 uses the run directory
 @test "restarts: the job takes the lock again right after its chief was killed" {
     begin $digits --mode sync --out run --epochs 100000 --checkpoint-every 300 --launch 2 --restarts 1
     wait_for_step 400
-    remember_job
     signal_rank KILL 0
     wait_for_message "resuming from run/checkpoints/step-"
     wait_for_step 800

@@ -86,7 +86,6 @@ END
     for way in "KILL --servers 0" "KILL --servers 1" "STOP --servers 1"; do
         begin $one --steps 100000000 --eval-every 200 --batch 4 --launch 3 ${way#* }
         wait_for_step 400
-        remember_job
         wait_for_verdict
         signal_rank ${way%% *} 2
         finish 20
@@ -109,7 +108,6 @@ END
 @test "restarts: the summary describes the last attempt, and counts restarts" {
     begin $one --steps 100000000 --eval-every 200 --checkpoint-every 200 --batch 4 --launch 2 --restarts 1
     wait_for_step 400
-    remember_job
     signal_rank KILL 1
     wait_for_message "restart 1 of 1"
     wait_for_step_after "resuming from"

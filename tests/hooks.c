@@ -3,6 +3,7 @@
  *     YK_SLOW_WORKER=INDEX:100ms   adds to the time of each gradient of a worker
  *     YK_SLOW_READ=BYTES           the rate, in bytes per second, at which each data file is read
  *     YK_EVIDENCE=FILE             the evidence of the last verdict is written to this file
+ *     YK_SHIM=FILE                 a shell script that ranks execute first; "$@" is the command line of the rank
  *     YK_SYSFS=DIRECTORY           where NUMA nodes are listed, instead of /sys
  *
  * and those of plan_hooks.c.
@@ -22,12 +23,28 @@ yk_status __real_yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out);
 yk_status __wrap_yk_feed_next(yk_feed *f, int me, size_t max, yk_batch *out);
 yk_status __real_yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
 yk_status __wrap_yk_model_create(const char *name, const yk_model_shape *shape, yk_model **out);
+int __real_execv(const char *path, char *const *argv);
+int __wrap_execv(const char *path, char *const *argv);
 ssize_t __real_read(int fd, void *to, size_t n);
 ssize_t __wrap_read(int fd, void *to, size_t n);
 void __real_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void __wrap_yk_verdict_find(const yk_evidence *e, yk_verdict *out);
 void __real_yk_numa_read(const char *sys, yk_numa *out);
 void __wrap_yk_numa_read(const char *sys, yk_numa *out);
+
+/* ---- a shim: what ranks do before they are this program ---- */
+
+int __wrap_execv(const char *path, char *const *argv)
+{
+    enum { MAX = 64 };
+    static char shell[] = "/bin/sh", self[4096];
+    char *words[MAX + 4] = {shell, getenv("YK_SHIM"), self};
+    if (!words[1] || readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return __real_execv(path, argv);
+    for (int i = 1; i < MAX && argv[i]; i++)
+        words[2 + i] = argv[i];
+    return __real_execv(shell, words);
+}
 
 /* ---- a slow worker: its model sleeps after each gradient ---- */
 

@@ -45,7 +45,7 @@ static const struct {
      "init-bias "
      "standardize "
      "augment mode "
-     "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
+     "staleness workers threads launch hosts hostfile agent bind network servers quorum "
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps monitor patience min-delta "
@@ -62,7 +62,7 @@ static const struct {
      "init-bias "
      "standardize "
      "augment mode "
-     "staleness workers threads launch hosts hostfile agent mpi-options bind network servers quorum "
+     "staleness workers threads launch hosts hostfile agent bind network servers quorum "
      "local-steps "
      "prefetch restarts "
      "deadline batch global-batch epochs steps monitor patience min-delta "
@@ -75,7 +75,7 @@ static const struct {
     {YK_OPT_VARIES_IN_REPEATS, "epochs steps seed"},
     {YK_OPT_HAS_SPACES, "model data test validation"},
     {YK_OPT_COMMAND_LINE_ONLY,
-     "hosts hostfile agent mpi-options network join token-file out resume http config"},
+     "hosts hostfile agent network join token-file out resume http config"},
     {YK_OPT_STARTS_JOB, "launch hosts hostfile join"},
     {YK_OPT_WORD_BY_GROUP, "optimizer lr-schedule"},
     {YK_OPT_SETS_MODE, "mode staleness"},

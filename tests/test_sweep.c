@@ -199,13 +199,13 @@ static void processes_on_hosts_count_as_workers(void **state)
 {
     (void)state;
     static const char sweep[] = "[sweep]\nexamples = 12k\n" HEAD "batch = 10\n";
-    static const char *const hosts[] = {"hosts=a,b:2", "mpi-options=\"--mca a b\""};
+    static const char *const hosts[] = {"hosts=a,b:2", "agent=\"ssh -x\""};
     yk_sweep_plan p;
     assert_int_equal(plan_with(sweep, false, hosts, 2, &p), YK_OK);
     assert_int_equal(p.run[0].plan.workers, 3);
     assert_int_equal(p.run[0].steps, 400);
     assert_argument(&p.run[0], "--hosts=a,b:2");
-    assert_argument(&p.run[0], "--mpi-options=--mca a b");
+    assert_argument(&p.run[0], "--agent=ssh -x");
     yk_sweep_plan_fini(&p);
     static const char *const malformed[] = {"hosts=a,,b"}, *const any_cores[] = {"hosts=a,b", "workers=auto"};
     assert_error(plan_with(sweep, false, malformed, 1, &p), YK_EUSAGE, "must be a list such as a,b:2");

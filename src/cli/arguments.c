@@ -3,6 +3,7 @@
 #include "base/number.h"
 #include "base/suggest.h"
 #include "cli/cli.h"
+#include "config/option.h"
 #include "cli/terminal.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,7 +116,9 @@ _Noreturn static void fail_unknown(const yk_command_line *l, const char *dashes,
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)n, name);
-    const char *other = yk_suggest(word, l->table, sizeof *l->table);
+    const char *other = yk_suggest(word, l->table, sizeof *l->table), *removed = yk_option_removed(word);
+    if (removed)
+        yk_usage_error("unknown option %s%s; %s", dashes, word, removed);
     if (other)
         yk_usage_error("unknown option %s%s; did you mean --%s?", dashes, word, other);
     yk_usage_error("unknown option %s%s; %s --help lists the options", dashes, word, l->name);

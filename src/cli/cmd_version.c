@@ -19,7 +19,7 @@
 
 static void print_mpi(void)
 {
-    char path[2 * PATH_MAX], version[256], program[PATH_MAX];
+    char path[2 * PATH_MAX], version[256];
     int found = 0;
     for (int kind = 0; kind < YK_MPI_KINDS; kind++) {
         if (!yk_mpi_has_plugin(kind))
@@ -32,7 +32,6 @@ static void print_mpi(void)
     }
     if (!found)
         printf("MPI        none: this program was built without an MPI plug-in\n");
-    printf("mpirun     %s\n", yk_find_in_path("mpirun", program) ? program : "not in PATH");
 }
 
 int yk_cmd_version(int argc, char **argv)

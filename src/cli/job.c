@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/failure.h"
 #include "cli/job_status.h"
-#include "cli/mpi_exit.h"
 #include "cli/terminal.h"
 #include "comm/comm.h"
 #include "lib/internal.h"
@@ -86,7 +85,6 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
 /* Called by another thread if the main thread is stuck or busy before training (comm/startup.h). */
 static void end_process(yk_status st)
 {
-    yk_mpi_exit_expect(false);
     const int code = yk_cli_exit(st);
     yk_job_report_outcome(st);
     fflush(NULL);
@@ -95,35 +93,27 @@ static void end_process(yk_status st)
 
 static bool prints_json; /* --json, and there is no launcher that prints the results */
 
-/* MPI has started. */
+/* This process is connected to the others. */
 static void ranked(int rank)
 {
-    yk_mpi_exit_expect(false);
     if (rank == 0 && prints_json)
         yk_failure_expect();
     yk_terminal_rank(rank);
-    yk_job_report_host(rank);
 }
 
 static int train(yk_config *config)
 {
     yk_result result = {0};
-    prints_json = config->json && !getenv("YK_ENDED");
-    yk_job_end_with_launcher();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives mpirun */
+    prints_json = config->json && !yk_job_has_launcher();
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no rank outlives its agent, or mpirun */
     const yk_train_caller host = {.stop = &yk_cli_stop,
                                   .started = yk_cli_started,
                                   .stage = yk_job_report_stage,
                                   .end_process = end_process,
                                   .ranked = ranked};
-    yk_job_report_begin();
-    yk_mpi_exit_expect(!getenv("YK_ENDED")); /* otherwise the launcher explains it */
     yk_status st = yk_train(config, &host, &result);
-    yk_mpi_exit_expect(false);
-    if (!st && result.chief) {
-        yk_job_redirect_results();
+    if (!st && result.chief)
         st = print_results(config, &result);
-    }
     return leave(config, &result, st);
 }
 
@@ -131,8 +121,7 @@ int yk_job(const yoke_options *options, int argc, char **argv)
 {
     yk_config config;
     /* the launcher has already warned about options that are ignored */
-    const bool silent =
-        yk_comm_expected_rank() > 0 || (getenv("YK_ENDED") && !yoke_options_get(options, "join"));
+    const bool silent = yk_comm_expected_rank() > 0 || yk_job_has_launcher();
     yk_status st = yk_options_resolve(options, silent, &config);
     const bool launch = !st && wants_launcher(&config);
     if (launch && !config.join) {

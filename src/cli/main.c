@@ -6,8 +6,9 @@
 #include "base/number.h"
 #include "base/suggest.h"
 #include "cli/failure.h"
+#include "cli/agent.h"
 #include "cli/job.h"
-#include "cli/mpi_exit.h"
+#include "cli/job_status.h"
 #include "cli/terminal.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +73,7 @@ int yk_cli_exit(yk_status status)
 {
     if (status && is_reader_gone())
         return 128 + SIGPIPE; /* as if the signal, which may be ignored, had ended this program */
-    if (status == YK_EINTERRUPTED && !getenv("YK_ENDED")) { /* else the launcher reports it */
+    if (status == YK_EINTERRUPTED && !yk_job_has_launcher()) { /* else the launcher reports it */
         yk_note("%s", yk_error());
         yk_failure_print(yk_error(), 0);
     } else if (status && status != YK_EINTERRUPTED)
@@ -103,19 +104,15 @@ yk_status yk_cli_print_json(yk_json *j)
     return yk_cli_flush();
 }
 
-/* Instead of that of the C library, in MPI, too: cli/mpi_exit.h. */
-__attribute__((visibility("default"))) void _exit(int status)
-{
-    yk_mpi_exit(status);
-}
-
 static void on_signal(int signal)
 {
     static double first;
     const int error = errno; /* of the code that is interrupted */
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
-     * and to its group), and the launcher may repeat SIGUSR1, and a shell SIGHUP: these do not count. */
-    const bool second = yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5;
+     * and to its group), mpirun forwards SIGUSR1, and a shell may repeat SIGHUP: these do not count. In a process of a job, any
+     * number of signals means the same: the launcher decides. */
+    const bool second =
+        yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5 && !yk_job_has_launcher();
     if (!yk_cli_stop)
         first = yk_now();
     if (second && yk_cli_launcher) { /* it has to end the job first */
@@ -126,6 +123,7 @@ static void on_signal(int signal)
         raise(signal);
     }
     yk_cli_stop = signal;
+    yk_job_report_stop();
     errno = error;
 }
 
@@ -139,11 +137,14 @@ void yk_cli_catch_hangup(const struct sigaction *action)
 void yk_cli_catch_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    sigset_t all;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     yk_cli_catch_hangup(&action);
     action.sa_flags = SA_RESTART;
-    sigaction(SIGUSR1, &action, NULL); /* the launcher sends it through mpirun: save and end */
+    sigaction(SIGUSR1, &action, NULL); /* mpirun forwards it: save and end */
+    sigemptyset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL); /* the agent of a job blocks them until now */
 }
 
 /* A child of the library (lib/child_job.c) ends with its parent, as after Ctrl-C, so that it saves a checkpoint. */
@@ -179,6 +180,7 @@ int main(int argc, char **argv)
 {
     replace_closed_streams();
     yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher to its own start */
+    yk_job_status_open();
     yk_terminal_use();
     follow_parent();
     signal(SIGXFSZ, SIG_IGN); /* writing past the file size limit fails instead of killing the process */
@@ -190,6 +192,8 @@ int main(int argc, char **argv)
         command = "version";
     if (strcmp(command, "train") == 0) /* other commands have nothing to save */
         yk_cli_catch_signals();
+    if (strcmp(command, "agent") == 0 && argc == 2) /* not for users: a launcher on another host runs it */
+        return yk_agent((yk_channel){.in = STDIN_FILENO, .out = STDOUT_FILENO}, true);
     if (!yk_job_is_process())
         yk_failure_expect_option(argc, argv);
     for (size_t i = 0; commands[i].name; i++)

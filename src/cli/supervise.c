@@ -1,236 +1,569 @@
 #include "cli/supervise.h"
 
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/lock.h"
+#include "base/mem.h"
 #include "base/number.h"
+#include "base/wait.h"
+#include "cli/agent.h"
 #include "cli/cli.h"
-#include <limits.h>
+#include "comm/token.h"
+#include "lib/internal.h"
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The time limits in this file apply to mpirun itself, on this host. The plan has those between the processes of a job; `limit`
- * is its startup timeout.
- *
- * How many seconds mpirun may take to exit after its ranks: usually, and if it has not forwarded the results yet. */
-static const double grace = 1.0, result_grace = 10.0;
+/* Seconds for processes to end: after rank 0, after the last worker, after SIGKILL, after a signal before training. The timeouts
+ * between processes are in the plan. */
+static const double grace = 1.0;
 
-bool yk_job_has_ended(const yk_output_filter *o, yk_job_outcome *out)
+/* ---- the end of a job ---- */
+
+static void send_all(yk_supervisor *s, yk_job_frame_kind kind)
 {
-    const bool in_file = yk_job_outcome_read(getenv("YK_ENDED"), out);
-    if (!in_file && o->ended >= 0)
-        *out = (yk_job_outcome){.status = (yk_status)o->ended};
-    return in_file || o->ended >= 0;
+    for (size_t i = 0; i < s->hosts; i++)
+        if (s->agent[i].pid && s->agent[i].started)
+            yk_channel_send(&s->agent[i].channel, kind, 0, NULL, 0);
 }
 
-/* ---- processes that die before training begins ----
- *
- * If workers may be lost, mpirun says nothing when a process dies. During start-up, the others do not notice either: they wait
- * inside MPI until the start-up limit. As soon as one child of mpirun executes this program, all its children count as
- * processes of the job; for a job on other hosts, the children are other programs. Nothing is reported as missing before
- * that, or where the kernel does not list children. */
-
-/* The rank of a process that executes this program; -1: it executes another one, or has no rank. */
-static int rank_of(pid_t pid)
+static void end_agent(yk_host_agent *a)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
-    char own[PATH_MAX] = "", exe[PATH_MAX] = "", path[64], text[65536];
-    uint64_t rank;
-    snprintf(path, sizeof path, "/proc/%ld/exe", (long)pid);
-    if (readlink("/proc/self/exe", own, sizeof own - 1) <= 0 || readlink(path, exe, sizeof exe - 1) <= 0 ||
-        strcmp(own, exe))
-        return -1;
-    if (!yk_file_text(text, sizeof text, "/proc/%ld/environ", (long)pid))
-        return -1;
-    for (size_t at = 0; at + 1 < sizeof text && text[at]; at += strlen(text + at) + 1)
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            const size_t n = strlen(names[i]);
-            const char *end =
-                strncmp(text + at, names[i], n) == 0 ? yk_digits(text + at + n, INT_MAX, &rank) : NULL;
-            if (end && !*end)
-                return (int)rank;
-        }
-    return -1;
+    if (!a->pid)
+        return;
+    yk_channel_fini(&a->channel);
+    kill(a->pid, SIGKILL);
+    waitpid(a->pid, NULL, 0);
+    a->pid = 0;
 }
 
-/* Whether a child of mpirun executes this program. Records its rank, and that it is alive. */
-static bool add_rank(yk_watchdog *v, pid_t pid)
+/* An agent kills its ranks, reports that, and ends. */
+static void kill_all(yk_supervisor *s)
 {
-    int i = 0;
-    while (i < v->nseen && v->seen[i].pid != pid)
-        i++;
-    if (i == v->nseen) {
-        const int rank = rank_of(pid);
-        if (rank < 0 || i == YK_MAX_RANKS_SEEN)
-            return false;
-        v->seen[v->nseen++] = (yk_rank_seen){.pid = pid, .rank = rank};
+    if (s->killed > 0.0)
+        return;
+    s->killed = yk_now();
+    send_all(s, YK_FRAME_KILL);
+    for (size_t i = 0; i < s->hosts; i++)
+        if (!s->agent[i].started)
+            end_agent(&s->agent[i]);
+}
+
+/* The first failure counts. But ranks may report that they have lost another one before the launcher knows how that ended. */
+__attribute__((format(printf, 4, 5))) static void fail(yk_supervisor *s, yk_status status, bool lost,
+                                                       const char *format, ...)
+{
+    va_list args;
+    const bool cause = s->reported && s->status == YK_ELOST && lost;
+    if ((s->over > 0.0 || s->killed > 0.0) && !cause)
+        return;
+    s->reported = false;
+    va_start(args, format);
+    vsnprintf(s->error, sizeof s->error, format, args);
+    va_end(args);
+    s->status = status;
+    s->lost = lost;
+    kill_all(s);
+}
+
+/* ---- hosts ---- */
+
+/* One row per kind of launcher. */
+struct yk_launcher_ops {
+    const char *name;
+    bool elsewhere; /* the agent is reached over a network, and forwards the output of its ranks */
+    void (*run)(const yk_supervisor *s, const yk_host_agent *a, int fd); /* in the child; does not return */
+};
+
+static void run_fork(const yk_supervisor *s, const yk_host_agent *a, int fd)
+{
+    (void)s, (void)a;
+    _exit(yk_agent((yk_channel){.in = fd, .out = fd}, false));
+}
+
+static void add_command(yk_argv *w)
+{
+    char path[PATH_MAX] = "";
+    yk_text t = {0};
+    if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0)
+        _exit(127);
+    for (const char *c = path; *c; c++)
+        yk_text_print(&t, *c == '\'' ? "'\\''" : "%c", *c);
+    yk_argv_add(w, "exec '%s' agent", t.s);
+}
+
+/* AGENT HOST 'exec /path/of/yoke agent' */
+static void run_ssh(const yk_supervisor *s, const yk_host_agent *a, int fd)
+{
+    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGTSTP}; /* the launcher decides */
+    const char *agent = s->config->agent ? s->config->agent : "ssh";
+    yk_argv w = {0};
+    for (const char *word = agent; *(word += strspn(word, " "));) {
+        const int n = (int)strcspn(word, " ");
+        yk_argv_add(&w, "%.*s", n, word);
+        word += n;
     }
-    v->seen[i].alive = true;
+    yk_argv_add(&w, "%s", a->host);
+    add_command(&w);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    if (w.status || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+        _exit(127);
+    execvp(w.arg[0], w.arg);
+    fprintf(stderr, "yoke: error: cannot run %s (--agent): %s\n", w.arg[0], strerror(errno));
+    _exit(127);
+}
+
+static const yk_launcher_ops by_fork = {"fork", false, run_fork}, by_ssh = {"ssh", true, run_ssh};
+
+static const char *this_host(void)
+{
+    static char name[HOST_NAME_MAX + 1];
+    gethostname(name, sizeof name - 1);
+    return name;
+}
+
+static bool is_this_host(const yk_config *c, const char *name)
+{
+    return !*name || (!c->agent && (strcmp(name, "localhost") == 0 || strcmp(name, this_host()) == 0));
+}
+
+/* In the child, after the fork: it ends when the launcher dies. */
+static void become_agent(const yk_supervisor *s, size_t index, pid_t launcher, int fd, const sigset_t *mask)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher)
+        _exit(127);
+    for (size_t i = 0; i <= index; i++) /* the launcher's ends */
+        if (s->agent[i].pid || i == index)
+            close(s->agent[i].channel.in);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    s->agent[index].by->run(s, &s->agent[index], fd);
+    _exit(127);
+}
+
+static yk_status start_agents(yk_supervisor *s, const sigset_t *mask)
+{
+    const pid_t launcher = getpid();
+    int rank = 0;
+    for (size_t i = 0; i < s->hosts; i++) {
+        yk_host_agent *a = &s->agent[i];
+        const char *name = s->host[i].name;
+        int fd[2];
+        a->by = is_this_host(s->config, name) ? &by_fork : &by_ssh;
+        a->host = *name && strcmp(name, "localhost") ? name : this_host();
+        a->first = rank;
+        a->last = (rank += s->host[i].processes) - 1;
+        a->heard = yk_now();
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+            return yk_fail(YK_ESYSTEM, "cannot create a socket: %s", strerror(errno));
+        a->channel = (yk_channel){.in = fd[0], .out = fd[0]};
+        const pid_t pid = fork();
+        if (pid == 0)
+            become_agent(s, i, launcher, fd[1], mask);
+        close(fd[1]);
+        if (pid < 0) {
+            close(fd[0]);
+            return yk_fail(YK_ESYSTEM, "cannot start the agent of host %s: %s", a->host, strerror(errno));
+        }
+        a->pid = pid;
+    }
+    return YK_OK;
+}
+
+/* "unix:yoke-1234", or "HOST:0", with a port that the agent of rank 0 chooses. YOKE_SHARED_MEMORY=0 (comm.h): TCP anyway. */
+static void choose_master(yk_supervisor *s, const char *name)
+{
+    const char *host = s->agent[0].host, *at = strrchr(host, '@');
+    host = at ? at + 1 : host;
+    if (s->hosts == 1 && yk_env_number("YOKE_SHARED_MEMORY", 1) == 0)
+        snprintf(s->master, sizeof s->master, "127.0.0.1:0");
+    else if (s->hosts == 1)
+        snprintf(s->master, sizeof s->master, "unix:yoke-%.32s", name);
+    else
+        snprintf(s->master, sizeof s->master, strchr(host, ':') ? "[%s]:0" : "%s:0", host);
+}
+
+static yk_status choose_token(yk_supervisor *s)
+{
+    unsigned char token[YK_TOKEN_BYTES], name[YK_TOKEN_BYTES];
+    char text[YK_TOKEN_TEXT];
+    yk_status st = yk_token_create(token);
+    if (st || (st = yk_token_create(name)))
+        return st;
+    yk_token_print(token, s->token);
+    yk_token_print(name, text); /* the name of a socket is not secret */
+    choose_master(s, text);
+    return YK_OK;
+}
+
+static void start_ranks(yk_supervisor *s, yk_host_agent *a)
+{
+    static const char *const names[] = {"YK_RESTARTS", "YK_PROGRESS"}; /* for other hosts */
+    char directory[PATH_MAX] = "/";
+    yk_argv environment = {0};
+    yk_text t = {0};
+    yk_argv_add(&environment, "YOKE_SIZE=%d", s->plan->processes);
+    yk_argv_add(&environment, "YOKE_TOKEN=%s", s->token);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            yk_argv_add(&environment, "%s=%s", names[i], getenv(names[i]));
+    const yk_agent_job job = {.directory = getcwd(directory, sizeof directory) ? directory : "/",
+                              .program = "/proc/self/exe",
+                              .master = s->master,
+                              .first = a->first,
+                              .last = a->last,
+                              .timeout = a->by->elsewhere ? s->plan->startup_timeout : 0.0,
+                              .environment = environment.arg,
+                              .argv = s->argv};
+    a->started = true;
+    if (environment.status || yk_agent_job_write(&job, &t))
+        fail(s, YK_ESYSTEM, false, "%s", yk_error());
+    else
+        yk_channel_send(&a->channel, YK_FRAME_START, 0, t.s, t.n);
+    yk_argv_fini(&environment);
+    yk_text_fini(&t);
+}
+
+/* The agent of rank 0 starts its ranks first: it chooses the port. */
+static void start_greeted(yk_supervisor *s)
+{
+    const size_t n = strlen(s->master);
+    const bool known = s->hosts == 1 || strcmp(s->master + n - 2, ":0");
+    for (size_t i = 0; i < s->hosts; i++)
+        if (s->agent[i].greeted && !s->agent[i].started && (i == 0 || known) && s->killed == 0.0)
+            start_ranks(s, &s->agent[i]);
+}
+
+/* ---- what ranks report ---- */
+
+/* Whether the job can go on without this rank. */
+static bool is_dispensable(const yk_supervisor *s, int rank)
+{
+    return s->plan->survives_loss && rank >= s->plan->servers && s->training;
+}
+
+static void lose_rank(yk_supervisor *s, int rank, const char *why)
+{
+    bool workers = false;
+    s->rank[rank] = YK_RANK_LOST;
+    for (int r = s->plan->servers; r < s->plan->processes; r++)
+        workers |= s->rank[r] == YK_RANK_RUNS;
+    if (!*s->error)
+        snprintf(s->error, sizeof s->error, "%s", why);
+    if (!workers && s->idle == 0.0)
+        s->idle = yk_now();
+}
+
+static void handle_line(yk_supervisor *s, const char *line)
+{
+    uint64_t rank = 0, number = 0;
+    const char *text = yk_digits(line, (uint64_t)s->plan->processes - 1, &rank), *rest;
+    if (!text || *text++ != ' ')
+        return;
+    s->heard = yk_now();
+    if (yk_digits_after("connected ", text, INT_MAX, &number)) {
+        s->connected = true;
+        s->workers = (int)number;
+    }
+    s->training |= strncmp(text, "training", 8) == 0;
+    s->saving |= strncmp(text, "saving", 6) == 0;
+    s->saving &= strncmp(text, "saved", 5) != 0;
+    if (strcmp(text, "stop") == 0 && !yk_cli_stop)
+        yk_cli_stop = SIGTERM; /* all of them are told to save and end */
+    if (strncmp(text, "lost ", 5) == 0)
+        lose_rank(s, (int)rank, text + 5);
+    rest = yk_digits_after("ended ", text, INT_MAX, &number);
+    const bool better = s->reported && !s->connected && rank == 0; /* it knows who is missing; others only lost rank 0 */
+    if (!rest || ((s->over > 0.0 || s->killed > 0.0) && !better))
+        return;
+    s->over = yk_now();
+    s->status = (yk_status)number;
+    s->reported = true;
+    snprintf(s->error, sizeof s->error, "%s", *rest ? rest + 1 : rest);
+    if (s->status && s->connected)
+        kill_all(s);
+}
+
+static void handle_status(yk_supervisor *s, yk_host_agent *a, const char *data, size_t n)
+{
+    for (; n; data++, n--)
+        if (*data == '\n') {
+            a->line[a->nline] = '\0';
+            a->nline = 0;
+            handle_line(s, a->line);
+        } else if (a->nline < sizeof a->line - 1) {
+            a->line[a->nline++] = *data;
+        }
+}
+
+static void handle_exit(yk_supervisor *s, const yk_host_agent *a, int rank, int status)
+{
+    char how[128], text[512];
+    if (rank < a->first || rank > a->last || s->rank[rank] == YK_RANK_ENDED)
+        return;
+    const yk_rank_state before = s->rank[rank];
+    s->rank[rank] = YK_RANK_ENDED;
+    s->running--;
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || before == YK_RANK_LOST || s->over > 0.0))
+        return;
+    if (WIFSIGNALED(status))
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(status));
+    snprintf(text, sizeof text, "the job was lost: rank %d on host %s %s%s", rank, a->host, how,
+             s->training ? "" : " before training began");
+    if (is_dispensable(s, rank)) {
+        lose_rank(s, rank, text);
+        s->rank[rank] = YK_RANK_ENDED;
+    } else {
+        fail(s, YK_ELOST, true, "%s", text);
+    }
+}
+
+/* ---- what agents send ---- */
+
+/* "ranks 2, 3", of those that have not ended. */
+static int name_ranks(const yk_supervisor *s, const yk_host_agent *a, char *out, size_t size)
+{
+    int n = 0;
+    yk_text t = {0};
+    for (int r = a->first; r <= a->last; r++)
+        if (s->rank[r] != YK_RANK_ENDED)
+            yk_text_print(&t, "%s%d", n++ ? ", " : "", r);
+    snprintf(out, size, "rank%s %s", n > 1 ? "s" : "", t.s ? t.s : "");
+    yk_text_fini(&t);
+    return n;
+}
+
+/* The agent has ended, or is silent. */
+static void lose_agent(yk_supervisor *s, yk_host_agent *a)
+{
+    char ranks[300], text[600];
+    bool dispensable = true;
+    const int n = name_ranks(s, a, ranks, sizeof ranks);
+    const bool greeted = a->greeted;
+    end_agent(a);
+    if (!n)
+        return;
+    if (!greeted) {
+        fail(s, YK_ESYSTEM, false,
+             "cannot start the job on host %s; check that this command works, without a password: %s %s true "
+             "(--hosts, --hostfile, --agent), and that %s has this program at the same path",
+             a->host, s->config->agent ? s->config->agent : "ssh", a->host, a->host);
+        return;
+    }
+    snprintf(text, sizeof text, "the job was lost: %s on host %s %s lost: the host has died, or cannot be reached",
+             ranks, a->host, n > 1 ? "were" : "was");
+    for (int r = a->first; r <= a->last; r++) {
+        if (s->rank[r] == YK_RANK_ENDED)
+            continue;
+        s->running--;
+        dispensable &= is_dispensable(s, r);
+        lose_rank(s, r, text);
+        s->rank[r] = YK_RANK_ENDED;
+    }
+    if (!dispensable)
+        fail(s, YK_ELOST, true, "%s", text);
+}
+
+/* Skips what the shell on the other host prints. false: not yet. */
+static bool greet(yk_supervisor *s, yk_host_agent *a)
+{
+    static const char greeting[] = YK_AGENT_GREETING;
+    const size_t n = sizeof greeting - 1;
+    yk_channel *c = &a->channel;
+    char *at = memmem(c->data + c->at, c->n - c->at, greeting, n),
+         *end = at ? memchr(at, '\n', (size_t)(c->data + c->n - at)) : NULL;
+    if (!end)
+        return false;
+    *end = '\0';
+    c->at = (size_t)(end + 1 - c->data);
+    a->greeted = true;
+    if (strcmp(at + n, yoke_version()))
+        fail(s, YK_ESYSTEM, false,
+             "host %s has version %.40s of this program, and this host has %s; install the same one", a->host, at + n,
+             yoke_version());
     return true;
 }
 
-/* Whether there are fewer processes than ranks. Then v->missing says which one: "rank 2"; "a process": it had not started this
- * program yet. */
-static bool rank_is_missing(yk_watchdog *v)
+static void handle_frame(yk_supervisor *s, yk_host_agent *a, const yk_job_frame *f)
 {
-    char text[16384];
-    int children = 0, ranks = 0;
-    yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)v->pid, (long)v->pid);
-    const char *at = text;
-    for (int i = 0; i < v->nseen; i++)
-        v->seen[i].alive = false;
-    for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
-        children++;
-        ranks += add_rank(v, (pid_t)pid);
+    int32_t status = 0;
+    switch (f->kind) {
+    case YK_FRAME_MASTER: snprintf(s->master, sizeof s->master, "%s", f->data); break;
+    case YK_FRAME_STATUS: handle_status(s, a, f->data, f->bytes); break;
+    case YK_FRAME_OUT: s->output_failed |= !yk_write_all(STDOUT_FILENO, f->data, f->bytes); break;
+    case YK_FRAME_ERR: yk_write_all(STDERR_FILENO, f->data, f->bytes); break;
+    case YK_FRAME_FAILED: fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data); break;
+    case YK_FRAME_EXITED:
+        memcpy(&status, f->data, f->bytes == sizeof status ? sizeof status : 0);
+        handle_exit(s, a, f->rank, status);
+        break;
+    default: break;
     }
-    snprintf(v->missing, sizeof v->missing, "a process");
-    for (int i = 0; i < v->nseen; i++)
-        if (!v->seen[i].alive)
-            snprintf(v->missing, sizeof v->missing, "rank %d", v->seen[i].rank);
-    return ranks > 0 && children < v->ranks;
 }
 
-/* ---- hosts that are lost ----
- *
- * If mpirun loses a daemon, it says which one, or only that an agent (ssh) has ended. Then the agents that are still its children
- * tell. */
-
-/* The number of the daemon that this agent runs; 0: none. The command line has "ess_base_vpid 2". */
-static int daemon_of(pid_t pid)
+static void receive(yk_supervisor *s, yk_host_agent *a)
 {
-    static const char option[] = "ess_base_vpid";
-    char text[16384] = ""; /* words end with zeros */
-    uint64_t daemon;
-    if (!yk_file_text(text, sizeof text, "/proc/%ld/cmdline", (long)pid))
-        return 0;
-    const char *at = memmem(text, sizeof text, option, sizeof option - 1);
-    return at && yk_digits(at + sizeof option, INT_MAX, &daemon) ? (int)daemon : 0;
+    yk_job_frame f;
+    const bool open = yk_channel_read(&a->channel);
+    a->heard = yk_now();
+    if (a->greeted || greet(s, a))
+        while (a->pid && yk_channel_next(&a->channel, &f))
+            handle_frame(s, a, &f);
+    if (!open && a->pid)
+        lose_agent(s, a);
 }
 
-static void name_lost_hosts(const yk_watchdog *v, yk_output_filter *o)
-{
-    char text[16384];
-    int agents = 0;
-    if (!yk_file_text(text, sizeof text, "/proc/%ld/task/%ld/children", (long)v->pid, (long)v->pid))
-        return;
-    for (size_t r = 0; r < o->places; r++)
-        o->place[r].lost = o->place[r].daemon > 0;
-    const char *at = text;
-    for (uint64_t pid; (at = yk_word_digits(at, 0, &pid));) {
-        const int daemon = daemon_of((pid_t)pid);
-        agents += daemon > 0;
-        for (size_t r = 0; daemon > 0 && r < o->places; r++)
-            o->place[r].lost &= o->place[r].daemon != daemon;
-    }
-    if (agents) /* mpirun has not ended the others yet */
-        yk_output_filter_name_lost(o);
-}
+/* ---- time ---- */
 
-/* ---- supervision ---- */
-
-/* After a signal all ranks save and end. If they do not, mpirun is ended. */
-static bool ignores_signal(const yk_watchdog *v, const yk_output_filter *o, double now)
+/* After a signal all ranks save and end. If they do not, they are killed. */
+static bool ignores_signal(const yk_supervisor *s, double now)
 {
-    static const double start_grace = 1.0; /* there is nothing to save yet */
-    if (v->signaled == 0.0 || (o->training && o->saving))
+    if (s->signaled == 0.0 || (s->training && s->saving))
         return false;
-    const double since = o->last_output > v->signaled && o->training ? o->last_output : v->signaled;
-    return now - since > (o->training ? v->limit : start_grace);
+    const double since = s->heard > s->signaled && s->training ? s->heard : s->signaled;
+    return now - since > (s->training ? s->plan->startup_timeout : grace);
 }
 
-/* Ranks end and report the cause when the limit is reached; the margin lets them do that first. */
-static bool startup_timed_out(const yk_watchdog *v, const yk_output_filter *o, double now)
+static void handle_signals(yk_supervisor *s, double now)
 {
-    static const double margin = 5.0;
-    return !o->training && now - o->last_output > v->limit + margin;
+    bool started = true;
+    for (size_t i = 0; i < s->hosts; i++)
+        started &= s->agent[i].started;
+    if (yk_cli_stop_again)
+        fail(s, YK_ESTOP, false, "ended by a second signal");
+    if (yk_cli_stop && s->signaled == 0.0 && s->over == 0.0) {
+        s->signaled = now;
+        if (started)
+            send_all(s, YK_FRAME_STOP);
+        else
+            kill_all(s);
+    }
+    if (ignores_signal(s, now) && s->training)
+        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal", s->plan->startup_timeout);
+    else if (ignores_signal(s, now))
+        kill_all(s);
 }
 
-/* Whether a process died before training began, and mpirun does not end the job. */
-static bool lost_at_start(yk_watchdog *v, const yk_output_filter *o, double now)
+static void check_time(yk_supervisor *s)
 {
-    if (v->ending_since > 0.0) /* its processes are missing, too */
-        return v->lost > 0.0;
-    if (o->training || yk_cli_stop || !rank_is_missing(v))
-        v->lost = 0.0;
-    else if (v->lost == 0.0)
-        v->lost = now;
-    return v->lost > 0.0 && now - v->lost > grace;
-}
-
-/* Seconds for mpirun to end after its ranks have ended, with this status. */
-static double grace_of(const yk_watchdog *v, const yk_output_filter *o, yk_status status)
-{
-    FILE *file = yk_job_results();
-    const bool complete = file || (o->results.n && !o->out.n);
-    if (file)
-        fclose(file);
-    return v->results && !status && !complete ? result_grace : grace;
-}
-
-/* Whether the job that this worker joined has ended, and the worker does not notice: it may still be connecting. */
-static bool job_is_gone(yk_watchdog *v, double now)
-{
-    static const double leaves_within = 10.0;
-    if (!v->joined_run_dir || now - v->checked_at < 1.0)
-        return v->gone > 0.0 && now - v->gone > leaves_within;
-    v->checked_at = now;
-    if (yk_lock_check(v->joined_run_dir)) /* the chief holds the lock */
-        v->gone = 0.0;
-    else if (v->gone == 0.0)
-        v->gone = now;
-    return false;
-}
-
-/* Asks mpirun to end, then kills it: it may be waiting for a host that is down or stopped. */
-static void end_mpirun(yk_watchdog *v, bool ask, double now)
-{
-    static const double kill_after = 1.0;
-    if (v->ending_since == 0.0) {
-        v->ending_since = now;
-        kill(ask ? v->pid : -v->pid,
-             ask ? SIGTERM : SIGKILL); /* SIGTERM: it ends its daemons and cleans up */
-    } else if (now - v->ending_since > kill_after) {
-        kill(-v->pid, SIGKILL);
+    static const double margin = 5.0, shortest = 3.0;
+    const double now = yk_now(), limit = s->plan->startup_timeout,
+                 heartbeat = s->plan->heartbeat_timeout > shortest ? s->plan->heartbeat_timeout : shortest;
+    handle_signals(s, now);
+    if (s->over > 0.0 && now - s->over > (s->status ? 0.2 : grace))
+        kill_all(s);
+    if (s->idle > 0.0 && now - s->idle > grace) {
+        char text[sizeof s->error];
+        memcpy(text, s->error, sizeof text);
+        fail(s, YK_ELOST, true, "%s", text);
+    }
+    /* ranks end and report the cause when the limit is reached; the margin lets them do that first */
+    if (!s->training && now - s->heard > limit + margin)
+        fail(s, YK_ELOST, true,
+             "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise --deadline (the "
+             "limit is 8 times --deadline, but at least 60 s)",
+             limit);
+    for (size_t i = 0; i < s->hosts; i++) {
+        yk_host_agent *a = &s->agent[i];
+        if (a->pid && (now - a->heard > (a->greeted ? heartbeat : limit) || (s->killed > 0.0 && now - s->killed > grace)))
+            lose_agent(s, a);
     }
 }
 
-/* Waits for mpirun and forwards signals. Returns its wait status. */
-int yk_supervise(yk_watchdog *v, yk_output_filter *o)
+/* ---- the loop ---- */
+
+/* Waits for agents and signals; returns the number of agents. */
+static size_t wait_and_receive(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
 {
-    int status = 0;
-    o->last_output = yk_now();
-    while (waitpid(v->pid, &status, WNOHANG) == 0) {
-        yk_job_outcome how = {0};
-        yk_output_filter_read(o);
-        const double now = yk_now();
-        if (o->unreachable && o->connected && !*o->died)
-            name_lost_hosts(v, o);
-        if (o->training && v->training) {
-            v->training(v->context);
-            v->training = NULL;
-        }
-        if (yk_job_has_ended(o, &how) && v->over == 0.0)
-            v->over = now;
-        if (yk_cli_stop && v->over == 0.0 && now - v->forwarded > 1.0) {
-            v->forwarded = now;
-            v->signaled = v->signaled > 0.0 ? v->signaled : now;
-            kill(v->pid, SIGUSR1); /* mpirun forwards it to all ranks: they save and end */
-        }
-        if (yk_cli_stop_again)
-            kill(-v->pid, SIGKILL);
-        v->hung |= v->over == 0.0 && startup_timed_out(v, o, now);
-        if (v->over > 0.0 && now - v->over > grace_of(v, o, how.status))
-            end_mpirun(v, how.status == YK_OK,
-                       now); /* if it is aborting, SIGTERM would make it print messages */
-        else if (v->over == 0.0 &&
-                 (lost_at_start(v, o, now) || job_is_gone(v, now) || v->hung || ignores_signal(v, o, now)))
-            end_mpirun(v, true, now);
-        yk_output_filter_wait(o, yk_cli_stop || v->over > 0.0 ? 0.01 : 0.1);
+    const bool soon = s->over > 0.0 || s->killed > 0.0 || s->idle > 0.0 || s->signaled > 0.0;
+    const struct timespec time = {.tv_sec = !soon, .tv_nsec = soon ? 100000000 : 0};
+    size_t n = 0;
+    for (size_t i = 0; i < s->hosts; i++) {
+        p[i] = (struct pollfd){.fd = s->agent[i].pid ? s->agent[i].channel.in : -1, .events = POLLIN};
+        n += s->agent[i].pid != 0;
     }
-    kill(-v->pid, SIGKILL); /* no process is left behind */
-    return status;
+    if (n && ppoll(p, s->hosts, &time, mask) > 0)
+        for (size_t i = 0; i < s->hosts; i++)
+            if (p[i].revents && s->agent[i].pid)
+                receive(s, &s->agent[i]);
+    return n;
+}
+
+static void keep_alive(yk_supervisor *s, double *sent)
+{
+    static const double every = 1.0;
+    const double now = yk_now();
+    if (now - *sent < every)
+        return;
+    *sent = now;
+    for (size_t i = 0; i < s->hosts; i++)
+        if (s->agent[i].pid && s->agent[i].by->elsewhere && s->agent[i].started)
+            yk_channel_send(&s->agent[i].channel, YK_FRAME_ALIVE, 0, NULL, 0);
+}
+
+static void watch(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
+{
+    double sent = 0.0;
+    s->heard = yk_now();
+    while (wait_and_receive(s, p, mask)) {
+        start_greeted(s);
+        keep_alive(s, &sent);
+        check_time(s);
+    }
+    if (yk_cli_stop && !s->training && (!s->reported || s->status == YK_ELOST)) /* they lose each other */
+        s->status = YK_EINTERRUPTED;
+    else if (!s->reported && !s->status) {
+        s->status = YK_ELOST;
+        s->lost = true;
+        if (!*s->error)
+            snprintf(s->error, sizeof s->error, "the job ended without an error message");
+    }
+    /* the kernel kills the ranks of an agent that died; they are children of the launcher now */
+    yk_wait w = yk_wait_every(0.002, 2.0);
+    while (s->status && waitpid(-1, NULL, WNOHANG) >= 0 && yk_wait_poll(&w))
+        ;
+}
+
+void yk_supervise(yk_supervisor *s)
+{
+    sigset_t stop, before;
+    struct pollfd *p = calloc(s->hosts, sizeof *p);
+    s->agent = calloc(s->hosts, sizeof *s->agent);
+    s->rank = calloc((size_t)s->plan->processes, sizeof *s->rank);
+    s->running = s->plan->processes;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGHUP);
+    sigprocmask(SIG_BLOCK, &stop, &before); /* delivered while it waits */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    s->hosts = p && s->agent && s->rank ? s->hosts : 0;
+    yk_status st = s->hosts ? start_agents(s, &before)
+                                            : yk_fail_memory((size_t)s->plan->processes, "the processes of a job");
+    if (!st)
+        st = choose_token(s);
+    if (st)
+        fail(s, st, false, "%s", yk_error());
+    else
+        watch(s, p, &before);
+    for (size_t i = 0; i < s->hosts; i++)
+        end_agent(&s->agent[i]);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    free(p);
+}
+
+void yk_supervisor_fini(yk_supervisor *s)
+{
+    free(s->agent);
+    free(s->rank);
+    s->agent = NULL;
+    s->rank = NULL;
 }

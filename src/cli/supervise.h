@@ -1,53 +1,68 @@
-/* Supervises mpirun during one attempt of a job: forwards signals, and ends it when the job has ended, hangs, or has lost a
- * process without mpirun noticing.
+/* Runs a job once: starts an agent per host (agent.h), and watches the ranks until all have ended.
  *
  * Example:
- *     yk_output_filter filter = {.ended = -1};
- *     yk_watchdog v = {.pid = 4711, .limit = 60.0, .results = true};
- *     int status = yk_supervise(&v, &filter); // as from waitpid()
- *     yk_job_outcome how;
- *     bool reported = yk_job_has_ended(&filter, &how);
+ *     yk_supervisor s = {.config = &config, .plan = &plan, .host = host, .hosts = n, .argv = argv};
+ *     yk_supervise(&s);
+ *     if (s.status)
+ *         printf("%s\n", s.error); // "rank 2 on host b was killed by signal 9 (Killed)"
+ *     yk_supervisor_fini(&s);
  *
- * Main thread of the launcher only.
+ * The job is lost if a rank dies, unless it is a worker that the plan can do without (survives_loss), or if an agent ends or is
+ * silent for the heartbeat timeout: then all of its ranks are lost. The first report of a failure counts, and ends the other
+ * ranks at once. The first signal (yk_cli_stop) to the launcher, or to any rank, is sent to all ranks, which save and end; a
+ * second one to the launcher (yk_cli_stop_again) kills them. Main thread of the launcher only.
  */
 #ifndef YK_CLI_SUPERVISE_H
 #define YK_CLI_SUPERVISE_H
 
-#include "cli/job_status.h"
-#include "cli/output_filter.h"
+#include "cli/channel.h"
+#include "config/hosts.h"
+#include "train/plan.h"
+#include <limits.h>
 #include <sys/types.h>
 
-enum { YK_MAX_RANKS_SEEN = 1024 };
+typedef struct yk_launcher_ops yk_launcher_ops;
 
+/* The launcher's end of an agent, and the ranks of its host. */
 typedef struct {
-    pid_t pid;
-    int rank;
-    bool alive;
-} yk_rank_seen;
+    const yk_launcher_ops *by;
+    const char *host; /* as the user named it; for this host, its name */
+    int first, last;  /* ranks */
+    pid_t pid;        /* of the forked agent, or of ssh; 0: it has ended */
+    yk_channel channel;
+    bool greeted, started;
+    double heard;     /* when it last sent something */
+    char line[2048];  /* an incomplete line of its ranks' reports */
+    size_t nline;
+} yk_host_agent;
 
-/* The state of an attempt. Times are 0 until the event has happened. */
+typedef enum { YK_RANK_RUNS, YK_RANK_LOST, YK_RANK_ENDED } yk_rank_state;
+
+/* The caller sets the first part, and reads the second part afterwards. Times are 0 until the event has happened. */
 typedef struct {
-    void (*training)(void *context); /* called once, when training has begun */
-    void *context;
-    pid_t pid;           /* of mpirun, and of its process group */
-    double limit;        /* timeout in seconds without output, before training and after a signal */
-    double signaled;     /* when a signal arrived and was first forwarded */
-    double forwarded;    /* when it was last forwarded; mpirun may lose it */
-    double over;         /* when the ranks had ended */
-    double ending_since; /* when the launcher began to end mpirun */
-    bool hung, results;  /* the launcher ends mpirun because there was no heartbeat; the job prints results */
-    int ranks;           /* processes on this host; 0: not known */
-    yk_rank_seen seen[YK_MAX_RANKS_SEEN];
-    int nseen;
-    double lost;                /* when a process was missing before training began */
-    char missing[32];           /* which one: "rank 2", or "a process" */
-    const char *joined_run_dir; /* the run directory of the job that is joined; NULL: none */
-    double gone, checked_at;    /* when that job was found to have ended; when that was last checked */
-} yk_watchdog;
+    const yk_config *config;
+    const yk_plan *plan;
+    const yk_host *host; /* [hosts] */
+    size_t hosts;
+    char *const *argv; /* of a rank */
 
-int yk_supervise(yk_watchdog *v, yk_output_filter *o); /* the wait status of mpirun */
+    yk_status status;      /* how the job ended; YK_EINTERRUPTED: by a signal, before it trained */
+    bool reported;         /* by a process, which has printed the error */
+    bool lost;             /* a process or host was lost: a restart may help */
+    char error[1024];
+    bool connected, training, saving;
+    int workers;           /* 0: not known */
 
-/* Whether the processes have reported that the job ended, and how. */
-bool yk_job_has_ended(const yk_output_filter *o, yk_job_outcome *out);
+    yk_host_agent *agent;  /* [hosts] */
+    yk_rank_state *rank;   /* [plan->processes] */
+    int running;
+    char master[512], token[72];
+    double heard;          /* when a rank last reported something */
+    double signaled, over, killed, idle;
+    bool output_failed;    /* stdout could not be written */
+} yk_supervisor;
+
+void yk_supervise(yk_supervisor *s);
+void yk_supervisor_fini(yk_supervisor *s);
 
 #endif

@@ -45,9 +45,9 @@ typedef struct {
     double clip_norm;                                /* 0: not given */
     yk_by_group staleness;                           /* negative, or not given: set by the mode */
     int64_t workers, threads;
-    int64_t batch, global_batch;                                      /* 0: not given */
-    int64_t launch;                                                   /* processes; 0: not given */
-    char *hosts, *hostfile, *agent, *mpi_options, *join, *token_file; /* NULL: not given */
+    int64_t batch, global_batch;                        /* 0: not given */
+    int64_t launch;                                     /* processes; 0: not given */
+    char *hosts, *hostfile, *agent, *join, *token_file; /* NULL: not given */
     char *join_text;     /* what RUN/join says, or the server (comm/comm.h); not an option */
     char *bind;          /* auto, none, numa; NULL: auto */
     char *network;       /* local, any; NULL: any with hosts, else local */

@@ -135,14 +135,12 @@ const yk_option yk_options[] = {
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
      "the number of processes in --hosts",
      "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
-     "srun; 0: a single process, for example to resume the run of a job without MPI"},
+     "srun; 0: a single process, for example to resume the run of a job in one process"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, NULL,
      "read the hosts from a file, one per line: HOST slots=N"},
     {"agent", "CMD", TEXT(agent), CLUSTER, CONNECTS, "ssh", "program that runs commands on other hosts"},
-    {"mpi-options", "ARGS", TEXT(mpi_options), CLUSTER, CONNECTS, NULL,
-     "additional arguments for mpirun, such as '--mca btl_tcp_if_include eth1'"},
     {"bind", "POLICY", TEXT(bind), CLUSTER, RUNS, "auto",
      "numa: on a host with several NUMA nodes, bind each process to one node or to its share of the nodes; "
      "none: do not bind; auto: numa, unless the launcher has restricted the cores"},
@@ -291,13 +289,21 @@ const yk_option *yk_option_find(const char *name)
     return NULL;
 }
 
+const char *yk_option_removed(const char *name)
+{
+    return strcmp(name, "mpi-options") == 0 ? "yoke no longer starts mpirun; to use MPI, start the job with "
+                                              "mpirun ... yoke train ..."
+                                            : NULL;
+}
+
 yk_status yk_option_require(const char *name, const yk_option **out)
 {
     *out = yk_option_find(name);
     if (*out)
         return YK_OK;
-    const char *other = yk_suggest(name, yk_options, sizeof *yk_options);
-    return other ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, other)
+    const char *other = yk_suggest(name, yk_options, sizeof *yk_options), *removed = yk_option_removed(name);
+    return removed ? yk_fail(YK_EUSAGE, "unknown option %s; %s", name, removed)
+           : other ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, other)
                  : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
 }
 

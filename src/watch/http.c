@@ -1,7 +1,6 @@
 #include "watch/http.h"
 
 #include "base/clock.h"
-#include "base/loopback.h"
 #include "base/number.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -272,10 +271,8 @@ static int listen_at(const struct addrinfo *at)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (at->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    yk_loopback_suspend(true); /* the user chose the address */
     const bool listens = bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
     const int error = errno;
-    yk_loopback_suspend(false);
     if (listens)
         return fd;
     close(fd);

@@ -481,9 +481,6 @@ def test_wrong_arguments():
 
 def test_jobs_use_the_bundled_program():
     assert "_native" in yoke._native.PROGRAM and os.access(yoke._native.PROGRAM, os.X_OK)
-    if not shutil.which("mpirun"):
-        raises(yoke.ResourceError, "mpirun", "softmax", DIGITS, launch=2, out="none")
-        return
     with tempfile.TemporaryDirectory() as directory:
         run = yoke.train("softmax", DIGITS, epochs=2, launch=2, out=os.path.join(directory, "run"))
         assert run.summary["ranks"] == 2 and len(run.curves["step"]) == 3

@@ -1,0 +1,390 @@
+#include "cli/agent.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <yoke.h>
+
+/* What the agent reads from: the launcher, the signal SIGCHLD, and pipes from its ranks. */
+enum { CHANNEL, CHILDREN, STATUS, OUT, ERR, SOURCES };
+static const yk_job_frame_kind kind_of[SOURCES] = {
+    [STATUS] = YK_FRAME_STATUS, [OUT] = YK_FRAME_OUT, [ERR] = YK_FRAME_ERR};
+
+typedef struct {
+    yk_channel channel;
+    struct pollfd source[SOURCES]; /* .fd -1: not used */
+    int to[SOURCES];               /* write ends of the pipes, for the ranks; -1: they inherit theirs */
+    char master[512];
+    int listener;  /* for rank 0; -1: none */
+    pid_t *pid;    /* [count]; 0: it has ended */
+    int first, count, running;
+    double timeout, heard; /* when the launcher last sent something */
+    bool killed;           /* the launcher has ended the ranks */
+    bool nohup;            /* SIGHUP was ignored */
+} agent;
+
+/* ---- the job ---- */
+
+yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
+{
+    char number[3][32];
+    snprintf(number[0], sizeof number[0], "%d", job->first);
+    snprintf(number[1], sizeof number[1], "%d", job->last);
+    snprintf(number[2], sizeof number[2], "%.3f", job->timeout);
+    const char *const fixed[] = {job->directory, job->program, job->master, number[0], number[1], number[2]};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        yk_text_put(out, fixed[i], strlen(fixed[i]) + 1);
+    for (char *const *e = job->environment; e && *e; e++)
+        yk_text_put(out, *e, strlen(*e) + 1);
+    yk_text_put(out, "", 1);
+    for (char *const *a = job->argv; a && *a; a++)
+        yk_text_put(out, *a, strlen(*a) + 1);
+    return out->status;
+}
+
+/* Adds the variables to the environment. The strings stay those of the frame. */
+static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job *out)
+{
+    enum { FIXED = 6 };
+    uint64_t first = 0, last = 0;
+    size_t n = 0, cap = 0;
+    char **word = NULL;
+    for (const char *at = f->data, *end = f->data + f->bytes; at < end; at += strlen(at) + 1) {
+        if (YK_RESERVE(word, cap, n + 2, "a command line"))
+            return free(word), YK_ESYSTEM;
+        word[n++] = (char *)at;
+    }
+    if (n < FIXED + 1 || !yk_digits(word[3], INT_MAX, &first) || !yk_digits(word[4], INT_MAX, &last) ||
+        !yk_decimal(word[5], &out->timeout) || last < first)
+        return free(word), yk_fail(YK_ESYSTEM, "the launcher sent a malformed job");
+    word[n] = NULL;
+    out->directory = word[0];
+    out->program = word[1];
+    out->master = word[2];
+    out->first = (int)first;
+    out->last = (int)last;
+    size_t at = FIXED;
+    for (; at < n && *word[at]; at++)
+        putenv(word[at]);
+    out->argv = word + at + (at < n);
+    *words_out = word;
+    return YK_OK;
+}
+
+/* Connections between processes, and memory that they share, need open files. */
+static yk_status allow_open_files(int processes)
+{
+    struct rlimit files;
+    const rlim_t wanted = 64 + 8 * (rlim_t)processes;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= wanted)
+        return YK_OK;
+    if (files.rlim_max < wanted)
+        return yk_fail(
+            YK_ESYSTEM,
+            "a job of %d processes needs %llu open files, but the limit is %llu; raise it with ulimit -n",
+            processes, (unsigned long long)wanted, (unsigned long long)files.rlim_max);
+    files.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &files);
+    return YK_OK;
+}
+
+/* Any free port, on all addresses, or on that of this host only. */
+static int listen_tcp(bool here, int *port_out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {.sin6_family = AF_INET6}};
+    socklen_t n = sizeof address.v6;
+    const int no = 0;
+    int fd = here ? -1 : socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) || bind(fd, &address.any, n))) {
+        close(fd); /* a host without IPv6 */
+        fd = -1;
+    }
+    if (fd < 0 && (fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
+        address.v4 = (struct sockaddr_in){.sin_family = AF_INET,
+                                          .sin_addr.s_addr = htonl(here ? INADDR_LOOPBACK : INADDR_ANY)};
+        n = sizeof address.v4;
+        if (bind(fd, &address.any, n))
+            return -1;
+    }
+    if (fd < 0 || getsockname(fd, &address.any, &n) || listen(fd, SOMAXCONN))
+        return -1;
+    *port_out = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
+    return fd;
+}
+
+static int listen_unix(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t n = strlen(name), most = sizeof address.sun_path - 1;
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    memcpy(address.sun_path + 1, name, n < most ? n : most);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ||
+        listen(fd, SOMAXCONN))
+        return -1;
+    return fd;
+}
+
+static yk_status open_listener(agent *a, const char *master)
+{
+    const size_t n = strlen(master);
+    int port = 0;
+    snprintf(a->master, sizeof a->master, "%s", master);
+    if (a->first > 0)
+        return YK_OK;
+    if (strncmp(master, "unix:", 5) == 0)
+        a->listener = listen_unix(master + 5);
+    else
+        a->listener = listen_tcp(strncmp(master, "127.", 4) == 0, &port);
+    if (a->listener < 0)
+        return yk_fail(YK_ESYSTEM, "cannot open a socket for rank 0: %s", strerror(errno));
+    if (port && n >= 2 && strcmp(master + n - 2, ":0") == 0)
+        snprintf(a->master, sizeof a->master, "%.*s%d", (int)n - 1, master, port);
+    yk_channel_send(&a->channel, YK_FRAME_MASTER, 0, a->master, strlen(a->master));
+    return YK_OK;
+}
+
+/* ---- ranks ---- */
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+/* In the child: signals wait until the program handles them (cli/main.c). Ctrl-Z stops the launcher only. */
+static void set_signals(const agent *a)
+{
+    static const int usual[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
+    sigset_t stop;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        signal(usual[i], usual[i] == SIGHUP && a->nohup ? SIG_IGN : SIG_DFL);
+    signal(SIGTSTP, SIG_IGN);
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    sigaddset(&stop, SIGINT);
+    sigaddset(&stop, SIGHUP);
+    sigprocmask(SIG_SETMASK, &stop, NULL);
+}
+
+static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t parent)
+{
+    const int null = open("/dev/null", O_RDONLY);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 || (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
+        (a->to[ERR] >= 0 && dup2(a->to[ERR], STDERR_FILENO) < 0))
+        _exit(127);
+    set_number("YOKE_RANK", a->first + index);
+    set_number("YOKE_LOCAL_RANK", index);
+    set_number("YOKE_LOCAL_SIZE", a->count);
+    set_number("YOKE_STATUS_FD", a->to[STATUS]);
+    setenv("YOKE_MASTER", a->master, 1);
+    fcntl(a->to[STATUS], F_SETFD, 0);
+    unsetenv("YOKE_LISTEN_FD");
+    if (a->first + index == 0) {
+        set_number("YOKE_LISTEN_FD", a->listener);
+        fcntl(a->listener, F_SETFD, 0);
+    }
+    set_signals(a);
+    execv(job->program, job->argv);
+    fprintf(stderr, "yoke: error: cannot run %s: %s\n", job->program, strerror(errno));
+    _exit(127);
+}
+
+static yk_status start_ranks(agent *a, const yk_agent_job *job)
+{
+    yk_status st;
+    const pid_t self = getpid();
+    a->first = job->first;
+    a->count = job->last - job->first + 1;
+    a->timeout = job->timeout;
+    if (chdir(job->directory))
+        return yk_fail(YK_ESYSTEM, "cannot change to the directory %s: %s", job->directory, strerror(errno));
+    if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) || (st = open_listener(a, job->master)))
+        return st;
+    if (!(a->pid = calloc((size_t)a->count, sizeof *a->pid)))
+        return yk_fail_memory((size_t)a->count * sizeof *a->pid, "the processes of a job");
+    for (int i = 0; i < a->count; i++) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            exec_rank(a, job, i, self);
+        if (pid < 0)
+            return yk_fail(YK_ESYSTEM, "cannot start rank %d: %s", a->first + i, strerror(errno));
+        a->pid[i] = pid;
+        a->running++;
+    }
+    for (int s = STATUS; s < SOURCES; s++) /* only the ranks write */
+        if (a->to[s] >= 0)
+            close(a->to[s]);
+    if (a->listener >= 0)
+        close(a->listener);
+    return YK_OK;
+}
+
+static void signal_ranks(const agent *a, int signal)
+{
+    for (int i = 0; a->pid && i < a->count; i++)
+        if (a->pid[i] > 0)
+            kill(a->pid[i], signal);
+}
+
+/* Sends what a pipe has to the launcher; false: all of it was read, for now or for good. */
+static bool forward(agent *a, int source)
+{
+    char text[16384];
+    const ssize_t n = a->source[source].fd >= 0 ? read(a->source[source].fd, text, sizeof text) : -1;
+    if (n == 0) {
+        close(a->source[source].fd);
+        a->source[source].fd = -1;
+    }
+    if (n > 0)
+        yk_channel_send(&a->channel, kind_of[source], 0, text, (size_t)n);
+    return n > 0;
+}
+
+/* Their last words arrive before the news that they have ended. */
+static void reap(agent *a)
+{
+    struct signalfd_siginfo ignored[8];
+    int status;
+    while (read(a->source[CHILDREN].fd, ignored, sizeof ignored) > 0)
+        ;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        for (int s = STATUS; s < SOURCES; s++)
+            while (forward(a, s))
+                ;
+        for (int i = 0; i < a->count; i++)
+            if (a->pid[i] == pid) {
+                const int32_t how = a->killed ? 0 : status;
+                a->pid[i] = 0;
+                a->running--;
+                yk_channel_send(&a->channel, YK_FRAME_EXITED, a->first + i, &how, sizeof how);
+            }
+    }
+}
+
+/* ---- the loop ---- */
+
+static yk_status init(agent *a, bool forwards)
+{
+    sigset_t children;
+    struct sigaction hangup;
+    a->nohup = sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+    static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGTSTP};
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &children, NULL);
+    for (int s = 0; s < SOURCES; s++) {
+        a->source[s] = (struct pollfd){.fd = -1, .events = POLLIN};
+        a->to[s] = -1;
+    }
+    a->source[CHANNEL].fd = a->channel.in;
+    a->source[CHILDREN].fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    bool ok = a->source[CHILDREN].fd >= 0;
+    for (int s = STATUS; ok && s < (forwards ? SOURCES : OUT); s++) {
+        int end[2];
+        ok = pipe2(end, O_CLOEXEC) == 0;
+        a->source[s].fd = ok ? end[0] : -1;
+        a->to[s] = ok ? end[1] : -1;
+        ok = ok && fcntl(end[0], F_SETFL, O_NONBLOCK) == 0;
+    }
+    return ok ? YK_OK : yk_fail(YK_ESYSTEM, "cannot create a pipe: %s", strerror(errno));
+}
+
+/* Does what the launcher asks for; false: it has died. */
+static bool obey(agent *a, char ***words)
+{
+    yk_job_frame f;
+    a->heard = yk_now();
+    if (!yk_channel_read(&a->channel))
+        return false;
+    while (yk_channel_next(&a->channel, &f)) {
+        yk_agent_job job;
+        if (f.kind == YK_FRAME_START && !a->pid) {
+            char *copy = malloc(f.bytes + 1u); /* the variables of the environment stay there */
+            const yk_job_frame own = {.bytes = f.bytes, .data = copy ? memcpy(copy, f.data, f.bytes + 1u) : ""};
+            yk_status st = copy ? read_job(&own, words, &job) : yk_fail_memory(f.bytes, "a job");
+            if (!st)
+                st = start_ranks(a, &job);
+            if (st) {
+                yk_channel_send(&a->channel, YK_FRAME_FAILED, 0, yk_error(), strlen(yk_error()));
+                return false;
+            }
+        } else if (f.kind == YK_FRAME_STOP) {
+            signal_ranks(a, SIGTERM);
+        } else if (f.kind == YK_FRAME_KILL) {
+            reap(a); /* those that have died before, and why */
+            a->killed = true;
+            signal_ranks(a, SIGKILL);
+        }
+    }
+    return true;
+}
+
+static void serve(agent *a, char ***words)
+{
+    static const double every = 1.0;
+    double next = 0.0;
+    a->heard = yk_now();
+    while (!a->pid || a->running) {
+        const double now = yk_now();
+        if (now >= next) {
+            next = now + every;
+            yk_channel_send(&a->channel, YK_FRAME_ALIVE, 0, NULL, 0);
+        }
+        if (a->timeout > 0.0 && now - a->heard > a->timeout)
+            return;
+        if (poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1) <= 0)
+            continue;
+        for (int s = STATUS; s < SOURCES; s++)
+            if (a->source[s].revents)
+                forward(a, s);
+        if (a->source[CHILDREN].revents)
+            reap(a);
+        if (a->source[CHANNEL].revents && !obey(a, words))
+            return;
+    }
+}
+
+int yk_agent(yk_channel channel, bool forwards)
+{
+    char **words = NULL;
+    agent a = {.channel = channel, .listener = -1};
+    yk_status st = init(&a, forwards);
+    if (!st)
+        yk_write_all(channel.out, YK_AGENT_GREETING, sizeof YK_AGENT_GREETING - 1);
+    if (!st) {
+        yk_write_all(channel.out, yoke_version(), strlen(yoke_version()));
+        yk_write_all(channel.out, "\n", 1);
+        serve(&a, &words);
+    }
+    signal_ranks(&a, SIGKILL);
+    while (a.running && waitpid(-1, NULL, 0) > 0)
+        a.running--;
+    free(words);
+    free(a.pid);
+    return yk_status_exit(st);
+}

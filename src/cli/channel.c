@@ -1,0 +1,70 @@
+#include "cli/channel.h"
+
+#include "base/mem.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEADER = 12, MAX_FRAME = 1 << 24 };
+
+bool yk_write_all(int fd, const void *data, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = write(fd, (const char *)data + done, bytes - done);
+        if (n < 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+bool yk_channel_read(yk_channel *c)
+{
+    enum { SPACE = 65536 };
+    c->n -= c->at;
+    if (c->at)
+        memmove(c->data, c->data + c->at, c->n);
+    c->at = 0;
+    if (c->n > 2 * MAX_FRAME || YK_RESERVE(c->data, c->cap, c->n + SPACE, "messages of an agent"))
+        return false;
+    const ssize_t n = read(c->in, c->data + c->n, c->cap - c->n - 1);
+    c->n += n > 0 ? (size_t)n : 0;
+    return n > 0 || (n < 0 && errno == EINTR);
+}
+
+bool yk_channel_next(yk_channel *c, yk_job_frame *out)
+{
+    if (c->n - c->at < HEADER)
+        return false;
+    memcpy(out, c->data + c->at, HEADER);
+    if (c->n - c->at - HEADER < (size_t)out->bytes + 1)
+        return false;
+    out->data = c->data + c->at + HEADER;
+    c->at += HEADER + out->bytes + 1;
+    return true;
+}
+
+bool yk_channel_send(yk_channel *c, yk_job_frame_kind kind, int rank, const void *data, size_t bytes)
+{
+    const yk_job_frame f = {.kind = kind, .rank = rank, .bytes = (uint32_t)bytes};
+    char *text = malloc(HEADER + bytes + 1);
+    if (!text)
+        return false;
+    memcpy(text, &f, HEADER);
+    if (bytes)
+        memcpy(text + HEADER, data, bytes);
+    text[HEADER + bytes] = '\0';
+    const bool ok = yk_write_all(c->out, text, HEADER + bytes + 1);
+    free(text);
+    return ok;
+}
+
+void yk_channel_fini(yk_channel *c)
+{
+    free(c->data);
+    close(c->in);
+    if (c->out != c->in)
+        close(c->out);
+    *c = (yk_channel){.in = -1, .out = -1};
+}

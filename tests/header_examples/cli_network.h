@@ -1,2 +1,0 @@
-extern yk_config config;
-extern bool joinable;

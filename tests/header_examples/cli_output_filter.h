@@ -1,2 +1,0 @@
-#include <stdio.h>
-extern int job_stderr, job_stdout;
