@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Real jobs, real kills: ./dev chaos [KILLS] [--seed S] [--kind NAME]
 
-Each trial starts a short job, kills one of its processes (the launcher, mpirun, ompi-server, a server, a worker, a replica, a
+Each trial starts a short job, kills one of its processes (the launcher, its agent, a server, a worker, a replica, a
 joined worker) with SIGKILL at a random time between its start and its last second, and then resumes the run. It checks:
 
   no hang           the job and the resumed job end, or make progress until a deadline
-  nothing is left   no process, no file in TMPDIR or /dev/shm, no temporary file in the run directory
+  nothing is left   no process, no file in TMPDIR, no temporary file in the run directory
   no wrong bits     a synchronous run that was resumed ends with the weights of the undisturbed run
   no lost examples  every example was used exactly once per epoch; with a quorum, used or late
 
@@ -62,7 +62,7 @@ def options_of(kind):
 def environment(directory):
     tmp = os.path.join(directory, "tmp")
     os.makedirs(tmp, exist_ok=True)
-    return dict(os.environ, YK_JOB=directory, TMPDIR=tmp, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return dict(os.environ, YK_JOB=directory, TMPDIR=tmp)
 
 
 def processes(directory):
@@ -82,9 +82,8 @@ def processes(directory):
                     continue
         except OSError:
             continue
-        rank = [v for v in variables.split(b"\0") if v.startswith((b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK="))]
-        name = os.path.basename(words[0].decode())
-        found[int(pid)] = f"{name} rank {rank[0].split(b'=')[1].decode()}" if rank and name == "yoke" else name
+        rank = [v for v in variables.split(b"\0") if v.startswith(b"YOKE_RANK=")]
+        found[int(pid)] = f"rank {rank[0].split(b'=')[1].decode()}" if rank else "joined worker" if b"--join" in words else "agent"
     return found
 
 
@@ -162,7 +161,6 @@ class Trial:
 
     def files(self, name):
         left = [os.path.join(at, f) for at, _, fs in os.walk(f"{self.directory}/tmp") for f in fs]
-        left += self.chaos.shared_memory()
         if left:
             self.problems.append(f"{name}: files are left: {left[:5]}")
 
@@ -224,16 +222,6 @@ class Chaos:
     def __init__(self, yoke, verbose, deadline):
         self.yoke, self.verbose, self.deadline = yoke, verbose, deadline
         self.reference, self.seconds = {}, {}
-        self.ignored = set(self.shared_files())
-
-    def shared_files(self):
-        return [f"/dev/shm/{n}" for n in os.listdir("/dev/shm") if n.startswith(("yoke-", "vader_segment"))]
-
-    def shared_memory(self):
-        """New files. /dev/shm is that of this program alone: see private_memory()."""
-        left = sorted(set(self.shared_files()) - self.ignored)
-        self.ignored.update(left)
-        return left
 
     def undisturbed(self, kind):
         t = Trial(self, 0, kind)
@@ -247,16 +235,6 @@ class Chaos:
         shutil.rmtree(t.directory)
 
 
-def private_memory():
-    """Other jobs on this machine use /dev/shm, too: gives this program one of its own, if it may."""
-    if os.environ.get("YK_CHAOS_MEMORY") or os.geteuid():
-        return
-    os.environ["YK_CHAOS_MEMORY"] = "1"
-    if subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0:
-        os.execvp("unshare", ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev/shm; exec "$@"', "sh", sys.executable,
-                              *sys.argv])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kills", nargs="?", type=int, default=100)
@@ -266,7 +244,6 @@ def main():
     parser.add_argument("--deadline", type=float, default=40.0, help="seconds for a job to end")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
-    private_memory()
     chaos = Chaos(os.path.abspath(options.yoke), options.verbose, options.deadline)
     for kind in [options.kind] if options.kind else sorted(KINDS):
         chaos.undisturbed(kind)

@@ -447,8 +447,7 @@ static void files_set_only_what_to_train(void **state)
         else
             assert_int_equal(yk_config_load(&c, file), YK_OK);
     }
-    assert_true(!c.hosts && !c.hostfile && !c.agent && !c.http && !c.join && !c.out &&
-                !c.resume);
+    assert_true(!c.hosts && !c.hostfile && !c.agent && !c.http && !c.join && !c.out && !c.resume);
     static const char foreign[] = "batch = 9\nhosts = a\nagent = x\nhosts = b\n";
     put(file, foreign, sizeof foreign - 1);
     assert_int_equal(yk_config_load_run(&c, file, &there, &ignored), YK_OK);

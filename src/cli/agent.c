@@ -31,8 +31,8 @@ typedef struct {
     struct pollfd source[SOURCES]; /* .fd -1: not used */
     int to[SOURCES];               /* write ends of the pipes, for the ranks; -1: they inherit theirs */
     char master[512];
-    int listener;  /* for rank 0; -1: none */
-    pid_t *pid;    /* [count]; 0: it has ended */
+    int listener; /* for rank 0; -1: none */
+    pid_t *pid;   /* [count]; 0: it has ended */
     int first, count, running;
     double timeout, heard; /* when the launcher last sent something */
     bool killed;           /* the launcher has ended the ranks */
@@ -138,7 +138,8 @@ static int listen_unix(const char *name)
     const size_t n = strlen(name), most = sizeof address.sun_path - 1;
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memcpy(address.sun_path + 1, name, n < most ? n : most);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ||
+    if (fd < 0 ||
+        bind(fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ||
         listen(fd, SOMAXCONN))
         return -1;
     return fd;
@@ -191,7 +192,8 @@ static void exec_rank(const agent *a, const yk_agent_job *job, int index, pid_t 
 {
     const int null = open("/dev/null", O_RDONLY);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 || (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
+    if (getppid() != parent || dup2(null, STDIN_FILENO) < 0 ||
+        (a->to[OUT] >= 0 && dup2(a->to[OUT], STDOUT_FILENO) < 0) ||
         (a->to[ERR] >= 0 && dup2(a->to[ERR], STDERR_FILENO) < 0))
         _exit(127);
     set_number("YOKE_RANK", a->first + index);
@@ -220,7 +222,8 @@ static yk_status start_ranks(agent *a, const yk_agent_job *job)
     a->timeout = job->timeout;
     if (chdir(job->directory))
         return yk_fail(YK_ESYSTEM, "cannot change to the directory %s: %s", job->directory, strerror(errno));
-    if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) || (st = open_listener(a, job->master)))
+    if ((st = allow_open_files((int)yk_env_number("YOKE_SIZE", a->count))) ||
+        (st = open_listener(a, job->master)))
         return st;
     if (!(a->pid = calloc((size_t)a->count, sizeof *a->pid)))
         return yk_fail_memory((size_t)a->count * sizeof *a->pid, "the processes of a job");
@@ -325,7 +328,8 @@ static bool obey(agent *a, char ***words)
         yk_agent_job job;
         if (f.kind == YK_FRAME_START && !a->pid) {
             char *copy = malloc(f.bytes + 1u); /* the variables of the environment stay there */
-            const yk_job_frame own = {.bytes = f.bytes, .data = copy ? memcpy(copy, f.data, f.bytes + 1u) : ""};
+            const yk_job_frame own = {.bytes = f.bytes,
+                                      .data = copy ? memcpy(copy, f.data, f.bytes + 1u) : ""};
             yk_status st = copy ? read_job(&own, words, &job) : yk_fail_memory(f.bytes, "a job");
             if (!st)
                 st = start_ranks(a, &job);

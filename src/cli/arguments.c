@@ -3,8 +3,8 @@
 #include "base/number.h"
 #include "base/suggest.h"
 #include "cli/cli.h"
-#include "config/option.h"
 #include "cli/terminal.h"
+#include "config/option.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

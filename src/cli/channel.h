@@ -8,7 +8,7 @@
  *     yk_channel_send(&c, YK_FRAME_STOP, 0, NULL, 0);
  *     yk_job_frame f;
  *     for (bool open = yk_channel_read(&c); yk_channel_next(&c, &f);) // when poll() says that there is something to read
- *         printf("%d bytes\n", (int)f.bytes);
+ *         handle(f.kind, f.data, f.bytes);
  *
  * Both ends run the same version of the program on hosts with the same byte order; an agent greets with its version. One
  * thread at a time.

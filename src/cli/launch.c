@@ -148,8 +148,8 @@ static int run(job *j)
             }
             return o.exit;
         }
-        yk_warn("a process was lost; restarting from the last checkpoint (restart %lld of %lld)", (long long)(i + 1),
-                (long long)max);
+        yk_warn("a process was lost; restarting from the last checkpoint (restart %lld of %lld)",
+                (long long)(i + 1), (long long)max);
     }
 }
 

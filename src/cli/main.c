@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/suggest.h"
-#include "cli/failure.h"
 #include "cli/agent.h"
+#include "cli/failure.h"
 #include "cli/job.h"
 #include "cli/job_status.h"
 #include "cli/terminal.h"
@@ -111,8 +111,8 @@ static void on_signal(int signal)
     /* A second signal ends the program immediately. The same signal may arrive twice within a moment (sent to the process
      * and to its group), mpirun forwards SIGUSR1, and a shell may repeat SIGHUP: these do not count. In a process of a job, any
      * number of signals means the same: the launcher decides. */
-    const bool second =
-        yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5 && !yk_job_has_launcher();
+    const bool second = yk_cli_stop && signal != SIGUSR1 && signal != SIGHUP && yk_now() - first > 0.5 &&
+                        !yk_job_has_launcher();
     if (!yk_cli_stop)
         first = yk_now();
     if (second && yk_cli_launcher) { /* it has to end the job first */

@@ -279,7 +279,8 @@ static void handle_line(yk_supervisor *s, const char *line)
     if (strncmp(text, "lost ", 5) == 0)
         lose_rank(s, (int)rank, text + 5);
     rest = yk_digits_after("ended ", text, INT_MAX, &number);
-    const bool better = s->reported && !s->connected && rank == 0; /* it knows who is missing; others only lost rank 0 */
+    const bool better =
+        s->reported && !s->connected && rank == 0; /* it knows who is missing; others only lost rank 0 */
     if (!rest || ((s->over > 0.0 || s->killed > 0.0) && !better))
         return;
     s->over = yk_now();
@@ -313,7 +314,8 @@ static void handle_exit(yk_supervisor *s, const yk_host_agent *a, int rank, int 
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || before == YK_RANK_LOST || s->over > 0.0))
         return;
     if (WIFSIGNALED(status))
-        snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(how, sizeof how, "was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
     else
         snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(status));
     snprintf(text, sizeof text, "the job was lost: rank %d on host %s %s%s", rank, a->host, how,
@@ -358,8 +360,9 @@ static void lose_agent(yk_supervisor *s, yk_host_agent *a)
              a->host, s->config->agent ? s->config->agent : "ssh", a->host, a->host);
         return;
     }
-    snprintf(text, sizeof text, "the job was lost: %s on host %s %s lost: the host has died, or cannot be reached",
-             ranks, a->host, n > 1 ? "were" : "was");
+    snprintf(text, sizeof text,
+             "the job was lost: %s on host %s %s lost: the host has died, or cannot be reached", ranks,
+             a->host, n > 1 ? "were" : "was");
     for (int r = a->first; r <= a->last; r++) {
         if (s->rank[r] == YK_RANK_ENDED)
             continue;
@@ -387,8 +390,8 @@ static bool greet(yk_supervisor *s, yk_host_agent *a)
     a->greeted = true;
     if (strcmp(at + n, yoke_version()))
         fail(s, YK_ESYSTEM, false,
-             "host %s has version %.40s of this program, and this host has %s; install the same one", a->host, at + n,
-             yoke_version());
+             "host %s has version %.40s of this program, and this host has %s; install the same one", a->host,
+             at + n, yoke_version());
     return true;
 }
 
@@ -396,16 +399,27 @@ static void handle_frame(yk_supervisor *s, yk_host_agent *a, const yk_job_frame 
 {
     int32_t status = 0;
     switch (f->kind) {
-    case YK_FRAME_MASTER: snprintf(s->master, sizeof s->master, "%s", f->data); break;
-    case YK_FRAME_STATUS: handle_status(s, a, f->data, f->bytes); break;
-    case YK_FRAME_OUT: s->output_failed |= !yk_write_all(STDOUT_FILENO, f->data, f->bytes); break;
-    case YK_FRAME_ERR: yk_write_all(STDERR_FILENO, f->data, f->bytes); break;
-    case YK_FRAME_FAILED: fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data); break;
+    case YK_FRAME_MASTER:
+        snprintf(s->master, sizeof s->master, "%s", f->data);
+        break;
+    case YK_FRAME_STATUS:
+        handle_status(s, a, f->data, f->bytes);
+        break;
+    case YK_FRAME_OUT:
+        s->output_failed |= !yk_write_all(STDOUT_FILENO, f->data, f->bytes);
+        break;
+    case YK_FRAME_ERR:
+        yk_write_all(STDERR_FILENO, f->data, f->bytes);
+        break;
+    case YK_FRAME_FAILED:
+        fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data);
+        break;
     case YK_FRAME_EXITED:
         memcpy(&status, f->data, f->bytes == sizeof status ? sizeof status : 0);
         handle_exit(s, a, f->rank, status);
         break;
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -447,7 +461,8 @@ static void handle_signals(yk_supervisor *s, double now)
             kill_all(s);
     }
     if (ignores_signal(s, now) && s->training)
-        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal", s->plan->startup_timeout);
+        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal",
+             s->plan->startup_timeout);
     else if (ignores_signal(s, now))
         kill_all(s);
 }
@@ -468,12 +483,14 @@ static void check_time(yk_supervisor *s)
     /* ranks end and report the cause when the limit is reached; the margin lets them do that first */
     if (!s->training && now - s->heard > limit + margin)
         fail(s, YK_ELOST, true,
-             "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise --deadline (the "
+             "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise --deadline "
+             "(the "
              "limit is 8 times --deadline, but at least 60 s)",
              limit);
     for (size_t i = 0; i < s->hosts; i++) {
         yk_host_agent *a = &s->agent[i];
-        if (a->pid && (now - a->heard > (a->greeted ? heartbeat : limit) || (s->killed > 0.0 && now - s->killed > grace)))
+        if (a->pid && (now - a->heard > (a->greeted ? heartbeat : limit) ||
+                       (s->killed > 0.0 && now - s->killed > grace)))
             lose_agent(s, a);
     }
 }
@@ -547,7 +564,7 @@ void yk_supervise(yk_supervisor *s)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     s->hosts = p && s->agent && s->rank ? s->hosts : 0;
     yk_status st = s->hosts ? start_agents(s, &before)
-                                            : yk_fail_memory((size_t)s->plan->processes, "the processes of a job");
+                            : yk_fail_memory((size_t)s->plan->processes, "the processes of a job");
     if (!st)
         st = choose_token(s);
     if (st)

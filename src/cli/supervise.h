@@ -31,8 +31,8 @@ typedef struct {
     pid_t pid;        /* of the forked agent, or of ssh; 0: it has ended */
     yk_channel channel;
     bool greeted, started;
-    double heard;     /* when it last sent something */
-    char line[2048];  /* an incomplete line of its ranks' reports */
+    double heard;    /* when it last sent something */
+    char line[2048]; /* an incomplete line of its ranks' reports */
     size_t nline;
 } yk_host_agent;
 
@@ -46,20 +46,20 @@ typedef struct {
     size_t hosts;
     char *const *argv; /* of a rank */
 
-    yk_status status;      /* how the job ended; YK_EINTERRUPTED: by a signal, before it trained */
-    bool reported;         /* by a process, which has printed the error */
-    bool lost;             /* a process or host was lost: a restart may help */
+    yk_status status; /* how the job ended; YK_EINTERRUPTED: by a signal, before it trained */
+    bool reported;    /* by a process, which has printed the error */
+    bool lost;        /* a process or host was lost: a restart may help */
     char error[1024];
     bool connected, training, saving;
-    int workers;           /* 0: not known */
+    int workers; /* 0: not known */
 
-    yk_host_agent *agent;  /* [hosts] */
-    yk_rank_state *rank;   /* [plan->processes] */
+    yk_host_agent *agent; /* [hosts] */
+    yk_rank_state *rank;  /* [plan->processes] */
     int running;
     char master[512], token[72];
-    double heard;          /* when a rank last reported something */
+    double heard; /* when a rank last reported something */
     double signaled, over, killed, idle;
-    bool output_failed;    /* stdout could not be written */
+    bool output_failed; /* stdout could not be written */
 } yk_supervisor;
 
 void yk_supervise(yk_supervisor *s);

@@ -304,7 +304,7 @@ yk_status yk_option_require(const char *name, const yk_option **out)
     const char *other = yk_suggest(name, yk_options, sizeof *yk_options), *removed = yk_option_removed(name);
     return removed ? yk_fail(YK_EUSAGE, "unknown option %s; %s", name, removed)
            : other ? yk_fail(YK_EUSAGE, "unknown option %s; did you mean %s?", name, other)
-                 : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
+                   : yk_fail(YK_EUSAGE, "unknown option %s; yoke train --help lists the options", name);
 }
 
 bool yk_option_is_number(const yk_option *o)

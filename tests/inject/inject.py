@@ -52,7 +52,7 @@ def process_of_rank(pid, rank):
     for child in descendants(pid):
         try:
             with open(f"/proc/{child}/environ") as f, open(f"/proc/{child}/cmdline") as c:
-                if f"OMPI_COMM_WORLD_RANK={rank}\0" in f.read() and "yoke" in c.read():
+                if f"YOKE_RANK={rank}\0" in f.read() and "yoke" in c.read():
                     return child
         except OSError:
             pass
@@ -160,7 +160,7 @@ def run(yoke, row, directory, lan=None, evidence=None):
     shutil.rmtree(os.path.join(directory, "run"), ignore_errors=True)
     options = shlex.split(row.command) + ["--json", "--quiet"] + ([] if "--out" in row.command else ["--out", "none"])
     command = lan.command(yoke, options) if lan else [yoke, "train", *options]
-    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **row.env}
+    env = {**os.environ, **row.env}
     if evidence:
         env["YK_EVIDENCE"] = evidence
     limit = Limit(row.limit[1]) if row.limit else None

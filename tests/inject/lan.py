@@ -77,7 +77,5 @@ class Lan:
         return ""
 
     def command(self, yoke, options):
-        net = f"{self.net}.0/24"
         return ["ip", "netns", "exec", self.name(0), "unshare", "--uts", "sh", "-c", 'hostname host0; exec "$@"', "sh", yoke, "train",
-                *options, "--hosts", ",".join(f"{self.net}.{i}" for i in (1, 2, 3)), "--agent", os.path.join(self.directory, "agent"),
-                "--mpi-options", f"--mca btl self,vader,tcp --mca btl_tcp_if_include {net} --mca oob_tcp_if_include {net}"]
+                *options, "--hosts", ",".join(f"{self.net}.{i}" for i in (1, 2, 3)), "--agent", os.path.join(self.directory, "agent")]
