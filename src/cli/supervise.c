@@ -275,7 +275,7 @@ static void handle_line(yk_supervisor *s, const char *line)
     s->saving |= strncmp(text, "saving", 6) == 0;
     s->saving &= strncmp(text, "saved", 5) != 0;
     if (strcmp(text, "stop") == 0 && !yk_cli_stop)
-        yk_cli_stop = SIGTERM; /* all of them are told to save and end */
+        raise(SIGTERM); /* as if the launcher had received it */
     if (strncmp(text, "lost ", 5) == 0)
         lose_rank(s, (int)rank, text + 5);
     rest = yk_digits_after("ended ", text, INT_MAX, &number);
