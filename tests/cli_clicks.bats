@@ -172,6 +172,21 @@ EOF
     grep -qx 'lr = keyed=0.02,dense=0.03' run/config.ini
     grep -q '"learning_rate":0.0199999996,"dense_learning_rate":0.0299999993[,}]' run/metrics.jsonl
     grep -aq train/dense_learning_rate run/events.out.tfevents.*
+    fit "$deep" --optimizer adam --lr 0.02 --lr-schedule v=cosine,dense=inverse --warm-up linear=10 --steps 20 --out rates
+    expect 0
+    python3 - <<'END'
+import json
+last = [e for e in map(json.loads, open("rates/metrics.jsonl")) if e["kind"] == "train"][-1]
+step = last["step"]
+want = 0.02, 0.02 / (1 + 0.001 * step)
+got = last["learning_rate"], last["dense_learning_rate"]
+assert all(abs(a - b) < 1e-8 for a, b in zip(got, want)) and 0 <= last["learning_rate_2"] < 0.001, last
+END
+    grep -aq train/learning_rate_2 rates/events.out.tfevents.*
+    try report --out rates.html rates
+    expect 0
+    grep -q 'Learning rate of the network' rates.html
+    grep -q 'Learning rate of keyed group 2' rates.html
     try train --model "$deep" --data "$clicks" --workers 2 --mode async --staleness dense=0 --batch 8 --out none --json
     expect 0 'adagrad, learning rate 0.05' 'the network: adam, learning rate 0.001' 'asynchronous parameter groups: linear, v; the others are synchronous'
     [ "$(field mode)" = '"sync"' ]

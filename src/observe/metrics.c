@@ -24,6 +24,8 @@
 
 static const char name[] = "metrics.jsonl";
 enum { EVALUATIONS = 1000, BESTS = 6 };
+static const char *const keyed_rates[YK_MAX_GROUPS - 1] = {"learning_rate_2", "learning_rate_3",
+                                                           "learning_rate_4"};
 static const double rate_seconds = 0.2, measure_every = 0.5, flush_every = 0.2; /* seconds */
 
 /* A moment that rates and losses are computed from. */
@@ -242,11 +244,13 @@ static mark mark_of(const yk_run_position *at, double now)
     return (mark){now, at->step, at->examples, at->trained_examples, at->trained_loss};
 }
 
-/* The learning rate of the dense groups. NaN: there are none beside keyed groups, or it is the same as that of `optim`. */
-static double dense_rate_at(const yk_observer *o, uint64_t step)
+/* The learning rate of another group. NaN: there is none, or it is always the same as that of `optim`. */
+static double other_rate_at(const yk_observer *o, const yk_optim_config *a, uint64_t step)
 {
-    const yk_optim_config *dense = o->c.dense_optim;
-    return dense && dense->lr != o->c.optim->lr ? (double)yk_optim_at(dense, step).lr : (double)NAN;
+    const yk_optim_config *b = o->c.optim;
+    const bool same = !a || (a->lr == b->lr && a->schedule == b->schedule && a->lr_decay == b->lr_decay &&
+                             a->warm_up == b->warm_up);
+    return same ? (double)NAN : (double)yk_optim_at(a, step).lr;
 }
 
 /* The progress since `from`, with rates since `rates`. */
@@ -254,16 +258,19 @@ static yk_progress_report progress_since(const yk_observer *o, const yk_run_posi
                                          const mark *from, const mark *rates)
 {
     const double seconds = now - rates->time;
-    return (yk_progress_report){.step = at->step,
-                                .examples = at->examples,
-                                .loss = (at->trained_loss - from->loss) /
-                                        (double)(at->trained_examples - from->trained),
-                                .examples_per_second = (double)(at->examples - rates->examples) / seconds,
-                                .steps_per_second = (double)(at->step - rates->step) / seconds,
-                                .epoch = yk_epochs_done(at),
-                                .seconds_left = seconds_left(o, at),
-                                .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr,
-                                .dense_learning_rate = dense_rate_at(o, at->step)};
+    yk_progress_report p = {.step = at->step,
+                            .examples = at->examples,
+                            .loss = (at->trained_loss - from->loss) /
+                                    (double)(at->trained_examples - from->trained),
+                            .examples_per_second = (double)(at->examples - rates->examples) / seconds,
+                            .steps_per_second = (double)(at->step - rates->step) / seconds,
+                            .epoch = yk_epochs_done(at),
+                            .seconds_left = seconds_left(o, at),
+                            .learning_rate = (double)yk_optim_at(o->c.optim, at->step).lr,
+                            .dense_learning_rate = other_rate_at(o, o->c.dense_optim, at->step)};
+    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
+        p.keyed_rate[g] = other_rate_at(o, o->c.keyed_optim[g], at->step);
+    return p;
 }
 
 /* The rates of a point are those of the last fifth of a second or more: single steps vary too much. */
@@ -287,6 +294,9 @@ static void write_point(yk_observer *o, const yk_run_position *at, double now)
                   {"steps_per_second", p.steps_per_second}, {"learning_rate", p.learning_rate});
     if (isfinite(p.dense_learning_rate))
         yk_json_real(&m->line, "dense_learning_rate", p.dense_learning_rate);
+    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
+        if (isfinite(p.keyed_rate[g]))
+            yk_json_real(&m->line, keyed_rates[g], p.keyed_rate[g]);
     if (yk__observer_verdict(o, &v)) { /* in case the run is killed */
         yk_json_text(&m->line, "bottleneck", yk_verdict_name(v.kind));
         yk_json_real(&m->line, "share", v.share);

@@ -97,7 +97,7 @@ static void each_sample(void *context, const yk_sample *s)
 yk_progress_report yk__progress_unknown(uint64_t step)
 {
     const double nan = (double)NAN;
-    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, nan, nan, NULL};
+    return (yk_progress_report){step, 0, nan, nan, nan, nan, nan, nan, nan, {nan, nan, nan}, NULL};
 }
 
 void yk__observer_progress(yk_observer *o, const yk_progress_report *p)

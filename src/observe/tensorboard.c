@@ -2,6 +2,7 @@
  *
  *     train/loss, train/learning_rate
  *     train/dense_learning_rate                             if it differs from that of the keyed parameters
+ *     train/learning_rate_2, _3, _4                         that of the second, third and fourth keyed group, if it differs
  *     train/mean_loss                                       at evaluations: since the evaluation before
  *     test/loss, test/accuracy, test/majority_accuracy, test/auc                                            at evaluations
  *     train/staleness                                       a histogram, at evaluations
@@ -180,6 +181,8 @@ static void add_progress(scalars *s, const yk_progress_report *p)
     add(s, p->loss, "train/loss");
     add(s, p->learning_rate, "train/learning_rate");
     add(s, p->dense_learning_rate, "train/dense_learning_rate");
+    for (int g = 0; g < YK_MAX_GROUPS - 1; g++)
+        add(s, p->keyed_rate[g], "train/learning_rate_%d", g + 2);
     add(s, p->steps_per_second, "speed/global_step_per_second");
     add(s, p->examples_per_second, "speed/examples_per_second");
 }

@@ -55,7 +55,16 @@ static const curve curves[] = {
     {"Examples per second", false, METRIC(examples_per_second), YK_UNIT_COUNT, true, false},
     {"Steps per second", false, METRIC(steps_per_second), YK_UNIT_COUNT, true, false},
     {"Learning rate", false, METRIC(learning_rate), YK_UNIT_PLAIN, true, false},
+    {"Learning rate of the network", false, METRIC(dense_learning_rate), YK_UNIT_PLAIN, true, false},
+    {"Learning rate of keyed group 2", false, METRIC(learning_rate_2), YK_UNIT_PLAIN, true, false},
+    {"Learning rate of keyed group 3", false, METRIC(learning_rate_3), YK_UNIT_PLAIN, true, false},
+    {"Learning rate of keyed group 4", false, METRIC(learning_rate_4), YK_UNIT_PLAIN, true, false},
 };
+
+static bool is_rate(const curve *k)
+{
+    return !strncmp(k->title, "Learning rate", strlen("Learning rate"));
+}
 
 static bool is_error(const curve *k)
 {
@@ -142,7 +151,7 @@ static void make_curve(const yk_compare *c, const curve *k, size_t panel, yk_fig
         if (c->groups <= FEW_CURVES && group->n == 1 && !is_error(k))
             mark_plateau(&facts->plateau, k->offset, s);
     }
-    if (k->offset == METRIC(learning_rate))
+    if (is_rate(k))
         drop_constant(f);
     if (k->offset == METRIC(test_accuracy) && same) {
         f->limit = !is_error(k) ? c->facts[0].majority : 1.0 - c->facts[0].majority;

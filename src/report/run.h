@@ -38,7 +38,8 @@
 /* A line of metrics.jsonl. Every field is a double: run_log.c relies on this. */
 typedef struct {
     double step, examples, epoch, seconds;
-    double loss, examples_per_second, steps_per_second, learning_rate;                         /* train */
+    double loss, examples_per_second, steps_per_second; /* train */
+    double learning_rate, dense_learning_rate, learning_rate_2, learning_rate_3, learning_rate_4;
     double train_loss, test_loss, test_accuracy, test_auc, majority_accuracy, validation_loss; /* eval */
 } yk_metric;
 

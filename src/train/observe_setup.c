@@ -70,35 +70,37 @@ yk_status yk__observe(yk__trainer *t)
 {
     const yk__cluster *k = &t->cluster;
     const int keyed = yk_model_first_group(t->model, true), dense = yk_model_first_group(t->model, false);
-    const yk_observer_config c = {.config = t->config,
-                                  .plan = t->plan,
-                                  .model = t->model,
-                                  .optim = &t->group[keyed >= 0 ? keyed : dense].optim,
-                                  .dense_optim = keyed >= 0 && dense >= 0 ? &t->group[dense].optim : NULL,
-                                  .comm = k->comm,
-                                  .rank = k->rank,
-                                  .ranks = k->ranks,
-                                  .chief = k->server_peer ? k->server_peer[0] : 0,
-                                  .server = !t->plan->trains,
-                                  .joined = k->joined,
-                                  .streamed = yk__is_streamed(t),
-                                  .workers = t->local_workers,
-                                  .phases = t->phases,
-                                  .serving =
-                                      t->plan->trains && t->plan->serves ? yk__serving_phases(t) : NULL,
-                                  .run_dir = t->result->run_dir,
-                                  .http = t->http,
-                                  .resumed_from = t->result->resumed_from,
-                                  .earlier_examples = t->resumed.examples,
-                                  .earlier_seconds = t->resumed.seconds,
-                                  .best_loss = t->result->best_known ? t->result->best.loss : (double)NAN,
-                                  .best_auc = t->result->best_known ? t->result->best.auc : (double)NAN,
-                                  .context = t,
-                                  .progress = t->caller->progress ? progress : NULL,
-                                  .position = position,
-                                  .work = work,
-                                  .staleness = staleness,
-                                  .worker_status = k->server ? worker_status : NULL};
+    yk_observer_config c = {.config = t->config,
+                            .plan = t->plan,
+                            .model = t->model,
+                            .optim = &t->group[keyed >= 0 ? keyed : dense].optim,
+                            .dense_optim = keyed >= 0 && dense >= 0 ? &t->group[dense].optim : NULL,
+                            .comm = k->comm,
+                            .rank = k->rank,
+                            .ranks = k->ranks,
+                            .chief = k->server_peer ? k->server_peer[0] : 0,
+                            .server = !t->plan->trains,
+                            .joined = k->joined,
+                            .streamed = yk__is_streamed(t),
+                            .workers = t->local_workers,
+                            .phases = t->phases,
+                            .serving = t->plan->trains && t->plan->serves ? yk__serving_phases(t) : NULL,
+                            .run_dir = t->result->run_dir,
+                            .http = t->http,
+                            .resumed_from = t->result->resumed_from,
+                            .earlier_examples = t->resumed.examples,
+                            .earlier_seconds = t->resumed.seconds,
+                            .best_loss = t->result->best_known ? t->result->best.loss : (double)NAN,
+                            .best_auc = t->result->best_known ? t->result->best.auc : (double)NAN,
+                            .context = t,
+                            .progress = t->caller->progress ? progress : NULL,
+                            .position = position,
+                            .work = work,
+                            .staleness = staleness,
+                            .worker_status = k->server ? worker_status : NULL};
+    for (int g = keyed + 1, n = 0; keyed >= 0 && g < t->model->ngroups; g++)
+        if (t->model->group[g].keyed)
+            c.keyed_optim[n++] = &t->group[g].optim;
     yk_status st = yk_observer_create(&c, &t->observer);
     if (!st)
         st = yk_observer_open(t->observer);
