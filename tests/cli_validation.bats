@@ -41,6 +41,11 @@ same_model() { cmp "$(best "$1")/model.safetensors" "$(best "$2")/model.safetens
     holds "$(field steps) < 40 * 24"
     [ "$(ls run/checkpoints | wc -l)" -eq 4 ] # best, and three checkpoints
     train_best=$(field best_step) loss=$(field test_loss)
+    "$YOKE" report run --quiet >/dev/null
+    grep -q "best model, at step $train_best<" run/report.html
+    grep -q "Validation loss" run/report.html
+    rm run/report.html
+    grep -qa validation/loss run/events.out.tfevents.*
     try eval -c run -d "$clicks" --json
     expect 0
     holds "abs($(field loss) - $loss) < 1e-6"

@@ -1,5 +1,6 @@
 /* Power loss while checkpoints are saved: after each prefix of the recorded changes of the disk, and with each single change
- * that was not synced dropped, a run finds a complete checkpoint: the last one that was reported as saved, or a later one. */
+ * that was not synced dropped, a run finds a complete checkpoint: the last one that was reported as saved, or a later one; and the best
+ * one, or a later best one. */
 #include "fs_record.h"
 
 #include "base/dir.h"
@@ -7,7 +8,10 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_dir.h"
 
-enum { SAVES = 4, FLOATS = 300 };
+enum { SAVES = 7, FLOATS = 300 };
+
+/* The step of the best model when a step is saved: it is kept while others are removed, and then replaced. */
+static const int best_at[SAVES + 1] = {0, 1, 2, 2, 2, 2, 6, 6};
 
 static void values_of(int step, float *out)
 {
@@ -26,7 +30,7 @@ static yk_status save(int step)
         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__MODEL_FILE, &t, 1, NULL, 0);
     if (!st)
         st = yk_safetensors_write("runs/a", YK__SAVING "/" YK__STATE_FILE, &t, 1, NULL, 0);
-    st = yk__checkpoint_end("runs/a", (uint64_t)step, 0, st, &path);
+    st = yk__checkpoint_end("runs/a", (uint64_t)step, (uint64_t)best_at[step], st, &path);
     free(path);
     return st;
 }
@@ -46,12 +50,12 @@ static bool is_complete(int step, const char *file)
     return n > (ssize_t)sizeof want && memcmp(data + n - sizeof want, want, sizeof want) == 0;
 }
 
-/* The step of the checkpoint that a resumed run finds; 0: none; -1: it is damaged. */
-static int resumes_from(void)
+/* The step of the checkpoint that a resumed run finds, or of the best one; 0: none; -1: it is damaged. */
+static int step_found(yk_status (*finds)(const char *, char **))
 {
     char *path = NULL;
     int step = 0;
-    if (yk_checkpoint_find("runs/a", &path) || !path)
+    if (finds("runs/a", &path) || !path)
         return 0;
     assert_int_equal(sscanf(path, "runs/a/checkpoints/step-%d", &step), 1);
     free(path);
@@ -79,10 +83,13 @@ static void checkpoints_survive(void **state)
             if (without >= 0 && !fs_is_unsynced(&record, prefix, (size_t)without))
                 continue;
             fs_replay(&record, prefix, without);
-            const int step = resumes_from();
+            const int step = step_found(yk_checkpoint_find), best = step_found(yk_checkpoint_best);
             if (step < done)
                 fail_msg("after %zu changes without number %ld: resumes from %d, but %d was saved", prefix,
                          without, step, done);
+            if (best < best_at[done])
+                fail_msg("after %zu changes without number %ld: the best model is %d, but %d was saved",
+                         prefix, without, best, best_at[done]);
             fs_replay_end(&record);
             replays++;
         }

@@ -94,13 +94,16 @@ static void print_selection(FILE *f, const yk_result *r)
     const yk_best *b = &r->selected;
     if (!b->step)
         return;
-    fprintf(f, "best step      %llu: validation loss %.5f, accuracy %.2f %%", (unsigned long long)b->step,
-            b->validation.loss, 100.0 * b->validation.accuracy);
+    fprintf(f, "best step      %llu: validation loss %.5f", (unsigned long long)b->step, b->validation.loss);
+    if (isfinite(b->validation.accuracy)) /* else numbers */
+        fprintf(f, ", accuracy %.2f %%", 100.0 * b->validation.accuracy);
     if (isfinite(b->validation.auc))
         fprintf(f, ", AUC %.4f", b->validation.auc);
     fprintf(f, "\nlast step      validation loss %.5f", r->validation.loss);
     if (r->tested)
-        fprintf(f, ", test loss %.5f, accuracy %.2f %%", r->last_test.loss, 100.0 * r->last_test.accuracy);
+        fprintf(f, ", test loss %.5f", r->last_test.loss);
+    if (r->tested && isfinite(r->last_test.accuracy))
+        fprintf(f, ", accuracy %.2f %%", 100.0 * r->last_test.accuracy);
     fputc('\n', f);
     if (r->waited)
         fprintf(f, "stopped early  no improvement for %llu evaluation%s\n", (unsigned long long)r->waited,

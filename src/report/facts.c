@@ -113,6 +113,8 @@ static void results_of(const yk_run *r, yk_facts *f)
                    {&f->test_accuracy, "test_accuracy", e, METRIC(test_accuracy)},
                    {&f->test_auc, "test_auc", e, METRIC(test_auc)},
                    {&f->majority, "majority_accuracy", e, METRIC(majority_accuracy)},
+                   {&f->best_step, "best_step", NULL, 0},
+                   {&f->validation_loss, "validation_loss", e, METRIC(validation_loss)},
                    {&f->best_loss, "best_loss", NULL, 0},
                    {&f->best_auc, "best_auc", NULL, 0}};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {

@@ -33,6 +33,7 @@ typedef struct {
     double staleness, workers, ranks, servers, threads, batch, global_batch, lr, seed;
     double processes;                        /* that train: without dedicated servers */
     double epochs, steps, examples, seconds; /* done, not requested */
+    double best_step, validation_loss;       /* of the best model by validation data; NaN: none */
     double steps_per_second, examples_per_second;
     double train_loss, test_loss, test_accuracy, test_error, test_auc, majority; /* error: 1 - accuracy */
     double best_loss, best_auc; /* possible, for generated data with known probabilities */

@@ -65,6 +65,8 @@ static void tiles(const yk_facts *f, yk_text *out)
              out);
     else
         tile("Training loss", YK_UNIT_PLAIN, f->train_loss, "", out);
+    tile("Validation loss", YK_UNIT_PLAIN, f->validation_loss,
+         small(text, "best model, at step %.0f", f->best_step), out);
     yk_unit_text(YK_UNIT_INTEGER, f->steps, s);
     snprintf(text, sizeof text, "%s step%s, %.3g epoch%s", s, f->steps == 1.0 ? "" : "s", f->epochs,
              f->epochs == 1.0 ? "" : "s");

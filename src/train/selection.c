@@ -52,7 +52,7 @@ yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation
     if (isnan(b->value))
         return yk_fail(YK_EDATA,
                        "--monitor %s: it is not defined for the validation examples, for example because all "
-                       "have the same class: use other validation data, or --monitor loss",
+                       "have the same class, or are numbers: use other validation data, or --monitor loss",
                        s->monitor->name);
     if (!step)
         return YK_OK;
