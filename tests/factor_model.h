@@ -110,6 +110,7 @@ static inline void factor_grad(const yk_model *m, yk_workspace *w, const yk_view
 }
 
 static const yk_model_ops factor_ops = {.name = "factor",
+                                        .loss = "logistic",
                                         .workspace_create = factor_work,
                                         .workspace_free = factor_work_free,
                                         .grad = factor_grad};
@@ -125,6 +126,7 @@ static inline yk_model factor_model(void)
                              {"linear.bias", 1, {1}, 1, LINEAR, .offset = DIM, .bias = true},
                              {"embedding.weight", 2, {KEYS, WIDE}, KEYS * WIDE, EMBEDDING},
                              {"network.weight", 1, {DENSE}, DENSE, NETWORK}}};
+    assert_int_equal(yk_loss_find("logistic", &m.loss), YK_OK);
     yk_model_add_group(&m, (yk_group){.name = "linear", .keyed = true, .keys = KEYS});
     yk_model_add_group(&m, (yk_group){.name = "embedding", .keyed = true, .width = WIDE, .keys = KEYS});
     yk_model_add_group(&m, (yk_group){.name = "network", .keys = DENSE});
