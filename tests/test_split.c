@@ -325,11 +325,12 @@ static void rows_in_memory_are_held_back(void **state)
 {
     (void)state;
     enum { N = 9000 };
-    static float x[N];
+    static float x[N], weight[N];
     static int32_t label[N];
     for (size_t i = 0; i < N; i++)
-        x[i] = (float)i;
-    yk_memory_data m = {.rows = {.kind = YK_ROWS_F32, .n = N, .dim = 1, .f32 = x, .label = label}};
+        x[i] = weight[i] = (float)i + 1.0f;
+    yk_memory_data m = {
+        .rows = {.kind = YK_ROWS_F32, .n = N, .dim = 1, .f32 = x, .label = label, .weight = weight}};
     assert_int_equal(yk_memory_check(&m), YK_OK);
     size_t n = 0;
     for (int held = 0; held < 2; held++) {
@@ -342,7 +343,8 @@ static void rows_in_memory_are_held_back(void **state)
         assert_int_equal(yk_dataset_take(s, YK_SPLIT_TRAIN, YK_STREAM_AUTO, &d), YK_OK);
         assert_int_equal(d.rows->n, examples);
         for (size_t i = 0; i < d.rows->n; i++)
-            assert_true(yk_split_has_row(&want, (uint64_t)d.rows->f32[i]));
+            assert_true(yk_split_has_row(&want, (uint64_t)d.rows->f32[i] - 1) &&
+                        d.rows->weight[i] == d.rows->f32[i]);
         n += d.rows->n;
         yk_dataset_fini(&d);
     }
