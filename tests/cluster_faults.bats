@@ -318,7 +318,7 @@ examples_of() { # RANK
     grep -q '"interrupted":true' interrupted
 }
 
-@test "a second SIGINT ends the job at once; kill -9 of the launcher leaves no process and no file behind" {
+@test "a second SIGINT ends the job at once; kill -9 of the launcher or its agent leaves no process and no file behind" {
     begin_sync --launch 3
     signal_rank STOP 1
     kill -INT "$BACKGROUND"
@@ -334,6 +334,15 @@ examples_of() { # RANK
     [ "$status" -eq 137 ]
     no_process_is_left
     no_file_is_left
+    # its agent: all ranks die with it, and the job restarts
+    rm -rf run
+    begin_sync --launch 3 --restarts 1
+    pkill -KILL -P "$BACKGROUND"
+    wait_for_message "restart 1 of 1"
+    wait_for_step_after "resuming from"
+    pkill -KILL -P "$BACKGROUND"
+    finish 5
+    expect 1 "the job was lost: ranks 0, 1, 2 on host $(uname -n) were lost"
 }
 
 @test "async, sparse data in chunks: a new worker joins, and every example is used once per epoch" {

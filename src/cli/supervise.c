@@ -489,8 +489,9 @@ static void check_time(yk_supervisor *s)
              limit);
     for (size_t i = 0; i < s->hosts; i++) {
         yk_host_agent *a = &s->agent[i];
-        if (a->pid && (now - a->heard > (a->greeted ? heartbeat : limit) ||
-                       (s->killed > 0.0 && now - s->killed > grace)))
+        /* an agent on this host that dies closes its channel; it may be slow on a busy host */
+        const double silence = a->greeted && a->by->elsewhere ? heartbeat : limit;
+        if (a->pid && (now - a->heard > silence || (s->killed > 0.0 && now - s->killed > grace)))
             lose_agent(s, a);
     }
 }

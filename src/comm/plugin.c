@@ -124,21 +124,12 @@ yk_status yk_mpi_load(const yk_transport_ops **out)
     return YK_OK;
 }
 
-static const char several[] = "a job of several processes needs MPI";
-
-yk_status yk_mpi_check(yk_mpi_kind kind)
-{
-    char path[2 * PATH_MAX];
-    void *file;
-    return load(kind, RTLD_LAZY | RTLD_LOCAL, several, path, sizeof path, &file);
-}
-
 yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size)
 {
     char text[8192 + 1] = "unknown version"; /* MPICH's MPI_MAX_LIBRARY_VERSION_STRING is the largest */
     int length;
     void *file;
-    yk_status st = load(kind, RTLD_LAZY | RTLD_LOCAL, several, path, path_size, &file);
+    yk_status st = load(kind, RTLD_LAZY | RTLD_LOCAL, "mpirun needs a plug-in", path, path_size, &file);
     if (st)
         return st;
     int (*get)(char *, int *) = (int (*)(char *, int *))dlsym(file, "MPI_Get_library_version");
@@ -149,12 +140,4 @@ yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *
         *c = *c == '\t' ? ' ' : *c;
     snprintf(version, version_size, "%s", text);
     return YK_OK;
-}
-
-yk_status yk_mpi_check_any(void)
-{
-    for (int k = 0; k < YK_MPI_KINDS; k++)
-        if (yk_mpi_has_plugin(k))
-            return YK_OK;
-    return not_found(several, "its plug-in (yoke-mpi-openmpi.so or yoke-mpi-mpich.so)", "an MPI");
 }

@@ -39,11 +39,7 @@ bool yk_mpi_has_plugin(yk_mpi_kind kind);
 /* YK_ESYSTEM: the error says what is missing and what to do. A plug-in stays loaded until the process ends. */
 yk_status yk_mpi_load(const yk_transport_ops **out);
 
-/* For the launcher, which does not call MPI itself: whether any plug-in exists; whether one can be loaded. */
-yk_status yk_mpi_check_any(void);
-yk_status yk_mpi_check(yk_mpi_kind kind);
-
-/* The path of its plug-in, and the version of its MPI ("Open MPI v4.1.4"). Fails like yk_mpi_check(). */
+/* The path of its plug-in, and the version of its MPI ("Open MPI v4.1.4"). YK_ESYSTEM: it cannot be loaded. */
 yk_status yk_mpi_describe(yk_mpi_kind kind, char *path, size_t path_size, char *version, size_t version_size);
 
 #endif

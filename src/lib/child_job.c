@@ -53,10 +53,10 @@ static bool is_program(const char *path)
     return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
 }
 
-bool yk_find_in_path(const char *name, char out[static PATH_MAX])
+static bool find_in_path(const char *name, char out[static PATH_MAX])
 {
     const char *path = getenv("PATH");
-    for (const char *at = path ? path : YK_DEFAULT_PATH; *at; at += *at == ':') {
+    for (const char *at = path ? path : "/usr/local/bin:/usr/bin:/bin"; *at; at += *at == ':') {
         const int n = (int)strcspn(at, ":");
         if (n > 0 && snprintf(out, PATH_MAX, "%.*s/%s", n, at, name) < PATH_MAX && is_program(out))
             return true;
@@ -84,7 +84,7 @@ static yk_status find_program(char out[PATH_MAX])
                 return YK_OK;
         }
     }
-    if (yk_find_in_path("yoke", out))
+    if (find_in_path("yoke", out))
         return YK_OK;
     return yk_fail(
         YK_ESYSTEM,

@@ -79,7 +79,6 @@ void yk_show_profile(FILE *to, const yk_result *r);
 const char *yk_bytes_text(double bytes, char text[static 24]);
 
 /* lib/child_job.c: runs the program yoke, for jobs of several processes. */
-#define YK_DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin" /* if the environment has no PATH */
 
 /* The arguments of a program. The first error is kept: one check of `status` at the end is enough. */
 typedef struct {
@@ -94,8 +93,6 @@ void yk_argv_fini(yk_argv *a);
 /* The last line that begins with '{' in a file; NULL: there is none. The caller frees it. */
 char *yk_last_object(FILE *f);
 
-/* The first executable file of that name. */
-bool yk_find_in_path(const char *name, char out[static PATH_MAX]);
 yk_status yk_child_job(const yoke_training *t, const yk_config *config, char **summary_out);
 
 #endif
