@@ -46,7 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         h.version = choice & 16 ? 4 : 1;
         h.file_size = size;
         if (choice & 2) { /* and valid array offsets */
-            yk_cache_header layout;
+            yk_cache_head head;
+            const yk_cache_header *layout = &head.header;
             yk_cache_shape shape = {.kind = (yk_rows_kind)(h.kind % 3),
                                     .n = h.n,
                                     .dim = h.dim,
@@ -54,10 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .has_value = choice & 4,
                                     .has_truth = choice & 8,
                                     .schema_size = choice & 16 ? h.schema_size % 256 + 1 : 0};
-            if (!yk__cache_layout("input", &shape, &layout)) {
-                h.kind = layout.kind;
-                h.schema_size = layout.schema_size;
-                memcpy(h.array, layout.array, sizeof h.array);
+            if (!yk__cache_layout("input", &shape, &head)) {
+                h.kind = layout->kind;
+                h.schema_size = layout->schema_size;
+                memcpy(h.array, layout->array, sizeof h.array);
             }
         }
         h.crc = yk_crc32c(&h, offsetof(yk_cache_header, crc));

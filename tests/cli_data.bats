@@ -279,7 +279,7 @@ END
 @test "vw: rows equal those of a second implementation; compressed, streamed, from a pipe, by three processes, without labels" {
     reference=$BATS_TEST_DIRNAME/vw_reference.py
     python3 "$reference" write a.vw
-    ask convert a.vw --hash-bits 12 --skip-bad 2000 --out a.libsvm
+    ask convert 'vw:a.vw?weights=ignore' --hash-bits 12 --skip-bad 2000 --out a.libsvm
     python3 "$reference" check a.vw a.libsvm 12
     python3 - <<'END'
 import random
@@ -313,10 +313,10 @@ END
     run "$YOKE" predict --checkpoint run-1 --data new.vw --id user
     [ "$status" -eq 2 ]
     [[ "$output" == *"no column 'user'; the only column of vw data is 'tag'"* ]]
-    printf '1 |a x\n1 3 |a x\n' >weights.vw
+    printf '1 |a x\n1 1 0.5 |a x\n' >weights.vw
     run ask inspect weights.vw
     [ "$status" -eq 3 ]
-    grep -q "weights.vw: line 2 at byte 9: the importance weight is 3, but only 1 is supported" stderr
+    grep -q "weights.vw: line 2 at byte 11: the initial prediction is 0.5, but only 0 is supported" stderr
     ask inspect 'vw:weights.vw?weights=ignore' >/dev/null
     run "$YOKE" train --model deepfm:4 --data b.vw --test none --out none --quiet
     [ "$status" -eq 2 ]

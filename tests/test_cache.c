@@ -321,7 +321,7 @@ static void damaged_bytes(void **state)
         yk_cache_header h;
         memcpy(&h, data, sizeof h);
         bool inside = false;
-        for (int a = 0; a < YK_CACHE_ARRAYS; a++)
+        for (int a = 0; a < yk__cache_arrays(&h); a++)
             inside |= i >= yk__cache_array(&h, a)->offset &&
                       i < yk__cache_array(&h, a)->offset + yk__cache_array(&h, a)->size;
         assert_int_equal(st, inside && data[i] != was ? YK_EDATA : YK_OK);

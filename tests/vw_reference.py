@@ -52,7 +52,7 @@ def parse(line, bits):
     if not words or len(words) > 3 or [w for w in words if number(w) is None]:
         return None
     label, *weights = [number(w) for w in words]
-    if label not in (-1, 1) or weights != [1, 0][: len(weights)]:
+    if label not in (-1, 1) or (weights and weights[0] < 0):
         return None
     if touches and len(words) == 1 and number(tag) is not None:
         return None

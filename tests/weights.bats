@@ -99,6 +99,81 @@ wide="--epochs 6 $same"
     expect 2 "weight=label is also the label"
 }
 
+@test "a row of weight 2 equals the row twice: TFRecord, Vowpal Wabbit and caches; labels that are numbers" {
+    tables
+    python3 - <<'END'
+import struct
+def crc(data):
+    c = 0xffffffff
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 & -(c & 1))
+    c ^= 0xffffffff
+    return struct.pack("<I", ((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff)
+def varint(v):
+    return bytes([v]) if v < 128 else bytes([v & 127 | 128]) + varint(v >> 7)
+def field(number, data):
+    return bytes([number << 3 | 2]) + varint(len(data)) + data
+def feature(name, kind, packed):
+    return field(1, field(1, name.encode()) + field(2, field(kind, field(1, packed))))
+for floats in False, True:
+    with open("floats.tfr" if floats else "w.tfr", "wb") as out, open("floats.vw" if floats else "w.vw", "w") as vw:
+        for line in open("w.two.svm"):
+            first, *entries = line.split()
+            y, weight = first.split(":")
+            index, value = zip(*((int(e.split(":")[0]) - 1, float(e.split(":")[1])) for e in entries))
+            label = feature("y", 2, struct.pack("<f", int(y) + 0.5)) if floats else feature("y", 3, varint(int(y)))
+            data = field(1, label + feature("w", 2, struct.pack("<f", float(weight))) + feature("index", 3, b"".join(map(varint, index)))
+                         + feature("value", 2, struct.pack("<5f", *value)))
+            out.write(struct.pack("<Q", len(data)) + crc(struct.pack("<Q", len(data))) + data + crc(data))
+            print(int(y) + 0.5 if floats else y, weight, "| " + " ".join(f"{i}:{v}" for i, v in zip(index, value)), file=vw)
+with open("floats.svm", "w") as out:
+    for line in open("w.two.svm"):
+        first, rest = line.split(" ", 1)
+        y, weight = first.split(":")
+        print(f"{int(y) + 0.5}:{weight} {rest}", end="", file=out)
+END
+    for one in "logreg|w.two.svm|w.tfr|w.vw" "linear|libsvm:floats.svm|floats.tfr|floats.vw"; do
+        IFS='|' read -r model svm tfr vw <<<"$one"
+        try train --model $model $wide --lr 0.05 --data "$svm?weight=1" --test "$svm?weight=1" --batch 60 --out svm
+        expect 0
+        loss=$(result_of test_loss)
+        try train --model $model $wide --lr 0.05 --data "tfrecord:$tfr?label=y&weight=w" --test "tfrecord:$tfr?label=y&weight=w" --batch 60 --out tfr
+        expect 0
+        close "$(result_of test_loss)" "$loss"
+        same_weights svm tfr
+        try train --model $model $wide --lr 0.05 --data "vw:$vw" --test "vw:$vw" --batch 60 --out none
+        expect 0
+        close "$(result_of test_loss)" "$loss"
+        rm -r svm tfr
+    done
+    # a cache keeps weights and numbers; other formats cannot
+    for one in "logreg|w.two.svm|" "logreg|w.two.csv|" "linear|libsvm:floats.svm|--regression"; do
+        IFS='|' read -r model data option <<<"$one"
+        weight=1
+        case $data in *.csv) weight=importance ;; esac
+        try data convert "$data?weight=$weight" $option --out a.cache
+        expect 0
+        try data inspect a.cache
+        expect 0
+        try train --model $model $wide --lr 0.05 --data "$data?weight=$weight" --test "$data?weight=$weight" --batch 60 --out direct
+        expect 0
+        loss=$(result_of test_loss)
+        try train --model $model $wide --lr 0.05 --data a.cache --test a.cache --batch 60 --out cached
+        expect 0
+        close "$(result_of test_loss)" "$loss"
+        same_weights direct cached
+        rm -r direct cached
+    done
+    try train --model logreg --data a.cache --out bad
+    expect 2 "a.cache: the labels are numbers: use --loss squared"
+    try data convert 'w.two.svm?weight=1' --out a.libsvm
+    expect 2 "the examples have weights, which only the format cache can store"
+    try train --model logreg --data 'tfrecord:w.tfr?label=y&weight=v' --out bad
+    expect 3 "record 1 at byte 0: there is no number 'v'"
+}
+
 @test "class weights: factors of the weights, balanced, and errors" {
     tables
     for data in "d.two.csv --class-weight 0=1,1=3" "d.three.csv --class-weight balanced"; do

@@ -20,7 +20,7 @@ typedef struct {
     const char *out, *format;
     yoke_split split;
     int64_t features, hash_bits, skip_bad, first;
-    bool json;
+    bool json, regression;
 } arguments;
 
 /* ---- reading with a progress line and Ctrl-C */
@@ -79,6 +79,7 @@ static yk_status open_watched(const arguments *a, const char *doing, int passes,
     const yk_source_options options = {.features = (uint64_t)a->features,
                                        .hash_bits = (unsigned)a->hash_bits,
                                        .skip_bad = (uint64_t)a->skip_bad,
+                                       .numbers = a->regression,
                                        .inspects = inspects,
                                        .bits_from_rows = inspects, /* converted files need equal numbers */
                                        .carry = inspects ? "*" : NULL,
@@ -310,6 +311,9 @@ static void parse(size_t verb, int argc, char **argv, arguments *a)
         {READS_FILES,
          {"skip-bad", 0, "N", yk_argument_int, &a->skip_bad, "skip and count up to N bad records", "0", 0,
           1e15}},
+        {READS_FILES,
+         {"regression", 0, NULL, yk_argument_flag, &a->regression,
+          "labels are numbers, as for yoke train --loss squared"}},
         {0, {"json", 0, NULL, yk_argument_flag, &a->json, "print the results as one JSON object"}},
         {0, {"quiet", 0, NULL, yk_argument_quiet, NULL, "do not print progress"}}};
     enum { ALL = sizeof all / sizeof *all };

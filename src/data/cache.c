@@ -81,6 +81,8 @@ static yk_status cache_open(yk_source *source, yk_spec *spec, yk_split split, co
     yk_status st = yk_cache_map(spec->where, &s->rows, &shape);
     if (st || (!o->shape_only && (st = yk_cache_check(spec->where, &s->rows))))
         return st;
+    if (s->rows.target && !o->numbers && !o->unlabeled && !o->inspects)
+        return yk_fail(YK_EUSAGE, "%s: the labels are numbers: use --loss squared", spec->where);
     yk__cached_open(source, &s->rows);
     source->bytes = source->disk_bytes = s->rows.map_size;
     source->files = 1;

@@ -18,7 +18,7 @@ typedef struct {
     uint64_t examples, entries, dim;
     int32_t largest_label;
     uint32_t fields;
-    bool value, field, no_truth;
+    bool value, field, no_truth, weight, target;
     float scale;
 } totals;
 
@@ -32,6 +32,8 @@ static yk_status count_rows(void *context, const yk_rows *rows, const yk_reader 
     c->scale = rows->scale;
     c->no_truth |= !rows->truth;
     c->field |= rows->field != NULL;
+    c->weight |= rows->weight != NULL;
+    c->target |= rows->target != NULL;
     const uint32_t fields = yk_rows_count_fields(rows);
     c->fields = fields > c->fields ? fields : c->fields;
     for (size_t i = 0; i < rows->n; i++)
@@ -47,6 +49,16 @@ static void fill_stats(const yk_source *s, const totals *c, yk_export_stats *out
     out->examples = c->examples;
     out->dim = s->dim > c->dim ? s->dim : c->dim;
     out->classes = s->classes > seen ? s->classes : seen;
+}
+
+/* Only a cache stores weights, and labels that are numbers. */
+static yk_status count_plain(totals *c, const yk_rows *rows, const yk_reader *reader)
+{
+    const yk_status st = count_rows(c, rows, reader);
+    return st || !(c->weight || c->target)
+               ? st
+               : yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the format cache can store",
+                         reader->source->spec, c->weight ? "weights" : "labels that are numbers");
 }
 
 /* ---- rows as index:value lists, for tfrecord, libsvm and libffm */
@@ -113,7 +125,7 @@ static yk_status write_text(void *context, const yk_rows *rows, const yk_reader 
     if (w->totals.examples == 0)
         for (int i = 0; i < 256; i++)
             snprintf(w->pixel[i], sizeof w->pixel[i], ":%.9g", (double)((float)i * rows->scale));
-    yk_status st = count_rows(&w->totals, rows, reader);
+    yk_status st = count_plain(&w->totals, rows, reader);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         if (YK_RESERVE(w->line, w->line_cap, 16 + e.n * 40, "a line of text"))
@@ -144,7 +156,7 @@ static yk_status write_tfrecord(void *context, const yk_rows *rows, const yk_rea
 {
     (void)reader;
     writer *w = context;
-    yk_status st = count_rows(&w->totals, rows, reader);
+    yk_status st = count_plain(&w->totals, rows, reader);
     for (size_t r = 0; r < rows->n && !st; r++) {
         entries e = entries_of(w, rows, r);
         size_t size;
@@ -221,6 +233,8 @@ static yk_status export_cache(yk_source *s, const char *path, yk_export_stats *o
                             .has_value = c.value,
                             .has_truth = !c.no_truth,
                             .has_field = c.field,
+                            .has_weight = c.weight,
+                            .has_target = c.target,
                             .fields = s->fields > c.fields ? s->fields : c.fields};
     char *schema = s->schema ? yk_schema_write(s->schema) : NULL;
     if (s->schema && !schema)

@@ -360,6 +360,8 @@ yk_status yk_source_from_memory(const yk_memory_data *from, const yk_source_opti
         return yk_source_from_frame(from->frame, options, out);
     yk_key_space keys = {0};
     yk_status st = from->key ? make_key_space(from, options, &keys) : YK_OK;
+    if (!st && from->rows.target && !options->numbers && !options->unlabeled)
+        st = yk_fail(YK_EUSAGE, "the labels are numbers (targets): use --loss squared");
     memory_source *s = st ? NULL : calloc(1, sizeof *s);
     if (!s)
         return st ? st : yk_fail_memory(sizeof *s, "a data source");

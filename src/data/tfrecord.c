@@ -12,12 +12,14 @@
 #include "data/formats.h"
 #include "data/tfrecord_images.h"
 #include "format/example.h"
+#include <math.h>
 
 typedef struct {
     yk__file_source base;
     yk_key_space keys;
     yk_example_names names;
     yk__tfr_images images;
+    const char *weight, *target; /* names of features; NULL: none */
 } tfr_source;
 
 typedef struct {
@@ -113,9 +115,39 @@ static yk_status decode(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
     return yk__tfr_images_add(&s->images, r->decoder, rec->data, rec->size, rows);
 }
 
+/* A feature with one number. */
+static yk_status read_number(const yk_feature *f, bool negative, float *out)
+{
+    *out = f->kind == YK_FEATURE_FLOATS ? f->real : (float)f->number;
+    if (f->kind != YK_FEATURE_FLOATS && f->kind != YK_FEATURE_INTS)
+        return yk_fail(YK_EDATA, "there is no number '%s'", f->name);
+    return f->count == 1 && isfinite(*out) && (negative || *out >= 0.0f)
+               ? YK_OK
+               : yk_fail(YK_EDATA, "'%s' is not one finite number%s", f->name,
+                         negative ? "" : " of at least 0");
+}
+
+/* The same with a weight, or a label that is a number. */
+static yk_status decode_numbers(tfr_reader *r, const yk_tfr *rec, yk_rows *rows)
+{
+    const tfr_source *s = (const tfr_source *)r->base.base.source;
+    yk_feature f[2] = {{.name = s->weight ? s->weight : ""}, {.name = s->target ? s->target : ""}};
+    float weight = 1.0f, target = 0.0f;
+    yk_status st = yk_example_find(rec->data, rec->size, f, 2);
+    const bool labeled = s->target && (f[1].kind || !s->base.base.unlabeled);
+    if (st || (s->weight && (st = read_number(&f[0], false, &weight))) ||
+        (labeled && (st = read_number(&f[1], true, &target))) || (st = decode(r, rec, rows)))
+        return st;
+    if (s->weight && (st = yk_rows_set_weight(rows, weight)))
+        return st;
+    return s->target ? yk_rows_set_target(rows, target) : YK_OK;
+}
+
 static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *got_out)
 {
     tfr_reader *r = (tfr_reader *)reader;
+    const tfr_source *s = (const tfr_source *)reader->source;
+    const bool plain = !s->weight && !s->target;
     uint64_t end = r->base.block->end;
     size_t got = 0;
     yk_status st = YK_OK;
@@ -131,7 +163,7 @@ static yk_status tfr_next(yk_reader *reader, yk_rows *rows, size_t max, size_t *
             st = skip_fault(r, &rec);
         } else {
             r->records++;
-            st = decode(r, &rec, rows);
+            st = plain ? decode(r, &rec, rows) : decode_numbers(r, &rec, rows);
             if (!st)
                 got++;
             else if (st == YK_EDATA)
@@ -165,10 +197,10 @@ static void tfr_reader_close(yk_reader *reader)
 }
 
 /* ?label=NAME and the like. Without ?field=NAME, field numbers are read if they are wanted and there. */
-static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields)
+static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields, bool numbers)
 {
-    static const char *const keys[] = {"label", "index", "value", "field", "image"};
-    const char *name[5];
+    static const char *const keys[] = {"label", "index", "value", "field", "image", "weight"};
+    const char *name[6];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         name[i] = yk_spec_text(spec, keys[i], NULL);
         if (name[i] && !*name[i])
@@ -183,6 +215,12 @@ static yk_status name_features(tfr_source *s, const yk_spec *spec, bool fields)
     }
     s->images.label_name = name[0];
     s->images.image_name = name[4];
+    s->weight = s->base.base.unlabeled ? NULL : name[5];
+    if (numbers) { /* then the label need not be an integer: decode() finds none */
+        s->target = name[0] ? name[0] : "label";
+        s->names.label = s->images.label_name = "";
+        s->names.unlabeled = s->images.unlabeled = true;
+    }
     return YK_OK;
 }
 
@@ -196,7 +234,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
     const bool fields = yk__spec_positions(spec, o, source);
     source->fields = fields ? yk__spec_nfields(spec, o) : 1;
     yk_status st = spec->status ? spec->status : yk_files_find(spec->where, &s->base.files);
-    if (st || (st = name_features(s, spec, fields && !source->by_position)) ||
+    if (st || (st = name_features(s, spec, fields && !source->by_position, o->numbers)) ||
         (st = yk__file_blocks(&s->base, block)) ||
         (st = yk__tfr_images_open(spec, o, source, &s->base.files, &s->images)))
         return st;
@@ -214,7 +252,7 @@ static yk_status tfr_open(yk_source *source, yk_spec *spec, yk_split split, cons
 const yk_source_ops yk__tfrecord_source = {
     .name = "tfrecord",
     .usage = "tfrecord:FILES",
-    .options = "bits features block label index value field fields nfields " YK__TFR_IMAGE_KEYS,
+    .options = "bits features block label weight index value field fields nfields " YK__TFR_IMAGE_KEYS,
     .source_size = sizeof(tfr_source),
     .reader_size = sizeof(tfr_reader),
     .open = tfr_open,

@@ -11,8 +11,8 @@
  * index are added; features with the value 0 are left out. A value that is not a number belongs to the name: city:paris.
  *
  * Labels -1/+1 and 0/1 are two classes; other labels are class numbers, from 1 with `?base=1`. The word before the first '|' is a tag
- * if it touches the '|' or begins with an apostrophe; predictions can carry it, as the column `tag`. Examples have no weights
- * here: an importance other than 1, or an initial prediction other than 0, is a bad record unless `?weights=ignore` is given.
+ * if it touches the '|' or begins with an apostrophe; predictions can carry it, as the column `tag`. The importance is
+ * the weight of the example. `?weights=ignore` ignores it, and also initial predictions other than 0, which are bad records otherwise.
  *
  * Fields are the namespaces in the order of `?namespaces=user,ad`, because their order in the files may differ between training
  * and test data. A namespace that is not listed is a bad record. `default` is the one without a name.
@@ -35,6 +35,7 @@ typedef struct {
     uint64_t base; /* the first class */
     bool fields;
     bool ignore_weights;
+    bool numbers;         /* labels are numbers */
     yk__names namespaces; /* none: any */
     atomic_uint seen;     /* kinds of labels that any reader has seen */
 } vw;
@@ -130,11 +131,16 @@ static const char *skip_blanks(const char *p, const char *end)
     return p;
 }
 
-/* The words after the label: the importance, which must be 1, the initial prediction, which must be 0, and the tag. `i`: how many
- * of the first two there were before p. */
-static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int i)
+/* The label of a line, and its weight. */
+typedef struct {
+    int32_t label;
+    float target, weight;
+} labeled;
+
+/* The words after the label: the importance, the initial prediction, which must be 0, and the tag. `i`: how many of the first two
+ * there were before p. */
+static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int i, float *weight_out)
 {
-    static const char *const name[] = {"importance weight", "initial prediction"};
     const vw *s = (const vw *)r->base.base.source;
     char token[48];
     for (;; i++) {
@@ -155,37 +161,43 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
             return yk__text_bad(r, p, "'%s' is neither a number nor a tag; tags begin with an apostrophe",
                                 token),
                    false;
-        if (v != 1.0 - i && !s->ignore_weights && !r->base.base.source->unlabeled)
+        if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
+            return yk__text_bad(r, p, "the importance weight %s is not at least 0", token), false;
+        if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.base.source->unlabeled)
             return yk__text_bad(r, p,
-                                "the %s is %s, but only %d is supported; remove it, repeat the line, or add "
+                                "the initial prediction is %s, but only 0 is supported; remove it, or add "
                                 "?weights=ignore",
-                                name[i], token, 1 - i),
+                                token),
                    false;
+        if (i == 0 && !s->ignore_weights)
+            *weight_out = (float)v;
         p = after;
     }
 }
 
-static bool parse_label(yk_text_reader *r, const char *p, const char *bar, int32_t *label_out)
+static bool parse_label(yk_text_reader *r, const char *p, const char *bar, labeled *out)
 {
     vw *s = (vw *)r->base.base.source;
     p = skip_blanks(p, bar);
     const char *after = end_of_word(p, bar);
-    double v;
-    *label_out = 0;
+    double v = 0.0;
+    *out = (labeled){.weight = 1.0f};
     if ((after == bar || *p == '\'') && r->base.base.source->unlabeled)
-        return parse_weights(r, p, bar, 1);
-    if (after == bar || !parse_value(p, (size_t)(after - p), &v) || !(v >= -1.0 && v <= MAX_LABEL) ||
-        v != (double)(int32_t)v || (s->base && v < 1.0))
+        return parse_weights(r, p, bar, 1, &out->weight);
+    const bool number = after != bar && parse_value(p, (size_t)(after - p), &v) && isfinite((float)v);
+    out->target = (float)v;
+    if (!number ||
+        (!s->numbers && (!(v >= -1.0 && v <= MAX_LABEL) || v != (double)(int32_t)v || (s->base && v < 1.0))))
         return bad_label(r, p, bar), false;
-    const int32_t label = (int32_t)v;
-    if (!yk__labels_agree(&s->seen, label))
+    const int32_t label = s->numbers ? 0 : (int32_t)v;
+    if (!s->numbers && !yk__labels_agree(&s->seen, label))
         return yk__text_bad(r, p,
                             "the label %d does not match earlier labels: -1 can only be combined with +1",
                             label),
                false;
-    *label_out = label < 0 ? 0 : label - (int32_t)s->base;
+    out->label = label < 0 || s->numbers ? 0 : label - (int32_t)s->base;
     after = skip_blanks(after, bar);
-    return after == bar || parse_weights(r, after, bar, 0);
+    return after == bar || parse_weights(r, after, bar, 0, &out->weight);
 }
 
 /* ---- features */
@@ -379,7 +391,7 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     vw_reader *reader = (vw_reader *)r;
     const char *const bar = memchr(line, '|', length);
     const size_t max = length / 2 + 1; /* "a " is the shortest feature */
-    int32_t label;
+    labeled first;
     yk_status st;
     if (!bar && skip_blanks(line, line + length) == line + length)
         return YK_OK; /* Vowpal Wabbit ends examples of several lines with an empty line */
@@ -388,12 +400,16 @@ static yk_status parse_line(yk_text_reader *r, const char *line, size_t length, 
     if ((st = YK_RESERVE(reader->feature, reader->feature_cap, 2 * max, "features of a line")) ||
         (st = YK_RESERVE(reader->field, reader->field_cap, max, "features of a line")))
         return st;
-    if (!parse_label(r, line, bar, &label))
+    if (!parse_label(r, line, bar, &first))
         return r->status;
     const size_t n = parse_features(reader, bar, line + length);
     if (n == SIZE_MAX)
         return r->status;
-    st = put_row(reader, n, label, rows);
+    st = put_row(reader, n, first.label, rows);
+    if (!st && (rows->weight || first.weight != 1.0f))
+        st = yk_rows_set_weight(rows, first.weight);
+    if (!st && ((const vw *)r->base.base.source)->numbers)
+        st = yk_rows_set_target(rows, first.target);
     if (!st && r->base.base.source->carries)
         st = keep_tag(reader, line, bar);
     *added_out = !st;
@@ -414,6 +430,7 @@ static yk_status vw_open(yk_source *source, yk_spec *spec, yk_split split, const
     vw *s = (vw *)source;
     s->features = yk__spec_keys(spec, o, 24, UINT32_MAX).features;
     s->base = yk_spec_u64(spec, "base", 0, 0, 1);
+    s->numbers = o->numbers;
     s->ignore_weights = yk_spec_choice(spec, "weights", "ignore", -1) == 0;
     const bool one = yk_spec_choice(spec, "fields", "one", -1) == 0;
     yk_status st = spec->status

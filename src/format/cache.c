@@ -9,8 +9,8 @@
 #define ALIGNMENT 64
 #define MAX_SIZE  ((uint64_t)1 << 62)
 
-static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start", "index",
-                                                        "value", "truth", "field"};
+static const char *const array_name[YK_CACHE_ARRAYS] = {"dense", "label", "start",  "index", "value",
+                                                        "truth", "field", "weight", "target"};
 
 /* ---- the layout, for writing and for checking */
 
@@ -27,18 +27,25 @@ static bool array_size(const yk_cache_shape *s, int array, uint64_t *size_out)
                              [YK_CACHE_INDEX] = {sparse, s->entries, 4},
                              [YK_CACHE_VALUE] = {sparse && s->has_value, s->entries, 4},
                              [YK_CACHE_TRUTH] = {s->has_truth, s->n, 4},
-                             [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2}};
+                             [YK_CACHE_FIELD] = {sparse && s->has_field, s->entries, 2},
+                             [YK_CACHE_WEIGHT] = {s->has_weight, s->n, 4},
+                             [YK_CACHE_TARGET] = {s->has_target, s->n, 4}};
     *size_out = 0;
     return !of[array].exists ||
            (s->n < MAX_SIZE && !__builtin_mul_overflow(of[array].count, of[array].width, size_out) &&
             *size_out < MAX_SIZE);
 }
 
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_header *out)
+yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_head *head)
 {
-    memset(out, 0, sizeof *out);
+    yk_cache_header *out = &head->header;
+    memset(head, 0, sizeof *head);
     memcpy(out->magic, YK_CACHE_MAGIC, sizeof out->magic);
-    out->version = s->schema_size ? 4 : !s->has_field ? 1 : s->fields ? 3 : 2;
+    out->version = s->has_weight || s->has_target ? 5
+                   : s->schema_size               ? 4
+                   : !s->has_field                ? 1
+                   : s->fields                    ? 3
+                                                  : 2;
     out->kind = s->kind;
     out->n = s->n;
     out->dim = s->dim;
@@ -49,7 +56,7 @@ yk_status yk__cache_layout(const char *path, const yk_cache_shape *s, yk_cache_h
     out->width = s->width;
     out->channels = s->channels;
     out->fields = s->has_field ? s->fields : 0;
-    uint64_t at = YK_CACHE_HEADER;
+    uint64_t at = yk__cache_head_size(out);
     for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
         uint64_t size;
         if (!array_size(s, i, &size) || at > MAX_SIZE - size)
@@ -77,12 +84,16 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
 {
     if (memcmp(h->magic, YK_CACHE_MAGIC, sizeof h->magic))
         return yk_fail_at(path, 0, "not a binary cache: the magic is not " YK_CACHE_MAGIC);
-    if (h->version < 1 || h->version > 4)
+    if (h->version < 1 || h->version > 5)
         return yk_fail_at(path, offsetof(yk_cache_header, version),
-                          "version %u of the cache, but only versions 1 to 4 can be read; convert the data "
+                          "version %u of the cache, but only versions 1 to 5 can be read; convert the data "
                           "again",
                           h->version);
-    if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)))
+    const yk_cache_head *head = (const yk_cache_head *)h;
+    if (h->crc != yk_crc32c(h, offsetof(yk_cache_header, crc)) ||
+        (h->version >= 5 &&
+         (file_size < sizeof *head || head->crc != yk_crc32c(head->more, sizeof head->more) ||
+          head->zero[0] || head->zero[1] || head->zero[2])))
         return yk_fail_at(path, offsetof(yk_cache_header, crc),
                           "the header is damaged: its checksum is wrong");
     if (h->file_size != file_size)
@@ -101,7 +112,7 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
     if (h->kind != YK_ROWS_SPARSE &&
         (__builtin_mul_overflow(h->n, h->dim, &product) || product != h->entries))
         return yk_fail_at(path, offsetof(yk_cache_header, entries), "entries are not rows times columns");
-    if ((h->version == 4) != (h->schema_size != 0))
+    if (h->version < 5 && (h->version == 4) != (h->schema_size != 0))
         return yk_fail_at(path, offsetof(yk_cache_header, schema_size), "invalid size of the schema");
     if ((h->version < 4 && (h->version == 3) != (h->fields != 0)) || h->fields > UINT16_MAX + 1)
         return yk_fail_at(path, offsetof(yk_cache_header, fields), "invalid number of fields");
@@ -125,18 +136,23 @@ static yk_status check_header(const char *path, const yk_cache_header *h, uint64
                           .has_value = h->array[YK_CACHE_VALUE].size != 0,
                           .has_truth = h->array[YK_CACHE_TRUTH].size != 0,
                           .has_field = h->version < 4 ? h->version > 1 : h->field.size != 0,
+                          .has_weight = h->version >= 5 && head->more[0].size,
+                          .has_target = h->version >= 5 && head->more[1].size,
                           .fields = h->fields,
                           .schema_size = h->schema_size};
-    yk_cache_header want;
-    yk_status st = yk__cache_layout(path, s, &want);
+    yk_cache_head wanted;
+    const yk_cache_header *const want = &wanted.header;
+    yk_status st = yk__cache_layout(path, s, &wanted);
     if (st)
         return st;
-    for (int i = 0; i < YK_CACHE_ARRAYS; i++)
-        if (yk__cache_array(h, i)->offset != yk__cache_array(&want, i)->offset ||
-            yk__cache_array(h, i)->size != yk__cache_array(&want, i)->size)
+    if (want->version != h->version)
+        return yk_fail_at(path, offsetof(yk_cache_header, version), "the version does not match the arrays");
+    for (int i = 0; i < yk__cache_arrays(h); i++)
+        if (yk__cache_array(h, i)->offset != yk__cache_array(want, i)->offset ||
+            yk__cache_array(h, i)->size != yk__cache_array(want, i)->size)
             return yk_fail_at(path, yk__cache_entry(i), "wrong offset or size of the %s array",
                               array_name[i]);
-    if (want.file_size != file_size)
+    if (want->file_size != file_size)
         return yk_fail_at(path, offsetof(yk_cache_header, file_size), "the arrays do not fill the file");
     return YK_OK;
 }
@@ -170,8 +186,8 @@ static yk_status check_rows(const char *path, const yk_cache_header *h, const yk
 
 static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
 {
-    void *at[YK_CACHE_ARRAYS];
-    for (int i = 0; i < YK_CACHE_ARRAYS; i++)
+    void *at[YK_CACHE_ARRAYS] = {NULL};
+    for (int i = 0; i < yk__cache_arrays(h); i++)
         at[i] = yk__cache_array(h, i)->size ? map + yk__cache_array(h, i)->offset : NULL;
     if (rows->kind == YK_ROWS_U8)
         rows->u8 = at[YK_CACHE_DENSE];
@@ -183,6 +199,8 @@ static void point_into(yk_rows *rows, const yk_cache_header *h, char *map)
     rows->value = at[YK_CACHE_VALUE];
     rows->truth = at[YK_CACHE_TRUTH];
     rows->field = at[YK_CACHE_FIELD];
+    rows->weight = at[YK_CACHE_WEIGHT];
+    rows->target = at[YK_CACHE_TARGET];
 }
 
 yk_status yk_cache_map(const char *path, yk_rows *rows, yk_cache_shape *shape)
@@ -222,15 +240,15 @@ static yk_status check_floats(const char *path, const yk_cache_header *h, int ar
                               uint64_t n)
 {
     for (uint64_t i = 0; v && i < n; i++)
-        if (!isfinite(v[i]))
-            return yk_fail_at(path, h->array[array].offset + i * sizeof *v, "%s %llu is not finite",
-                              array_name[array], (unsigned long long)i);
+        if (!isfinite(v[i]) || (array == YK_CACHE_WEIGHT && v[i] < 0.0f))
+            return yk_fail_at(path, yk__cache_array(h, array)->offset + i * sizeof *v,
+                              "%s %llu is not finite, or negative", array_name[array], (unsigned long long)i);
     return YK_OK;
 }
 
 yk_status yk_cache_check(const char *path, const yk_rows *rows)
 {
-    for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
+    for (int i = 0; i < yk__cache_arrays(rows->map); i++) {
         const yk_cache_array *array = yk__cache_array(rows->map, i);
         const char *at = (const char *)rows->map + array->offset;
         if (array->size && yk_crc32c(at, (size_t)array->size) != array->crc)
@@ -263,6 +281,10 @@ yk_status yk_cache_verify(const char *path)
         st = check_floats(path, h, YK_CACHE_VALUE, rows.value, shape.entries);
     if (!st)
         st = check_floats(path, h, YK_CACHE_TRUTH, rows.truth, shape.n);
+    if (!st)
+        st = check_floats(path, h, YK_CACHE_WEIGHT, rows.weight, shape.n);
+    if (!st)
+        st = check_floats(path, h, YK_CACHE_TARGET, rows.target, shape.n);
     if (!st)
         st = check_floats(path, h, YK_CACHE_DENSE, rows.f32, shape.entries);
     yk_rows_fini(&rows);

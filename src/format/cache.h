@@ -2,7 +2,7 @@
  *
  *     offset  size   all numbers are little endian
  *          0     8   magic "YKCACHE1"
- *          8     4   version: 1; 2 or 3 with field numbers; 4 with a schema
+ *          8     4   version: 1; 2 or 3 with field numbers; 4 with a schema; 5 with weights or targets, and perhaps a schema
  *         12     4   kind: 0 u8, 1 f32, 2 sparse     (yk_rows_kind)
  *         16     8   n, rows
  *         24     8   dim, columns
@@ -14,16 +14,19 @@
  *         64   144   six arrays, 24 each:  offset u64 | size in bytes u64 | CRC-32C u32 | zero u32
  *        208     8   size of the file
  *        216    24   array 6 (field) in the same form; version 1: zero
- *        240     4   versions 3 and 4: fields, the exclusive upper bound of field numbers; zero: not known
- *        244     4   version 4: size of the schema; otherwise zero
- *        248     4   version 4: CRC-32C of the schema; otherwise zero
+ *        240     4   versions 3 to 5: fields, the exclusive upper bound of field numbers; zero: not known
+ *        244     4   versions 4 and 5: size of the schema; otherwise zero
+ *        248     4   versions 4 and 5: CRC-32C of the schema; otherwise zero
  *        252     4   CRC-32C of the preceding 252 bytes
- *        256         the arrays that exist, in this order, each at the next multiple of 64:
+ *        256    48   version 5: arrays 7 and 8 in the same form
+ *        304     4   version 5: CRC-32C of these 48 bytes
+ *        256 or 320  the arrays that exist, in this order, each at the next multiple of 64:
  *
  *     0 dense  u8 or f32 [n][dim]                 3 index  u32 [entries]   sparse
  *     1 label  i32 [n]                            4 value  f32 [entries]   sparse, omitted if all are 1
  *     2 start  u64 [n + 1]   sparse               5 truth  f32 [n]         omitted if not known
- *                                                 6 field  u16 [entries]   sparse, omitted if there are none
+ *     7 weight f32 [n]       omitted if all are 1    6 field  u16 [entries]   sparse, omitted if there are none
+ *     8 target f32 [n]       omitted if labels are classes
  *
  * The schema, JSON (data/schema.h) followed by a zero byte, begins at the next multiple of 64, and ends the file. The
  * shape must be known before the first row is written, so writing a stream takes two passes.
@@ -61,6 +64,8 @@ enum {
     YK_CACHE_VALUE,
     YK_CACHE_TRUTH,
     YK_CACHE_FIELD,
+    YK_CACHE_WEIGHT,
+    YK_CACHE_TARGET,
     YK_CACHE_ARRAYS
 };
 
@@ -70,7 +75,7 @@ typedef struct {
     uint32_t classes;
     float scale;
     uint32_t height, width, channels;
-    bool has_value, has_truth, has_field;
+    bool has_value, has_truth, has_field, has_weight, has_target;
     uint32_t fields; /* exclusive upper bound of field numbers; 0: not known. Only with has_field */
     uint32_t schema_size;
     const char
@@ -99,9 +104,31 @@ typedef struct {
 } yk_cache_header;
 _Static_assert(sizeof(yk_cache_header) == YK_CACHE_HEADER, "as drawn above");
 
-/* The offset of array `i`'s entry in the header. */
+/* The header with what follows it in version 5. */
+typedef struct {
+    yk_cache_header header;
+    yk_cache_array more[YK_CACHE_ARRAYS - YK_CACHE_WEIGHT];
+    uint32_t crc, zero[3];
+} yk_cache_head;
+_Static_assert(sizeof(yk_cache_head) == 320, "as drawn above");
+
+/* The bytes before the arrays. */
+static inline size_t yk__cache_head_size(const yk_cache_header *h)
+{
+    return h->version >= 5 ? sizeof(yk_cache_head) : YK_CACHE_HEADER;
+}
+
+/* Arrays in the file. */
+static inline int yk__cache_arrays(const yk_cache_header *h)
+{
+    return h->version >= 5 ? YK_CACHE_ARRAYS : YK_CACHE_WEIGHT;
+}
+
+/* The offset of array `i`'s entry in the file. */
 static inline size_t yk__cache_entry(int i)
 {
+    if (i >= YK_CACHE_WEIGHT)
+        return offsetof(yk_cache_head, more) + (size_t)(i - YK_CACHE_WEIGHT) * sizeof(yk_cache_array);
     return i == YK_CACHE_FIELD ? offsetof(yk_cache_header, field)
                                : offsetof(yk_cache_header, array) + (size_t)i * sizeof(yk_cache_array);
 }
@@ -112,7 +139,7 @@ static inline yk_cache_array *yk__cache_array(const yk_cache_header *h, int i)
 }
 
 /* The header for a shape, without checksums: it sets the offsets of the arrays. YK_EDATA: too large for a file. */
-yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_header *out);
+yk_status yk__cache_layout(const char *path, const yk_cache_shape *shape, yk_cache_head *out);
 
 yk_status yk_cache_map(const char *path, yk_rows *rows_out, yk_cache_shape *shape_out);
 yk_status yk_cache_check(const char *path, const yk_rows *mapped);

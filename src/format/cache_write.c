@@ -18,7 +18,7 @@ struct yk_cache_writer {
     int fd;
     uint64_t rows, entries;
     yk_cache_shape shape;
-    yk_cache_header header;
+    yk_cache_head head;
     struct {
         uint64_t at;  /* bytes so far */
         uint32_t crc; /* of these, before the final inversion */
@@ -37,8 +37,8 @@ static void writer_free(yk_cache_writer *w)
 
 yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cache_writer **out)
 {
-    yk_cache_header header;
-    yk_status st = yk__cache_layout(path, shape, &header);
+    yk_cache_head head;
+    yk_status st = yk__cache_layout(path, shape, &head);
     if (st)
         return st;
     struct stat old;
@@ -49,7 +49,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
         free(w);
         return yk_fail_memory(sizeof *w + strlen(path), "writing a cache");
     }
-    w->header = header;
+    w->head = head;
     w->shape = *shape;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
         w->array[i].crc = ~0u;
@@ -81,7 +81,7 @@ static yk_status write_at(yk_cache_writer *w, const void *data, size_t size, uin
 
 static yk_status put(yk_cache_writer *w, int array, const void *data, size_t size)
 {
-    const uint64_t at = yk__cache_array(&w->header, array)->offset + w->array[array].at;
+    const uint64_t at = yk__cache_array(&w->head.header, array)->offset + w->array[array].at;
     w->array[array].at += size;
     w->array[array].crc = yk_crc32c_add(w->array[array].crc, data, size);
     return write_at(w, data, size, at);
@@ -133,13 +133,19 @@ yk_status yk_cache_add(yk_cache_writer *w, const yk_rows *rows)
                 entries <= w->shape.entries - w->entries &&
                 (sparse ? rows->dim <= w->shape.dim : rows->dim == w->shape.dim) &&
                 (!rows->value || w->shape.has_value) && (!rows->field || w->shape.has_field) &&
-                (rows->truth || !w->shape.has_truth);
+                (rows->truth || !w->shape.has_truth) && (!rows->weight || w->shape.has_weight) &&
+                (rows->target || !w->shape.has_target);
     if (!fits)
         return yk_fail(YK_EDATA, "%s: the data changed while it was converted: the two passes over it differ",
                        w->path);
     yk_status st = put(w, YK_CACHE_LABEL, rows->label, rows->n * sizeof *rows->label);
     if (!st && w->shape.has_truth)
         st = put(w, YK_CACHE_TRUTH, rows->truth, rows->n * sizeof *rows->truth);
+    const float one = 1.0f;
+    if (!st && w->shape.has_weight)
+        st = put_all(w, YK_CACHE_WEIGHT, rows->weight, &one, sizeof one, rows->n);
+    if (!st && w->shape.has_target)
+        st = put(w, YK_CACHE_TARGET, rows->target, rows->n * sizeof *rows->target);
     if (!st && sparse)
         st = put_sparse(w, rows);
     else if (!st && rows->kind == YK_ROWS_U8)
@@ -161,17 +167,19 @@ static yk_status finish(yk_cache_writer *w)
                        w->path);
     if (w->shape.kind == YK_ROWS_SPARSE)
         st = put(w, YK_CACHE_START, &w->entries, sizeof w->entries);
-    for (int i = 0; i < YK_CACHE_ARRAYS; i++) {
-        yk_cache_array *array = yk__cache_array(&w->header, i);
+    for (int i = 0; i < yk__cache_arrays(&w->head.header); i++) {
+        yk_cache_array *array = yk__cache_array(&w->head.header, i);
         array->crc = array->size ? ~w->array[i].crc : 0;
     }
     if (!st && w->shape.schema_size) {
-        w->header.schema_crc = yk_crc32c(w->shape.schema, w->shape.schema_size);
-        st = write_at(w, w->shape.schema, w->shape.schema_size, w->header.file_size - w->shape.schema_size);
+        w->head.header.schema_crc = yk_crc32c(w->shape.schema, w->shape.schema_size);
+        st = write_at(w, w->shape.schema, w->shape.schema_size,
+                      w->head.header.file_size - w->shape.schema_size);
     }
-    w->header.crc = yk_crc32c(&w->header, offsetof(yk_cache_header, crc));
+    w->head.header.crc = yk_crc32c(&w->head.header, offsetof(yk_cache_header, crc));
+    w->head.crc = yk_crc32c(w->head.more, sizeof w->head.more);
     if (!st)
-        st = write_at(w, &w->header, sizeof w->header, 0);
+        st = write_at(w, &w->head, yk__cache_head_size(&w->head.header), 0);
     if (!st && fsync(w->fd))
         st = yk_fail_path(w->path, "cannot write", errno);
     return st;

@@ -450,14 +450,15 @@ typedef struct {
 static bool find_entry(void *context, const uint8_t *p, size_t n)
 {
     const wanted *w = context;
-    sink s = {0};
+    float real = 0.0f;
+    sink s = {.value = &real, .cap = 1};
     text name = {0};
     if (!walk_entry(&s, p, n, &name))
         return false;
     for (size_t i = 0; i < w->n; i++) {
         yk_feature *f = &w->feature[i];
         if (strlen(f->name) == name.n && !memcmp(f->name, name.p, name.n))
-            *f = (yk_feature){f->name, (yk_feature_kind)s.kind, s.count, s.bytes, s.size, s.last};
+            *f = (yk_feature){f->name, (yk_feature_kind)s.kind, s.count, s.bytes, s.size, s.last, real};
     }
     return true;
 }

@@ -56,6 +56,7 @@ typedef struct {
     const uint8_t *bytes; /* the last value of a bytes list */
     size_t size;
     int64_t number; /* the last value of an int64 list */
+    float real;     /* the first value of a float list */
 } yk_feature;
 
 /* Sets everything except the names. */
