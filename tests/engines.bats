@@ -157,6 +157,29 @@ same_model() { # RUN RUN
     done
 }
 
+@test "a worker joins a job of an engine by the address of rank 0 and the job token" {
+    port=$(free_port)
+    codes=
+    (umask 077 && openssl rand -hex 32 >token)
+    start_ranks 2 "$(torch 2 1) YOKE_TOKEN_FILE=token" ${digits/--quiet/} --mode async --servers 1 --epochs 1000000 --out run
+    for _ in $(seq 200); do
+        [ ! -e run/join ] || break
+        sleep 0.02
+    done
+    timeout 60 "$YOKE" train --join "127.0.0.1:$((port + 1))" --token-file token >out.2 2>err.2 3>&- 4>&- &
+    local joiner=$!
+    for _ in $(seq 400); do
+        ! grep -q 'a worker has joined' err.0 || break
+        sleep 0.02
+    done
+    # shellcheck disable=SC2086
+    kill -TERM $ranks
+    finish_ranks 20
+    expect 0 "a worker has joined; 2 are training now"
+    wait $joiner
+    grep 'trained on [1-9][0-9]* examples' err.2
+}
+
 @test "srun without MPI: the processes share a token in the run directory" {
     codes=
     start_ranks 3 "SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_PROCID=RANK_ SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=3 \

@@ -96,7 +96,7 @@ static void listen_at(yk_comm *c, bool anywhere, const unsigned char *token, yk_
     snprintf(address, sizeof address, "[::]:%d", c->rank == 0 ? c->port : 0);
     for (int r = 0; r < c->size; r++)
         one_host &= c->address[r].host == c->address[c->rank].host;
-    if (one_host && !anywhere)
+    if (one_host && !anywhere && !c->port) /* with a port, the engine may use several hosts */
         snprintf(address, sizeof address, "unix:yoke-%u-%d-%llx", (unsigned)getuid(), (int)getpid(),
                  (unsigned long long)yk_now_ns());
     *out = (yk_address){""};
