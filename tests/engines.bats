@@ -144,7 +144,7 @@ same_model() { # RUN RUN
             rm -rf run
             start_ranks 3 "$(torch 3 3)" ${digits/--quiet/} $mode --epochs 1000000 --out run
             for _ in $(seq 200); do
-                ! grep -q 'step' err.0 || break
+                ! grep -q '] step' err.0 || break
                 sleep 0.02
             done
             # shellcheck disable=SC2046
@@ -153,6 +153,22 @@ same_model() { # RUN RUN
             expect 0 "stopped at step"
             equal "exit statuses of $mode, $victim" "$codes" " 0 0 0"
             equal "checkpoints of $mode, $victim" "$(find run/checkpoints -name DONE | wc -l)" 1
+        done
+    done
+}
+
+@test "SIGTERM to one rank before training began: all ranks end with status 0" {
+    local delay victim
+    for delay in 0.1 0.3; do
+        for victim in 1 3; do
+            port=$(free_port)
+            codes=
+            start_ranks 3 "$(torch 3 3)" train --model softmax --data 'synth:digits?examples=200000' --out none --quiet
+            sleep "$delay"
+            # shellcheck disable=SC2046,SC2086
+            kill -TERM $(echo $ranks | cut -d ' ' -f $victim)
+            finish_ranks 20
+            equal "exit statuses after $delay s" "$codes" " 0 0 0"
         done
     done
 }

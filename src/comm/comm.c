@@ -55,6 +55,8 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     if (peer >= 0)
         snprintf(rank, sizeof rank, " rank %d", peer);
     const yk_transport t = yk__route(c, &peer);
+    if (code == YK_TRANSPORT_STOPPED)
+        return yk_fail(YK_EINTERRUPTED, "stopped by a signal to another process before training began");
     t.ops->error_text(t.self, code, text, sizeof text);
     return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
 }
@@ -300,6 +302,14 @@ void yk_comm_count_shared(yk_comm *c, yk_purpose why, size_t bytes_in, size_t by
 void yk_comm_count_values(yk_comm *c, int group, size_t bytes)
 {
     c->values_sent[group] += bytes;
+}
+
+yk_status yk_comm_check(const yk_comm *c)
+{
+    yk_arrival there;
+    bool found;
+    const int code = c->ops ? c->ops->probe(c->self, YK_ANY, YK__TAG_STOP, &found, &there) : 0;
+    return code ? yk__transport_error(c, code, "the job was ended", YK_ANY) : YK_OK;
 }
 
 yk_status yk_comm_test(yk_comm *c, yk_op *op, bool *done_out)

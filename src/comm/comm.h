@@ -199,7 +199,9 @@ void yk_comm_describe(yk_comm *c, char *text);
 yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out);
 /* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. */
 int yk_comm_joined(yk_comm *c);
-bool yk_comm_is_lost(const yk_comm *c, int peer); /* its transport says so; all its messages were received */
+/* Its transport says so, and all its messages were received; or another rank has ended the job: yk_comm_check() has the error. */
+bool yk_comm_is_lost(const yk_comm *c, int peer);
+yk_status yk_comm_check(const yk_comm *c);
 
 /* In a worker that joins: server i is peer 1 + i. It is rank 0 of a job of its own. */
 yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk_comm **out);

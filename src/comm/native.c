@@ -51,20 +51,19 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     return YK_OK;
 }
 
-static void free_requests(struct yk__messages *list)
+/* Also those that are done, and that nobody asked for. */
+static void free_requests(yk__native *t)
 {
-    for (yk__message *r; (r = TAILQ_FIRST(list));) {
-        TAILQ_REMOVE(list, r, entry);
+    for (yk__message *r; (r = LIST_FIRST(&t->requests));) {
+        LIST_REMOVE(r, of_all);
         free(r);
     }
 }
 
-/* Ends its requests. */
+/* Forgets its requests. */
 static void clear_peer(yk__native_peer *p)
 {
-    free(p->receiver); /* what is arriving is in no list, if somebody wants it */
-    if (p->store && p->store->wanted) {
-        free(p->store->wanted);
+    if (p->store && p->store->wanted) { /* is in no list */
         free(p->store->data);
         free(p->store);
     }
@@ -72,12 +71,11 @@ static void clear_peer(yk__native_peer *p)
     p->store = NULL;
     for (yk__output *o; (o = TAILQ_FIRST(&p->outputs));) {
         TAILQ_REMOVE(&p->outputs, o, entry);
-        free(o->request);
         free(o);
     }
-    free_requests(&p->announced);
-    free_requests(&p->posted);
-    free_requests(&p->granted);
+    TAILQ_INIT(&p->announced);
+    TAILQ_INIT(&p->posted);
+    TAILQ_INIT(&p->granted);
     for (yk__stored *s; (s = TAILQ_FIRST(&p->stored));) {
         TAILQ_REMOVE(&p->stored, s, entry);
         free(s->data);
@@ -99,6 +97,7 @@ void yk__native_free(yk__native *t)
         if (p->pidfd >= 0)
             close(p->pidfd);
     }
+    free_requests(t);
     yk_segment_free(&t->segment);
     yk_listener_free(t->listener);
     if (t->epoll >= 0)
@@ -125,11 +124,11 @@ static int native_start(void *self, yk_threads wanted, yk_world *out)
     return 0;
 }
 
-static void tell_all(yk__native *t, yk__frame_kind kind, double seconds)
+static void tell_all(yk__native *t, yk__frame_kind kind, int status, double seconds)
 {
     for (int i = 0; i < t->npeers; i++)
         if (!yk__native_is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
-            yk__native_queue(t, &t->peer[i], (yk__frame){.kind = kind}, NULL);
+            yk__native_queue(t, &t->peer[i], (yk__frame){.kind = kind, .tag = status}, NULL);
     yk__native_flush(t, yk_now() + seconds);
 }
 
@@ -146,7 +145,7 @@ static void native_stop(void *self)
 {
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
-    tell_all(t, YK__FRAME_BYE, end_timeout);
+    tell_all(t, YK__FRAME_BYE, 0, end_timeout);
     while (!all_left(t) && yk_wait_poll(&w))
         yk__native_progress(t);
     yk__native_free(t);
@@ -154,8 +153,7 @@ static void native_stop(void *self)
 
 static void native_abort(void *self, int status)
 {
-    (void)status;
-    tell_all(self, YK__FRAME_ABORT, 1.0);
+    tell_all(self, YK__FRAME_ABORT, status, 1.0);
 }
 
 static void native_error_text(void *self, int code, char *out, size_t size)
@@ -173,12 +171,19 @@ static void native_error_text(void *self, int code, char *out, size_t size)
 
 /* ---- messages ---- */
 
-static yk__message *new_request(int peer, int tag, void *buf, size_t bytes)
+static yk__message *new_request(yk__native *t, int peer, int tag, void *buf, size_t bytes)
 {
     yk__message *r = malloc(sizeof *r);
-    if (r)
-        *r = (yk__message){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
+    if (!r)
+        return NULL;
+    *r = (yk__message){.peer = peer, .tag = tag, .buf = buf, .bytes = bytes};
+    LIST_INSERT_HEAD(&t->requests, r, of_all);
     return r;
+}
+
+static int aborted(const yk__native *t)
+{
+    return t->aborted_by < 0 ? 0 : t->aborted_status ? YK__CODE_ABORTED : YK_TRANSPORT_STOPPED;
 }
 
 static yk__message *request_of(uint64_t handle)
@@ -188,14 +193,14 @@ static yk__message *request_of(uint64_t handle)
 
 static int native_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
 {
-    yk__message *r = new_request(peer, tag, (void *)(uintptr_t)buf, bytes);
+    yk__message *r = new_request(self, peer, tag, (void *)(uintptr_t)buf, bytes);
     *request_out = (uintptr_t)r;
     return r ? yk__native_send(self, r) : YK__CODE_MEMORY;
 }
 
 static int native_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
-    yk__message *r = new_request(peer, tag, buf, cap);
+    yk__message *r = new_request(self, peer, tag, buf, cap);
     *request_out = (uintptr_t)r;
     return r ? yk__native_receive(self, r) : YK__CODE_MEMORY;
 }
@@ -208,9 +213,10 @@ static int native_test(void *self, uint64_t *request, bool *done_out, size_t *by
         yk__native_progress(t);
     *done_out = r->done;
     if (!r->done)
-        return t->aborted_by >= 0 ? YK__CODE_ABORTED : 0;
+        return aborted(t);
     const int code = r->error;
     *bytes_out = r->bytes;
+    LIST_REMOVE(r, of_all);
     free(r);
     return code;
 }
@@ -241,7 +247,7 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
     *found_out = s;
     if (s)
         *out = (yk_arrival){s->peer, s->bytes};
-    return !s && t->aborted_by >= 0 ? YK__CODE_ABORTED : 0;
+    return s ? 0 : aborted(t);
 }
 
 static int native_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
@@ -267,6 +273,7 @@ static void native_abandon(void *self)
         t->peer[i].broken = !usable; /* to say that the job ends */
     }
     TAILQ_INIT(&t->stored);
+    free_requests(t);
 }
 
 static bool native_lost(void *self, int peer)
@@ -274,7 +281,7 @@ static bool native_lost(void *self, int peer)
     yk__native *t = self;
     yk__native_read_events(t);
     yk__native_progress(t);
-    return yk__native_is_lost(t, &t->peer[peer]);
+    return t->aborted_by >= 0 || yk__native_is_lost(t, &t->peer[peer]);
 }
 
 static int native_peers(void *self)

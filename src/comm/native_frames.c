@@ -421,8 +421,10 @@ static bool on_credit(yk__native *t, yk__native_peer *p)
 
 static bool on_abort(yk__native *t, yk__native_peer *p)
 {
-    if (t->aborted_by < 0)
+    if (t->aborted_by < 0) {
         t->aborted_by = (int)(p - t->peer);
+        t->aborted_status = p->header.tag;
+    }
     return true;
 }
 

@@ -21,7 +21,7 @@ typedef enum {
     YK__FRAME_DATA,      /* its bytes follow */
     YK__FRAME_FETCHED,   /* instead of GRANT: the receiver has read it from the memory of the sender */
     YK__FRAME_CREDIT,    /* nothing but `credit` */
-    YK__FRAME_ABORT,     /* the sender ends the job */
+    YK__FRAME_ABORT,     /* the sender ends the job; tag: its exit status */
     YK__FRAME_BYE        /* the sender leaves; no frame follows */
 } yk__frame_kind;
 
@@ -38,6 +38,7 @@ typedef struct {
 
 /* A message that is being sent or received. The caller's handle is its address. */
 typedef struct yk__message {
+    LIST_ENTRY(yk__message) of_all; /* until it is tested */
     TAILQ_ENTRY(yk__message) entry; /* in one of the lists of its peer */
     int peer, tag;
     char *buf;
@@ -116,10 +117,11 @@ typedef struct {
     int watched; /* descriptors in epoll */
     unsigned polls;
     struct yk__stored_list stored; /* of all peers */
-    int *with_output;              /* [cap] peers whose output is blocked */
+    LIST_HEAD(yk__requests, yk__message) requests;
+    int *with_output; /* [cap] peers whose output is blocked */
     int nwith_output;
-    bool no_fetch;  /* the kernel does not let this process read the memory of others */
-    int aborted_by; /* -1: nobody */
+    bool no_fetch;                  /* the kernel does not let this process read the memory of others */
+    int aborted_by, aborted_status; /* aborted_by -1: nobody */
     char error[512];
 } yk__native;
 

@@ -148,9 +148,12 @@ yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool thorough,
         const char state = !op[i].active ? 0
                            : thorough    ? yk_comm_state(c, op[i].peer)
                                          : (char)(yk_comm_is_lost(c, op[i].peer) ? 'X' : 0);
-        if (state == 'X' || (state == 'T' && stopped_too))
-            return yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
-                           state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);
+        if (state != 'X' && !(state == 'T' && stopped_too))
+            continue;
+        const yk_status st = yk_comm_check(c);
+        return st ? st
+                  : yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
+                            state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);
     }
     return YK_OK;
 }

@@ -44,11 +44,14 @@ static void *watch(void *context)
     yk_mutex_lock(&s->lock);
     while (!s->over) {
         const double now = yk_now();
-        const yk_status st = must_end(s, now);
-        if (st && s->config.end_process)
-            s->config.end_process(st);
-        if (s->state == YK_STARTUP_BUSY && s->comm)
-            yk__heartbeat(s->comm, now); /* the main thread reports the error when it sends */
+        const bool native = s->comm && s->comm->ops && s->comm->ops->lost;
+        yk_status st = must_end(s, now);
+        if (st && s->state == YK_STARTUP_BUSY && native)
+            yk_comm_abort(s->comm, yk_status_exit(st)); /* the other ranks need not guess why it ends */
+        if (!st && s->state == YK_STARTUP_BUSY && s->comm)
+            st = yk__heartbeat(s->comm, now);
+        if (st && (native || must_end(s, now)) && s->config.end_process)
+            s->config.end_process(st); /* with MPI, the main thread reports the error when it sends */
         if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - notified > notify_every) {
             notified = now;
             s->config.alive(s->config.context);

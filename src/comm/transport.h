@@ -31,6 +31,9 @@ typedef struct {
 } yk_world;
 
 enum { YK_MAX_JOINED = 256 }; /* workers that join a job, in all */
+enum {
+    YK_TRANSPORT_STOPPED = -1
+}; /* a code: a signal to another rank has ended the job before training began */
 
 typedef struct {
     int peer;
@@ -42,7 +45,8 @@ typedef struct {
 
     int (*start)(void *self, yk_threads wanted, yk_world *out);
     void (*stop)(void *self);
-    void (*abort)(void *self, int status); /* ends all ranks */
+    /* Ends the job: later calls of the other ranks fail, with YK_TRANSPORT_STOPPED if the status is 0. MPI kills them. */
+    void (*abort)(void *self, int status);
     void (*error_text)(void *self, int code, char *out, size_t size);
 
     /* A message has at most INT32_MAX bytes. The buffer belongs to the transport until test() says done. */

@@ -238,12 +238,12 @@ yk_status yk__exchange_poll(const yk_exchange *x, yk_wait *w)
 {
     if (!yk_wait_poll(w))
         return timed_out(x);
-    for (int r = 0; yk_wait_is_check_due(w) && r < x->size; r++)
-        if (is_missing(x, r) && yk_comm_is_lost(x->comm, r))
-            return yk_fail(YK_ELOST,
-                           "rank %d has died, or cannot be reached (rank %d waited for its gradient)", r,
-                           x->rank);
-    return YK_OK;
+    yk_status st = YK_OK;
+    for (int r = 0; !st && yk_wait_is_check_due(w) && r < x->size; r++)
+        if (is_missing(x, r) && yk_comm_is_lost(x->comm, r) && !(st = yk_comm_check(x->comm)))
+            st = yk_fail(YK_ELOST, "rank %d has died, or cannot be reached (rank %d waited for its gradient)",
+                         r, x->rank);
+    return st;
 }
 
 static yk_status finish(yk_exchange *x)
