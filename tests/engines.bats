@@ -48,6 +48,17 @@ finish_ranks() { # SECONDS
     cp err.0 err
 }
 
+# Waits until stderr of rank 0 has this text.
+wait_for_rank_0() { # TEXT
+    for _ in $(seq 600); do
+        ! grep -qF -- "$1" err.0 || return 0
+        sleep 0.05
+    done
+    echo "rank 0 did not print '$1':"
+    cat err.0
+    return 1
+}
+
 torch() { # SIZE LOCAL_SIZE: the variables of torchrun
     echo "RANK=RANK_ WORLD_SIZE=$1 LOCAL_RANK=RANK_ LOCAL_WORLD_SIZE=$2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
 }
@@ -122,10 +133,7 @@ same_model() { # RUN RUN
     port=$(free_port)
     codes=
     start_ranks 3 "$(torch 3 3)" ${digits/--quiet/} --epochs 1000000 --out none
-    for _ in $(seq 200); do
-        ! grep -q 'step' err.0 || break
-        sleep 0.05
-    done
+    wait_for_rank_0 "] step"
     local began
     began=$(date +%s%N)
     # shellcheck disable=SC2086
@@ -143,10 +151,7 @@ same_model() { # RUN RUN
             codes=
             rm -rf run
             start_ranks 3 "$(torch 3 3)" ${digits/--quiet/} $mode --epochs 1000000 --out run
-            for _ in $(seq 200); do
-                ! grep -q '] step' err.0 || break
-                sleep 0.02
-            done
+            wait_for_rank_0 "] step"
             # shellcheck disable=SC2046
             kill -TERM $(echo $ranks | cut -d ' ' -f $victim)
             finish_ranks 20
@@ -178,16 +183,10 @@ same_model() { # RUN RUN
     codes=
     (umask 077 && openssl rand -hex 32 >token)
     start_ranks 2 "$(torch 2 1) YOKE_TOKEN_FILE=token" ${digits/--quiet/} --mode async --servers 1 --epochs 1000000 --out run
-    for _ in $(seq 200); do
-        [ ! -e run/join ] || break
-        sleep 0.02
-    done
+    wait_for_rank_0 "] step"
     timeout 60 "$YOKE" train --join "127.0.0.1:$((port + 1))" --token-file token >out.2 2>err.2 3>&- 4>&- &
     local joiner=$!
-    for _ in $(seq 400); do
-        ! grep -q 'a worker has joined' err.0 || break
-        sleep 0.02
-    done
+    wait_for_rank_0 "a worker has joined"
     # shellcheck disable=SC2086
     kill -TERM $ranks
     finish_ranks 20
