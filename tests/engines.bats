@@ -162,19 +162,20 @@ same_model() { # RUN RUN
     done
 }
 
-@test "SIGTERM to one rank before training began: all ranks end with status 0" {
-    local delay victim
-    for delay in 0.1 0.3; do
-        for victim in 1 3; do
-            port=$(free_port)
-            codes=
-            start_ranks 3 "$(torch 3 3)" train --model softmax --data 'synth:digits?examples=200000' --out none --quiet
-            sleep "$delay"
-            # shellcheck disable=SC2046,SC2086
-            kill -TERM $(echo $ranks | cut -d ' ' -f $victim)
-            finish_ranks 20
-            equal "exit statuses after $delay s" "$codes" " 0 0 0"
+@test "SIGTERM to one rank while all load their data: all end with status 0" {
+    local victim pid
+    for victim in 1 3; do
+        port=$(free_port)
+        codes=
+        start_ranks 3 "$(torch 3 3)" train --model softmax --data 'synth:digits?examples=400000' --out none --quiet
+        for pid in $ranks; do # connected: it has mapped the memory of all three
+            until [ "$(grep -c yoke-messages "/proc/$pid/maps")" -eq 3 ]; do sleep 0.02; done
         done
+        # shellcheck disable=SC2086
+        kill -TERM "$(echo $ranks | cut -d ' ' -f $victim)"
+        finish_ranks 20
+        expect 0
+        equal "exit statuses" "$codes" " 0 0 0"
     done
 }
 
