@@ -1,6 +1,8 @@
 /* The update rules, for every instruction set of this processor, against the formulas of optim.h in doubles. */
 #include "reference_optim.h"
 
+#include "core/grad.h"
+
 /* ---- tables: [copies of the hottest weights][all weights], allocated exactly */
 
 enum { N = 150, HOT = 37 };
@@ -480,6 +482,26 @@ static void invalid_values_are_refused(void **state)
     }
 }
 
+/* --clip-norm: the norm of the mean gradient is at most the limit; smaller gradients keep their bits. */
+static void norms_are_limited(void **state)
+{
+    (void)state;
+    float g[43];
+    for (size_t n = 0; n < sizeof g / sizeof *g; n++) {
+        double sum = 0.0;
+        for (size_t i = 0; i < n; i++) {
+            g[i] = uniform(-3, 3);
+            sum += (double)g[i] * (double)g[i];
+        }
+        assert_true(fabs(yk_squares(g, n) - sum) <= 1e-12 * sum);
+    }
+    assert_true(yk_clip_factor(100.0, 10.0, 1.0) == (float)(1.0 / (1.0 + 1e-6)));
+    assert_true(fabs((double)yk_clip_factor(1600.0, 10.0, 1.0) - 0.25) < 1e-6);
+    assert_true(yk_clip_factor(100.0, 10.0, 1.1) == 1.0f && yk_clip_factor(0.0, 10.0, 1e-3) == 1.0f);
+    assert_true(yk_clip_factor(4.0, 0.0, 1.0) == 1.0f); /* all weights are 0 */
+    assert_true(isnan(yk_clip_factor((double)NAN, 10.0, 1.0)));
+}
+
 /* A gradient, and then steps in which the velocity runs out, move a weight as far as one step without a velocity. */
 static void without_a_velocity_a_step_goes_as_far(void **state)
 {
@@ -543,6 +565,7 @@ int main(void)
         cmocka_unit_test(rates_equal_those_of_pytorch),
         cmocka_unit_test(sums_of_rates_are_exact),
         cmocka_unit_test(invalid_values_are_refused),
+        cmocka_unit_test(norms_are_limited),
         cmocka_unit_test(without_a_velocity_a_step_goes_as_far),
         cmocka_unit_test(the_first_steps_of_adam_are_damped),
     };

@@ -212,30 +212,59 @@ static bool any_given(const yk_by_group *g)
     return !yk_by_group_same(g, &YK_BY_GROUP_NONE);
 }
 
-/* Learning rates and momentum. */
-static yk_status check_rates(const yk_config *c)
+static bool uses_schedule(const yk_config *c, const yk_lr_schedule_row *s)
 {
-    const bool steps = c->lr_schedule && strstr(c->lr_schedule, "step"),
-               warms_up = any_given(&c->warm_up) || any_given(&c->warm_up_epochs);
-    if (c->lr_decay_epochs > 0.0 && !steps)
+    return c->lr_schedule && strstr(c->lr_schedule, s->name);
+}
+
+bool yk_config_monitors(const yk_config *c)
+{
+    bool any = false;
+    for (int k = 0; k < YK_LR_SCHEDULES; k++)
+        any |= yk_lr_schedules[k].monitors && uses_schedule(c, &yk_lr_schedules[k]);
+    return any;
+}
+
+/* Whether the learning rate rises in the first steps. */
+static bool warms_up(const yk_config *c)
+{
+    bool any = any_given(&c->warm_up) || any_given(&c->warm_up_epochs);
+    for (int k = 0; k < YK_LR_SCHEDULES; k++)
+        any |= yk_lr_schedules[k].rises && uses_schedule(c, &yk_lr_schedules[k]);
+    return any;
+}
+
+static yk_status check_schedules(const yk_config *c)
+{
+    if (c->lr_decay_epochs > 0.0 && !uses_schedule(c, &yk_lr_schedules[YK_LR_STEP]))
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs %g has no effect without --lr-schedule step",
                        c->lr_decay_epochs);
     if (c->lr_decay_epochs > 0.0 && c->lr_decay_every != 1000)
         return yk_fail(YK_EUSAGE, "--lr-decay-epochs and --lr-decay-every cannot be used together");
-    if (c->momentum >= 0.0 &&
-        (!c->optimizer || !(strstr(c->optimizer, "momentum") || strstr(c->optimizer, "nesterov"))))
-        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
-                       c->momentum);
     if (any_given(&c->lr_decay) && (!c->lr_schedule || is(c->lr_schedule, "constant")))
         return yk_fail(YK_EUSAGE, "--lr-decay has no effect without --lr-schedule step, inverse, cosine, "
                                   "one-cycle or plateau");
     if (any_given(&c->warm_up) && any_given(&c->warm_up_epochs))
         return yk_fail(YK_EUSAGE, "--warm-up and --warm-up-epochs cannot be used together");
-    if (c->lr_batch && !warms_up && (!c->lr_schedule || !strstr(c->lr_schedule, "one-cycle")))
+    if (c->lr_batch && !warms_up(c))
         return yk_fail(YK_EUSAGE, "--lr-batch needs a warm-up, because the first steps with a large learning "
                                   "rate often diverge: add --warm-up STEPS, or --lr-schedule one-cycle");
+    return YK_OK;
+}
+
+/* Parameters of optimizers. */
+static yk_status check_rates(const yk_config *c)
+{
     double betas[2];
-    return yk_config_betas(c, &betas[0], &betas[1]);
+    bool velocity = c->momentum < 0.0; /* not given */
+    for (int k = 0; k < yk_optim_kinds(); k++)
+        velocity |= yk_optim_rule_of(k)->velocity == YK_VELOCITY_SUM && c->optimizer &&
+                    strstr(c->optimizer, yk_optim_rule_of(k)->name);
+    if (!velocity)
+        return yk_fail(YK_EUSAGE, "--momentum %g has no effect without --optimizer momentum or nesterov",
+                       c->momentum);
+    const yk_status st = yk_config_betas(c, &betas[0], &betas[1]);
+    return st ? st : check_schedules(c);
 }
 
 const char *yk_config_validation(const yk_config *c)
@@ -256,7 +285,7 @@ static yk_status check_validation(const yk_config *c)
             "--%s has no effect without --validation; for example, --validation 0.1 holds back 10 %% "
             "of the training data",
             given);
-    if (v && c->min_delta >= 0.0 && !c->patience && !(c->lr_schedule && strstr(c->lr_schedule, "plateau")))
+    if (v && c->min_delta >= 0.0 && !c->patience && !yk_config_monitors(c))
         return yk_fail(YK_EUSAGE, "--min-delta %g has no effect without --patience or --lr-schedule plateau",
                        c->min_delta);
     if (v && !yk_hold_out_parse(v, &h) && (h.last || !yk_number_real(v, -HUGE_VAL, HUGE_VAL, &number)))

@@ -99,6 +99,7 @@ yk_status yk_config_optimizer(const yk_config *c, const char *otherwise, const c
                               yk_optim_kind *out);
 /* The schedule of the learning rate of this group, likewise. */
 yk_status yk_config_schedule(const yk_config *c, const char *group, bool keyed, yk_lr_schedule *out);
+bool yk_config_monitors(const yk_config *c); /* that of a group depends on the results of evaluations */
 /* --adam-betas; both are unchanged if it was not given. */
 yk_status yk_config_betas(const yk_config *c, double *beta1, double *beta2);
 /* The i-th name of an individual group in any option, and the name of that option; false: there are fewer names. */

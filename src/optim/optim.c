@@ -42,6 +42,18 @@ yk_status yk_optim_find(const char *name, yk_optim_kind *out)
     return yk_fail(YK_EUSAGE, "unknown --optimizer %s; choose %s", name, names);
 }
 
+static yk_status check_parameters(const yk_optim_config *c)
+{
+    if (!(c->momentum >= 0.0 && c->momentum < 1.0))
+        return yk_fail(YK_EUSAGE, "--momentum %g must be at least 0 and less than 1", c->momentum);
+    if (!(c->beta1 >= 0.0 && c->beta1 < 1.0 && c->beta2 >= 0.0 && c->beta2 < 1.0))
+        return yk_fail(YK_EUSAGE, "--adam-betas %g,%g: each must be at least 0 and less than 1", c->beta1,
+                       c->beta2);
+    if (!(c->epsilon >= 0.0) || !isfinite(c->epsilon))
+        return yk_fail(YK_EUSAGE, "--epsilon %g must be 0 or more", c->epsilon);
+    return YK_OK;
+}
+
 yk_status yk_optim_check(const yk_optim_config *c)
 {
     const yk_optim_rule *rule = yk_optim_rule_of(c->kind);
@@ -57,20 +69,14 @@ yk_status yk_optim_check(const yk_optim_config *c)
                        "--lr %g times --l2 %g is 1 or more: every step would flip the signs of the weights; "
                        "lower one of them",
                        c->lr, c->l2);
-    if (!(c->momentum >= 0.0 && c->momentum < 1.0))
-        return yk_fail(YK_EUSAGE, "--momentum %g must be at least 0 and less than 1", c->momentum);
-    if (!(c->beta1 >= 0.0 && c->beta1 < 1.0 && c->beta2 >= 0.0 && c->beta2 < 1.0))
-        return yk_fail(YK_EUSAGE, "--adam-betas %g,%g: each must be at least 0 and less than 1", c->beta1,
-                       c->beta2);
-    if (!(c->epsilon >= 0.0) || !isfinite(c->epsilon))
-        return yk_fail(YK_EUSAGE, "--epsilon %g must be 0 or more", c->epsilon);
     if (rule->derives && yk_lr_schedules[c->schedule].needs_length && c->lr_decay == 0.0)
         return yk_fail(
             YK_EUSAGE,
             "--optimizer %s divides by the learning rate, which --lr-schedule %s reduces to 0: set "
             "--lr-decay above 0",
             rule->name, yk_lr_schedules[c->schedule].name);
-    return yk_lr_check(c);
+    const yk_status st = check_parameters(c);
+    return st ? st : yk_lr_check(c);
 }
 
 yk_optim_step yk_optim_at(const yk_optim_config *c, uint64_t step)

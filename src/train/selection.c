@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include <math.h>
-#include <string.h>
 
 yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out)
 {
@@ -17,7 +16,7 @@ yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t clas
     s->validation = c->validation;
     s->min_delta = fmax(c->min_delta, 0.0); /* negative: not given */
     s->patience = (uint64_t)c->patience;
-    s->lr_patience = c->lr_schedule && strstr(c->lr_schedule, "plateau") ? (uint64_t)c->lr_patience : 0;
+    s->lr_patience = yk_config_monitors(c) ? (uint64_t)c->lr_patience : 0;
     if (!st && classes > 2 && !(s->monitor->tasks & YK_TASK_CLASSES))
         st = yk_fail(YK_EUSAGE,
                      "--monitor %s: it is not defined for %u classes: use --monitor loss or accuracy",
