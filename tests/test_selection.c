@@ -62,6 +62,9 @@ static void the_first_of_the_best_is_selected(void **state)
     step(&s, 2, 0.9, 0.6);
     step(&s, 3, 0.0, 0.6);
     assert_int_equal(s.best.step, 2);
+    step(&s, 3, 0.0, 0.7);
+    step(&s, 3, 0.0, 0.65); /* evaluated again: this is what is saved */
+    assert_true(s.best.improved && s.best.step == 3 && s.best.best < 0.66);
     yk__selection_fini(&s);
 }
 

@@ -55,7 +55,8 @@ yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation
                        s->monitor->name);
     if (!step)
         return YK_OK;
-    b->improved = first || gain(s, b->value, b->best) > 0.0;
+    /* the last step of an asynchronous job may be evaluated again, with gradients that arrived later: its checkpoint is replaced */
+    b->improved = first || step == b->step || gain(s, b->value, b->best) > 0.0;
     const bool enough = first || gain(s, b->value, b->mark) > s->min_delta;
     b->waited = enough ? 0 : b->waited + 1;
     if (enough)
