@@ -135,6 +135,34 @@ END
     equal bytes "$(result_of bytes_sent)" "$(result_of bytes_received)"
 }
 
+@test "workers join from hosts that have no process of the job, by the run directory and by address" {
+    begin_there ${sync/--eval-every 100/--eval-every 1000} --mode async --servers 2 --hosts "$NET.1,$NET.2,$NET.2" --steps 10000000 --out run
+    wait_for_step 1000
+    grep -q "^$NET.1:" run/join
+    grep -q "^$NET.2:" run/join
+    ./agent "$NET.3" "$YOKE" train --join "$PWD/run" >joined 2>&1 3>&- 4>&- &
+    wait_for_message "a worker has joined; 2 are training now"
+    cp run/join token
+    ./start train --join "$(sed -n 2p token)" --token-file token >joined2 2>&1 3>&- 4>&- &
+    wait_for_message "a worker has joined; 3 are training now"
+    wait_for_step_after "a worker has joined; 3 are training now"
+    link down 3
+    wait_for_message "declared lost"
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0 "stopped at step"
+    for _ in $(seq 200); do
+        ! grep -q 'trained on [1-9][0-9]* examples' joined2 || break
+        sleep 0.05
+    done
+    grep 'trained on [1-9][0-9]* examples' joined2
+    for _ in $(seq 400); do # the worker on the host that was cut off notices after the heartbeat timeout
+        [ -n "$(processes)" ] || break
+        sleep 0.05
+    done
+    grep "yoke: error: server" joined
+}
+
 @test "sync: a link goes down and comes back; with --restarts, results are bit-identical" {
     begin_there $sync --hosts "$HOSTS" --steps 1000000 --restarts 9 --out run
     wait_for_step 400
