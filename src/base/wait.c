@@ -1,12 +1,21 @@
 #include "base/wait.h"
 
 #include "base/clock.h"
+#include <stdatomic.h>
 
 /* Naps get longer, up to 1 ms, but remain below 2 % of the wait: hundreds of processes can wait on a few cores. */
 static double nap_of(const yk_wait *w)
 {
     const double nap = 50e-6 * (1.0 + (double)(w->polls - w->spins - w->yields) / 64.0);
     return nap < 1e-3 ? nap : 1e-3;
+}
+
+/* The share of a core that this process has. */
+static _Atomic double share = 1.0;
+
+void yk_wait_set_share(double cores)
+{
+    atomic_store(&share, cores < 1.0 ? cores : 1.0);
 }
 
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
@@ -17,7 +26,9 @@ yk_wait yk_wait_begin(yk_wait_kind kind, double seconds)
                  [YK_WAIT_OVERSUBSCRIBED] = {0, 40},
                  [YK_WAIT_RANKS] = {0, 2000},
                  [YK_WAIT_MEMORY] = {200, 20000}};
-    return (yk_wait){.spins = turns[kind].spins, .yields = turns[kind].yields, .seconds = seconds};
+    return (yk_wait){.spins = turns[kind].spins,
+                     .yields = (unsigned)(atomic_load(&share) * turns[kind].yields),
+                     .seconds = seconds};
 }
 
 yk_wait yk_wait_every(double pause, double seconds)

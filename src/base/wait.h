@@ -33,6 +33,10 @@ typedef struct {
 
 yk_wait yk_wait_begin(yk_wait_kind kind, double seconds); /* HUGE_VAL: no timeout */
 
+/* Cores divided by processes: if there are many processes for each core, waits sleep earlier, so that the one that the others
+ * wait for gets a core. */
+void yk_wait_set_share(double cores);
+
 /* For long waits, for example until another process has written a file: each poll sleeps for `pause` seconds and reads the
  * clock. */
 yk_wait yk_wait_every(double pause, double seconds);

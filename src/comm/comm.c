@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "base/team.h"
 #include "base/wait.h"
 #include "comm/plugin.h"
 #include "comm/rendezvous.h"
@@ -144,7 +145,11 @@ yk_status yk_comm_start(const char *run_dir, yk_startup *startup, double timeout
                        "implementation, srun --mpi=pmix, or yoke train --launch %d",
                        r.size, c->library, r.size);
     st = startup ? yk__heartbeats_begin(c, startup) : YK_OK;
-    return st ? st : yk__exchange_addresses(c, timeout);
+    if (!st)
+        st = yk__exchange_addresses(c, timeout);
+    if (!st && c->processes)
+        yk_wait_set_share((double)yk_cores() / yk_comm_local_size(c));
+    return st;
 }
 
 void yk_comm_stop(yk_comm *c, bool clean)
