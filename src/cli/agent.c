@@ -58,7 +58,7 @@ yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
     return out->status;
 }
 
-/* Adds the variables to the environment. The strings stay those of the frame. */
+/* Adds the variables to the environment. The strings are those of the frame; the caller frees *words_out. */
 static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job *out)
 {
     enum { FIXED = 6 };
@@ -80,8 +80,10 @@ static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job
     out->first = (int)first;
     out->last = (int)last;
     size_t at = FIXED;
-    for (; at < n && *word[at]; at++)
-        putenv(word[at]);
+    for (char *value; at < n && (value = strchr(word[at], '=')); at++) {
+        *value = '\0';
+        setenv(word[at], value + 1, 1);
+    }
     out->argv = word + at + (at < n);
     *words_out = word;
     return YK_OK;
@@ -318,7 +320,7 @@ static yk_status init(agent *a, bool forwards)
 }
 
 /* Does what the launcher asks for; false: it has died. */
-static bool obey(agent *a, char ***words)
+static bool obey(agent *a)
 {
     yk_job_frame f;
     a->heard = yk_now();
@@ -327,12 +329,11 @@ static bool obey(agent *a, char ***words)
     while (yk_channel_next(&a->channel, &f)) {
         yk_agent_job job;
         if (f.kind == YK_FRAME_START && !a->pid) {
-            char *copy = malloc(f.bytes + 1u); /* the variables of the environment stay there */
-            const yk_job_frame own = {.bytes = f.bytes,
-                                      .data = copy ? memcpy(copy, f.data, f.bytes + 1u) : ""};
-            yk_status st = copy ? read_job(&own, words, &job) : yk_fail_memory(f.bytes, "a job");
+            char **words = NULL;
+            yk_status st = read_job(&f, &words, &job);
             if (!st)
                 st = start_ranks(a, &job);
+            free(words);
             if (st) {
                 yk_channel_send(&a->channel, YK_FRAME_FAILED, 0, yk_error(), strlen(yk_error()));
                 return false;
@@ -348,7 +349,7 @@ static bool obey(agent *a, char ***words)
     return true;
 }
 
-static void serve(agent *a, char ***words)
+static void serve(agent *a)
 {
     static const double every = 1.0;
     double next = 0.0;
@@ -368,14 +369,13 @@ static void serve(agent *a, char ***words)
                 forward(a, s);
         if (a->source[CHILDREN].revents)
             reap(a);
-        if (a->source[CHANNEL].revents && !obey(a, words))
+        if (a->source[CHANNEL].revents && !obey(a))
             return;
     }
 }
 
 int yk_agent(yk_channel channel, bool forwards)
 {
-    char **words = NULL;
     agent a = {.channel = channel, .listener = -1};
     yk_status st = init(&a, forwards);
     if (!st)
@@ -383,12 +383,12 @@ int yk_agent(yk_channel channel, bool forwards)
     if (!st) {
         yk_write_all(channel.out, yoke_version(), strlen(yoke_version()));
         yk_write_all(channel.out, "\n", 1);
-        serve(&a, &words);
+        serve(&a);
     }
     signal_ranks(&a, SIGKILL);
     while (a.running && waitpid(-1, NULL, 0) > 0)
         a.running--;
-    free(words);
+    yk_channel_fini(&a.channel);
     free(a.pid);
     return yk_status_exit(st);
 }
