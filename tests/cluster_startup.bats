@@ -136,3 +136,36 @@ with_shim() { # BODY
         rm -rf run
     done
 }
+
+@test "over ssh: output and signals arrive, and if ssh dies, no process is left" {
+    [ -x /usr/sbin/sshd ] && [ "$(id -u)" = 0 ] || skip "needs sshd and root"
+    ssh-keygen -q -t ed25519 -N '' -f host
+    ssh-keygen -q -t ed25519 -N '' -f id
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    mkdir -p /run/sshd
+    printf '%s\n' "Port $port" "ListenAddress 127.0.0.1" "HostKey $PWD/host" "AuthorizedKeysFile $PWD/id.pub" "PidFile $PWD/pid" \
+        "StrictModes no" "UsePAM no" >sshd.conf
+    /usr/sbin/sshd -f sshd.conf -E sshd.log
+    agent="ssh -p $port -i $PWD/id -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+    for how in TERM KILL; do
+        begin ${small/--quiet/} --batch 4 --steps 1000000 --eval-every 20 --hosts 127.0.0.1:2,localhost --agent "$agent" --out run
+        wait_for_step 40
+        if [ $how = TERM ]; then
+            kill -TERM "$BACKGROUND"
+            finish 10
+            expect 0 "stopped at step"
+            equal "processes" "$(result_of ranks)" 3
+        else
+            pkill -KILL -P "$BACKGROUND" ssh
+            finish 10
+            expect 1 "yoke: error: the job was lost: rank"
+        fi
+        for _ in $(seq 50); do # ssh does not pass YK_JOB on
+            pgrep -f "$PWD/run|--out run .*--agent.*$port|$port.*--out run" >left || break
+            sleep 0.1
+        done
+        silent left
+        rm -r run
+    done
+    kill "$(cat pid)"
+}

@@ -156,7 +156,7 @@ static yk_status start_agents(yk_supervisor *s, const sigset_t *mask)
         const char *name = s->host[i].name;
         int fd[2];
         a->by = is_this_host(s->config, name) ? &by_fork : &by_ssh;
-        a->host = *name && strcmp(name, "localhost") ? name : this_host();
+        a->host = a->by->elsewhere ? name : this_host();
         a->first = rank;
         a->last = (rank += s->host[i].processes) - 1;
         a->heard = yk_now();
