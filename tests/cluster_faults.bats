@@ -117,8 +117,8 @@ joiner_pid() {
     second=$!
     wait_for_message "a worker has joined; 4 are training now"
     kill -KILL "$(joiner_pid)"
-    wait_for_message "sent no heartbeat"
-    wait_for_step_after "sent no heartbeat" # the other one trains
+    wait_for_message "has died: declared lost"
+    wait_for_step_after "declared lost" # the other one trains
     end_and_complete
     # the original workers did not train on all examples; the summary has both joined workers, and marks the lost one
     tail -n 1 interrupted | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/wait.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,13 +210,15 @@ static yk_status receive_all(yk_server *s, bool *busy)
 static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
 {
     uint64_t back = 0;
+    char why[64] = "has died";
+    if (!yk_comm_is_dead(s->config.comm, c->peer))
+        snprintf(why, sizeof why, "sent no heartbeat for %.1f s", seconds);
     if (!s->config.survives_loss)
         return yk_fail(
             YK_ELOST,
-            "the worker of rank %d sent no heartbeat for %.1f s: it has died, is hung, or cannot be "
-            "reached; %s cannot "
-            "continue without it (--restarts restarts from the last checkpoint)",
-            c->peer, seconds,
+            "the worker of rank %d %s%s; %s cannot continue without it "
+            "(--restarts restarts from the last checkpoint)",
+            c->peer, why, strcmp(why, "has died") ? ": it has died, is hung, or cannot be reached" : "",
             s->config.rounds->close ? "synchronous training" : "training without dedicated servers");
     c->active = false;
     c->lost = true;
@@ -224,13 +227,13 @@ static yk_status declare_lost(yk_server *s, yk__client *c, double seconds)
     yk_status st = yk__return_leases(s, c, &back);
     s->returned += back;
     if (s->config.streams)
-        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; the remaining workers "
-                "(%d) read the rest of its part of the data",
-                c->peer, seconds, s->active);
+        yk_warn("the worker of rank %d %s: declared lost; the remaining workers (%d) read the rest of its "
+                "part of "
+                "the data",
+                c->peer, why, s->active);
     else if (s->chief)
-        yk_warn("the worker of rank %d sent no heartbeat for %.1f s: declared lost; its %llu examples go to "
-                "the remaining workers (%d)",
-                c->peer, seconds, (unsigned long long)back, s->active);
+        yk_warn("the worker of rank %d %s: declared lost; its %llu examples go to the remaining workers (%d)",
+                c->peer, why, (unsigned long long)back, s->active);
     return st;
 }
 
