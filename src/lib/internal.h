@@ -49,8 +49,9 @@ yk_status yk_data_open(const yoke_data *data, const yk_trained *model, bool unla
 yk_status yk_divide_rows(size_t rows, yk_status (*predict)(void *context, size_t begin, size_t end),
                          void *context);
 
-/* Metrics as text: all of them; the main ones in one line (no line if there are none). schema: has the names of classes, or NULL. */
-void yk_show_metrics(FILE *f, const yk_eval_metrics *m, const yk_schema *schema);
+/* Metrics as text: all of them (the caller frees it; NULL: out of memory); the main ones in one line (no line if there are none).
+ * schema: has the names of classes, or NULL. */
+char *yk_show_metrics(const yk_eval_metrics *m, const yk_schema *schema);
 void yk_show_metrics_line(FILE *f, const yk_eval_metrics *m);
 
 /* Copies a structure of the caller, which may have been compiled with another version of yoke.h: missing new fields become 0,

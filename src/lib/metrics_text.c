@@ -2,6 +2,7 @@
 #include "lib/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 void yk_show_metrics_line(FILE *f, const yk_eval_metrics *m)
@@ -63,11 +64,17 @@ static void show_confusion(FILE *f, const yk_eval_metrics *m, const yk_schema *s
     fputs("\n", f);
 }
 
-void yk_show_metrics(FILE *f, const yk_eval_metrics *m, const yk_schema *s)
+char *yk_show_metrics(const yk_eval_metrics *m, const yk_schema *s)
 {
     enum { MAX_ROWS = 100, MAX_COLUMNS = 16 };
     int width = 6;
-    char number[24];
+    char number[24], *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) {
+        yk_fail_memory(4096, "the metrics");
+        return NULL;
+    }
     fprintf(f, "examples            %llu\n", (unsigned long long)m->examples);
     if (m->weight != (double)m->examples)
         fprintf(f, "sum of weights      %.10g\n", m->weight);
@@ -90,4 +97,9 @@ void yk_show_metrics(FILE *f, const yk_eval_metrics *m, const yk_schema *s)
         show_classes(f, m, s, width);
     if (m->confusion && m->classes <= MAX_COLUMNS)
         show_confusion(f, m, s, width);
+    if (!fclose(f))
+        return text;
+    free(text);
+    yk_fail_memory(4096, "the metrics");
+    return NULL;
 }

@@ -138,29 +138,6 @@ yoke_status yoke_evaluate(const yoke_model *m, const yoke_data *data, yoke_score
     return yk_api_status(st, error);
 }
 
-static char *metrics_json(const yk_eval_metrics *metrics, const yk_schema *schema)
-{
-    yk_json j = {.digits = 17};
-    yk_json_object(&j, NULL);
-    yk_eval_metrics_json(metrics, schema, &j);
-    yk_json_end(&j);
-    return yk_json_take(&j);
-}
-
-static char *metrics_text(const yk_eval_metrics *metrics, const yk_schema *schema)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *to = open_memstream(&text, &size);
-    if (!to)
-        return NULL;
-    yk_show_metrics(to, metrics, schema);
-    if (!fclose(to))
-        return text;
-    free(text);
-    return NULL;
-}
-
 yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, char **json_out,
                                   char **text_out, yoke_error *error)
 {
@@ -171,11 +148,11 @@ yoke_status yoke_evaluate_metrics(const yoke_model *m, const yoke_data *data, ch
     yk_status st = infer(m, data, NULL, NULL, NULL, &tally);
     if (!st)
         st = yk_eval_metrics_make(&tally, &metrics);
-    if (!st && ((json_out && !(json = metrics_json(&metrics, schema))) ||
-                (text_out && !(text = metrics_text(&metrics, schema))))) {
+    if (!st && ((json_out && !(json = yk_eval_metrics_json(&metrics, schema, 17))) ||
+                (text_out && !(text = yk_show_metrics(&metrics, schema))))) {
         free(json);
         json = NULL;
-        st = yk_fail_memory(4096, "the metrics");
+        st = YK_ESYSTEM;
     }
     if (json_out)
         *json_out = json;

@@ -156,18 +156,15 @@ static void show_end(const yk__trainer *t, const char *state)
 static yk_status make_metrics(yk__trainer *t)
 {
     const yk_source *s = t->train.source; /* a server may have none */
-    yk_json j = {0};
     const yk_tally *tally = t->selection.best.step ? &t->selection.tested : &t->evaluated;
     if (!tally->examples)
         return YK_OK;
     yk_status st = yk_eval_metrics_make(tally, &t->result->metrics);
     if (st)
         return st;
-    yk_json_object(&j, NULL);
-    yk_eval_metrics_json(&t->result->metrics, s && s->schema ? s->schema : t->schema, &j);
-    yk_json_end(&j);
-    t->result->metrics_json = yk_json_take(&j);
-    return t->result->metrics_json ? YK_OK : yk_fail_memory(4096, "the metrics");
+    t->result->metrics_json =
+        yk_eval_metrics_json(&t->result->metrics, s && s->schema ? s->schema : t->schema, 9);
+    return t->result->metrics_json ? YK_OK : YK_ESYSTEM;
 }
 
 /* The results of all ranks, on the chief. */

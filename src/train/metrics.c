@@ -97,23 +97,23 @@ enum {
 };
 
 const yk_metric_kind yk_metric_kinds[YK_METRICS] = {
-    {"loss", "loss", LOWER, CLASSES | NUMBERS, loss},
-    {"log_loss", "log loss", LOWER, CLASSES, log_loss},
-    {"normalized_entropy", "normalized entropy", LOWER, CLASSES, normalized_entropy},
-    {"accuracy", "accuracy", HIGHER, CLASSES, accuracy},
-    {"auc", "AUC", HIGHER, BINARY, auc},
-    {"pr_auc", "PR-AUC", HIGHER, BINARY, pr_auc},
-    {"brier", "Brier score", LOWER, CLASSES, brier},
-    {"calibration_error", "calibration error", LOWER, CLASSES, calibration_error},
-    {"precision", "precision", HIGHER, BINARY, precision},
-    {"recall", "recall", HIGHER, BINARY, recall},
-    {"f1", "F1", HIGHER, BINARY, f1},
-    {"macro_precision", "macro precision", HIGHER, CLASSES, macro_precision},
-    {"macro_recall", "macro recall", HIGHER, CLASSES, macro_recall},
-    {"macro_f1", "macro F1", HIGHER, CLASSES, macro_f1},
-    {"r2", "R2", HIGHER, NUMBERS, r2},
-    {"mae", "MAE", LOWER, NUMBERS, mae},
-    {"rmse", "RMSE", LOWER, NUMBERS, rmse},
+    {"loss", "loss", LOWER, false, CLASSES | NUMBERS, loss},
+    {"log_loss", "log loss", LOWER, false, CLASSES, log_loss},
+    {"normalized_entropy", "normalized entropy", LOWER, false, CLASSES, normalized_entropy},
+    {"accuracy", "accuracy", HIGHER, false, CLASSES, accuracy},
+    {"auc", "AUC", HIGHER, true, BINARY, auc},
+    {"pr_auc", "PR-AUC", HIGHER, true, BINARY, pr_auc},
+    {"brier", "Brier score", LOWER, true, CLASSES, brier},
+    {"calibration_error", "calibration error", LOWER, true, CLASSES, calibration_error},
+    {"precision", "precision", HIGHER, false, BINARY, precision},
+    {"recall", "recall", HIGHER, false, BINARY, recall},
+    {"f1", "F1", HIGHER, false, BINARY, f1},
+    {"macro_precision", "macro precision", HIGHER, false, CLASSES, macro_precision},
+    {"macro_recall", "macro recall", HIGHER, false, CLASSES, macro_recall},
+    {"macro_f1", "macro F1", HIGHER, false, CLASSES, macro_f1},
+    {"r2", "R2", HIGHER, false, NUMBERS, r2},
+    {"mae", "MAE", LOWER, false, NUMBERS, mae},
+    {"rmse", "RMSE", LOWER, false, NUMBERS, rmse},
 };
 
 const yk_metric_kind *yk_metric_find(const char *name)
@@ -184,7 +184,7 @@ static void average_classes(measures *m)
     m->macro_f1 /= n;
 }
 
-static yk_status measure(const yk_tally *t, measures *out)
+static yk_status measure(const yk_tally *t, bool ranked, measures *out)
 {
     const double none = (double)NAN;
     *out = (measures){.t = t, .auc = none, .pr_auc = none, .brier = t->brier / t->weight, .bin = t->bin};
@@ -193,7 +193,7 @@ static yk_status measure(const yk_tally *t, measures *out)
     if (t->classes != 2)
         return YK_OK;
     out->positive = class_metrics(t, 1);
-    if (isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
+    if (ranked && isfinite(t->loss)) /* else probabilities are NaN and cannot be sorted */
         return rank(out);
     out->brier = none;
     return YK_OK;
@@ -208,7 +208,7 @@ static double value_of(const yk_metric_kind *kind, const measures *m)
 yk_status yk_metric_value(const yk_metric_kind *kind, const yk_tally *t, double *out)
 {
     measures m;
-    const yk_status st = measure(t, &m);
+    const yk_status st = measure(t, kind->ranked, &m);
     *out = st ? (double)NAN : value_of(kind, &m);
     return st;
 }
@@ -221,7 +221,7 @@ yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out)
                              .examples = t->examples,
                              .weight = t->weight,
                              .majority_accuracy = (double)NAN};
-    yk_status st = measure(t, &m);
+    yk_status st = measure(t, true, &m);
     if (st)
         return st;
     for (int k = 0; k < YK_METRICS; k++)
@@ -267,6 +267,17 @@ static void add_weight(yk_json *j, const char *name, double x)
 
 static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j)
 {
+    yk_json_real(j, "majority_accuracy", m->majority_accuracy);
+    yk_json_array(j, "reliability"); /* bins without predictions are left out */
+    for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++) {
+        if (!(b->weight > 0.0))
+            continue;
+        yk_json_object(j, NULL);
+        add_weight(j, "weight", b->weight);
+        YK_JSON_REALS(j, {"probability", b->probability / b->weight}, {"frequency", b->outcome / b->weight});
+        yk_json_end(j);
+    }
+    yk_json_end(j);
     yk_json_array(j, "classes");
     for (size_t c = 0; c < m->classes; c++) {
         const yk_class_metrics *one = &m->of_class[c];
@@ -290,26 +301,21 @@ static void add_classes(const yk_eval_metrics *m, const yk_schema *schema, yk_js
     yk_json_end(j);
 }
 
-void yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j)
+char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, int digits)
 {
+    yk_json text = {.digits = digits}, *j = &text;
+    yk_json_object(j, NULL);
     yk_json_int(j, "examples", (int64_t)m->examples);
     add_weight(j, "weight", m->weight);
     const unsigned tasks = m->task == YK_TASK_NUMBERS ? NUMBERS : CLASSES; /* null: only for two classes */
     for (int k = 0; k < YK_METRICS; k++)
         if (yk_metric_kinds[k].tasks & tasks)
             yk_json_real(j, yk_metric_kinds[k].name, m->value[k]);
-    if (m->task == YK_TASK_NUMBERS)
-        return;
-    yk_json_real(j, "majority_accuracy", m->majority_accuracy);
-    add_classes(m, schema, j);
-    yk_json_array(j, "reliability"); /* bins without predictions are left out */
-    for (const yk_calibration_bin *b = m->bin; b < m->bin + YK_CALIBRATION_BINS; b++) {
-        if (!(b->weight > 0.0))
-            continue;
-        yk_json_object(j, NULL);
-        add_weight(j, "weight", b->weight);
-        YK_JSON_REALS(j, {"probability", b->probability / b->weight}, {"frequency", b->outcome / b->weight});
-        yk_json_end(j);
-    }
+    if (m->task != YK_TASK_NUMBERS)
+        add_classes(m, schema, j);
     yk_json_end(j);
+    char *out = yk_json_take(j);
+    if (!out)
+        yk_fail_memory(4096, "the metrics");
+    return out;
 }

@@ -7,7 +7,7 @@
  *
  *     yk_eval_metrics m;                                                // all, at the end of a run
  *     st = yk_eval_metrics_make(&tally, &m);
- *     yk_eval_metrics_json(&m, NULL, &json);
+ *     char *text = yk_eval_metrics_json(&m, NULL, 9);
  *     yk_eval_metrics_fini(&m);
  *
  * They are derived from a tally (score.h), which workers and processes add up: the metrics of a merged tally are those of all
@@ -32,6 +32,7 @@ typedef struct {
     const char *name;  /* "pr_auc", for options and JSON */
     const char *title; /* "PR-AUC" */
     int sign;          /* 1: higher is better; -1: lower */
+    bool ranked;       /* two classes: predictions must be sorted */
     unsigned tasks;    /* bits of yk_task for which it is defined */
     double (*value)(const struct yk__measures *);
 } yk_metric_kind;
@@ -71,7 +72,8 @@ typedef struct {
 yk_status yk_eval_metrics_make(const yk_tally *t, yk_eval_metrics *out);
 void yk_eval_metrics_fini(yk_eval_metrics *m);
 
-/* Adds the members of an object. schema: has the names of the classes; NULL: they have none. */
-void yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, yk_json *j);
+/* A JSON object with this many digits; the caller frees it. schema: has the names of the classes; NULL: they have none. NULL: out of
+ * memory, which is reported. */
+char *yk_eval_metrics_json(const yk_eval_metrics *m, const yk_schema *schema, int digits);
 
 #endif

@@ -1,2 +1,1 @@
 extern const yk_tally tally;
-extern yk_json json;
