@@ -101,11 +101,8 @@ def train(model, data, test, run, options):
 
 
 with tempfile.TemporaryDirectory() as directory:
-    ways = [("1 worker", []), ("3 workers", ["--workers", 3])]
-    if "mpirun     /" in yoke("version"):
-        ways += [("2 replicas", ["--launch", 2]), ("a server", ["--launch", 3, "--servers", 1])]
-    else:
-        print("skip: replicas and servers: mpirun is not installed")
+    ways = [("1 worker", []), ("3 workers", ["--workers", 3]), ("2 replicas", ["--launch", 2]),
+            ("a server", ["--launch", 3, "--servers", 1])]
     for classes, model, weighted in ((2, "logreg", False), (2, "logreg", True), (5, "softmax", False), (5, "softmax", True)):
         data, test = (os.path.join(directory, f"{name}{classes}{weighted}") for name in ("train", "test"))
         write_data(data, np.random.default_rng(2), classes, 4000, weighted)
