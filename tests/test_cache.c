@@ -274,6 +274,31 @@ static void make_clicks(void)
     yk_source_free(s);
 }
 
+/* The same with weights and targets: version 5. */
+static void make_weighted(void)
+{
+    yk_rows mapped, rows;
+    yk_cache_shape shape;
+    yk_cache_writer *w;
+    make_clicks();
+    assert_int_equal(yk_cache_map(path, &mapped, &shape), YK_OK);
+    yk_rows_init(&rows, YK_ROWS_SPARSE, 0);
+    for (size_t i = 0; i < mapped.n; i++) {
+        assert_int_equal(yk_rows_append(&rows, &mapped, i, 1), YK_OK);
+        assert_int_equal(yk_rows_set_weight(&rows, (float)(i % 4)), YK_OK);
+        assert_int_equal(yk_rows_set_target(&rows, (float)i - 100.5f), YK_OK);
+    }
+    shape.has_weight = shape.has_target = true;
+    assert_int_equal(yk_cache_create(path, &shape, &w), YK_OK);
+    assert_int_equal(yk_cache_close(w, yk_cache_add(w, &rows)), YK_OK);
+    yk_rows_fini(&mapped);
+    assert_int_equal(yk_cache_map(path, &mapped, &shape), YK_OK);
+    assert_memory_equal(rows.weight, mapped.weight, rows.n * sizeof *rows.weight);
+    assert_memory_equal(rows.target, mapped.target, rows.n * sizeof *rows.target);
+    yk_rows_fini(&mapped);
+    yk_rows_fini(&rows);
+}
+
 /* Training, evaluation and conversion open a source; an altered index may still be in range. */
 static void opening_checks_the_checksums(void **state)
 {
@@ -296,13 +321,11 @@ static void opening_checks_the_checksums(void **state)
     free(data);
 }
 
-static void damaged_bytes(void **state)
+static void check_damage(size_t header)
 {
-    (void)state;
-    make_clicks();
     uint8_t *data;
     size_t size = load(&data);
-    for (size_t i = 0; i < YK_CACHE_HEADER; i++) { /* every bit of the header is covered by its checksum */
+    for (size_t i = 0; i < header; i++) { /* every bit of the header is covered by its checksum */
         data[i] ^= (uint8_t)(1u << (i % 8));
         store(data, size);
         assert_int_equal(map_other(), YK_EDATA);
@@ -311,19 +334,20 @@ static void damaged_bytes(void **state)
     yk_rng r = yk_rng_seed(1, 1);
     for (int k = 0; k < 300;
          k++) { /* elsewhere: never a crash, and verify detects all changes except those in the padding */
-        size_t i = YK_CACHE_HEADER + yk_rng_below(&r, (uint32_t)(size - YK_CACHE_HEADER));
+        size_t i = header + yk_rng_below(&r, (uint32_t)(size - header));
         uint8_t was = data[i];
         data[i] = (uint8_t)yk_rng_u64(&r);
         store(data, size);
         yk_status st = map_other();
         assert_true(st == YK_OK || st == YK_EDATA);
         st = yk_cache_verify(other);
-        yk_cache_header h;
-        memcpy(&h, data, sizeof h);
+        yk_cache_head head;
+        const yk_cache_header *h = &head.header;
+        memcpy(&head, data, sizeof head);
         bool inside = false;
-        for (int a = 0; a < yk__cache_arrays(&h); a++)
-            inside |= i >= yk__cache_array(&h, a)->offset &&
-                      i < yk__cache_array(&h, a)->offset + yk__cache_array(&h, a)->size;
+        for (int a = 0; a < yk__cache_arrays(h); a++)
+            inside |= i >= yk__cache_array(h, a)->offset &&
+                      i < yk__cache_array(h, a)->offset + yk__cache_array(h, a)->size;
         assert_int_equal(st, inside && data[i] != was ? YK_EDATA : YK_OK);
         data[i] = was;
     }
@@ -337,6 +361,15 @@ static void damaged_bytes(void **state)
     assert_non_null(strstr(yk_error(), "truncated or extended"));
     assert_non_null(strstr(yk_error(), other));
     free(data);
+}
+
+static void damaged_bytes(void **state)
+{
+    (void)state;
+    make_clicks();
+    check_damage(YK_CACHE_HEADER);
+    make_weighted();
+    check_damage(sizeof(yk_cache_head));
 }
 
 /* A forged file with a valid checksum does not cause reads outside the file. */
