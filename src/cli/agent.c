@@ -43,13 +43,8 @@ typedef struct {
 
 yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
 {
-    char number[3][32];
-    snprintf(number[0], sizeof number[0], "%d", job->first);
-    snprintf(number[1], sizeof number[1], "%d", job->last);
-    snprintf(number[2], sizeof number[2], "%.3f", job->timeout);
-    const char *const fixed[] = {job->directory, job->program, job->master, number[0], number[1], number[2]};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        yk_text_put(out, fixed[i], strlen(fixed[i]) + 1);
+    yk_text_print(out, "%s%c%s%c%s%c%d%c%d%c%.3f%c", job->directory, 0, job->program, 0, job->master, 0,
+                  job->first, 0, job->last, 0, job->timeout, 0);
     for (char *const *e = job->environment; e && *e; e++)
         yk_text_put(out, *e, strlen(*e) + 1);
     yk_text_put(out, "", 1);

@@ -1,4 +1,4 @@
-/* Jobs of several processes: the launcher (`yoke train --launch 4`, `--hosts a,b:2`, `--hostfile FILE`, `--join RUN`), and the
+/* Jobs of several processes: the launcher (`yoke train --launch 4`, `--hosts a,b:2`, `--hostfile FILE`), and the
  * processes that the launcher, mpirun or srun starts.
  *
  * Example:
@@ -6,14 +6,12 @@
  *
  * Signals, exit codes and the exit of a process that has lost its peers are handled here, not in the library.
  *
- * The launcher starts mpirun in a process group of its own, so that Ctrl-C reaches only the launcher. The first signal makes
- * all processes save and end; a second one ends the job immediately. The output of the processes is forwarded
- * (output_filter.h). At the end of the job, the launcher ends its remaining processes and removes its temporary files.
+ * The launcher starts an agent per host, and these start the processes (supervise.h, agent.h). The first signal makes all
+ * processes save and end; a second one ends the job immediately.
  *
  * With --restarts R, a job that was lost (a process died or is hung, or a link is down) is restarted from its last
  * checkpoint, up to R times. A job with a usage error or bad data, or one that diverged, is not restarted: it would fail
- * again. The processes report how the job ended (job_status.h), because mpirun may return 0 after a failure. Main thread
- * only.
+ * again. Main thread only.
  */
 #ifndef YK_CLI_JOB_H
 #define YK_CLI_JOB_H
