@@ -6,8 +6,9 @@ The wheel has the tag py3-none-PLATFORM and works with Python 3.9 or newer, beca
     yoke/_native/           what `cmake --install` installs: bin/yoke, lib/libyoke.so.0, lib/yoke/yoke-mpi-*.so
     yoke/_native/lib/yoke/  and the shared libraries that a bare machine lacks, which the RPATH of yoke and libyoke finds
     .data/scripts/yoke      runs yoke/_native/bin/yoke
+    .data/data/share/       man pages and completions of bash, zsh and fish
 
-MPI is not included: the plug-in loads that of the machine. The environment variable YOKE_BUILD names the build directory
+MPI is not included, and only needed under mpirun: the plug-in loads that of the machine. The environment variable YOKE_BUILD names the build directory
 (default: build-pip in the checkout); what is already built there is not built again.
 """
 import base64
@@ -48,6 +49,25 @@ def run(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def compile_with_progress(directory):
+    """pip hides the output of a build: the number of compiled files goes to the terminal, if there is one."""
+    try:
+        terminal = open("/dev/tty", "w")
+    except OSError:
+        terminal = None
+    ninja = subprocess.Popen(["ninja", "-C", directory, "yoke", "libyoke"], stdout=subprocess.PIPE, text=True)
+    for line in ninja.stdout:
+        print(line, end="", flush=True)
+        done = re.match(r"\[(\d+)/(\d+)\]", line)
+        if done and terminal:
+            print("\r  compiling yoke: %s of %s\033[K" % done.groups(), end="", file=terminal, flush=True)
+    if terminal:
+        print("\r\033[K", end="", file=terminal, flush=True)
+        terminal.close()
+    if ninja.wait():
+        raise RuntimeError("yoke could not be compiled; the output above says why")
+
+
 def build(into):
     """Compiles, and installs program, library and plug-ins below `into`."""
     for tool in ("cmake", "ninja"):
@@ -57,7 +77,7 @@ def build(into):
     if not os.path.exists(os.path.join(directory, "build.ninja")):
         subprocess.run(["cmake", "-S", SOURCE, "-B", directory, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                         "-DCMAKE_INSTALL_LIBDIR=lib"], check=True)
-    subprocess.run(["ninja", "-C", directory, "yoke", "libyoke"], check=True)
+    compile_with_progress(directory)
     subprocess.run(["cmake", "--install", directory, "--prefix", into, "--component", "runtime", "--strip"], check=True,
                    stdout=subprocess.DEVNULL)
     library = os.path.join(into, "lib", "libyoke.so.0")
@@ -119,6 +139,17 @@ def metadata():
     return m.as_bytes()
 
 
+def documents():
+    """Man pages and completions: (name below the prefix of an installation, path)."""
+    manual = os.path.join(SOURCE, "docs", "man")
+    for name in sorted(os.listdir(manual)):
+        if name.endswith(".1"):
+            yield f"share/man/man1/{name}", os.path.join(manual, name)
+    for name, place in (("yoke.bash", "bash-completion/completions/yoke"), ("_yoke", "zsh/site-functions/_yoke"),
+                        ("yoke.fish", "fish/vendor_completions.d/yoke.fish")):
+        yield f"share/{place}", os.path.join(SOURCE, "completions", name)
+
+
 def write_wheel(path, entries):
     """entries: (name in the archive, bytes or path of a file, executable)."""
     info = f"yoke-{version()}.dist-info"
@@ -158,6 +189,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for name, path in files_below(native):
             entries.append((f"yoke/_native/{name}", path, True))
         entries.append((f"{base}.data/scripts/yoke", SCRIPT.encode(), True))
+        entries += [(f"{base}.data/data/{name}", path, False) for name, path in documents()]
         entries.append((f"{info}/licenses/LICENSE", os.path.join(SOURCE, "LICENSE"), False))
         for package, path in sorted(licenses.items()):
             entries.append((f"{info}/licenses/{package}", path, False))

@@ -40,7 +40,7 @@ setup() {
     done
     root/usr/bin/yoke version | grep -q '^yoke '
     dpkg-deb -f yoke_*.deb Depends | grep -q 'libc6.*libjansson4'
-    ! dpkg-deb -f yoke_*.deb Depends | grep -q mpi || { echo "MPI is only recommended"; return 1; }
+    ! dpkg-deb -f yoke_*.deb Depends | grep -q mpi || { echo "MPI is only suggested"; return 1; }
 }
 
 @test "bash completes commands, options and values" {

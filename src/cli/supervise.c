@@ -469,7 +469,7 @@ static void handle_signals(yk_supervisor *s, double now)
 
 static void check_time(yk_supervisor *s)
 {
-    static const double margin = 5.0, shortest = 3.0;
+    static const double margin = 5.0, shortest = 3.0, patience = 60.0;
     const double now = yk_now(), limit = s->plan->startup_timeout,
                  heartbeat = s->plan->heartbeat_timeout > shortest ? s->plan->heartbeat_timeout : shortest;
     handle_signals(s, now);
@@ -489,8 +489,10 @@ static void check_time(yk_supervisor *s)
              limit);
     for (size_t i = 0; i < s->hosts; i++) {
         yk_host_agent *a = &s->agent[i];
-        /* an agent on this host that dies closes its channel; it may be slow on a busy host */
-        const double silence = a->greeted && a->by->elsewhere ? heartbeat : limit;
+        /* an agent on this host that dies closes its channel, but a busy host may make it slow */
+        const double silence = !a->by->elsewhere ? limit > patience ? limit : patience
+                               : a->greeted      ? heartbeat
+                                                 : limit;
         if (a->pid && (now - a->heard > silence || (s->killed > 0.0 && now - s->killed > grace)))
             lose_agent(s, a);
     }

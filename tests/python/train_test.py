@@ -504,6 +504,9 @@ def test_command():
     said = subprocess.run([command, "version"], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"yoke {yoke.__version__}"), said
     assert subprocess.run([command, "train", "--nonsense"], capture_output=True).returncode == 2
+    share = os.path.join(sys.prefix, "share")
+    for name in ("man/man1/yoke-train.1", "bash-completion/completions/yoke", "zsh/site-functions/_yoke"):
+        assert os.path.exists(os.path.join(share, name)), name
 
 
 def test_extras():
