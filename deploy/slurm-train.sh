@@ -5,8 +5,8 @@
 #
 # The arguments are those of yoke train. The run directory is runs/slurm-JOB unless --out is among them. Two minutes before the
 # time limit, yoke saves a checkpoint and ends, and the job is queued again; it then continues from the checkpoint.
-# YOKE names the program, MPI the type of srun --mpi for a fabric that TCP does not use (pmix for Open MPI, pmi2 for MPICH). Without
-# it, the processes find each other by a token in the run directory, which all hosts must share.
+# YOKE is the program. To use MPI instead of TCP, set MPI to the type for srun --mpi (pmix for Open MPI, pmi2 for MPICH). Without MPI,
+# the processes share a token in the run directory, which all hosts must be able to read.
 #SBATCH --job-name=yoke
 #SBATCH --time=01:00:00
 #SBATCH --signal=B:USR1@120

@@ -39,7 +39,7 @@
  * training can only call exec() or _exit().
  *
  * Several processes. With the options launch, hosts, hostfile or join, yoke_train() runs the program `yoke` as a child,
- * which starts the processes through MPI. It looks for the program in the environment variable YOKE_PROGRAM, in the
+ * which starts the processes of the job. It looks for the program in the environment variable YOKE_PROGRAM, in the
  * directory of the library, in ../bin relative to it, and in PATH. Data in memory and initial models (`start`) require a
  * single process. `progress` and `metrics` report what the job writes to its run directory: with out = none, they are not
  * called.
