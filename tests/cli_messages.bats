@@ -73,7 +73,7 @@ teardown() {
     [ "$(wc -l <err)" -le 3 ]
     printf '#!/bin/sh\necho "Last login: never"; printf "\\001yoke agent 0.0\\n"; cat >/dev/null\n' >agent
     digits --hosts nohost.invalid:2 --agent "$PWD/agent" --out none
-    expect 4 "host nohost.invalid has version 0.0 of this program"
+    expect 4 "host nohost.invalid has version 0.0 of yoke"
     digits --hosts nohost.invalid:2 --agent "$PWD/none-such -x" --out none
     expect 4 "cannot run $PWD/none-such (--agent)"
 }

@@ -170,9 +170,9 @@ END
     digits --validation 0.1 --min-delta 0.1 --out none
     expect 2 "--min-delta 0.1 has no effect without --patience"
     digits --validation 0.1 --monitor auc --out none
-    expect 2 "--monitor auc: it is not defined for 10 classes"
+    expect 2 "--monitor auc is not defined for 10 classes"
     digits --validation 0.1 --monitor acc --out none
-    expect 2 "--monitor acc: not known; use one of: loss, "
+    expect 2 "--monitor acc: unknown metric; use one of: loss, "
     for bad in 1.5 0 last:1; do
         digits --validation $bad --out none
         expect 2 "--validation $bad: must be a fraction of the training data between 0 and 1"

@@ -123,17 +123,17 @@ static void errors(void **state)
     yk__selection s = make("auc", "3", NULL);
     const yk_score none = {0}, one_class = {.examples = 3, .auc = (double)NAN};
     assert_int_equal(yk__select(&s, 1, &none, &none), YK_EDATA);
-    assert_message("--validation 0.1: it has no examples");
+    assert_message("--validation 0.1 has no examples");
     assert_int_equal(yk__select(&s, 1, &one_class, &none), YK_EDATA);
-    assert_message("--monitor auc: it is not defined for the validation examples");
+    assert_message("--monitor auc is not defined for the validation examples");
     yk_config c;
     yk_config_init(&c);
     assert_int_equal(yk_config_set(&c, "monitor", "auc"), YK_OK);
     assert_int_equal(yk__selection_init(&s, &c, 10), YK_EUSAGE);
-    assert_message("--monitor auc: it is not defined for 10 classes");
+    assert_message("--monitor auc is not defined for 10 classes");
     assert_int_equal(yk_config_set(&c, "monitor", "acc"), YK_OK);
     assert_int_equal(yk__selection_init(&s, &c, 2), YK_EUSAGE);
-    assert_message("--monitor acc: not known; use one of: loss, ");
+    assert_message("--monitor acc: unknown metric; use one of: loss, ");
     yk_config_fini(&c);
 }
 

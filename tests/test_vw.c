@@ -112,7 +112,7 @@ static void errors_name_line_and_byte(void **state)
         {"1:0.5 2:1 |a x", "5", "labels with costs or probabilities are not supported"},
         {"2000000 |a x", "5", "is not a class"},
         {"-1 |a x\n0 |a x", "13", "the label 0 does not match earlier labels"},
-        {"1 -2 |a x", "7", "the importance weight -2 is not at least 0"},
+        {"1 -2 |a x", "7", "the importance weight -2 is negative"},
         {"1 1 0.5 |a x", "9", "the initial prediction is 0.5, but only 0"},
         {"1 2|a x", "7", "a number that touches the '|' is a tag"},
         {"1 1 0 3 |a x", "11", "'3' is neither a number nor a tag"},

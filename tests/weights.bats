@@ -94,7 +94,7 @@ wide="--epochs 6 $same"
     expect 3 "if the lines begin with LABEL:WEIGHT, add ?weight=1"
     sed -i '3s/^\([0-9]*\),[0-9]*/\1,many/' w.two.csv
     try train --model logreg --data 'w.two.csv?weight=importance' --out bad
-    expect 3 "line 3" "column 2 (importance): the weight 'many' is not a number of at least 0"
+    expect 3 "line 3" "column 2 (importance): the weight 'many' is not a non-negative number"
     try train --model logreg --data 'w.two.csv?weight=label' --out bad
     expect 2 "weight=label is also the label"
 }
@@ -169,9 +169,9 @@ END
     try train --model logreg --data a.cache --out bad
     expect 2 "a.cache: the labels are numbers: use --loss squared"
     try data convert 'w.two.svm?weight=1' --out a.libsvm
-    expect 2 "the examples have weights, which only the format cache can store"
+    expect 2 "the examples have weights, which only the cache format can store"
     try train --model logreg --data 'tfrecord:w.tfr?label=y&weight=v' --out bad
-    expect 3 "record 1 at byte 0: there is no number 'v'"
+    expect 3 "record 1 at byte 0: there is no number in the feature 'v'"
 }
 
 @test "class weights: factors of the weights, balanced, and errors" {
@@ -232,5 +232,5 @@ assert abs(mean / float(sys.argv[1]) - 1) < 1e-3, mean' "$loss"
     try train --model fm:4 --loss softmax --data libsvm:numbers.svm --out bad
     expect 2 "--model fm:4 cannot be trained with --loss softmax; use --model softmax or a network"
     try train --model linear --loss absolute --data libsvm:numbers.svm --out bad
-    expect 2 "--loss absolute: no such loss; the losses are: logistic, softmax, squared, hinge"
+    expect 2 "--loss absolute: unknown loss; use one of: logistic, softmax, squared, hinge"
 }

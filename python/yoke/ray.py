@@ -4,8 +4,8 @@
     ray.init(address="auto")
     run = yoke.ray.train("softmax", "csv:/shared/a.csv?label=y", processes=4, cpus=2, mode="async", out="/shared/runs/a")
 
-Each process of the job is the program `yoke train` in an actor of Ray, as torchrun would start it. yoke must be installed on every
-node. The processes talk to each other directly; a token, which the caller creates, proves that they belong to the job.
+Each process of the job is `yoke train`, which a Ray actor runs with the variables that torchrun would set. yoke must be installed on
+every node. The processes connect to each other directly, and authenticate with a token that the caller creates.
 """
 import collections
 import io
@@ -112,7 +112,7 @@ def train(model=None, data=None, test=None, *, processes, cpus=1, resources=None
         for a in actors:
             ray.kill(a)
     failed = [r for r, (status, *_) in enumerate(results) if status]
-    if failed:  # a rank that was ended by another one also has an error: the one of rank 0 is about the job
+    if failed:  # ranks that were ended by another one fail, too; rank 0 has the error of the job
         status, _, last, _ = results[failed[0]]
         raise _native.ERRORS.get(status, _native.TrainingError)(last.strip() or f"rank {failed[0]} ended with status {status}")
     directory = None if out == "none" else options.get("out")

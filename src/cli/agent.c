@@ -34,9 +34,9 @@ typedef struct {
     int listener; /* for rank 0; -1: none */
     pid_t *pid;   /* [count]; 0: it has ended */
     int first, count, running;
-    double timeout, heard; /* when the launcher last sent something */
-    bool killed;           /* the launcher has ended the ranks */
-    bool nohup;            /* SIGHUP was ignored */
+    double timeout, last_message; /* when the launcher last sent something */
+    bool killed;                  /* the launcher has ended the ranks */
+    bool nohup;                   /* SIGHUP was ignored */
 } agent;
 
 /* ---- the job ---- */
@@ -53,7 +53,7 @@ yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out)
     return out->status;
 }
 
-/* Adds the variables to the environment. The strings are those of the frame; the caller frees *words_out. */
+/* Adds the variables to the environment. The strings point into the frame; the caller frees *words_out. */
 static yk_status read_job(const yk_job_frame *f, char ***words_out, yk_agent_job *out)
 {
     enum { FIXED = 6 };
@@ -101,8 +101,8 @@ static yk_status allow_open_files(int processes)
     return YK_OK;
 }
 
-/* Any free port, on all addresses, or on that of this host only. */
-static int listen_tcp(bool here, int *port_out)
+/* Any free port, on all addresses, or on the loopback address only. */
+static int listen_tcp(bool loopback, int *port_out)
 {
     union {
         struct sockaddr any;
@@ -111,14 +111,14 @@ static int listen_tcp(bool here, int *port_out)
     } address = {.v6 = {.sin6_family = AF_INET6}};
     socklen_t n = sizeof address.v6;
     const int no = 0;
-    int fd = here ? -1 : socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = loopback ? -1 : socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) || bind(fd, &address.any, n))) {
         close(fd); /* a host without IPv6 */
         fd = -1;
     }
     if (fd < 0 && (fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
         address.v4 = (struct sockaddr_in){.sin_family = AF_INET,
-                                          .sin_addr.s_addr = htonl(here ? INADDR_LOOPBACK : INADDR_ANY)};
+                                          .sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY)};
         n = sizeof address.v4;
         if (bind(fd, &address.any, n))
             return -1;
@@ -248,7 +248,7 @@ static void signal_ranks(const agent *a, int signal)
             kill(a->pid[i], signal);
 }
 
-/* Sends what a pipe has to the launcher; false: all of it was read, for now or for good. */
+/* Sends what was read from a pipe to the launcher; false: there is nothing to read, now or ever again. */
 static bool forward(agent *a, int source)
 {
     char text[16384];
@@ -262,7 +262,7 @@ static bool forward(agent *a, int source)
     return n > 0;
 }
 
-/* Their last words arrive before the news that they have ended. */
+/* Forwards the last output of a rank before it reports that the rank has ended. */
 static void reap(agent *a)
 {
     struct signalfd_siginfo ignored[8];
@@ -314,11 +314,11 @@ static yk_status init(agent *a, bool forwards)
     return ok ? YK_OK : yk_fail(YK_ESYSTEM, "cannot create a pipe: %s", strerror(errno));
 }
 
-/* Does what the launcher asks for; false: it has died. */
-static bool obey(agent *a)
+/* Handles the launcher's messages; false: the launcher has died, or the ranks cannot be started. */
+static bool handle_launcher(agent *a)
 {
     yk_job_frame f;
-    a->heard = yk_now();
+    a->last_message = yk_now();
     if (!yk_channel_read(&a->channel))
         return false;
     while (yk_channel_next(&a->channel, &f)) {
@@ -336,7 +336,7 @@ static bool obey(agent *a)
         } else if (f.kind == YK_FRAME_STOP) {
             signal_ranks(a, SIGTERM);
         } else if (f.kind == YK_FRAME_KILL) {
-            reap(a); /* those that have died before, and why */
+            reap(a); /* those that died before, with their status */
             a->killed = true;
             signal_ranks(a, SIGKILL);
         }
@@ -348,14 +348,14 @@ static void serve(agent *a)
 {
     static const double every = 1.0;
     double next = 0.0;
-    a->heard = yk_now();
+    a->last_message = yk_now();
     while (!a->pid || a->running) {
         const double now = yk_now();
         if (now >= next) {
             next = now + every;
             yk_channel_send(&a->channel, YK_FRAME_ALIVE, 0, NULL, 0);
         }
-        if (a->timeout > 0.0 && now - a->heard > a->timeout)
+        if (a->timeout > 0.0 && now - a->last_message > a->timeout)
             return;
         if (poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1) <= 0)
             continue;
@@ -364,7 +364,7 @@ static void serve(agent *a)
                 forward(a, s);
         if (a->source[CHILDREN].revents)
             reap(a);
-        if (a->source[CHANNEL].revents && !obey(a))
+        if (a->source[CHANNEL].revents && !handle_launcher(a))
             return;
     }
 }

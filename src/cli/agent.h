@@ -13,7 +13,7 @@
  * has YOKE_RANK, YOKE_LOCAL_RANK, YOKE_LOCAL_SIZE, YOKE_MASTER and YOKE_STATUS_FD (job_status.h) in its environment, and rank
  * 0 YOKE_LISTEN_FD.
  *
- * SIGTERM, SIGINT and SIGHUP to an agent do nothing: the launcher decides. When the launcher dies, or is silent for `timeout`
+ * An agent ignores SIGTERM, SIGINT and SIGHUP: the launcher decides. When the launcher dies, or sends no heartbeat for `timeout`
  * seconds, the agent kills its ranks. When the agent dies, the kernel kills them.
  */
 #ifndef YK_CLI_AGENT_H
@@ -27,16 +27,17 @@
 /* Borrowed. */
 typedef struct {
     const char *directory, *program;
-    const char *master; /* "unix:NAME", or "HOST:PORT"; port 0: the agent of rank 0 chooses one */
-    int first, last;    /* ranks */
-    double timeout;
+    const char *master;       /* "unix:NAME", or "HOST:PORT"; port 0: the agent of rank 0 chooses one */
+    int first, last;          /* ranks */
+    double timeout;           /* of the launcher's heartbeats, in seconds; 0: none */
     char *const *environment; /* "NAME=VALUE" ..., NULL */
     char *const *argv;        /* ..., NULL */
 } yk_agent_job;
 
 yk_status yk_agent_job_write(const yk_agent_job *job, yk_text *out);
 
-/* Returns the exit status of the agent. forwards: it sends the output of its ranks; otherwise they inherit stdout and stderr. */
+/* Returns the exit status of the agent. forwards: it sends the output of its ranks to the launcher; otherwise they inherit stdout
+ * and stderr. */
 int yk_agent(yk_channel channel, bool forwards);
 
 #endif

@@ -10,8 +10,8 @@
  *     for (bool open = yk_channel_read(&c); yk_channel_next(&c, &f);) // when poll() says that there is something to read
  *         handle(f.kind, f.data, f.bytes);
  *
- * Both ends run the same version of the program on hosts with the same byte order; an agent greets with its version. One
- * thread at a time.
+ * Both ends run the same version of the program on hosts with the same byte order: an agent first sends its version
+ * (YK_AGENT_GREETING). One thread at a time.
  */
 #ifndef YK_CLI_CHANNEL_H
 #define YK_CLI_CHANNEL_H
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 typedef enum {
-    YK_FRAME_ALIVE, /* both ways, once a second */
+    YK_FRAME_ALIVE, /* a heartbeat, both ways, once a second */
     /* to an agent */
     YK_FRAME_START, /* strings that end with zeros (agent.h) */
     YK_FRAME_STOP,  /* SIGTERM to its ranks: they save and end */
@@ -29,9 +29,9 @@ typedef enum {
     /* to the launcher */
     YK_FRAME_MASTER, /* the address at which rank 0 listens, with the port */
     YK_FRAME_STATUS, /* bytes of the lines that ranks report (job_status.h) */
-    YK_FRAME_OUT,    /* the same of their stdout and stderr */
+    YK_FRAME_OUT,    /* bytes of their stdout, and of their stderr */
     YK_FRAME_ERR,
-    YK_FRAME_EXITED, /* a rank: int32_t, as from waitpid(); 0 after YK_FRAME_KILL */
+    YK_FRAME_EXITED, /* a rank has ended; int32_t: its status, as from waitpid(); 0 after YK_FRAME_KILL */
     YK_FRAME_FAILED, /* text: why the agent cannot start its ranks */
 } yk_job_frame_kind;
 
@@ -44,7 +44,7 @@ typedef struct {
 
 typedef struct {
     int in, out;
-    char *data; /* owned: bytes that were read, and not returned yet */
+    char *data; /* owned: bytes that were read, but not returned yet */
     size_t at, n, cap;
 } yk_channel;
 

@@ -54,7 +54,7 @@ static void kill_all(yk_supervisor *s)
             end_agent(&s->agent[i]);
 }
 
-/* The first failure counts. But ranks may report that they have lost another one before the launcher knows how that ended. */
+/* The first failure counts. Exception: ranks may report that they lost another rank before the launcher knows how that one ended. */
 __attribute__((format(printf, 4, 5))) static void fail(yk_supervisor *s, yk_status status, bool lost,
                                                        const char *format, ...)
 {
@@ -73,10 +73,10 @@ __attribute__((format(printf, 4, 5))) static void fail(yk_supervisor *s, yk_stat
 
 /* ---- hosts ---- */
 
-/* One row per kind of launcher. */
-struct yk_launcher_ops {
+/* How an agent is started. */
+struct yk_agent_ops {
     const char *name;
-    bool elsewhere; /* the agent is reached over a network, and forwards the output of its ranks */
+    bool remote; /* the agent is on another host, and forwards the output of its ranks */
     void (*run)(const yk_supervisor *s, const yk_host_agent *a, int fd); /* in the child; does not return */
 };
 
@@ -119,7 +119,7 @@ static void run_ssh(const yk_supervisor *s, const yk_host_agent *a, int fd)
     _exit(127);
 }
 
-static const yk_launcher_ops by_fork = {"fork", false, run_fork}, by_ssh = {"ssh", true, run_ssh};
+static const yk_agent_ops fork_ops = {"fork", false, run_fork}, ssh_ops = {"ssh", true, run_ssh};
 
 static const char *this_host(void)
 {
@@ -133,7 +133,7 @@ static bool is_this_host(const yk_config *c, const char *name)
     return !*name || (!c->agent && (strcmp(name, "localhost") == 0 || strcmp(name, this_host()) == 0));
 }
 
-/* In the child, after the fork: it ends when the launcher dies. */
+/* In the child, after the fork. The kernel kills it when the launcher dies. */
 static void become_agent(const yk_supervisor *s, size_t index, pid_t launcher, int fd, const sigset_t *mask)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -143,7 +143,7 @@ static void become_agent(const yk_supervisor *s, size_t index, pid_t launcher, i
         if (s->agent[i].pid || i == index)
             close(s->agent[i].channel.in);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    s->agent[index].by->run(s, &s->agent[index], fd);
+    s->agent[index].ops->run(s, &s->agent[index], fd);
     _exit(127);
 }
 
@@ -155,11 +155,11 @@ static yk_status start_agents(yk_supervisor *s, const sigset_t *mask)
         yk_host_agent *a = &s->agent[i];
         const char *name = s->host[i].name;
         int fd[2];
-        a->by = is_this_host(s->config, name) ? &by_fork : &by_ssh;
-        a->host = a->by->elsewhere ? name : this_host();
+        a->ops = is_this_host(s->config, name) ? &fork_ops : &ssh_ops;
+        a->host = a->ops->remote ? name : this_host();
         a->first = rank;
         a->last = (rank += s->host[i].processes) - 1;
-        a->heard = yk_now();
+        a->last_message = yk_now();
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
             return yk_fail(YK_ESYSTEM, "cannot create a socket: %s", strerror(errno));
         a->channel = (yk_channel){.in = fd[0], .out = fd[0]};
@@ -218,7 +218,7 @@ static void start_ranks(yk_supervisor *s, yk_host_agent *a)
                               .master = s->master,
                               .first = a->first,
                               .last = a->last,
-                              .timeout = a->by->elsewhere ? s->plan->startup_timeout : 0.0,
+                              .timeout = a->ops->remote ? s->plan->startup_timeout : 0.0,
                               .environment = environment.arg,
                               .argv = s->argv};
     a->started = true;
@@ -266,7 +266,7 @@ static void handle_line(yk_supervisor *s, const char *line)
     const char *text = yk_digits(line, (uint64_t)s->plan->processes - 1, &rank), *rest;
     if (!text || *text++ != ' ')
         return;
-    s->heard = yk_now();
+    s->last_message = yk_now();
     if (yk_digits_after("connected ", text, INT_MAX, &number)) {
         s->connected = true;
         s->workers = (int)number;
@@ -279,8 +279,8 @@ static void handle_line(yk_supervisor *s, const char *line)
     if (strncmp(text, "lost ", 5) == 0)
         lose_rank(s, (int)rank, text + 5);
     rest = yk_digits_after("ended ", text, INT_MAX, &number);
-    const bool better =
-        s->reported && !s->connected && rank == 0; /* it knows who is missing; others only lost rank 0 */
+    const bool better = s->reported && !s->connected &&
+                        rank == 0; /* it knows which ranks are missing; the others only lost rank 0 */
     if (!rest || ((s->over > 0.0 || s->killed > 0.0) && !better))
         return;
     s->over = yk_now();
@@ -343,7 +343,7 @@ static int name_ranks(const yk_supervisor *s, const yk_host_agent *a, char *out,
     return n;
 }
 
-/* The agent has ended, or is silent. */
+/* The agent has ended, or sends no heartbeats. */
 static void lose_agent(yk_supervisor *s, yk_host_agent *a)
 {
     char ranks[300], text[600];
@@ -375,8 +375,8 @@ static void lose_agent(yk_supervisor *s, yk_host_agent *a)
         fail(s, YK_ELOST, true, "%s", text);
 }
 
-/* Skips what the shell on the other host prints. false: not yet. */
-static bool greet(yk_supervisor *s, yk_host_agent *a)
+/* Skips what the shell on the other host prints before it. False: it has not arrived yet. */
+static bool read_greeting(yk_supervisor *s, yk_host_agent *a)
 {
     static const char greeting[] = YK_AGENT_GREETING;
     const size_t n = sizeof greeting - 1;
@@ -390,8 +390,8 @@ static bool greet(yk_supervisor *s, yk_host_agent *a)
     a->greeted = true;
     if (strcmp(at + n, yoke_version()))
         fail(s, YK_ESYSTEM, false,
-             "host %s has version %.40s of this program, and this host has %s; install the same one", a->host,
-             at + n, yoke_version());
+             "host %s has version %.40s of yoke, but this host has %s; install the same version on all hosts",
+             a->host, at + n, yoke_version());
     return true;
 }
 
@@ -427,8 +427,8 @@ static void receive(yk_supervisor *s, yk_host_agent *a)
 {
     yk_job_frame f;
     const bool open = yk_channel_read(&a->channel);
-    a->heard = yk_now();
-    if (a->greeted || greet(s, a))
+    a->last_message = yk_now();
+    if (a->greeted || read_greeting(s, a))
         while (a->pid && yk_channel_next(&a->channel, &f))
             handle_frame(s, a, &f);
     if (!open && a->pid)
@@ -442,7 +442,7 @@ static bool ignores_signal(const yk_supervisor *s, double now)
 {
     if (s->signaled == 0.0 || (s->training && s->saving))
         return false;
-    const double since = s->heard > s->signaled && s->training ? s->heard : s->signaled;
+    const double since = s->last_message > s->signaled && s->training ? s->last_message : s->signaled;
     return now - since > (s->training ? s->plan->startup_timeout : grace);
 }
 
@@ -461,7 +461,7 @@ static void handle_signals(yk_supervisor *s, double now)
             kill_all(s);
     }
     if (ignores_signal(s, now) && s->training)
-        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal",
+        fail(s, YK_ELOST, false, "the job did not end within %.0f s after a signal, and was killed",
              s->plan->startup_timeout);
     else if (ignores_signal(s, now))
         kill_all(s);
@@ -469,7 +469,7 @@ static void handle_signals(yk_supervisor *s, double now)
 
 static void check_time(yk_supervisor *s)
 {
-    static const double margin = 5.0, shortest = 3.0, patience = 60.0;
+    static const double margin = 5.0, shortest = 3.0, local_timeout = 60.0;
     const double now = yk_now(), limit = s->plan->startup_timeout,
                  heartbeat = s->plan->heartbeat_timeout > shortest ? s->plan->heartbeat_timeout : shortest;
     handle_signals(s, now);
@@ -481,7 +481,7 @@ static void check_time(yk_supervisor *s)
         fail(s, YK_ELOST, true, "%s", text);
     }
     /* ranks end and report the cause when the limit is reached; the margin lets them do that first */
-    if (!s->training && now - s->heard > limit + margin)
+    if (!s->training && now - s->last_message > limit + margin)
         fail(s, YK_ELOST, true,
              "the job did not start: no heartbeat for %.0f s; if it needs longer to start, raise --deadline "
              "(the "
@@ -489,11 +489,11 @@ static void check_time(yk_supervisor *s)
              limit);
     for (size_t i = 0; i < s->hosts; i++) {
         yk_host_agent *a = &s->agent[i];
-        /* an agent on this host that dies closes its channel, but a busy host may make it slow */
-        const double silence = !a->by->elsewhere ? limit > patience ? limit : patience
-                               : a->greeted      ? heartbeat
-                                                 : limit;
-        if (a->pid && (now - a->heard > silence || (s->killed > 0.0 && now - s->killed > grace)))
+        /* the death of an agent on this host closes its channel; a live one may be slow on a busy host */
+        const double timeout = !a->ops->remote ? limit > local_timeout ? limit : local_timeout
+                               : a->greeted    ? heartbeat
+                                               : limit;
+        if (a->pid && (now - a->last_message > timeout || (s->killed > 0.0 && now - s->killed > grace)))
             lose_agent(s, a);
     }
 }
@@ -525,14 +525,14 @@ static void keep_alive(yk_supervisor *s, double *sent)
         return;
     *sent = now;
     for (size_t i = 0; i < s->hosts; i++)
-        if (s->agent[i].pid && s->agent[i].by->elsewhere && s->agent[i].started)
+        if (s->agent[i].pid && s->agent[i].ops->remote && s->agent[i].started)
             yk_channel_send(&s->agent[i].channel, YK_FRAME_ALIVE, 0, NULL, 0);
 }
 
 static void watch(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
 {
     double sent = 0.0;
-    s->heard = yk_now();
+    s->last_message = yk_now();
     while (wait_and_receive(s, p, mask)) {
         start_greeted(s);
         keep_alive(s, &sent);
@@ -544,7 +544,8 @@ static void watch(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
         s->status = YK_ELOST;
         s->lost = true;
         if (!*s->error)
-            snprintf(s->error, sizeof s->error, "the job ended without an error message");
+            snprintf(s->error, sizeof s->error,
+                     "the job ended without an error message; see the output of its processes");
     }
     /* the kernel kills the ranks of an agent that died; they are children of the launcher now */
     yk_wait w = yk_wait_every(0.002, 2.0);

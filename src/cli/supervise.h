@@ -7,8 +7,8 @@
  *         printf("%s\n", s.error); // "rank 2 on host b was killed by signal 9 (Killed)"
  *     yk_supervisor_fini(&s);
  *
- * The job is lost if a rank dies, unless it is a worker that the plan can do without (survives_loss), or if an agent ends or is
- * silent for the heartbeat timeout: then all of its ranks are lost. The first report of a failure counts, and ends the other
+ * The job is lost if a rank dies, unless it is a worker that the job can continue without (survives_loss). If an agent ends, or
+ * sends no heartbeat for the heartbeat timeout, all of its ranks are lost. The first report of a failure counts, and ends the other
  * ranks at once. The first signal (yk_cli_stop) to the launcher, or to any rank, is sent to all ranks, which save and end; a
  * second one to the launcher (yk_cli_stop_again) kills them. Main thread of the launcher only.
  */
@@ -21,18 +21,18 @@
 #include <limits.h>
 #include <sys/types.h>
 
-typedef struct yk_launcher_ops yk_launcher_ops;
+typedef struct yk_agent_ops yk_agent_ops;
 
 /* The launcher's end of an agent, and the ranks of its host. */
 typedef struct {
-    const yk_launcher_ops *by;
+    const yk_agent_ops *ops;
     const char *host; /* as the user named it; for this host, its name */
     int first, last;  /* ranks */
     pid_t pid;        /* of the forked agent, or of ssh; 0: it has ended */
     yk_channel channel;
     bool greeted, started;
-    double heard;    /* when it last sent something */
-    char line[2048]; /* an incomplete line of its ranks' reports */
+    double last_message; /* when it last sent something */
+    char line[2048];     /* an incomplete line of its ranks' reports */
     size_t nline;
 } yk_host_agent;
 
@@ -57,8 +57,9 @@ typedef struct {
     yk_rank_state *rank;  /* [plan->processes] */
     int running;
     char master[512], token[72];
-    double heard; /* when a rank last reported something */
-    double signaled, over, killed, idle;
+    double last_message; /* when a rank last reported something */
+    double signaled, over, killed,
+        idle;           /* over: a rank reported the end of the job; idle: no worker is left */
     bool output_failed; /* stdout could not be written */
 } yk_supervisor;
 

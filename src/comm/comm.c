@@ -62,7 +62,7 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
     return yk_fail(YK_ELOST, "%s: %s%s: %s", t.ops->mpi ? "MPI" : "transport", what, rank, text);
 }
 
-/* The MPI whose launcher started this process; else, or if its plug-in is missing and the processes can find each other
+/* MPI, if its launcher started this process. Otherwise, or if the plug-in is missing and the processes can find each other
  * without it, the native transport. */
 static yk_status choose_transport(const char *run_dir, double timeout, yk_rendezvous *r, yk_transport *out)
 {
@@ -156,7 +156,7 @@ void yk_comm_stop(yk_comm *c, bool clean)
 {
     if (!c)
         return;
-    if (c->ops && (clean || c->ops->lost)) /* if it notices losses, it does not wait for the lost */
+    if (c->ops && (clean || c->ops->lost)) /* a transport that detects lost peers does not wait for them */
         c->ops->stop(c->self);
     if (c->joined.ops)
         c->joined.ops->stop(c->joined.self);

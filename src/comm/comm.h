@@ -58,7 +58,7 @@ typedef struct {
 
 enum { YK_ANY = -1 };
 
-/* The number of processes according to the environment; 0: no engine started this process; 1: or it is not known yet. */
+/* The number of processes according to the environment; 0: no engine started this process; 1: one, or it is not known yet. */
 int yk_comm_expected(void);
 int yk_comm_expected_rank(void); /* 0 without an engine */
 
@@ -85,9 +85,9 @@ void yk_comm_stop(yk_comm *c, bool clean);
  * the process makes no more progress on them. NULL is fine. */
 void yk_comm_abandon(yk_comm *c);
 
-/* After a signal to a rank of which the others know nothing: asks rank 0 to end the job in order, once. Not counted as traffic. */
+/* After a signal that only this rank has received: asks rank 0, once, to save and end the job. Not counted as traffic. */
 void yk_comm_ask_to_stop(yk_comm *c);
-bool yk_comm_is_asked_to_stop(yk_comm *c); /* rank 0 */
+bool yk_comm_is_asked_to_stop(yk_comm *c); /* on rank 0 */
 
 /* Ends all processes of the job. If it returns, the caller must exit. */
 void yk_comm_abort(yk_comm *c, int status);
@@ -191,15 +191,16 @@ yk_status yk_comm_broadcast_range(yk_comm *c, int root, int first, int count, vo
 
 /* ---- workers that join a running job, over a native transport of their own ---- */
 
-/* All ranks: the first `servers` of them listen for workers; anywhere: on other hosts, too. *text_out, on rank 0: what a worker
+/* All ranks: the first `servers` of them listen for workers; anywhere: also for those on other hosts. *text_out, on rank 0: what a worker
  * needs to join (yk_comm_join), a secret; the caller frees it. NULL: a server cannot listen, and has printed a warning. */
 yk_status yk_comm_open(yk_comm *c, int servers, bool anywhere, double seconds, char **text_out);
-/* Rank 0, then: the answer (taken) to workers that ask with the token. */
+/* Rank 0, after yk_comm_open(): the description (taken) that is sent to workers that ask for it. */
 void yk_comm_describe(yk_comm *c, char *text);
 yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out);
 /* A server: how many workers have connected. They are peers from `size` on. Answers those that ask: call it regularly. */
 int yk_comm_joined(yk_comm *c);
-/* Its transport says so, and all its messages were received; or another rank has ended the job: yk_comm_check() has the error. */
+/* Whether the transport has lost the peer, and all its messages were received; or another rank has ended the job: then
+ * yk_comm_check() has the error. */
 bool yk_comm_is_lost(const yk_comm *c, int peer);
 yk_status yk_comm_check(const yk_comm *c);
 

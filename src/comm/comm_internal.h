@@ -25,13 +25,13 @@ struct yk_comm {
     const yk_transport_ops *ops; /* NULL: this process joined a job, and has no ranks of its own */
     void *self;                  /* the transport's state */
     yk_transport joined;         /* of peers from `size` on (join.c); ops NULL: none */
-    yk__joins *joins;            /* what is sent to them; NULL: nothing */
+    yk__joins *joins;            /* the answers to them; NULL: none */
     int port;                    /* at which rank 0 listened; 0: none */
     bool asked;                  /* to end the job */
     bool has_token;              /* of the job */
     unsigned char token[YK_TOKEN_BYTES];
     int servers;                /* that this process joined */
-    int rank, size, local_size; /* local_size 0: the engine did not say it */
+    int rank, size, local_size; /* local_size 0: not known */
     double stopped_timeout;     /* a process that is stopped for longer is lost */
     int sharing;                /* processes that share the cores of this one; 0: those on its host */
     yk_threads allows;          /* which threads may call the transport */

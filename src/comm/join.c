@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The answers to workers that ask for the description of the job. */
+/* The answers to workers that ask for the options of the job. */
 struct yk__joins {
     char *text; /* NULL: none yet */
     struct {
@@ -53,7 +53,7 @@ static bool address_towards(const char *host, char *out, size_t size)
     return found && strncmp(out, "127.", 4) && strcmp(out, "::1");
 }
 
-/* That of the first network interface. */
+/* The address of the first network interface. */
 static void any_address(char *out, size_t size)
 {
     struct ifaddrs *list = NULL;
@@ -203,7 +203,8 @@ static yk_status receive_text(const yk_transport *t, double timeout, char **out)
             break;
         return YK_OK;
     }
-    return yk_fail(YK_ELOST, "the server did not describe the job: it is not server 0, or the job has ended");
+    return yk_fail(YK_ELOST, "the server did not send the options of the job: it is not server 0, or the job "
+                             "has ended; use the address in the second line of RUN/join");
 }
 
 yk_status yk_comm_ask(const char *address, const unsigned char *token, double timeout, char **text_out)
@@ -217,7 +218,7 @@ yk_status yk_comm_ask(const char *address, const unsigned char *token, double ti
     if (st)
         return st;
     if (t.ops->send(t.self, 0, YK__TAG_ASK, "?", 1, &request))
-        st = yk_fail(YK_ELOST, "the server has ended");
+        st = yk_fail(YK_ELOST, "%s: the server has ended", address);
     else
         st = receive_text(&t, timeout, text_out);
     t.ops->stop(t.self);
@@ -236,7 +237,8 @@ yk_status yk_comm_join(const char *text, yk_startup *startup, double timeout, yk
         line += 1 + length;
     }
     if (!n)
-        return yk_fail(YK_EDATA, "the file with the addresses of the job (RUN/join) is damaged");
+        return yk_fail(YK_EDATA, "the file with the addresses of the job (RUN/join) is damaged; copy it "
+                                 "again while the job is running");
     yk_comm *c = calloc(1, sizeof *c);
     if (!c)
         return yk_fail_memory(sizeof *c, "the servers of the job");

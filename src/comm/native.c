@@ -40,7 +40,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     TAILQ_INIT(&p->granted);
     TAILQ_INIT(&p->stored);
     if (fd >= 0 && !yk__native_watch(t, fd, YK__EVENT_SOCKET, index))
-        return yk_fail(YK_ESYSTEM, "cannot watch a connection: %s", strerror(errno));
+        return yk_fail(YK_ESYSTEM, "cannot add a connection to epoll: %s", strerror(errno));
     t->watched += fd >= 0;
     if (fd < 0 && index != t->rank) { /* shares memory: the kernel says when its process ends */
         p->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)hello->pid, 0);
@@ -51,7 +51,7 @@ yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello)
     return YK_OK;
 }
 
-/* Also those that are done, and that nobody asked for. */
+/* Also those that are done but were never tested. */
 static void free_requests(yk__native *t)
 {
     for (yk__message *r; (r = LIST_FIRST(&t->requests));) {
@@ -124,7 +124,7 @@ static int native_start(void *self, yk_threads wanted, yk_world *out)
     return 0;
 }
 
-static void tell_all(yk__native *t, yk__frame_kind kind, int status, double seconds)
+static void send_to_all(yk__native *t, yk__frame_kind kind, int status, double seconds)
 {
     for (int i = 0; i < t->npeers; i++)
         if (!yk__native_is_lost(t, &t->peer[i]) && (t->peer[i].fd >= 0 || t->peer[i].shares_memory))
@@ -132,7 +132,7 @@ static void tell_all(yk__native *t, yk__frame_kind kind, int status, double seco
     yk__native_flush(t, yk_now() + seconds);
 }
 
-/* A socket that is closed while it has unread bytes may lose those that were sent: so both ends say that they leave. */
+/* Closing a socket that has unread bytes may discard bytes that were sent. So each end waits for the leave message of the other. */
 static bool all_left(const yk__native *t)
 {
     for (int i = 0; i < t->npeers; i++)
@@ -145,7 +145,7 @@ static void native_stop(void *self)
 {
     yk__native *t = self;
     yk_wait w = yk_wait_every(1e-4, end_timeout);
-    tell_all(t, YK__FRAME_BYE, 0, end_timeout);
+    send_to_all(t, YK__FRAME_LEAVE, 0, end_timeout);
     while (!all_left(t) && yk_wait_poll(&w))
         yk__native_progress(t);
     yk__native_free(t);
@@ -153,7 +153,7 @@ static void native_stop(void *self)
 
 static void native_abort(void *self, int status)
 {
-    tell_all(self, YK__FRAME_ABORT, status, 1.0);
+    send_to_all(self, YK__FRAME_ABORT, status, 1.0);
 }
 
 static void native_error_text(void *self, int code, char *out, size_t size)
@@ -327,7 +327,7 @@ yk_status yk__native_create(const unsigned char *token, int peers, yk__native **
     *out = t;
     if (t->epoll >= 0)
         return YK_OK;
-    const yk_status st = yk_fail(YK_ESYSTEM, "epoll: %s", strerror(errno));
+    const yk_status st = yk_fail(YK_ESYSTEM, "cannot create an epoll instance: %s", strerror(errno));
     yk__native_free(t);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Frames, and which message goes to which receive (native.h). */
+/* Frames, and how messages are matched with receives (native.h). */
 #include "comm/native_internal.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@ enum {
     CRC = 4,
     PIECE = 1 << 19,     /* bytes that are sent or received at once: they fit into a cache */
     PUMP_MAX = 1 << 22,  /* bytes read from one peer before others get a turn */
-    MAX_STORED = 1 << 16 /* messages of a peer that nobody wants yet */
+    MAX_STORED = 1 << 16 /* messages of a peer without a receive */
 };
 
 bool yk__native_is_lost(const yk__native *t, const yk__native_peer *p)
@@ -349,7 +349,7 @@ int yk__native_send(yk__native *t, yk__message *r)
         return send_to_self(t, p, r);
     const size_t cost = r->bytes + YK__MESSAGE_OVERHEAD;
     const bool eager = r->bytes <= YK__EAGER_MAX && p->credit_used + cost <= YK__CREDIT_MAX;
-    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ASK,
+    yk__frame h = {.kind = eager ? YK__FRAME_EAGER : YK__FRAME_ANNOUNCE,
                    .tag = r->tag,
                    .bytes = r->bytes,
                    .id = r->id = p->next_id++};
@@ -377,7 +377,7 @@ static bool on_eager(yk__native *t, yk__native_peer *p)
     return p->receiver || p->store;
 }
 
-static bool on_ask(yk__native *t, yk__native_peer *p)
+static bool on_announce(yk__native *t, yk__native_peer *p)
 {
     yk__message *r = take_posted(p, p->header.tag);
     if (p->header.bytes > INT32_MAX)
@@ -428,11 +428,11 @@ static bool on_abort(yk__native *t, yk__native_peer *p)
     return true;
 }
 
-/* A worker that had joined waits for the answer. */
-static bool on_bye(yk__native *t, yk__native_peer *p)
+/* A worker that had joined waits for the answer before it closes its socket. */
+static bool on_leave(yk__native *t, yk__native_peer *p)
 {
     p->left = true;
-    return !t->listener || yk__native_queue(t, p, (yk__frame){.kind = YK__FRAME_BYE}, NULL);
+    return !t->listener || yk__native_queue(t, p, (yk__frame){.kind = YK__FRAME_LEAVE}, NULL);
 }
 
 /* By kind of frame; `payload`: bytes follow. */
@@ -440,10 +440,10 @@ static const struct {
     bool (*begin)(yk__native *t, yk__native_peer *p);
     bool payload;
 } frame[] = {
-    [YK__FRAME_EAGER] = {on_eager, true},      [YK__FRAME_ASK] = {on_ask, false},
+    [YK__FRAME_EAGER] = {on_eager, true},      [YK__FRAME_ANNOUNCE] = {on_announce, false},
     [YK__FRAME_GRANT] = {on_grant, false},     [YK__FRAME_DATA] = {on_data, true},
     [YK__FRAME_FETCHED] = {on_fetched, false}, [YK__FRAME_CREDIT] = {on_credit, false},
-    [YK__FRAME_ABORT] = {on_abort, false},     [YK__FRAME_BYE] = {on_bye, false},
+    [YK__FRAME_ABORT] = {on_abort, false},     [YK__FRAME_LEAVE] = {on_leave, false},
 };
 
 static bool begin_frame(yk__native *t, yk__native_peer *p)
@@ -453,7 +453,7 @@ static bool begin_frame(yk__native *t, yk__native_peer *p)
     h->crc = 0;
     if (!p->shares_memory && crc != yk_crc32c(h, sizeof *h))
         return false;
-    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_BYE || h->credit > p->credit_used)
+    if (h->kind < YK__FRAME_EAGER || h->kind > YK__FRAME_LEAVE || h->credit > p->credit_used)
         return false;
     p->credit_used -= h->credit;
     p->receiver = NULL;

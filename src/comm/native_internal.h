@@ -16,21 +16,21 @@ enum {
 
 typedef enum {
     YK__FRAME_EAGER = 1, /* a message; its bytes follow */
-    YK__FRAME_ASK,       /* the sender has a message */
+    YK__FRAME_ANNOUNCE,  /* the sender has a message, which it keeps for now */
     YK__FRAME_GRANT,     /* the receiver wants it */
     YK__FRAME_DATA,      /* its bytes follow */
     YK__FRAME_FETCHED,   /* instead of GRANT: the receiver has read it from the memory of the sender */
     YK__FRAME_CREDIT,    /* nothing but `credit` */
     YK__FRAME_ABORT,     /* the sender ends the job; tag: its exit status */
-    YK__FRAME_BYE        /* the sender leaves; no frame follows */
+    YK__FRAME_LEAVE      /* the sender leaves; no frame follows */
 } yk__frame_kind;
 
 typedef struct {
     uint32_t kind;
     int32_t tag;
     uint64_t bytes;   /* of the message */
-    uint64_t id;      /* of the message, chosen by its sender, for ASK, GRANT, DATA and FETCHED */
-    uint64_t address; /* ASK: of the bytes, in the sender's memory */
+    uint64_t id;      /* of the message, chosen by its sender, for ANNOUNCE, GRANT, DATA and FETCHED */
+    uint64_t address; /* ANNOUNCE: of the bytes, in the sender's memory */
     uint32_t credit;  /* bytes of earlier messages that the receiver no longer stores */
     uint32_t
         crc; /* of this header with crc = 0; on sockets only. After the bytes of a message, their CRC follows, not inverted */
@@ -49,16 +49,16 @@ typedef struct yk__message {
 } yk__message;
 TAILQ_HEAD(yk__messages, yk__message);
 
-/* A message that arrived, or was announced, before it was wanted. */
+/* A message that arrived, or was announced, before there was a receive for it. */
 typedef struct yk__stored {
     TAILQ_ENTRY(yk__stored) entry; /* in the order of arrival: of its peer, and of all */
     TAILQ_ENTRY(yk__stored) entry_of_all;
     int peer, tag;
     size_t bytes;
     uint64_t id, address;
-    char *data;          /* NULL: it is with its sender */
+    char *data;          /* NULL: the sender still has it */
     bool complete;       /* all bytes of `data` have arrived */
-    yk__message *wanted; /* by this one, as soon as it is complete; then it is in no list */
+    yk__message *wanted; /* the receive that gets it when it is complete; then it is in no list */
 } yk__stored;
 TAILQ_HEAD(yk__stored_list, yk__stored);
 
@@ -79,7 +79,7 @@ typedef struct {
     bool shares_memory;
     int fd;                    /* the socket; -1: none */
     int pidfd;                 /* -1: none */
-    bool exited, left, broken; /* its process has ended; it sent BYE; its stream cannot be used any more */
+    bool exited, left, broken; /* its process has ended; it sent LEAVE; its stream cannot be used any more */
     char *buffer; /* [YK__INPUT_BUFFER] bytes that were read ahead from a socket; NULL: none yet */
     size_t buffered, taken;
     /* sending */
@@ -92,7 +92,8 @@ typedef struct {
     struct yk__messages posted, granted; /* receives that wait for a message; for DATA */
     struct yk__stored_list stored;
     int nstored;
-    size_t owed, to_credit; /* bytes of messages that it sent; of those, how many are no longer stored */
+    size_t owed,
+        to_credit; /* bytes of its messages for which it got no credit yet; of those, bytes that are no longer stored */
     /* the frame that is arriving */
     yk__frame header;
     size_t got;                 /* of header, bytes and CRC */

@@ -60,7 +60,10 @@ yk_status yk_segment_create(int senders, yk_segment *out)
     *out = (yk_segment){
         .fd = memfd_create("yoke-messages", MFD_CLOEXEC), .senders = senders, .ring = ring_bytes(senders)};
     if (senders > 64 * MAX_WORDS)
-        return yk_fail(YK_EUSAGE, "more than %d processes", 64 * MAX_WORDS);
+        return yk_fail(
+            YK_EUSAGE,
+            "%d processes cannot share memory: at most %d can; set YOKE_SHARED_MEMORY=0 to use sockets",
+            senders, 64 * MAX_WORDS);
     if (out->fd < 0 || ftruncate(out->fd, (off_t)segment_bytes(out)) || !map(out, out->fd))
         return yk_fail(YK_ESYSTEM, "cannot create %zu bytes of shared memory: %s", segment_bytes(out),
                        strerror(errno));

@@ -349,7 +349,7 @@ static bool check_proof(const yk_listener *l, const pending *p)
 }
 
 /* 1: authenticated; 0: not yet; -1: refused, or gone. */
-static int work_on(const yk_listener *l, pending *p)
+static int continue_handshake(const yk_listener *l, pending *p)
 {
     int got = 1;
     if (!p->challenged) {
@@ -370,7 +370,7 @@ int yk_listener_accept(yk_listener *l, yk_hello *out)
     accept_new(l);
     for (int i = 0; i < l->n;) {
         pending *p = &l->pending[i];
-        const int result = work_on(l, p);
+        const int result = continue_handshake(l, p);
         if (result == 1) {
             const int fd = p->fd, on = 1;
             *out = p->third.hello;
@@ -416,8 +416,8 @@ static int connect_until(const endpoint *e, double until)
 }
 
 /* A server that is restarted, or has too many connections, may close this one: the caller tries again. */
-static yk_status introduce(int fd, const char *address, const unsigned char *token, const yk_hello *hello,
-                           double until)
+static yk_status authenticate(int fd, const char *address, const unsigned char *token, const yk_hello *hello,
+                              double until)
 {
     opening first;
     challenge second;
@@ -425,16 +425,16 @@ static yk_status introduce(int fd, const char *address, const unsigned char *tok
     unsigned char expected[PROOF], accepted;
     memcpy(first.magic, magic, sizeof magic);
     if (!token && !same_user(fd))
-        return yk_fail(YK_EUSAGE, "%s: another user listens there", address);
+        return yk_fail(YK_EUSAGE, "%s: the process that listens there belongs to another user", address);
     if (!random_bytes(first.nonce, NONCE) || !yk_socket_send_all(fd, &first, sizeof first, until) ||
         !yk_socket_recv_all(fd, &second, sizeof second, until))
         return yk_fail(YK_ELOST, "%s: no answer", address);
     prove(token, "server", first.nonce, second.nonce, NULL, expected);
     if (!yk_equal_secret(expected, second.proof, PROOF))
-        return yk_fail(
-            YK_EUSAGE,
-            "%s: the process that listens there has a different token (YOKE_TOKEN_FILE, YOKE_TOKEN)",
-            address);
+        return yk_fail(YK_EUSAGE,
+                       "%s: the process that listens there has a different token; use the same one for all "
+                       "processes (YOKE_TOKEN_FILE or YOKE_TOKEN)",
+                       address);
     prove(token, "client", first.nonce, second.nonce, hello, third.proof);
     if (!yk_socket_send_all(fd, &third, sizeof third, until) ||
         !yk_socket_recv_all(fd, &accepted, sizeof accepted, until))
@@ -461,7 +461,7 @@ yk_status yk_dial(const char *address, const unsigned char *token, const yk_hell
             over = hello->rank < 0 && errno == ECONNREFUSED; /* a job that can be joined listens already */
             st = yk_fail(YK_ELOST, "%s: cannot connect: %s", address, strerror(errno));
         }
-        if (!st && !(st = introduce(fd, address, token, hello, until))) {
+        if (!st && !(st = authenticate(fd, address, token, hello, until))) {
             *out = fd;
             return YK_OK;
         }

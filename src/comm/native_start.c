@@ -111,8 +111,8 @@ static yk_status accept_ranks(rendezvous *r, int first, int count)
             r->fd[hello.rank] >= 0) {
             close(fd);
             return yk_fail(YK_EUSAGE,
-                           "a process says that it is rank %d of %d, but this is rank %d of %d, and each "
-                           "rank exists once; check how the processes were started",
+                           "a process connected as rank %d of %d to rank %d of %d: the numbers of processes "
+                           "differ, or two processes have the same rank; check how they were started",
                            hello.rank, hello.size, r->t->rank, r->t->size);
         }
         r->fd[hello.rank] = fd;
@@ -129,7 +129,7 @@ static size_t table_bytes(const rendezvous *r)
 }
 
 /* Rank 0 sends `bytes` bytes to every rank. */
-static yk_status tell_all(rendezvous *r, const void *data, size_t bytes)
+static yk_status send_to_all(rendezvous *r, const void *data, size_t bytes)
 {
     for (int i = 1; i < r->t->size; i++)
         if (!yk_socket_send_all(r->fd[i], data, bytes, r->until))
@@ -146,7 +146,7 @@ static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
         if ((st = accept_ranks(r, 1, t->size - 1)))
             return st;
         replace_loopback(r);
-        return tell_all(r, r->table, table_bytes(r));
+        return send_to_all(r, r->table, table_bytes(r));
     }
     st = yk_dial(t->master, yk__native_token(t), mine, r->until - yk_now(), &r->fd[0]);
     if (st)
@@ -192,7 +192,7 @@ static yk_status agree(rendezvous *r, bool *shared)
         ok &= theirs;
     }
     *shared = ok;
-    return tell_all(r, &ok, 1);
+    return send_to_all(r, &ok, 1);
 }
 
 /* Connects to the lower ranks that do not share memory with this one, and accepts connections of the higher ones. Those with
@@ -243,7 +243,7 @@ static yk_status make_peers(rendezvous *r, yk_segment *segment)
     return st;
 }
 
-static yk_status meet(rendezvous *r, yk_segment *segment)
+static yk_status connect_ranks(rendezvous *r, yk_segment *segment)
 {
     yk__native *t = r->t;
     const bool local = strncmp(t->master, "unix:", 5) == 0;
@@ -285,7 +285,7 @@ yk_status yk__native_connect_ranks(yk__native *t)
     if (!st && !t->sockets)
         st = yk_segment_create(t->size, &t->segment);
     if (!st)
-        st = meet(&r, segment);
+        st = connect_ranks(&r, segment);
     for (int i = 0; r.fd && i < t->size; i++)
         if (r.fd[i] > 0)
             close(r.fd[i]);

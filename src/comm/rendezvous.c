@@ -96,14 +96,14 @@ static yk_status of_slurm(yk_rendezvous *r)
         (st = number("SLURM_STEP_ID", INT_MAX, &number_in_job)))
         return st;
     first_host(list ? list : "", host, sizeof host);
-    /* below the ports that connections get */
+    /* below the ephemeral ports */
     if (*host)
         at_port(r, host,
                 port ? port : 16384 + (int)(((unsigned)job * 61u + (unsigned)number_in_job) % 16384u));
     return YK_OK;
 }
 
-/* The MPI connects the processes; without its plug-in, they can still find each other on one host, or with Slurm. */
+/* MPI connects the processes. Without the plug-in, they can still find each other on one host, or under Slurm. */
 static yk_status of_mpi(yk_rendezvous *r)
 {
     const char *name = variable("PMIX_NAMESPACE");
@@ -160,7 +160,7 @@ static const struct {
 };
 enum { ENGINES = sizeof engines / sizeof *engines };
 
-/* An MPI knows the size itself. */
+/* MPI itself knows the size. */
 static int find_engine(void)
 {
     for (int i = 0; i < ENGINES; i++)
@@ -230,10 +230,10 @@ static yk_status share_token(yk_rendezvous *r, const char *run_dir, double timeo
             return YK_OK;
     }
     return yk_fail(YK_ELOST,
-                   "waited %.0f s for rank 0 to write the job token to %s: it has died, or --out is not on "
+                   "rank 0 did not write the job token to %s within %.0f s: it has died, or --out is not on "
                    "storage that all "
-                   "hosts share; otherwise set YOKE_TOKEN_FILE",
-                   timeout, path);
+                   "hosts share; use shared storage, or set YOKE_TOKEN_FILE",
+                   path, timeout);
 }
 
 yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double timeout)
@@ -259,7 +259,7 @@ yk_status yk_rendezvous_token(yk_rendezvous *r, const char *run_dir, double time
     } else {
         return yk_fail(
             YK_EUSAGE,
-            "%s started %d processes on several hosts, or did not say that they are on one, but "
+            "%s started %d processes, perhaps on several hosts, but "
             "there is no job token: put the output of 'openssl rand -hex %d' into a file that only "
             "you can read, and set YOKE_TOKEN_FILE to its path, or YOKE_TOKEN to its contents%s",
             r->engine, r->size, YK_TOKEN_BYTES, r->slurm ? "; or give --out DIR on shared storage" : "");

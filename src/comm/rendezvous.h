@@ -18,8 +18,8 @@
  *     Kubernetes           JOB_COMPLETION_INDEX, WORLD_SIZE  -                             the same
  *     srun                 SLURM_PROCID, _STEP_NUM_TASKS     SLURM_LOCALID, ...            the first host of the step
  *
- * YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. The MPI knows
- * the rank and size itself; with a `master`, the job can also run without its plug-in.
+ * YOKE_PORT overrides the port. If all processes are on this host, rank 0 listens on a Unix socket instead. MPI itself
+ * knows rank and size; with a `master`, the job can also run without the MPI plug-in.
  *
  * The job token is in YOKE_TOKEN (64 hexadecimal digits) or in the file YOKE_TOKEN_FILE. One thread calls these functions.
  */
@@ -33,7 +33,7 @@ typedef struct {
     const char *engine;                     /* NULL: none */
     int rank, size, local_rank, local_size; /* local_size 0: not known */
     bool mpi;                               /* use the MPI plug-in */
-    bool slurm;                             /* its processes can share a token in the run directory */
+    bool slurm;                             /* the processes can share a token in the run directory */
     char master[YK_ADDRESS_MAX];            /* "": only MPI can connect the processes */
     int listen_fd;                          /* rank 0: listens at `master` already; -1: does not */
     bool has_token;

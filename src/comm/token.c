@@ -53,11 +53,11 @@ yk_status yk_token_text(const char *what, const char *path, char *out, size_t si
         return yk_fail(YK_EUSAGE, "%s: cannot read %s: %s", what, path, strerror(error));
     if (file.st_uid != geteuid() && file.st_uid != 0)
         return yk_fail(YK_EUSAGE,
-                       "%s: %s belongs to another user, who may have put any address or token there", what,
-                       path);
+                       "%s: %s belongs to another user, who could have changed it; use a copy that you own",
+                       what, path);
     if (!S_ISREG(file.st_mode) || file.st_mode & 037)
         return yk_fail(YK_EUSAGE,
-                       "%s: others can read or change %s (mode %03o), which has the secret of a job; run "
+                       "%s: others can read or change %s (mode %03o), which contains a job token; run "
                        "chmod 600 on it",
                        what, path, (unsigned)file.st_mode & 0777);
     return YK_OK;

@@ -73,13 +73,14 @@ const yk_option yk_options[] = {
     {"test-examples", "N", INTEGER(test_examples, 0, BIG), MODEL, TRAINS, "all",
      "evaluate on N examples of the test data: a fixed random sample, or the first N of streamed data"},
     {"validation", "PART|SPEC", TEXT(validation), MODEL, TRAINS_TEXT, NULL,
-     "data to select the best model with, which is saved and used by eval, predict and Python: a fraction of "
-     "the training data that is held back, such as 0.1 (by the hash of the row number), last:0.1 for its "
-     "last "
-     "rows, or other data; none: keep the last model"},
+     "data that selects the best model, which eval, predict and Python then use: a fraction of the training "
+     "data "
+     "to hold back, such as 0.1 (by the hash of the row number), last:0.1 for its last rows, or other data; "
+     "none: "
+     "keep the last model"},
     {"warm-start", "RUN", TEXT(warm_start), MODEL, TRAINS, NULL,
      "begin with the parameters and the optimizer state of another run (a run directory: its last "
-     "checkpoint; RUN/checkpoints/best or RUN/checkpoints/step-N: this one), or with the parameters in a "
+     "checkpoint; RUN/checkpoints/best or RUN/checkpoints/step-N: that one), or with the parameters in a "
      "model.safetensors file; features that it does not have get initial values"},
     {"features", "N", INTEGER(features, 0, YK_MAX_FEATURES), MODEL, TRAINS,
      "the largest index in the data + 1", "number of columns of sparse data"},
@@ -96,8 +97,8 @@ const yk_option yk_options[] = {
     {"shuffle-mb", "MB", INTEGER(shuffle_mb, 1, 1 << 20), MODEL, TRAINS, "32",
      "size of the buffer in which streamed data is shuffled, in MB"},
     {"no-shuffle", NULL, FLAG(no_shuffle), MODEL, TRAINS, NULL,
-     "use the examples in the order of the data; asynchronous workers, and those that stream files, only "
-     "approximately"},
+     "use the examples in the order of the data (approximately, if workers are asynchronous or stream "
+     "files)"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
      "train logreg, or the linear part of a model on sparse data, without a bias"},
 
@@ -134,8 +135,9 @@ const yk_option yk_options[] = {
 
     {"launch", "N", INTEGER(launch, 0, 4096), CLUSTER, LAUNCHES | YK_OPT_STARTS_JOB,
      "the number of processes in --hosts",
-     "start N processes on this host, or on the hosts of --hosts; a job can also be started with mpirun or "
-     "srun; 0: a single process, for example to resume the run of a job in one process"},
+     "start N processes on this host, or on the hosts of --hosts; a job can also be started with srun, "
+     "torchrun or "
+     "mpirun; 0: a single process, for example to resume the run of a job in one process"},
     {"hosts", "LIST", TEXT(hosts), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, "this host",
      "run on these hosts, over ssh: a,b:2 is one process on a and two on b"},
     {"hostfile", "FILE", TEXT(hostfile), CLUSTER, CONNECTS | YK_OPT_STARTS_JOB, NULL,
@@ -176,7 +178,7 @@ const yk_option yk_options[] = {
      "whose "
      "server 0 is at HOST:PORT"},
     {"token-file", "FILE", TEXT(token_file), CLUSTER, INVOKES, NULL,
-     "--join HOST:PORT: the file with the job token, or a copy of RUN/join"},
+     "for --join HOST:PORT: a file with the job token, or a copy of RUN/join"},
 
     {"batch", "B", INTEGER(batch, 1, 1 << 24), STEPS, TRAINS, "64", "examples per worker and step"},
     {"global-batch", "B", INTEGER(global_batch, 1, BIG), STEPS, TRAINS, "batch times workers",
@@ -193,7 +195,7 @@ const yk_option yk_options[] = {
     {"patience", "N", INTEGER(patience, 0, BIG), STEPS, TRAINS, "0",
      "end the run after N evaluations of the --validation data without improvement; 0: never"},
     {"min-delta", "X", REAL(min_delta, 0, HUGE_VAL), STEPS, TRAINS, "0",
-     "a change of the --monitor metric by X or less is no improvement for --patience"},
+     "for --patience, only a change of the --monitor metric by more than X is an improvement"},
     {"no-stop-on-divergence", NULL, FLAG(no_stop_on_divergence), STEPS, RUNS, NULL,
      "do not end the run with an error if, after 10 % of the run and 200 steps, the mean training loss of "
      "the last 5 % is more than 1.5 times that of an untrained model"},
@@ -218,11 +220,11 @@ const yk_option yk_options[] = {
     {"momentum", "X", REAL(momentum, 0, 1), UPDATES, TRAINS, "0.9",
      "momentum of --optimizer momentum and nesterov"},
     {"adam-betas", "B1,B2", TEXT(adam_betas), UPDATES, TRAINS, "0.9,0.999",
-     "adam and adamw: decay rates of the moving means of the gradient and of its square"},
+     "adam and adamw: decay rates of the moving averages of the gradient and of its square"},
     {"epsilon", "X", REAL(epsilon, 0, HUGE_VAL), UPDATES, TRAINS, "adam and adamw 1e-8, others 1e-10",
-     "adam, adamw, adagrad and rowwise-adagrad: added to the square root that a step is divided by"},
+     "adam, adamw, adagrad and rowwise-adagrad: added to the denominator of a step, a square root"},
     {"clip-norm", "X", REAL(clip_norm, 0, HUGE_VAL), UPDATES, TRAINS, "0: no limit",
-     "scale a gradient down if its norm, over all parameters, exceeds X. sync: the mean gradient of a step; "
+     "scale a gradient down if its norm over all parameters exceeds X; sync: the mean gradient of a step; "
      "async and local SGD: that of each worker"},
     {"initial-accumulator", "X", REAL(initial_accumulator, 0, HUGE_VAL), UPDATES, TRAINS,
      "0.0001 for embedding vectors, else 0",
@@ -241,12 +243,12 @@ const yk_option yk_options[] = {
     {"lr-patience", "N", INTEGER(lr_patience, 1, BIG), UPDATES, TRAINS, "1",
      "--lr-schedule plateau: evaluations without improvement before the learning rate is reduced"},
     {"warm-up", "N", WHOLE_BY_GROUP(warm_up, 0, BIG), UPDATES, TRAINS, "0",
-     "increase the learning rate linearly during the first N steps; by group, as --lr"},
+     "increase the learning rate linearly during the first N steps; by group, as for --lr"},
     {"warm-up-epochs", "E", REAL_BY_GROUP(warm_up_epochs, 0, 1e9), UPDATES, TRAINS, NULL,
      "like --warm-up, in epochs instead of steps; may be a fraction. Not with --quorum"},
     {"lr-batch", "B", INTEGER(lr_batch, 1, BIG), UPDATES, TRAINS, NULL,
-     "linear scaling: --lr was chosen for steps of B examples, and is multiplied by the examples of a step / "
-     "B. Needs a warm-up"},
+     "linear scaling: multiply --lr, which was chosen for B examples per step, by the examples per step / B; "
+     "needs a warm-up"},
     {"bias-lr", "X", REAL(bias_lr, 0, HUGE_VAL), UPDATES, TRAINS, "1",
      "factor by which the learning rate of biases is multiplied, for dense models"},
     {"bias-decay", "BOOL", TEXT(bias_decay), UPDATES, TRAINS, "yes",

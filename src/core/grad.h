@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     size_t examples;
-    uint64_t steps; /* this is the sum of the gradients of so many steps; 0: one */
+    uint64_t steps; /* how many steps' gradients this is the sum of; 0: one */
     /* The sum of the weights minus `examples`, so that it is 0 without weights. The store divides by the sum of the weights. */
     double extra_weight;
     double loss;      /* summed over the examples, each times its weight */

@@ -266,7 +266,7 @@ void yk_cell_fault(const yk_tabular *t, size_t i, const char *text, size_t n, ch
     yk_tabular_name(t, i, name);
     yk__text_show(text, n, token);
     if (t->column[i]->role == YK_COLUMN_WEIGHT)
-        snprintf(out, 400, "%s: the weight '%s' is not a number of at least 0", name, token);
+        snprintf(out, 400, "%s: the weight '%s' is not a non-negative number", name, token);
     else if (is_number(t, t->column[i]))
         snprintf(out, 400,
                  "%s: the label '%s' is not a number; label= chooses another column, and --loss logistic or "

@@ -57,7 +57,7 @@ static yk_status count_plain(totals *c, const yk_rows *rows, const yk_reader *re
     const yk_status st = count_rows(c, rows, reader);
     return st || !(c->weight || c->target)
                ? st
-               : yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the format cache can store",
+               : yk_fail(YK_EUSAGE, "%s: the examples have %s, which only the cache format can store",
                          reader->source->spec, c->weight ? "weights" : "labels that are numbers");
 }
 

@@ -100,7 +100,7 @@ static yk_status check_labels(const yk_frame *f, size_t rows)
                        f->once ? " so far: the label and the weight of a stream must be columns" : "");
     for (size_t i = 0; i < rows; i++) {
         if (f->weights && !(f->weights[i] >= 0.0f && isfinite(f->weights[i])))
-            return yk_fail(YK_EDATA, "frame: row %zu: weight %g is not a number of at least 0", i,
+            return yk_fail(YK_EDATA, "frame: row %zu: weight %g is not a non-negative number", i,
                            (double)f->weights[i]);
         if (f->targets && !isfinite(f->targets[i]))
             return yk_fail(YK_EDATA, "frame: row %zu: the label is NaN or infinite", i);

@@ -212,7 +212,7 @@ static yk_status check_floats(const yk_rows *rows)
     for (size_t i = 0; i < rows->n; i++) {
         const float w = yk_rows_weight(rows, i), y = yk_rows_target(rows, i);
         if (!(w >= 0.0f) || !isfinite(w))
-            return yk_fail(YK_EDATA, "row %zu: weight %g is not a number of at least 0", i, (double)w);
+            return yk_fail(YK_EDATA, "row %zu: weight %g is not a non-negative number", i, (double)w);
         if (!isfinite(y))
             return yk_fail(YK_EDATA, "row %zu: the label is NaN or infinite", i);
     }

@@ -120,7 +120,7 @@ static yk_status read_number(const yk_feature *f, bool negative, float *out)
 {
     *out = f->kind == YK_FEATURE_FLOATS ? f->real : (float)f->number;
     if (f->kind != YK_FEATURE_FLOATS && f->kind != YK_FEATURE_INTS)
-        return yk_fail(YK_EDATA, "there is no number '%s'", f->name);
+        return yk_fail(YK_EDATA, "there is no number in the feature '%s'", f->name);
     return f->count == 1 && isfinite(*out) && (negative || *out >= 0.0f)
                ? YK_OK
                : yk_fail(YK_EDATA, "'%s' is not one finite number%s", f->name,

@@ -162,7 +162,7 @@ static bool parse_weights(yk_text_reader *r, const char *p, const char *bar, int
                                 token),
                    false;
         if (i == 0 && !(v >= 0.0 && isfinite((float)v)))
-            return yk__text_bad(r, p, "the importance weight %s is not at least 0", token), false;
+            return yk__text_bad(r, p, "the importance weight %s is negative", token), false;
         if (i == 1 && v != 0.0 && !s->ignore_weights && !r->base.base.source->unlabeled)
             return yk__text_bad(r, p,
                                 "the initial prediction is %s, but only 0 is supported; remove it, or add "

@@ -177,7 +177,8 @@ static yk_status ask_server(const char *address, const char *token_file, char **
         return yk_fail(st, "--join %s: %s", address, yk_error());
     char *options = strstr(text, "\n\n");
     if (!options)
-        st = yk_fail(YK_EDATA, "--join %s: the server runs a different version of yoke", address);
+        st = yk_fail(YK_EDATA, "--join %s: the server runs a different version of yoke; use the same version",
+                     address);
     else if (options[1] = '\0', asprintf(&c->join_text, "%s\n%s", hex, text) < 0)
         st = yk_fail_memory(strlen(text), "the addresses of the job");
     else

@@ -57,7 +57,7 @@ yk_status yk_loss_find(const char *name, const yk_loss **out)
     char known[200] = "";
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", losses[i].name);
-    return yk_fail(YK_EUSAGE, "--loss %s: no such loss; the losses are: %s", name, known);
+    return yk_fail(YK_EUSAGE, "--loss %s: unknown loss; use one of: %s", name, known);
 }
 
 double yk_loss_batch(const yk_loss *l, const float *z, const yk_batch *b, float *err)

@@ -25,9 +25,9 @@
 typedef struct {
     const char *name;
     bool
-        per_class; /* softmax: the model has an output for each class, and this file has the functions below */
+        per_class; /* softmax: the model has one output per class, and uses yk_loss_lanes(), not `point` and `link` */
     bool numbers;  /* labels are numbers; otherwise class numbers */
-    bool log_loss; /* it is the log loss of the predictions, which are probabilities */
+    bool log_loss; /* it is the log loss, and predictions are probabilities */
     /* One output: the loss of an example with output z and label y, and its derivative with respect to z. */
     float (*point)(float z, float y, float *err_out);
     float (*link)(float z); /* the prediction */

@@ -11,7 +11,7 @@
  *     yk_observer_begin(o); // the chief: the first step begins
  *     for (uint64_t i = 0; !st && i < steps; i++) {
  *         yk_observer_progress(o, true, true); // the chief, now and then
- *         yk_observer_traffic(o);              // the thread that may use MPI
+ *         yk_observer_traffic(o);              // the thread that may use `comm`
  *     }
  *     if (!st)
  *         st = yk_observer_evaluated(o, &evaluation); // worker 0, after an evaluation
@@ -146,7 +146,7 @@ void yk_observer_begin(yk_observer *o);
  * progress line (only worker 0). The caller writes the last point before the last evaluation, which its rates do not include. */
 void yk_observer_progress(yk_observer *o, bool point, bool line);
 
-/* The thread that may use MPI, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
+/* The thread that may use `comm`, after each step: counts bytes; about once a second sends telemetry, or receives it (chief). */
 void yk_observer_traffic(yk_observer *o);
 
 /* On the chief: a checkpoint was written. Any thread. */

@@ -83,7 +83,7 @@ struct yk_observer {
     atomic_int saves;         /* checkpoints that were written */
     uint64_t began_ns;
 
-    atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use MPI */
+    atomic_uint_fast64_t sent, received; /* bytes so far, written by the thread that may use `comm` */
 
     yk__telemetry_state telemetry;
     yk_op *alive_op; /* on the chief: the last heartbeat to each rank; NULL: none yet */

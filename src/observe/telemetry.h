@@ -12,7 +12,7 @@
  * receives the messages that have arrived. All ranks send: servers, replicas, and workers that joined, whose last message
  * replaces the report. The last message of a lost rank is kept, and the rank is marked as lost.
  *
- * The thread that may use MPI calls these functions; any thread may call yk__telemetry_copy().
+ * The thread that may use `comm` calls these functions; any thread may call yk__telemetry_copy().
  */
 #ifndef YK_OBSERVE_TELEMETRY_H
 #define YK_OBSERVE_TELEMETRY_H

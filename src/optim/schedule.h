@@ -25,7 +25,7 @@
 typedef struct {
     const char *name;
     double decay;                /* the default of lr_decay */
-    double min_decay, max_decay; /* its range; min_decay itself is allowed only if it is `from_min` */
+    double min_decay, max_decay; /* its range; includes min_decay only if `from_min` */
     bool from_min;
     bool needs_length; /* the number of steps must be known */
     bool rises;        /* it has a warm-up of its own */
@@ -33,7 +33,7 @@ typedef struct {
     double (*rate)(const yk_optim_config *c,
                    double t); /* t, and n, are counted from the end of the warm-up */
     double (*sum)(const yk_optim_config *c,
-                  double n); /* of steps 0 .. n - 1; may be the integral, to one step */
+                  double n); /* of steps 0 .. n - 1; may be approximated by an integral */
 } yk_lr_schedule_row;
 
 extern const yk_lr_schedule_row yk_lr_schedules[YK_LR_SCHEDULES];

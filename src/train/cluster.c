@@ -130,7 +130,7 @@ static yk_status join(yk__trainer *t)
             "%s cannot be joined: its %s; only asynchronous jobs with dedicated servers (--mode async "
             "--servers K) can be joined",
             t->config->join,
-            t->plan->joinable    ? "servers are others than its options say"
+            t->plan->joinable    ? "servers do not match its options"
             : t->plan->staleness ? "processes own the parameters that they train"
                                  : "steps need all of its workers");
     return st;

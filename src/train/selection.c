@@ -7,7 +7,8 @@ yk_status yk__monitor_find(const yk_config *c, const yk_metric_kind **out)
 {
     const char *name = c->monitor ? c->monitor : "loss";
     *out = yk_metric_find(name);
-    return *out ? YK_OK : yk_fail(YK_EUSAGE, "--monitor %s: not known; use one of: " YK_METRIC_NAMES, name);
+    return *out ? YK_OK
+                : yk_fail(YK_EUSAGE, "--monitor %s: unknown metric; use one of: " YK_METRIC_NAMES, name);
 }
 
 yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t classes)
@@ -18,8 +19,7 @@ yk_status yk__selection_init(yk__selection *s, const yk_config *c, uint32_t clas
     s->patience = (uint64_t)c->patience;
     s->lr_patience = yk_config_monitors(c) ? (uint64_t)c->lr_patience : 0;
     if (!st && classes > 2 && !(s->monitor->tasks & YK_TASK_CLASSES))
-        st = yk_fail(YK_EUSAGE,
-                     "--monitor %s: it is not defined for %u classes: use --monitor loss or accuracy",
+        st = yk_fail(YK_EUSAGE, "--monitor %s is not defined for %u classes: use --monitor loss or accuracy",
                      s->monitor->name, classes);
     return st;
 }
@@ -43,16 +43,17 @@ yk_status yk__select(yk__selection *s, uint64_t step, const yk_score *validation
     const bool first = !b->step;
     b->improved = false;
     if (!validation->examples)
-        return yk_fail(YK_EDATA, "--validation %s: it has no examples: use a larger part of the data",
+        return yk_fail(YK_EDATA, "--validation %s has no examples: use a larger part of the data",
                        s->validation);
     const yk_status st = yk_metric_value(s->monitor, &s->tally, &b->value);
     if (st)
         return st;
     if (isnan(b->value))
-        return yk_fail(YK_EDATA,
-                       "--monitor %s: it is not defined for the validation examples, for example because all "
-                       "have the same class, or are numbers: use other validation data, or --monitor loss",
-                       s->monitor->name);
+        return yk_fail(
+            YK_EDATA,
+            "--monitor %s is not defined for the validation examples: all have the same class, or their "
+            "labels are numbers; use other validation data, or --monitor loss",
+            s->monitor->name);
     if (!step)
         return YK_OK;
     /* the last step of an asynchronous job may be evaluated again, with gradients that arrived later: its checkpoint is replaced */

@@ -10,12 +10,12 @@
  *     bool stop = !st && yk__selection_is_over(&s);
  *     yk__selection_fini(&s);
  *
- * The best model has the best monitored value of all evaluations after a step of the run; the earliest one of equal values. The
- * model before the first step is not selected. Patience counts the evaluations since the value was better than `mark` by more
- * than --min-delta; it is then the new mark. So steps that are smaller than --min-delta add up. With --lr-schedule plateau, the
- * learning rate is reduced when as many evaluations as --lr-patience have passed since then, or since the last reduction.
+ * The best model has the best monitored value of all evaluations; of equal values, the earliest. The model before the first step
+ * is not selected. An evaluation is an improvement if its value is better than `mark` by more than --min-delta; it is then the new
+ * mark, so improvements that are smaller than --min-delta add up. Patience counts the evaluations since the last improvement. With
+ * --lr-schedule plateau, the learning rate is reduced after --lr-patience evaluations without improvement or reduction.
  *
- * The state is a part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted. Test data is never
+ * The state is part of a checkpoint, so a resumed run selects and stops as if it had not been interrupted. Test data is never
  * compared: the test scores are only those of the same evaluation.
  *
  * Where it is called: evaluate.c, by worker 0 at a barrier or by the thread that evaluates a snapshot. The parameters that were
@@ -31,7 +31,7 @@
 typedef struct {
     uint64_t step;   /* of the best model; 0: none yet */
     uint64_t waited; /* evaluations since the last improvement */
-    double mark;     /* the monitored value then */
+    double mark;     /* the monitored value at that improvement */
     double best;     /* that of the best model */
     /* --lr-schedule plateau: evaluations since then, or since the last reduction of the learning rate; reductions so far */
     uint64_t lr_waited, reductions;

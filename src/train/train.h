@@ -131,7 +131,7 @@ typedef struct {
     void (*end_process)(yk_status status);            /* comm/startup.h */
     void (*ranked)(int rank); /* the rank is known; -1: a single process, or a worker that joined */
     /* A single process. */
-    bool single;                                    /* even if this process was started by an MPI launcher */
+    bool single;                                    /* even if an engine started this process */
     const yk_memory_data *data, *test, *validation; /* instead of the options of these names; NULL: none */
     const yk_trained *start;                        /* initial parameters; NULL: those of the model */
     bool keep_model;                                /* result->trained is set */
