@@ -174,7 +174,7 @@ static void processes_of_slurm_share_a_token(void **state)
     setenv("SLURM_STEP_ID", "0", 1);
     assert_int_equal(yk_rendezvous_token(&first, run_dir, 0.1), YK_OK);
     setenv("SLURM_STEP_ID", "1", 1);
-    assert_error(yk_rendezvous_token(&second, run_dir, 0.1), YK_ELOST, "for rank 0 to write the job token");
+    assert_error(yk_rendezvous_token(&second, run_dir, 0.1), YK_ELOST, "rank 0 did not write the job token");
     assert_int_equal(yk_rendezvous_token(&first, run_dir, 0.1), YK_OK);
     assert_int_equal(stat(path, &file), 0);
     assert_int_equal(file.st_mode & 0777, 0600);
