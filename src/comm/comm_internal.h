@@ -6,7 +6,7 @@
 #include "comm/native.h"
 #include "comm/transport.h"
 
-/* Tags: comm/ and store/exchange.c (2, 3) use tags up to 7, store/messages.h 8 to 11, observe/ 12 to 15, and the buckets of
+/* Tags: comm/ and store/exchange.c (2, 3) use tags up to 6, store/messages.h 7 to 11, observe/ 12 to 15, and the buckets of
  * an exchange 16 and above. */
 enum { YK__TAG_COLLECTIVE = 1, YK__TAG_HEARTBEAT = 4, YK__TAG_ASK = 5, YK__TAG_STOP = 6 };
 

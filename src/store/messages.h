@@ -59,7 +59,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11, YK__TAG_SQUARES = 12 };
+enum { YK__TAG_UP = 8, YK__TAG_DOWN = 9, YK__TAG_SNAPSHOT = 10, YK__TAG_CTRL = 11, YK__TAG_SQUARES = 7 };
 enum { YK__MAX_OUTSTANDING = 4 }; /* outstanding pulls of a channel: more than the depth */
 
 typedef enum {
