@@ -237,6 +237,8 @@ yk_status yk_source_open(const char *spec_text, yk_split split, const yk_source_
     if (!st)
         st = open_format(&spec, name, split, options ? options : &none, out);
     yk_spec_fini(&spec);
+    if (st)
+        yk_input_forget();
     return st;
 }
 
