@@ -74,7 +74,7 @@ static void kill_rank(yk__rank *r, uint64_t at)
 
 static void kill_all(yk__sim *s, uint64_t at)
 {
-    for (int i = 0; i < s->config.ranks; i++)
+    for (int i = 0; i < s->all; i++)
         kill_rank(&s->rank[i], at);
 }
 
@@ -103,8 +103,8 @@ static bool apply_events(yk__sim *s, uint64_t before)
         const uint64_t at = first_ns + (uint64_t)(e->at * 1e9);
         if (at > before)
             break;
-        for (int i = 0; i < s->config.ranks; i++)
-            if (e->rank < 0 || e->rank == i)
+        for (int i = 0; i < s->all; i++)
+            if (e->rank < 0 ? i < s->config.ranks : e->rank == i)
                 apply_to(s, e, &s->rank[i], at);
     }
     return s->next_event > first;
@@ -210,7 +210,7 @@ static void run_others(yk__task *t)
 void yk_sim_kill(int rank)
 {
     yk__task *t = yk__this_task;
-    if (!t || rank < 0 || rank >= t->rank->sim->config.ranks)
+    if (!t || rank < 0 || rank >= t->rank->sim->all)
         return;
     kill_rank(&t->rank->sim->rank[rank], t->now); /* it may be in a long sleep */
     if (rank == t->rank->number)
@@ -377,19 +377,20 @@ static void free_sim(yk__sim *s)
 yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *context, int rank),
                      void *context, yk_sim_rank *ranks, yk_sim_result *out)
 {
-    if (config->ranks < 1 || config->ranks > YK_SIM_MAX_RANKS)
+    const int all = config->ranks + config->joiners;
+    if (config->ranks < 1 || all > YK_SIM_MAX_RANKS)
         return yk_fail(YK_EUSAGE, "a simulated job has 1 to %d ranks", YK_SIM_MAX_RANKS);
     yk__sim *s = calloc(1, sizeof *s);
     if (!s)
         return yk_fail_memory(sizeof *s, "a simulated job");
-    *s = (yk__sim){.config = *config, .rank_main = rank_main, .context = context, .result = out};
+    *s = (yk__sim){.config = *config, .rank_main = rank_main, .context = context, .result = out, .all = all};
     *out = (yk_sim_result){0};
     set_defaults(&s->config);
     s->rng = yk_rng_seed(config->seed, 0);
     s->end = &s->first;
     sem_init(&s->all_ended, 0, 0);
     int e = 0;
-    for (int i = 0; i < config->ranks; i++) {
+    for (int i = 0; i < all; i++) {
         yk__task *t;
         ranks[i] = (yk_sim_rank){0};
         s->rank[i] = (yk__rank){.sim = s, .number = i, .result = &ranks[i]};

@@ -27,7 +27,10 @@
  * - The threads of a rank end with its main thread. A rank that was killed, or has ended, sends and receives nothing more.
  *   What it sent before arrives, except for what was still in its own buffers.
  *
- * Threads that a rank starts in another way use the real clock and must not send or receive. Workers cannot join such a job.
+ * Workers can join: the linker replaces yk_native_listen() and yk_native_connect() (--wrap). A rank cannot open a real socket,
+ * which would outlive it.
+ *
+ * Threads that a rank starts in another way use the real clock and must not send or receive.
  */
 #ifndef YK_TESTS_SIM_H
 #define YK_TESTS_SIM_H
@@ -50,13 +53,14 @@ typedef enum {
 typedef struct {
     double at; /* simulated seconds */
     yk_sim_action action;
-    int rank;                    /* -1: all ranks */
+    int rank;                    /* -1: all ranks of the job */
     double seconds;              /* YK_SIM_PAUSE */
     volatile sig_atomic_t *flag; /* YK_SIM_SIGNAL */
 } yk_sim_event;
 
 typedef struct {
     int ranks;
+    int joiners; /* processes that are not part of the job: their numbers are `ranks` and above */
     uint64_t seed;
     double min_delay, max_delay; /* latency of a message in seconds; both 0: 10 us to 1 ms */
     size_t eager;                /* bytes; 0: 4096 */
@@ -85,8 +89,8 @@ typedef struct {
     uint64_t digest; /* of the schedule: the same for the same seed */
 } yk_sim_result;
 
-/* Runs until all ranks have ended, and fills in `ranks` [config->ranks] and `out`. An error means that the job could
- * not be run. */
+/* Runs until all ranks and joiners have ended, and fills in `ranks` [config->ranks + joiners] and `out`. An error means
+ * that the job could not be run. */
 yk_status yk_sim_run(const yk_sim_config *config, yk_status (*rank_main)(void *context, int rank),
                      void *context, yk_sim_rank *ranks, yk_sim_result *out);
 

@@ -21,6 +21,9 @@ typedef struct {
     yk__sim_message *inbox;
     yk__sim_request *requests, *posted;
     yk_sim_rank *result;
+    bool listens; /* for workers that join */
+    int peers;    /* of the transport of workers that join: peer i is rank peer[i] */
+    int peer[YK_SIM_MAX_RANKS];
 } yk__rank;
 
 /* A thread of a rank. */
@@ -46,6 +49,7 @@ struct yk__sim {
     sem_t all_ended;
     yk__task *first, **end;
     unsigned tasks;
+    int all; /* ranks, and workers that join */
     yk_rng rng;
     bool aborted, stuck;
     int next_event;

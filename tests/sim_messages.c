@@ -1,9 +1,12 @@
 /* The simulated transport: a message is put into the receiver's inbox with a time of arrival. */
 #include "sim_internal.h"
 
+#include "comm/native.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { TRUNCATED = 1, NO_MEMORY };
 
@@ -47,7 +50,7 @@ static void drop(yk__rank *me, int unsent)
 void yk__sim_drop_messages(yk__rank *r)
 {
     drop(r, -1);
-    for (int i = 0; i < r->sim->config.ranks; i++)
+    for (int i = 0; i < r->sim->all; i++)
         drop(&r->sim->rank[i], r->number);
     while (r->requests) {
         request *first = r->requests;
@@ -257,7 +260,7 @@ static void sim_abandon(void *self)
 {
     yk__rank *me = self;
     me->posted = NULL;
-    for (int i = 0; i < me->sim->config.ranks; i++)
+    for (int i = 0; i < me->sim->all; i++)
         drop(&me->sim->rank[i], me->number);
 }
 
@@ -271,3 +274,109 @@ const yk_transport_ops yk__sim_transport = {.start = sim_start,
                                             .probe = sim_probe,
                                             .recv_matched = sim_recv_matched,
                                             .abandon = sim_abandon};
+
+/* ---- workers that join ---- */
+
+static int joined_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
+{
+    const yk__rank *me = self;
+    return sim_send(self, me->peer[peer], tag, buf, bytes, request_out);
+}
+
+static int joined_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
+{
+    const yk__rank *me = self;
+    return sim_recv(self, me->peer[peer], tag, buf, cap, request_out);
+}
+
+static int joined_probe(void *self, int peer, int tag, bool *found_out, yk_arrival *out)
+{
+    const yk__rank *me = self;
+    const int code = sim_probe(self, me->peer[peer], tag, found_out, out);
+    out->peer = peer;
+    return code;
+}
+
+static int joined_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
+{
+    const yk__rank *me = self;
+    return sim_recv_matched(self, me->peer[peer], tag, buf, bytes);
+}
+
+/* A connection ends after what was sent. */
+static bool joined_lost(void *self, int peer)
+{
+    const yk__rank *me = self;
+    bool lost = me->sim->rank[me->peer[peer]].ended;
+    for (const message *m = me->inbox; m; m = m->next)
+        lost &= m->source != me->peer[peer];
+    return lost;
+}
+
+static int joined_peers(void *self)
+{
+    const yk__rank *me = self;
+    return me->peers;
+}
+
+static const yk_transport_ops joined_transport = {.stop = sim_stop,
+                                                  .error_text = sim_error_text,
+                                                  .send = joined_send,
+                                                  .recv = joined_recv,
+                                                  .test = sim_test,
+                                                  .probe = joined_probe,
+                                                  .recv_matched = joined_recv_matched,
+                                                  .abandon = sim_abandon,
+                                                  .lost = joined_lost,
+                                                  .peers = joined_peers};
+
+yk_status __real_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                                  yk_transport *out);
+yk_status __wrap_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                                  yk_transport *out);
+yk_status __real_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
+                                   double timeout, yk_transport *out);
+yk_status __wrap_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
+                                   double timeout, yk_transport *out);
+int __real_socket(int domain, int type, int protocol);
+int __wrap_socket(int domain, int type, int protocol);
+
+yk_status __wrap_yk_native_listen(const char *address, const unsigned char *token, yk_address *bound_out,
+                                  yk_transport *out)
+{
+    if (!yk__this_task)
+        return __real_yk_native_listen(address, token, bound_out, out);
+    yk__rank *me = yk__this_task->rank;
+    me->listens = true;
+    snprintf(bound_out->text, sizeof bound_out->text, "simulated:%d", me->number);
+    *out = (yk_transport){&joined_transport, me};
+    return YK_OK;
+}
+
+yk_status __wrap_yk_native_connect(const yk_address *address, int n, const unsigned char *token,
+                                   double timeout, yk_transport *out)
+{
+    if (!yk__this_task)
+        return __real_yk_native_connect(address, n, token, timeout, out);
+    yk__rank *me = yk__this_task->rank;
+    for (int i = 0; i < n; i++) {
+        int number = -1;
+        sscanf(address[i].text, "simulated:%d", &number);
+        yk__rank *server = number < 0 ? me : &me->sim->rank[number];
+        yk_sleep_ns(delay_ns(me->sim));
+        if (server->ended || !server->listens || server->peers == YK_SIM_MAX_RANKS)
+            return yk_fail(YK_ELOST, "%s: cannot connect", address[i].text);
+        server->peer[server->peers++] = me->number;
+        me->peer[me->peers++] = number;
+    }
+    *out = (yk_transport){&joined_transport, me};
+    return YK_OK;
+}
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+    if (!yk__this_task)
+        return __real_socket(domain, type, protocol);
+    fprintf(stderr, "a simulated job has opened a real socket\n");
+    abort();
+}

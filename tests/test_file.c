@@ -36,6 +36,9 @@ static void test_file_appears_when_closed(void **state)
     struct stat info;
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0666 & ~mask);
+    assert_int_equal(yk_file_save_private(directory, "file", "secret"), YK_OK);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600);
     assert_int_equal(entries(), 1);
 }
 

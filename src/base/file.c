@@ -69,7 +69,7 @@ static yk_status file_new(const char *dir, const char *name, yk_file **out)
 
 /* Takes the first free N: a killed run may have left a file behind. Not mkstemp(): its files are readable only by their
  * owner, and the umask cannot be read without changing it. */
-int yk_file_temp(int directory, const char *name, char **temp_out)
+int yk_file_temp(int directory, const char *name, mode_t mode, char **temp_out)
 {
     for (int n = 0; n < TEMP_TRIES; n++) {
         if (asprintf(temp_out, "%s.%ld-%d.tmp", name, (long)getpid(), n) < 0) {
@@ -77,7 +77,7 @@ int yk_file_temp(int directory, const char *name, char **temp_out)
             errno = ENOMEM;
             return -1;
         }
-        int fd = yk_fs_open(directory, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = yk_fs_open(directory, *temp_out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (fd >= 0)
             return fd;
         int error = errno;
@@ -107,7 +107,7 @@ static bool is_special(const yk_file *f)
     return f->directory == AT_FDCWD && !yk_fs_stat(AT_FDCWD, f->name, &there, 0) && !S_ISREG(there.st_mode);
 }
 
-static yk_status open_file(const char *dir, const char *name, bool append, yk_file **out)
+static yk_status open_file(const char *dir, const char *name, bool append, mode_t mode, yk_file **out)
 {
     const int common = O_WRONLY | O_CLOEXEC | O_NOCTTY;
     yk_file *f;
@@ -118,11 +118,11 @@ static yk_status open_file(const char *dir, const char *name, bool append, yk_fi
     if (dir && !is_regular(f))
         f->fd = -1;
     else if (append)
-        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, 0666);
+        f->fd = yk_fs_open(f->directory, f->name, common | O_CREAT | O_APPEND | O_NOFOLLOW, mode);
     else if (is_special(f))
         f->fd = yk_fs_open(f->directory, f->name, common, 0);
     else
-        f->fd = yk_file_temp(f->directory, f->name, &f->temp);
+        f->fd = yk_file_temp(f->directory, f->name, mode, &f->temp);
     if (f->fd < 0) {
         st = yk_fail_path(f->path, append ? "cannot open for writing" : "cannot create", errno);
         file_free(f);
@@ -134,17 +134,17 @@ static yk_status open_file(const char *dir, const char *name, bool append, yk_fi
 
 yk_status yk_file_create(const char *path, yk_file **out)
 {
-    return open_file(NULL, path, false, out);
+    return open_file(NULL, path, false, 0666, out);
 }
 
 yk_status yk_file_create_in(const char *dir, const char *name, yk_file **out)
 {
-    return open_file(dir, name, false, out);
+    return open_file(dir, name, false, 0666, out);
 }
 
 yk_status yk_file_append_in(const char *dir, const char *name, yk_file **out)
 {
-    return open_file(dir, name, true, out);
+    return open_file(dir, name, true, 0666, out);
 }
 
 /* ---- writing */
@@ -295,12 +295,8 @@ yk_status yk_file_save(const char *dir, const char *name, const char *format, ..
 yk_status yk_file_save_private(const char *dir, const char *name, const char *text)
 {
     yk_file *f;
-    yk_status st = yk_file_create_in(dir, name, &f);
-    if (!st && fchmod(f->fd, 0600)) /* it is still empty */
-        st = yk_fail_path(f->path, "cannot protect", errno);
-    else if (!st)
-        st = yk_file_write(f, text, strlen(text));
-    return yk_file_close(f, st);
+    const yk_status st = open_file(dir, name, false, 0600, &f);
+    return st ? st : yk_file_close(f, yk_file_write(f, text, strlen(text)));
 }
 
 /* ---- untrusted files */

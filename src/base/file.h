@@ -27,6 +27,7 @@
 
 #include "base/dir.h"
 #include "base/status.h"
+#include <sys/types.h>
 
 typedef struct yk_file yk_file;
 
@@ -52,7 +53,7 @@ yk_status yk_file_save_private(const char *dir, const char *name, const char *te
 
 /* Opens a new file NAME.PID-N.tmp in an open directory (AT_FDCWD: the current one), for callers that write the data
  * themselves. Returns -1 and sets errno on failure. The caller frees the name. */
-int yk_file_temp(int directory, const char *name, char **temp_out);
+int yk_file_temp(int directory, const char *name, mode_t mode, char **temp_out);
 
 /* Opens a file in an untrusted directory for reading, but only if it is a regular file of at most `max` bytes: a link
  * could point to any file, a FIFO or a device could block, and a huge file could take hours. Anything else is YK_EDATA.

@@ -53,7 +53,7 @@ yk_status yk_cache_create(const char *path, const yk_cache_shape *shape, yk_cach
     w->shape = *shape;
     for (int i = 0; i < YK_CACHE_ARRAYS; i++)
         w->array[i].crc = ~0u;
-    w->fd = yk_file_temp(AT_FDCWD, path, &w->temp);
+    w->fd = yk_file_temp(AT_FDCWD, path, 0666, &w->temp);
     if (w->fd < 0) {
         st = yk_fail_path(path, "cannot create", errno);
         writer_free(w);
