@@ -71,6 +71,13 @@ with_shim() { # BODY
     by_mpirun -n 2 yoke train --model softmax --data idx:/nowhere --json --out none
     [ "$status" -ne 0 ]
     [ "$(cat out)" = '{"state":"failed","error":"/nowhere: no such file or directory","exit_code":3}' ]
+    # a mistake in the command line: rank 0, but no other rank
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 try train --lr -1 --json
+    expect 2
+    [ "$(cat out)" = '{"state":"failed","error":"--lr -1: must be 0 or more","exit_code":2}' ]
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 try train --lr -1 --json
+    expect 2
+    [ ! -s out ]
 }
 
 @test "loading may take longer than the limit, as heartbeats are sent meanwhile" {

@@ -13,20 +13,21 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-bool yk_job_is_process(void)
+/* Whether a launcher started this process. */
+static bool is_process(void)
 {
     return yk_comm_expected() > 0;
 }
 
 static bool wants_launcher(const yk_config *c)
 {
-    return yk_config_starts_job(c) && !yk_job_is_process() && !c->join;
+    return yk_config_starts_job(c) && !is_process() && !c->join;
 }
 
 bool yk_job_wanted(const yoke_options *options)
 {
     yk_config c;
-    if (yk_job_is_process() || yoke_options_get(options, "join"))
+    if (is_process() || yoke_options_get(options, "join"))
         return true;
     const bool wanted = !yk_options_resolve(options, true, &c) && wants_launcher(&c);
     yk_config_fini(&c);
@@ -51,6 +52,8 @@ static yk_status print_results(const yk_config *c, const yk_result *r)
 
 /* ---- a process of the job ---- */
 
+static bool prints_json; /* --json, and there is no launcher that prints the results */
+
 /* Reports how this process ended. If it failed, it ends the other processes, too. */
 static int leave(yk_config *config, yk_result *result, yk_status st)
 {
@@ -68,6 +71,8 @@ static int leave(yk_config *config, yk_result *result, yk_status st)
     if (!others_continue && (st || (comm && yk_comm_rank(comm) == 0)))
         yk_job_report_outcome(st);
     if (comm && st && !others_continue) {
+        if (prints_json && yk_comm_rank(comm)) /* rank 0 may be about to print the same error */
+            yk_sleep(0.5);
         yk_comm_abort(comm, code);
         _exit(code);
     }
@@ -90,8 +95,6 @@ static void end_process(yk_status st)
     fflush(NULL);
     _exit(code);
 }
-
-static bool prints_json; /* --json, and there is no launcher that prints the results */
 
 /* This process is connected to the others. */
 static void ranked(int rank)

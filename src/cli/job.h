@@ -19,8 +19,6 @@
 #include "config/config.h"
 #include <yoke.h>
 
-bool yk_job_is_process(void); /* whether a launcher started this process */
-
 /* Whether this process is part of a job, or should start one. */
 bool yk_job_wanted(const yoke_options *options);
 int yk_job(const yoke_options *options, int argc, char **argv); /* returns the exit status */

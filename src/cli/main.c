@@ -10,6 +10,7 @@
 #include "cli/job.h"
 #include "cli/job_status.h"
 #include "cli/terminal.h"
+#include "comm/comm.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
         yk_cli_catch_signals();
     if (strcmp(command, "agent") == 0 && argc == 2) /* not for users: a launcher on another host runs it */
         return yk_agent((yk_channel){.in = STDIN_FILENO, .out = STDOUT_FILENO}, true);
-    if (!yk_job_is_process())
+    if (!yk_job_has_launcher() && yk_comm_expected_rank() == 0)
         yk_failure_expect_option(argc, argv);
     for (size_t i = 0; commands[i].name; i++)
         if (strcmp(command, commands[i].name) == 0)

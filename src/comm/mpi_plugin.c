@@ -10,7 +10,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(uint64_t), "a request fits into its handle");
+/* ---- requests ---- */
+
+/* A handle is the address of one of these. Requests that are not done are in a list: before MPI_Finalize(), each must be
+ * completed or freed (MPICH complains). */
+typedef struct request {
+    MPI_Request mpi;
+    bool incoming;
+    struct request *next, **at;
+} request;
+
+static request *pending, *unused;
+
+static request *new_request(bool incoming, uint64_t *handle_out)
+{
+    request *r = unused ? unused : malloc(sizeof *r);
+    *handle_out = (uintptr_t)r;
+    if (!r)
+        return NULL;
+    if (r == unused)
+        unused = r->next;
+    *r = (request){MPI_REQUEST_NULL, incoming, pending, &pending};
+    if (pending)
+        pending->at = &r->next;
+    return pending = r;
+}
+
+static void free_request(request *r)
+{
+    if ((*r->at = r->next))
+        r->next->at = r->at;
+    r->next = unused;
+    unused = r;
+}
 
 /* ---- start and end ---- */
 
@@ -38,6 +70,14 @@ static int mpi_start(void *self, yk_threads wanted, yk_world *out)
 static void mpi_stop(void *self)
 {
     (void)self;
+    for (request *r = pending; r; r = r->next) {
+        int done = 0;
+        MPI_Test(&r->mpi, &done, MPI_STATUS_IGNORE);
+        if (!done && r->incoming)
+            MPI_Cancel(&r->mpi);
+        if (!done)
+            MPI_Request_free(&r->mpi);
+    }
     MPI_Finalize();
 }
 
@@ -58,42 +98,41 @@ static void mpi_error_text(void *self, int code, char *out, size_t size)
 
 /* ---- messages ---- */
 
-static MPI_Request request_of(const uint64_t *handle)
-{
-    MPI_Request r;
-    memcpy(&r, handle, sizeof r);
-    return r;
-}
-
 static int mpi_send(void *self, int peer, int tag, const void *buf, size_t bytes, uint64_t *request_out)
 {
-    MPI_Request r = MPI_REQUEST_NULL;
+    request *r = new_request(false, request_out);
     (void)self;
-    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r);
-    memcpy(request_out, &r, sizeof r);
+    if (!r)
+        return MPI_ERR_NO_MEM;
+    const int code = MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi);
+    if (code)
+        free_request(r);
     return code;
 }
 
 static int mpi_recv(void *self, int peer, int tag, void *buf, size_t cap, uint64_t *request_out)
 {
-    MPI_Request r = MPI_REQUEST_NULL;
+    request *r = new_request(true, request_out);
     (void)self;
-    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r);
-    memcpy(request_out, &r, sizeof r);
+    if (!r)
+        return MPI_ERR_NO_MEM;
+    const int code = MPI_Irecv(buf, (int)cap, MPI_BYTE, peer, tag, MPI_COMM_WORLD, &r->mpi);
+    if (code)
+        free_request(r);
     return code;
 }
 
-static int mpi_test(void *self, uint64_t *request, bool *done_out, size_t *bytes_out)
+static int mpi_test(void *self, uint64_t *handle, bool *done_out, size_t *bytes_out)
 {
-    MPI_Request r = request_of(request);
+    request *r = (request *)(uintptr_t)*handle;
     MPI_Status status;
     int done = 0, count = 0;
     (void)self;
-    int code = MPI_Test(&r, &done, &status);
+    int code = MPI_Test(&r->mpi, &done, &status);
     *done_out = done != 0;
     if (!code && !done)
         return 0;
-    memcpy(request, &r, sizeof r);
+    free_request(r);
     if (!code)
         code = MPI_Get_count(&status, MPI_BYTE, &count);
     *bytes_out = (size_t)count;

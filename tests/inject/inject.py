@@ -345,7 +345,7 @@ def run_all(args, chosen, directory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pattern", nargs="?", default="")
-    parser.add_argument("--yoke", default="build/yoke")
+    parser.add_argument("--yoke", default="build/yoke_with_hooks")
     parser.add_argument("--record", metavar="DIR")
     args = parser.parse_args()
     args.yoke = os.path.abspath(args.yoke)
