@@ -163,7 +163,7 @@ static void timeouts(void **state)
 {
     (void)state;
     yk_plan p;
-    assert_int_equal(plan_of(DENSE "deadline=20 mode=async", 3, &p), YK_OK);
+    assert_int_equal(plan_of(DENSE "deadline=20 mode=async servers=1", 3, &p), YK_OK);
     assert_true(p.heartbeat_timeout == 20.0 && p.worker_timeout == 10.0 && p.server_timeout == 21.0);
     assert_true(p.startup_timeout == 160.0 && p.first_step_timeout == 320.0 && p.heartbeat_every == 2.5);
     assert_true(p.barrier_timeout == 640.0 && p.control_timeout == 25.0 && p.team_timeout == 1500.0);
@@ -175,6 +175,13 @@ static void timeouts(void **state)
     assert_true(p.worker_timeout == 2.0 && p.startup_timeout == 60.0);
     assert_true(p.control_timeout == 9.0 && p.team_timeout == 600.0);
     assert_true(p.leave_timeout == 1.0 && p.dead_timeout == 0.125);
+    /* a false alarm would end the job */
+    assert_int_equal(plan_of(DENSE "mode=async servers=all", 3, &p), YK_OK);
+    assert_true(p.worker_timeout == 8.0);
+    /* 256 processes on 2 cores run rarely */
+    const yk_topology crowd = {.processes = 256, .cores = 1, .own_cores = 2, .sharing = 256};
+    assert_int_equal(plan_with(DENSE "mode=sync", &crowd, &(yk_data_facts){0}, &p), YK_OK);
+    assert_true(p.heartbeat_timeout == 128.0 && p.heartbeat_every == 1.0);
     /* a thread or process that waits for a waiting one has the longer timeout */
     for (double deadline = 0.1; deadline < 86400; deadline *= 2) {
         char options[128];

@@ -231,22 +231,26 @@ static bool sums_workers(const yk__plan_input *in, const yk_plan *p)
     return p->synchronous || p->local_steps || dense;
 }
 
-static void set_timeouts(const yk_config *c, yk_plan *p)
+/* A process that shares a core with many others runs rarely, and may be late without being lost. */
+static void set_timeouts(const yk_config *c, const yk_topology *job, yk_plan *p)
 {
-    p->heartbeat_timeout = c->deadline;
-    p->worker_timeout =
-        p->synchronous ? c->deadline : c->deadline / 2.0; /* a false alarm costs less in asynchronous mode */
-    p->server_timeout = c->deadline + 1.0;
+    static const double usual = 8.0; /* processes per core */
+    const double crowd = job->own_cores ? job->sharing / (usual * job->own_cores) : 1.0,
+                 deadline = c->deadline * fmax(1.0, crowd);
+    p->heartbeat_timeout = deadline;
+    /* a false alarm costs less if the job survives it */
+    p->worker_timeout = p->survives_loss && !p->synchronous ? deadline / 2.0 : deadline;
+    p->server_timeout = deadline + 1.0;
     p->heartbeat_every = c->deadline / 8.0;
-    p->startup_timeout = fmax(60.0, 8.0 * c->deadline);
+    p->startup_timeout = fmax(60.0, 8.0 * deadline);
     p->first_step_timeout = 2.0 * p->startup_timeout;
-    p->report_timeout = fmax(30.0, 4.0 * c->deadline);
+    p->report_timeout = fmax(30.0, 4.0 * deadline);
     p->end_timeout = 2.0 * p->report_timeout;
     p->barrier_timeout = 2.0 * p->first_step_timeout;
     p->control_timeout = 2.0 * p->worker_timeout + 5.0;
-    p->leave_timeout = fmax(1.0, c->deadline / 8.0);
-    p->dead_timeout = fmin(0.5, c->deadline / 16.0);
-    p->team_timeout = fmax(600.0, 75.0 * c->deadline);
+    p->leave_timeout = fmax(1.0, deadline / 8.0);
+    p->dead_timeout = fmin(0.5, deadline / 16.0);
+    p->team_timeout = fmax(600.0, 75.0 * deadline);
 }
 
 /* ---- the data ---- */
@@ -411,7 +415,7 @@ yk_status yk_plan_make(const yk_config *c, const yk_model_description *model, co
     set_copies(&in, &p);
     p.sums_workers = sums_workers(&in, &p);
     p.channels = p.sums_workers ? 1 : p.workers_per_process;
-    set_timeouts(c, &p);
+    set_timeouts(c, job, &p);
     set_process(job, &p);
     set_data(&in, &p);
     *out = p;
