@@ -156,6 +156,9 @@ static yk_status dies(const yk_transport *t, int rank, int size)
         bool done;
         EXPECT(t->ops->recv(t->self, 1, 8, text, sizeof text, &request) == 0);
         EXPECT(t->ops->test(t->self, &request, &done, &bytes) == 0 && !done);
+        const int code = t->ops->recv_matched(t->self, 1, 9, text, 4); /* does not wait */
+        t->ops->error_text(t->self, code, text, sizeof text);
+        EXPECT(code && strstr(text, "a message from rank 1 did not arrive"));
         EXPECT(t->ops->send(t->self, 1, 8, text, sizeof text, &request) == 0); /* goes nowhere */
         EXPECT(t->ops->test(t->self, &request, &done, &bytes) == 0 && !done);
         t->ops->abandon(t->self);
@@ -237,6 +240,32 @@ static void test_missing_rank(void **state)
     assert_non_null(strstr(text, "rank 2 did not connect within"));
     t.ops->stop(t.self);
     waitpid(pid, NULL, 0);
+}
+
+/* A rank that gets a signal before it is connected ends the job: nobody waits for it. */
+static void test_stopped_rank(void **state)
+{
+    (void)state;
+    yk_transport t;
+    yk_world world;
+    int status;
+    job j = {.config = {.rank = 0, .size = 3, .timeout = 30.0, .listen_fd = -1}, .rank_main = nothing};
+    unix_master(&j);
+    j.config.master = j.master;
+    const pid_t other = fork_rank(&j, 1), stopped = fork();
+    if (stopped == 0) {
+        j.config.rank = 2;
+        _exit(yk_native_create(&j.config, &t) ? 1 : (t.ops->abort(t.self, 0), 0));
+    }
+    const double began = yk_now();
+    assert_int_equal(yk_native_create(&j.config, &t), YK_OK);
+    assert_int_equal(t.ops->start(t.self, YK_THREADS_FUNNELED, &world), YK_TRANSPORT_STOPPED);
+    assert_true(yk_now() - began < 20.0);
+    t.ops->stop(t.self);
+    assert_int_equal(waitpid(stopped, &status, 0), stopped);
+    assert_int_equal(status, 0);
+    kill(other, SIGKILL); /* if it was late, it still tries to connect */
+    waitpid(other, NULL, 0);
 }
 
 static void test_wrong_token(void **state)
@@ -361,7 +390,7 @@ int main(void)
         cmocka_unit_test(test_unix_sockets), cmocka_unit_test(test_tcp),
         cmocka_unit_test(test_death),        cmocka_unit_test(test_abort),
         cmocka_unit_test(test_missing_rank), cmocka_unit_test(test_wrong_token),
-        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_stopped_rank), cmocka_unit_test(test_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int 
 {
     char text[512] = "?", rank[24] = "";
     if (peer >= 0)
-        snprintf(rank, sizeof rank, " rank %d", peer);
+        snprintf(rank, sizeof rank, " rank %d", yk__rank_of(c, peer));
     const yk_transport t = yk__route(c, &peer);
     if (code == YK_TRANSPORT_STOPPED)
         return yk_fail(YK_EINTERRUPTED, "stopped by a signal to another process before training began");
@@ -87,9 +87,11 @@ static yk_status choose_transport(const char *run_dir, double timeout, yk_rendez
 static yk_status start_transport(yk_comm *c, yk_threads wanted, yk_startup *startup)
 {
     yk_world world = {0};
+    yk_startup_attach(startup, c);
     yk_startup_enter(startup, c->ops->mpi ? YK_STARTUP_BLOCKED : YK_STARTUP_BUSY, "MPI_Init");
     const int code = c->ops->start(c->self, wanted, &world);
     yk_startup_enter(startup, YK_STARTUP_WAITING, "");
+    yk_startup_attach(startup, NULL);
     if (code)
         return yk__transport_error(c, code, "cannot start", YK_ANY);
     c->rank = world.rank;
@@ -377,7 +379,7 @@ static yk_status check_overdue(const yk_comm *c, const yk_op *op, int n, double 
     for (int i = 0; i < n && strlen(ranks) < sizeof ranks - 16; i++)
         if (op[i].active && is_overdue(c, &op[i], began, now, seconds))
             snprintf(ranks + strlen(ranks), sizeof ranks - strlen(ranks), "%s%d", overdue++ ? ", " : "",
-                     op[i].peer);
+                     yk__rank_of(c, op[i].peer));
     if (!overdue)
         return YK_OK;
     return yk_fail(YK_ELOST, "waited %.0f s for %s: no message from rank%s %s; %s, or cannot be reached",

@@ -60,6 +60,12 @@ static inline yk_transport yk__route(const yk_comm *c, int *peer)
     return c->joined;
 }
 
+/* The rank of a peer in its job: in a worker that joined, server i is peer size + i. */
+static inline int yk__rank_of(const yk_comm *c, int peer)
+{
+    return c->ops ? peer : peer - c->size;
+}
+
 yk_status yk__transport_error(const yk_comm *c, int code, const char *what, int peer);
 
 /* heartbeat.c */

@@ -112,10 +112,12 @@ void yk__native_free(yk__native *t)
 static int native_start(void *self, yk_threads wanted, yk_world *out)
 {
     yk__native *t = self;
-    if (t->size > 1 && yk__native_connect_ranks(t)) {
+    const yk_status st = t->size > 1 ? yk__native_connect_ranks(t) : YK_OK;
+    if (st) {
         snprintf(t->error, sizeof t->error, "%s", yk_error());
-        return YK__CODE_ERROR;
+        return st == YK_EINTERRUPTED ? YK_TRANSPORT_STOPPED : YK__CODE_ERROR;
     }
+    atomic_store(&t->started, true);
     *out = (yk_world){.rank = t->rank, .size = t->size, .threads = wanted, .processes = true};
     snprintf(out->library, sizeof out->library, "%s",
              t->sockets   ? "sockets"
@@ -153,7 +155,11 @@ static void native_stop(void *self)
 
 static void native_abort(void *self, int status)
 {
-    send_to_all(self, YK__FRAME_ABORT, status, 1.0);
+    yk__native *t = self;
+    if (atomic_load(&t->started))
+        send_to_all(t, YK__FRAME_ABORT, status, 1.0);
+    else /* another thread of this process is connecting the ranks */
+        yk__native_leave_early(t);
 }
 
 static void native_error_text(void *self, int code, char *out, size_t size)
@@ -252,14 +258,22 @@ static int native_probe(void *self, int peer, int tag, bool *found_out, yk_arriv
 
 static int native_recv_matched(void *self, int peer, int tag, void *buf, size_t bytes)
 {
+    yk__native *t = self;
+    yk__native_peer *p = &t->peer[peer];
     uint64_t request;
     bool done = false;
     size_t got;
     yk_wait w = yk_wait_begin(YK_WAIT_RANKS, 60.0);
-    int code = native_recv(self, peer, tag, buf, bytes, &request);
-    while (!code && !(code = native_test(self, &request, &done, &got)) && !done)
-        if (!yk_wait_poll(&w))
-            code = YK__CODE_ABORTED;
+    int code = native_recv(t, peer, tag, buf, bytes, &request);
+    while (!code && !(code = native_test(t, &request, &done, &got)) && !done)
+        if (yk__native_is_lost(t, p) || !yk_wait_poll(&w)) {
+            snprintf(t->error, sizeof t->error,
+                     "the end of a message from rank %d did not arrive: it has died, is hung, or cannot be "
+                     "reached",
+                     peer);
+            clear_peer(p); /* nothing may be written to `buf` later */
+            code = YK__CODE_ERROR;
+        }
     return code;
 }
 
@@ -363,6 +377,7 @@ yk_status yk_native_listen(const char *address, const unsigned char *token, yk_a
         return st;
     }
     t->watched++;
+    atomic_store(&t->started, true);
     yk_listener_address(t->listener, bound_out);
     *out = (yk_transport){&ops, t};
     return YK_OK;
@@ -382,6 +397,7 @@ yk_status yk_native_connect(const yk_address *address, int n, const unsigned cha
         if (!(st = yk_dial(address[i].text, token, &hello, until - yk_now(), &fd)))
             st = yk__native_add_peer(t, fd, &hello);
     }
+    atomic_store(&t->started, true);
     if (st)
         yk__native_free(t);
     else

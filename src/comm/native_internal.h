@@ -5,6 +5,7 @@
 #include "comm/native.h"
 #include "comm/native_ring.h"
 #include "comm/native_socket.h"
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 enum {
@@ -109,6 +110,7 @@ typedef struct {
     int listen_fd;
     unsigned char token[YK_TOKEN_BYTES];
     bool has_token, sockets;
+    _Atomic bool started; /* its ranks are connected */
     double timeout;
     yk__native_peer *peer; /* [npeers] */
     int npeers, cap;
@@ -134,8 +136,9 @@ void yk__native_free(yk__native *t);
 const unsigned char *yk__native_token(const yk__native *t);
 yk_status yk__native_add_peer(yk__native *t, int fd, const yk_hello *hello);
 
-/* native_start.c: connects the ranks. */
+/* native_start.c: connects the ranks. YK_EINTERRUPTED: a rank has left before. */
 yk_status yk__native_connect_ranks(yk__native *t);
+void yk__native_leave_early(const yk__native *t); /* tells rank 0 that this rank will not connect */
 
 /* What an event of epoll is about; with the index of a peer, it is the event's data. */
 enum { YK__EVENT_SOCKET, YK__EVENT_PROCESS, YK__EVENT_LISTENER };

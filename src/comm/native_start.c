@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { LEAVES = -1 }; /* instead of the number of ranks: a rank was stopped by a signal, which ends the job */
+
 typedef struct {
     yk_hello hello;
     char host[INET6_ADDRSTRLEN]; /* "": a Unix socket */
@@ -107,6 +109,10 @@ static yk_status accept_ranks(rendezvous *r, int first, int count)
             return name_missing(r, "connect");
         if (fd < 0)
             continue;
+        if (hello.size == LEAVES) {
+            close(fd);
+            return yk_fail(YK_EINTERRUPTED, "rank %d was stopped by a signal", hello.rank);
+        }
         if (hello.size != r->t->size || hello.rank < first || hello.rank >= r->t->size ||
             r->fd[hello.rank] >= 0) {
             close(fd);
@@ -132,7 +138,7 @@ static size_t table_bytes(const rendezvous *r)
 static yk_status send_to_all(rendezvous *r, const void *data, size_t bytes)
 {
     for (int i = 1; i < r->t->size; i++)
-        if (!yk_socket_send_all(r->fd[i], data, bytes, r->until))
+        if (r->fd[i] >= 0 && !yk_socket_send_all(r->fd[i], data, bytes, r->until))
             return yk_fail(YK_ELOST, "rank %d has ended, or cannot be reached", i);
     return YK_OK;
 }
@@ -143,17 +149,30 @@ static yk_status exchange_table(rendezvous *r, const yk_hello *mine)
     yk_status st;
     if (t->rank == 0) {
         r->table[0].hello = *mine;
-        if ((st = accept_ranks(r, 1, t->size - 1)))
+        st = accept_ranks(r, 1, t->size - 1);
+        if (st == YK_EINTERRUPTED)
+            r->table[0].hello.size = LEAVES;
+        else if (st)
             return st;
-        replace_loopback(r);
-        return send_to_all(r, r->table, table_bytes(r));
+        else
+            replace_loopback(r);
+        const yk_status sent = send_to_all(r, r->table, table_bytes(r));
+        return st ? st : sent;
     }
     st = yk_dial(t->master, yk__native_token(t), mine, r->until - yk_now(), &r->fd[0]);
     if (st)
         return yk_fail(st, "rank %d cannot reach rank 0: %s", t->rank, yk_error());
     if (!yk_socket_recv_all(r->fd[0], r->table, table_bytes(r), r->until))
         return yk_fail(YK_ELOST, "rank 0 ended before all processes were connected; its error says why");
-    return YK_OK;
+    return r->table[0].hello.size == LEAVES ? YK_EINTERRUPTED : YK_OK;
+}
+
+void yk__native_leave_early(const yk__native *t)
+{
+    const yk_hello hello = {.rank = t->rank, .size = LEAVES, .segment = -1};
+    int fd;
+    if (t->rank > 0 && !yk_dial(t->master, yk__native_token(t), &hello, 1.0, &fd))
+        close(fd);
 }
 
 /* ---- connections ---- */

@@ -152,8 +152,8 @@ yk_status yk__find_dead(const yk_comm *c, const yk_op *op, int n, bool thorough,
             continue;
         const yk_status st = yk_comm_check(c);
         return st ? st
-                  : yk_fail(YK_ELOST, "rank %d %s (while rank %d waited for %s)", op[i].peer,
-                            state == 'X' ? "has died" : "was stopped by a signal", c->rank, what);
+                  : yk_fail(YK_ELOST, "rank %d %s (while waiting for %s)", yk__rank_of(c, op[i].peer),
+                            state == 'X' ? "has died" : "was stopped by a signal", what);
     }
     return YK_OK;
 }

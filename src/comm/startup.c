@@ -50,7 +50,7 @@ static void *watch(void *context)
             yk_comm_abort(s->comm, yk_status_exit(st)); /* the other ranks need not guess why it ends */
         if (!st && s->state == YK_STARTUP_BUSY && s->comm)
             st = yk__heartbeat(s->comm, now);
-        if (st && (native || must_end(s, now)) && s->config.end_process)
+        if (st && (must_end(s, now) || native) && s->config.end_process)
             s->config.end_process(st); /* with MPI, the main thread reports the error when it sends */
         if (s->state != YK_STARTUP_BLOCKED && s->config.alive && now - notified > notify_every) {
             notified = now;

@@ -233,13 +233,12 @@ yk_status yk_remote_alive(yk_remote *r)
         const double silent = now - l->last_message; /* a system call only if a message is late */
         if ((silent > 0.05 && yk_comm_is_lost(r->config.comm, l->peer)) ||
             (silent > 1.0 && yk_comm_is_dead(r->config.comm, l->peer)))
-            return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, l->peer);
+            return yk_fail(YK_ELOST, "server %d (rank %d) has died", k, k);
         if (now - l->last_message > r->config.timeout)
             return yk_fail(
                 YK_ELOST,
-                "server %d (rank %d) sent nothing for %.1f s while rank %d waited for it: it has died, "
-                "is hung, or cannot be reached",
-                k, l->peer, now - l->last_message, yk_comm_rank(r->config.comm));
+                "server %d (rank %d) sent nothing for %.1f s: it has died, is hung, or cannot be reached", k,
+                k, now - l->last_message);
     }
     return now - r->heartbeat_at > r->config.heartbeat_every && (waits || made_progress(r))
                ? send_heartbeats(r, now)

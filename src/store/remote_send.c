@@ -58,7 +58,7 @@ static yk_status drain(yk_remote *r, yk__queue *queue, unsigned max, int server)
             return yk_fail(YK_ESTOP, "another thread stopped the run");
         if (!yk_wait_poll(&w))
             return yk_fail(YK_ELOST, "server %d (rank %d) did not receive a message within %.1f s", server,
-                           r->server[server].peer, r->config.timeout);
+                           server, r->config.timeout);
     }
     return YK_OK;
 }
