@@ -119,6 +119,7 @@ joiner_pid() {
     kill -KILL "$(joiner_pid)"
     wait_for_message "has died: declared lost"
     wait_for_step_after "declared lost" # the other one trains
+    equal "name in ps" "$(cat "/proc/$(rank_pid 1)/comm")" yoke
     end_and_complete
     # the original workers did not train on all examples; the summary has both joined workers, and marks the lost one
     tail -n 1 interrupted | grep -o '"role":"worker","joined":false[^{}]*' | grep -o '"examples":[0-9]*' | tr -dc '0-9\n' |
@@ -133,6 +134,19 @@ joiner_pid() {
     [ $((one == 0)) -ne $((two == 0)) ] || { echo "status $one and $two; stderr:"; cat err2; false; }
     in_time 20 train --join run
     expect 2 "no asynchronous job that can be joined is running"
+}
+
+@test "async: a job that has lost all of its own workers continues with one that joined" {
+    begin ${async} --out run --epochs 9999 --launch 2
+    wait_for_step 1
+    "$YOKE" train --join run >out2 2>err2 3>&- 4>&- &
+    wait_for_message "a worker has joined; 2 are training now"
+    signal_rank KILL 1
+    wait_for_message "has died: declared lost"
+    sleep 1.3
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0 "stopped at step"
 }
 
 @test "bounded staleness: a killed or stopped worker does not block the others" {

@@ -160,7 +160,7 @@ END
         [ -n "$(processes)" ] || break
         sleep 0.05
     done
-    grep "yoke: error: server" joined
+    grep -E 'yoke: error: server ([01]) \(rank \1\)' joined
 }
 
 @test "sync: a link goes down and comes back; with --restarts, results are bit-identical" {
@@ -210,7 +210,7 @@ END
     done
 }
 
-@test "the host of a parameter server dies: the job ends with a summary, or restarts; kill -9 of the launcher ends all hosts" {
+@test "the host of a parameter server dies: the job ends with a summary, or restarts; a launcher that dies or hangs ends all hosts" {
     async="--model softmax --data synth:digits?examples=1003 --batch 2 --epochs 9999 --mode async --servers 1 --eval-every 200 --deadline 2"
     begin_there $async --hosts "$HOSTS" --checkpoint-every 100 --restarts 1 --json --out run
     wait_for_step 400
@@ -228,4 +228,16 @@ END
     kill -KILL "$BACKGROUND"
     finish 5
     no_process_is_left
+    # a launcher that hangs, or whose host has died, sends no heartbeats
+    rm -r run
+    begin_there $async --hosts "$HOSTS" --out run
+    wait_for_step 200
+    kill -STOP "$BACKGROUND"
+    for _ in $(seq 300); do
+        [ "$(processes)" != "$BACKGROUND" ] || break
+        sleep 0.05
+    done
+    equal processes "$(processes)" "$BACKGROUND"
+    kill -KILL "$BACKGROUND"
+    finish 5
 }

@@ -355,9 +355,11 @@ static void serve(agent *a)
             next = now + every;
             yk_channel_send(&a->channel, YK_FRAME_ALIVE, 0, NULL, 0);
         }
-        if (a->timeout > 0.0 && now - a->last_message > a->timeout)
+        const int ready = poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1);
+        if (a->timeout > 0.0 && now - a->last_message > a->timeout && ready >= 0 &&
+            !a->source[CHANNEL].revents)
             return;
-        if (poll(a->source, SOURCES, (int)((next - now) * 1e3) + 1) <= 0)
+        if (ready <= 0)
             continue;
         for (int s = STATUS; s < SOURCES; s++)
             if (a->source[s].revents)
@@ -371,7 +373,8 @@ static void serve(agent *a)
 
 int yk_agent(yk_channel channel, bool forwards)
 {
-    agent a = {.channel = channel, .listener = -1};
+    agent a = {
+        .channel = channel, .listener = -1, .timeout = forwards ? 10.0 : 0.0}; /* until the job is known */
     yk_status st = init(&a, forwards);
     if (!st)
         yk_write_all(channel.out, YK_AGENT_GREETING, sizeof YK_AGENT_GREETING - 1);

@@ -180,6 +180,7 @@ static void replace_closed_streams(void)
 int main(int argc, char **argv)
 {
     replace_closed_streams();
+    prctl(PR_SET_NAME, "yoke");                             /* not "exe": the launcher runs /proc/self/exe */
     yk_cli_started = yk_env_number("YK_STARTED", yk_now()); /* set by the launcher to its own start */
     yk_job_status_open();
     yk_terminal_use();

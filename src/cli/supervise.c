@@ -9,6 +9,7 @@
 #include "comm/token.h"
 #include "lib/internal.h"
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,9 +20,50 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Seconds for processes to end: after rank 0, after the last worker, after SIGKILL, after a signal before training. The timeouts
+/* Seconds for processes to end: after rank 0, after SIGKILL, after a signal before training. The timeouts
  * between processes are in the plan. */
 static const double grace = 1.0;
+
+/* ---- heartbeats and output ---- */
+
+/* How an agent is started. */
+struct yk_agent_ops {
+    const char *name;
+    bool remote; /* the agent is on another host, and forwards the output of its ranks */
+    void (*run)(const yk_supervisor *s, const yk_host_agent *a, int fd); /* in the child; does not return */
+};
+
+/* Between the launcher and an agent on another host. */
+static double heartbeat_timeout(const yk_supervisor *s)
+{
+    return fmax(3.0, s->plan->heartbeat_timeout);
+}
+
+static void keep_alive(yk_supervisor *s)
+{
+    static const double every = 1.0;
+    const double now = yk_now();
+    if (now - s->alive < every)
+        return;
+    s->alive = now;
+    for (size_t i = 0; i < s->hosts; i++)
+        if (s->agent[i].pid && s->agent[i].ops->remote && s->agent[i].greeted)
+            yk_channel_send(&s->agent[i].channel, YK_FRAME_ALIVE, 0, NULL, 0);
+}
+
+/* Agents get heartbeats also while the program that reads the output is slow. */
+static bool print(yk_supervisor *s, int fd, const char *data, size_t bytes)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    for (size_t n; bytes; data += n, bytes -= n) {
+        while (poll(&p, 1, 500) == 0)
+            keep_alive(s);
+        n = bytes < PIPE_BUF ? bytes : PIPE_BUF; /* does not block now */
+        if (!yk_write_all(fd, data, n))
+            return false;
+    }
+    return true;
+}
 
 /* ---- the end of a job ---- */
 
@@ -72,13 +114,6 @@ __attribute__((format(printf, 4, 5))) static void fail(yk_supervisor *s, yk_stat
 }
 
 /* ---- hosts ---- */
-
-/* How an agent is started. */
-struct yk_agent_ops {
-    const char *name;
-    bool remote; /* the agent is on another host, and forwards the output of its ranks */
-    void (*run)(const yk_supervisor *s, const yk_host_agent *a, int fd); /* in the child; does not return */
-};
 
 static void run_fork(const yk_supervisor *s, const yk_host_agent *a, int fd)
 {
@@ -218,7 +253,7 @@ static void start_ranks(yk_supervisor *s, yk_host_agent *a)
                               .master = s->master,
                               .first = a->first,
                               .last = a->last,
-                              .timeout = a->ops->remote ? s->plan->startup_timeout : 0.0,
+                              .timeout = a->ops->remote ? heartbeat_timeout(s) : 0.0,
                               .environment = environment.arg,
                               .argv = s->argv};
     a->started = true;
@@ -248,16 +283,12 @@ static bool is_dispensable(const yk_supervisor *s, int rank)
     return s->plan->survives_loss && rank >= s->plan->servers && s->training;
 }
 
+/* Server 0 ends the job if no worker is left: others may have joined. */
 static void lose_rank(yk_supervisor *s, int rank, const char *why)
 {
-    bool workers = false;
     s->rank[rank] = YK_RANK_LOST;
-    for (int r = s->plan->servers; r < s->plan->processes; r++)
-        workers |= s->rank[r] == YK_RANK_RUNS;
     if (!*s->error)
         snprintf(s->error, sizeof s->error, "%s", why);
-    if (!workers && s->idle == 0.0)
-        s->idle = yk_now();
 }
 
 static void handle_line(yk_supervisor *s, const char *line)
@@ -310,7 +341,6 @@ static void handle_exit(yk_supervisor *s, const yk_host_agent *a, int rank, int 
         return;
     const yk_rank_state before = s->rank[rank];
     s->rank[rank] = YK_RANK_ENDED;
-    s->running--;
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || before == YK_RANK_LOST || s->over > 0.0))
         return;
     if (WIFSIGNALED(status))
@@ -366,7 +396,6 @@ static void lose_agent(yk_supervisor *s, yk_host_agent *a)
     for (int r = a->first; r <= a->last; r++) {
         if (s->rank[r] == YK_RANK_ENDED)
             continue;
-        s->running--;
         dispensable &= is_dispensable(s, r);
         lose_rank(s, r, text);
         s->rank[r] = YK_RANK_ENDED;
@@ -406,10 +435,10 @@ static void handle_frame(yk_supervisor *s, yk_host_agent *a, const yk_job_frame 
         handle_status(s, a, f->data, f->bytes);
         break;
     case YK_FRAME_OUT:
-        s->output_failed |= !yk_write_all(STDOUT_FILENO, f->data, f->bytes);
+        s->output_failed |= !print(s, STDOUT_FILENO, f->data, f->bytes);
         break;
     case YK_FRAME_ERR:
-        yk_write_all(STDERR_FILENO, f->data, f->bytes);
+        print(s, STDERR_FILENO, f->data, f->bytes);
         break;
     case YK_FRAME_FAILED:
         fail(s, YK_ESYSTEM, false, "host %s: %s", a->host, f->data);
@@ -467,19 +496,24 @@ static void handle_signals(yk_supervisor *s, double now)
         kill_all(s);
 }
 
+/* Whether an agent has sent nothing for too long. What it sent while the launcher was stopped or could not print counts. */
+static bool is_silent(const yk_supervisor *s, const yk_host_agent *a, double now)
+{
+    /* the death of an agent on this host closes its channel; a live one may be slow on a busy host */
+    const double limit = s->plan->startup_timeout, timeout = !a->ops->remote ? fmax(60.0, limit)
+                                                             : a->greeted    ? heartbeat_timeout(s)
+                                                                             : limit;
+    struct pollfd p = {.fd = a->channel.in, .events = POLLIN};
+    return now - a->last_message > timeout && poll(&p, 1, 0) == 0;
+}
+
 static void check_time(yk_supervisor *s)
 {
-    static const double margin = 5.0, shortest = 3.0, local_timeout = 60.0;
-    const double now = yk_now(), limit = s->plan->startup_timeout,
-                 heartbeat = s->plan->heartbeat_timeout > shortest ? s->plan->heartbeat_timeout : shortest;
+    static const double margin = 5.0;
+    const double now = yk_now(), limit = s->plan->startup_timeout;
     handle_signals(s, now);
     if (s->over > 0.0 && now - s->over > (s->status ? 0.2 : grace))
         kill_all(s);
-    if (s->idle > 0.0 && now - s->idle > grace) {
-        char text[sizeof s->error];
-        memcpy(text, s->error, sizeof text);
-        fail(s, YK_ELOST, true, "%s", text);
-    }
     /* ranks end and report the cause when the limit is reached; the margin lets them do that first */
     if (!s->training && now - s->last_message > limit + margin)
         fail(s, YK_ELOST, true,
@@ -489,12 +523,11 @@ static void check_time(yk_supervisor *s)
              limit);
     for (size_t i = 0; i < s->hosts; i++) {
         yk_host_agent *a = &s->agent[i];
-        /* the death of an agent on this host closes its channel; a live one may be slow on a busy host */
-        const double timeout = !a->ops->remote ? limit > local_timeout ? limit : local_timeout
-                               : a->greeted    ? heartbeat
-                                               : limit;
-        if (a->pid && (now - a->last_message > timeout || (s->killed > 0.0 && now - s->killed > grace)))
+        const bool late = s->killed > 0.0 && now - s->killed > grace;
+        if (a->pid && (is_silent(s, a, now) || (late && a->ops->remote)))
             lose_agent(s, a);
+        else if (late) /* on this host, it is only slow */
+            end_agent(a);
     }
 }
 
@@ -503,7 +536,7 @@ static void check_time(yk_supervisor *s)
 /* Waits for agents and signals; returns the number of agents. */
 static size_t wait_and_receive(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
 {
-    const bool soon = s->over > 0.0 || s->killed > 0.0 || s->idle > 0.0 || s->signaled > 0.0;
+    const bool soon = s->over > 0.0 || s->killed > 0.0 || s->signaled > 0.0;
     const struct timespec time = {.tv_sec = !soon, .tv_nsec = soon ? 100000000 : 0};
     size_t n = 0;
     for (size_t i = 0; i < s->hosts; i++) {
@@ -517,25 +550,12 @@ static size_t wait_and_receive(yk_supervisor *s, struct pollfd *p, const sigset_
     return n;
 }
 
-static void keep_alive(yk_supervisor *s, double *sent)
-{
-    static const double every = 1.0;
-    const double now = yk_now();
-    if (now - *sent < every)
-        return;
-    *sent = now;
-    for (size_t i = 0; i < s->hosts; i++)
-        if (s->agent[i].pid && s->agent[i].ops->remote && s->agent[i].started)
-            yk_channel_send(&s->agent[i].channel, YK_FRAME_ALIVE, 0, NULL, 0);
-}
-
 static void watch(yk_supervisor *s, struct pollfd *p, const sigset_t *mask)
 {
-    double sent = 0.0;
     s->last_message = yk_now();
     while (wait_and_receive(s, p, mask)) {
         start_greeted(s);
-        keep_alive(s, &sent);
+        keep_alive(s);
         check_time(s);
     }
     if (yk_cli_stop && !s->training && (!s->reported || s->status == YK_ELOST)) /* they lose each other */
@@ -559,7 +579,6 @@ void yk_supervise(yk_supervisor *s)
     struct pollfd *p = calloc(s->hosts, sizeof *p);
     s->agent = calloc(s->hosts, sizeof *s->agent);
     s->rank = calloc((size_t)s->plan->processes, sizeof *s->rank);
-    s->running = s->plan->processes;
     sigemptyset(&stop);
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);

@@ -55,12 +55,11 @@ typedef struct {
 
     yk_host_agent *agent; /* [hosts] */
     yk_rank_state *rank;  /* [plan->processes] */
-    int running;
     char master[512], token[72];
-    double last_message; /* when a rank last reported something */
-    double signaled, over, killed,
-        idle;           /* over: a rank reported the end of the job; idle: no worker is left */
-    bool output_failed; /* stdout could not be written */
+    double last_message;           /* when a rank last reported something */
+    double signaled, over, killed; /* over: a rank reported the end of the job */
+    double alive;                  /* when the last heartbeats were sent to agents */
+    bool output_failed;            /* stdout could not be written */
 } yk_supervisor;
 
 void yk_supervise(yk_supervisor *s);
