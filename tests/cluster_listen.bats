@@ -7,32 +7,7 @@ teardown() { cluster_teardown; }
 one="train --model softmax --data synth:digits?examples=1003 --batch 2 --epochs 5000"
 
 # Prints "PROGRAM ADDRESS" for each listening TCP socket and each bound UDP socket of this test's jobs.
-sockets() {
-    python3 - <<'END'
-import glob, ipaddress, os, re, struct, sys
-job = b"YK_JOB=" + os.environ["YK_JOB"].encode()
-def address(text):
-    words = struct.pack("=%dI" % (len(text) // 8), *(int(text[i:i + 8], 16) for i in range(0, len(text), 8)))
-    return ipaddress.ip_address(words)
-for path in glob.glob("/proc/[0-9]*"):
-    try:
-        if job not in open(path + "/environ", "rb").read().split(b"\0") or path == "/proc/%d" % os.getpid():
-            continue
-        program = os.path.basename(os.readlink(path + "/exe"))
-        mine = set()
-        for fd in os.listdir(path + "/fd"):
-            found = re.match(r"socket:\[(\d+)\]", os.readlink(path + "/fd/" + fd))
-            mine |= {found[1]} if found else set()
-        for kind in "tcp", "tcp6", "udp", "udp6":
-            for line in open(path + "/net/" + kind).readlines()[1:]:
-                field = line.split()
-                where, port = field[1].split(":")
-                if field[9] in mine and (field[3] == "0A" if kind[0] == "t" else int(port, 16)):
-                    print(program, address(where))
-    except OSError:
-        pass # the process has ended, or the socket was closed
-END
-}
+sockets() { python3 "$BATS_TEST_DIRNAME/strangers.py" --list; }
 
 # Those sockets that other hosts can reach.
 open_sockets() {
@@ -125,4 +100,25 @@ end_job() {
     open_sockets >found
     [ "$(cat found)" = "yoke 0.0.0.0" ] || { cat found; return 1; }
     end_job
+}
+
+# YK_STRANGERS: connections to each port
+@test "connections of strangers do not disturb a job, and a worker can still join it" {
+    begin $one --launch 3 --servers 1 --mode async --network any --http 0.0.0.0:0 --out run
+    wait_for_step 1
+    python3 "$BATS_TEST_DIRNAME/strangers.py" "${YK_STRANGERS:-400}" >made 3>&- &
+    local strangers=$!
+    "$YOKE" train --join run >joined 2>&1 3>&- 4>&- &
+    local joiner=$!
+    wait_for_message "a worker has joined; 3 are training now"
+    wait "$strangers"
+    read -r ports _ files memory <made
+    equal "ports" "$ports" 2
+    holds "$files < 300 and $memory < 20000"
+    kill -TERM "$BACKGROUND"
+    finish 20
+    expect 0
+    wait "$joiner"
+    ! grep "lost\|died" err
+    echo "# ports, connections, and additional files and kB of a process: $(cat made)" >&3
 }

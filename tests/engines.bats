@@ -85,6 +85,30 @@ same_model() { # RUN RUN
     same_model one sockets
 }
 
+# YK_STRANGERS: connections to each port
+@test "connections of strangers do not disturb the start of a job, or its bits" {
+    port=$(free_port)
+    codes=
+    local variables
+    variables="$(torch 3 2) YOKE_TOKEN=$(openssl rand -hex 32) YOKE_SHARED_MEMORY=0"
+    start_ranks 3 "$variables" $digits --out one
+    finish_ranks 60
+    expect 0
+    start_ranks 2 "$variables" $digits --out two
+    python3 "$BATS_TEST_DIRNAME/strangers.py" "${YK_STRANGERS:-400}" >made
+    python3 "$BATS_TEST_DIRNAME/strangers.py" 100000 >later 3>&- &
+    local strangers=$!
+    env ${variables//RANK_/2} "$YOKE" $digits --out two >out.2 2>err.2 3>&- 4>&- &
+    ranks="$ranks $!"
+    finish_ranks 60
+    expect 0
+    same_model one two
+    wait "$strangers"
+    read -r ports _ files memory <made
+    holds "$ports == 2 and $files < 300 and $memory < 20000"
+    echo "# ports, connections, and additional files and kB of a process: $(cat made)" >&3
+}
+
 @test "torchrun itself starts jobs on one host and on two" {
     local torchrun=${YK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/yoke/peers}/bin/torchrun
     [ -x "$torchrun" ] || torchrun=$(command -v torchrun) || skip "torchrun is not installed (./dev peers installs it)"

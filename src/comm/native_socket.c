@@ -243,7 +243,7 @@ yk_status yk_listener_create(const char *address, int listen_fd, const unsigned 
     else
         fcntl(listen_fd, F_SETFL, O_NONBLOCK);
     l->epoll = epoll_create1(EPOLL_CLOEXEC);
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = l->fd};
     if (!st && (l->epoll < 0 || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->fd, &event)))
         st = yk_fail(YK_ESYSTEM, "%s: %s", address, strerror(errno));
     if (st)
@@ -308,7 +308,7 @@ static void accept_new(yk_listener *l)
     static const int at_once = 64; /* the caller has other work */
     for (int fd, i = 0; i < at_once && (fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;
          i++) {
-        struct epoll_event event = {.events = EPOLLIN};
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
         if ((!l->has_token && !same_user(fd)) || epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &event)) {
             close(fd);
             continue;
@@ -364,13 +364,24 @@ static int continue_handshake(const yk_listener *l, pending *p)
     return check_proof(l, p) && send(p->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1 ? 1 : -1;
 }
 
+/* Without a system call for each connection: strangers may keep many of them open. */
+static bool is_ready(const struct epoll_event *event, int n, int fd)
+{
+    bool ready = false;
+    for (int i = 0; i < n; i++)
+        ready |= event[i].data.fd == fd;
+    return ready;
+}
+
 int yk_listener_accept(yk_listener *l, yk_hello *out)
 {
     const double now = yk_now();
+    struct epoll_event event[64];
+    const int n = epoll_wait(l->epoll, event, 64, 0);
     accept_new(l);
     for (int i = 0; i < l->n;) {
         pending *p = &l->pending[i];
-        const int result = continue_handshake(l, p);
+        const int result = is_ready(event, n, p->fd) ? continue_handshake(l, p) : 0;
         if (result == 1) {
             const int fd = p->fd, on = 1;
             *out = p->third.hello;
