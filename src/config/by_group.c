@@ -122,6 +122,14 @@ double yk_by_group_named(const yk_by_group *g, const char *name, double otherwis
     return otherwise;
 }
 
+bool yk_by_group_has_word(const yk_by_group *g)
+{
+    bool any = g->all == YK_ALL || g->keyed == YK_ALL || g->dense == YK_ALL;
+    for (int i = 0; i < YK_MAX_GROUPS && *g->named[i].name; i++)
+        any |= g->named[i].value == YK_ALL;
+    return any;
+}
+
 static bool same(double a, double b)
 {
     return a == b || (isnan(a) && isnan(b));

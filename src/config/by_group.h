@@ -30,7 +30,7 @@ typedef struct {
 
 #define YK_BY_GROUP_NONE ((yk_by_group){.all = NAN, .keyed = NAN, .dense = NAN})
 
-#define YK_ALL (-2) /* the value that means "all" */
+#define YK_ALL (-2) /* the value for the word that is accepted instead of a number: "all" or "auto" */
 
 /* Parses a number, or a list of numbers by group. `whole`: numbers must be integers. `word`: accepted instead of a number, and
  * stored as YK_ALL; NULL: none. YK_EUSAGE with the reason; the caller adds the name of the option. */
@@ -45,6 +45,9 @@ double yk_by_group_of(const yk_by_group *g, bool keyed, double otherwise);
 
 /* The value that was given for the group of this name; `otherwise` if there is none. */
 double yk_by_group_named(const yk_by_group *g, const char *name, double otherwise);
+
+/* Whether any group has the word instead of a number. */
+bool yk_by_group_has_word(const yk_by_group *g);
 
 bool yk_by_group_same(const yk_by_group *a, const yk_by_group *b);
 

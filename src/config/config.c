@@ -53,7 +53,7 @@ static yk_status set_number(const yk_option *o, const char *value, void *field)
         *(int64_t *)field = YK_AUTO;
         return YK_OK;
     }
-    const bool whole = o->kind != YK_OPT_REAL_BY_GROUP;
+    const bool whole = o->kind != YK_OPT_REAL_BY_GROUP && o->kind != YK_OPT_REAL_OR_AUTO_BY_GROUP;
     const yk_status st = yk_option_is_by_group(o) ? yk_by_group_set(value, o->min, o->max, whole, word, field)
                          : o->kind == YK_OPT_REAL ? yk_number_real(value, o->min, o->max, field)
                                                   : yk_number_int(value, o->min, o->max, field);
@@ -449,6 +449,7 @@ static bool same_value(const yk_option *o, const yk_config *a, const yk_config *
     case YK_OPT_INT_BY_GROUP:
     case YK_OPT_INT_OR_ALL_BY_GROUP:
     case YK_OPT_REAL_BY_GROUP:
+    case YK_OPT_REAL_OR_AUTO_BY_GROUP:
         return yk_by_group_same(x, y);
     case YK_OPT_FLAG:
         return *(const bool *)x == *(const bool *)y;

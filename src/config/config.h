@@ -56,7 +56,7 @@ typedef struct {
     int64_t prefetch;                      /* batches; YK_AUTO: chosen by train/plan.h */
     double deadline;                       /* heartbeat timeout in seconds */
     int64_t epochs, steps;                 /* 0: not given */
-    yk_by_group lr;                        /* not given: the optimizer's default */
+    yk_by_group lr;                        /* not given: the optimizer's default; YK_ALL: searched */
     double l1, l2, momentum;               /* negative: the optimizer's default */
     double initial_accumulator;            /* negative: chosen by train/plan.h */
     int64_t lr_decay_every;

@@ -38,14 +38,15 @@
 #include <stddef.h>
 
 typedef enum {
-    YK_OPT_TEXT,                /* char *; NULL: not given */
-    YK_OPT_INT,                 /* int64_t */
-    YK_OPT_INT_OR_AUTO,         /* the same; YK_AUTO: "auto" */
-    YK_OPT_REAL,                /* double */
-    YK_OPT_INT_BY_GROUP,        /* yk_by_group (by_group.h) of whole numbers */
-    YK_OPT_INT_OR_ALL_BY_GROUP, /* the same; YK_ALL: "all" */
-    YK_OPT_REAL_BY_GROUP,       /* yk_by_group */
-    YK_OPT_FLAG                 /* bool */
+    YK_OPT_TEXT,                  /* char *; NULL: not given */
+    YK_OPT_INT,                   /* int64_t */
+    YK_OPT_INT_OR_AUTO,           /* the same; YK_AUTO: "auto" */
+    YK_OPT_REAL,                  /* double */
+    YK_OPT_INT_BY_GROUP,          /* yk_by_group (by_group.h) of whole numbers */
+    YK_OPT_INT_OR_ALL_BY_GROUP,   /* the same; YK_ALL: "all" */
+    YK_OPT_REAL_BY_GROUP,         /* yk_by_group */
+    YK_OPT_REAL_OR_AUTO_BY_GROUP, /* the same; YK_ALL: "auto" */
+    YK_OPT_FLAG                   /* bool */
 } yk_option_kind;
 
 #define YK_AUTO (-2) /* the number for "auto" */

@@ -239,6 +239,14 @@ static yk_status load_files(const yoke_options *o, bool silent, yk_config *c)
     return st;
 }
 
+/* Whether the run that is resumed has begun, so that its learning rate is known. */
+static bool is_run(const char *dir)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.ini", dir);
+    return access(path, F_OK) == 0;
+}
+
 yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
 {
     yk_config_init(out);
@@ -247,8 +255,11 @@ yk_status yk_options_resolve(const yoke_options *o, bool silent, yk_config *out)
         out->epochs = 0;
     if (!st && yoke_options_get(o, "epochs"))
         out->steps = 0;
+    const yk_by_group before = out->lr;
     for (size_t i = 0; !st && i < o->n; i++)
         if (o->setting[i].name)
             st = yk_config_set(out, o->setting[i].name, o->setting[i].value);
+    if (!st && out->resume && yk_by_group_has_word(&out->lr) && is_run(out->out))
+        out->lr = before; /* --lr auto searches once */
     return st;
 }

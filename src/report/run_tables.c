@@ -1,6 +1,7 @@
 #include "report/run_tables.h"
 
 #include "train/metrics.h"
+#include "train/train.h"
 #include "train/weights.h"
 #include <math.h>
 #include <stdio.h>
@@ -187,6 +188,28 @@ static void alerts(const yk_compare *c, size_t i, yk_table *t)
         }
 }
 
+static const yk_column search_columns[] = {{"learning rate", NULL, YK_UNIT_PLAIN},
+                                           {"steps", NULL, YK_UNIT_INTEGER},
+                                           {"validation loss", NULL, YK_UNIT_PLAIN},
+                                           {"chosen", .words = true}};
+
+/* --lr auto */
+static void search(const yk_compare *c, size_t i, yk_table *t)
+{
+    const json_t *list = yk_value_at(c->run[i].summary, "lr_search.trials"), *one;
+    const double chosen = yk_number_at(c->run[i].summary, "lr_search.lr");
+    size_t k;
+    json_array_foreach(list, k, one)
+    {
+        if (k == YK_LR_CANDIDATES * YK_LR_ROUNDS)
+            break;
+        const double lr = yk_number_at(one, "lr");
+        add_row(c, i, t);
+        YK_TABLE_NUMBERS(t, lr, yk_number_at(one, "steps"), yk_number_at(one, "validation_loss"));
+        yk_table_text(t, lr == chosen ? "yes" : "");
+    }
+}
+
 static const yk_column weight_columns[] = {
     {"feature", .words = true}, {"class", .words = true}, {"weight", NULL, YK_UNIT_PLAIN}};
 
@@ -232,6 +255,9 @@ void yk_run_table_make(const yk_compare *c, int run, yk_run_table which, yk_tabl
         {"alerts", "Alerts",
          "Times at which a resource stayed above 90 % of its capacity; shaded in the plots.", alert_columns,
          COUNT(alert_columns), alerts},
+        {"lr-search", "Search for the learning rate",
+         "Before training, models were trained for a few steps on a sample of the training data.",
+         search_columns, COUNT(search_columns), search},
         {"weights", "Largest weights",
          "yoke inspect RUN --data SPEC finds the names of hashed features in the data.", weight_columns,
          COUNT(weight_columns), weights}};

@@ -21,6 +21,7 @@ typedef enum {
     YK_RUN_PROCESSES,
     YK_RUN_TRAFFIC,
     YK_RUN_ALERTS,
+    YK_RUN_SEARCH,
     YK_RUN_WEIGHTS,
     YK_RUN_TABLES
 } yk_run_table;

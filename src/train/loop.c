@@ -41,16 +41,6 @@ static void on_ready(void *context, float *dense, size_t begin, size_t end)
         w->ready = w->store->ops->ready(w->store, w->me, dense, begin, end);
 }
 
-/* From here on, the loss is the mean over the batch times its examples, so that means over several batches need no weights. */
-static void add_weights(const yk_batch *batch, yk_grad *g)
-{
-    if (!yk_batch_weighted(batch))
-        return;
-    const double n = (double)batch->n, sum = yk_batch_total(batch);
-    g->extra_weight = sum - n;
-    g->loss = sum > 0.0 ? g->loss * (n / sum) : 0.0;
-}
-
 static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_grad *out)
 {
     yk__trainer *t = w->t;
@@ -61,7 +51,7 @@ static yk_status gradient(yk__loop *w, const yk_view *view, yk_batch *batch, yk_
     t->model->ops->grad(t->model, w->state->work, view, batch, out);
     if (out->status)
         return out->status;
-    add_weights(batch, out);
+    yk__add_weights(batch, out);
     if (!(out->loss <= yk__max_loss(t) * (double)out->examples))
         return yk__diverged(t, "the training loss", out->loss / (double)out->examples,
                             yk_store_steps(w->store, w->me));

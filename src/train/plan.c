@@ -47,7 +47,8 @@ static yk_optim_config optimizer_of(const yk__plan_input *in, const yk_group *gr
     /* yk_config_check() reports unknown ones */
     (void)yk_config_optimizer(c, in->model->optimizer, group->name, keyed, &kind);
     yk_optim_config o = yk_optim_defaults(kind);
-    o.lr = value_of(&c->lr, group, keyed, o.lr);
+    const double lr = value_of(&c->lr, group, keyed, o.lr);
+    o.lr = lr == YK_ALL ? o.lr : lr; /* before the search, the default */
     o.l1 = c->l1;
     o.l2 = c->l2;
     o.momentum = c->momentum >= 0.0 ? c->momentum : o.momentum;

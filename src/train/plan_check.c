@@ -304,6 +304,21 @@ static yk_status check_groups(const yk_config *c, const yk_plan *p)
     return YK_OK;
 }
 
+/* --lr auto */
+static yk_status check_search(const yk_config *c, const yk_plan *p)
+{
+    if (!yk_by_group_has_word(&c->lr))
+        return YK_OK;
+    if (c->lr_batch)
+        return yk_fail(YK_EUSAGE,
+                       "--lr-batch cannot be used with --lr auto, which searches with the batch of "
+                       "this run: leave out --lr-batch");
+    if (c->warm_start && p->processes != 1)
+        return yk_fail(YK_EUSAGE,
+                       "--lr auto cannot be used with --warm-start in a job: give a learning rate, --lr X");
+    return YK_OK;
+}
+
 /* What only jobs of several processes have. */
 static yk_status check_job(const yk__plan_input *in, const yk_plan *p)
 {
@@ -319,8 +334,8 @@ yk_status yk__plan_check(const yk__plan_input *in, const yk_plan *p)
     yk_status st;
     if ((st = check_single(in)) || (st = check_optimizers(in, p)) || (st = check_servers(c)) ||
         (st = check_replicated(c, p)) || (st = check_processes(in, p)) || (st = check_job(in, p)) ||
-        (st = check_global_batch(c, p)) || (st = check_stdin(c, p)) || (st = check_lengths(in, p)) ||
-        !in->certain)
+        (st = check_search(c, p)) || (st = check_global_batch(c, p)) || (st = check_stdin(c, p)) ||
+        (st = check_lengths(in, p)) || !in->certain)
         return st;
     if ((st = check_names(in)) || (st = check_kinds(in)))
         return st;

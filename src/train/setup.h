@@ -13,6 +13,10 @@ void yk__cluster_free(yk__trainer *t);
 /* stores.c */
 /* Creates the parameters that this process owns, with their initial values, and its access to those of others. */
 yk_status yk__make_parameters(yk__trainer *t);
+/* Sets the initial parameters in a store that has all of them, unless they are all zero; NULL: does nothing. */
+yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local *whole);
+/* The configuration of a local store with all parameters. Only a single process has several workers in it. */
+yk_local_config yk__store_config(const yk__trainer *t);
 yk_status yk__make_store(yk__trainer *t); /* that workers train on, once the first step is known */
 
 /* schema_setup.c */
@@ -40,7 +44,7 @@ yk_status yk__warm_start_check(yk__trainer *t); /* after it: whether the data fi
 void yk__warm_start_hashing(const yk__trainer *t, yk_model_shape *shape);
 yk_status yk__warm_start_load(yk__trainer *t, yk_local *store);
 /* After the weights were set: optimizers whose weights follow from their state (yk_optim_rule.derives) get that state. */
-void yk__parameters_set(const yk__trainer *t, yk_local *store);
+void yk__parameters_set(const yk__trainer *t, const yk_local_group *group, yk_local *store);
 
 /* cluster_data.c, cluster_agree.c */
 /* All ranks send `mine` to the chief, which combines them into one (combine) and broadcasts it; then `mine` is that on all ranks. */
@@ -56,6 +60,9 @@ yk_status yk__net_options_of(const yk_config *c, yk_net_options *out);
 /* For --standardize channel: measures the channels. */
 yk_status yk__net_channels(yk__trainer *t, yk_net_options *o);
 yk_status yk__set_bias_rates(yk__trainer *t); /* --bias-lr, --bias-decay */
+
+/* lr_search.c */
+yk_status yk__lr_search(yk__trainer *t); /* --lr auto: sets the learning rates in t->config and the plan */
 
 /* resume.c */
 yk_status yk__resume(yk__trainer *t);

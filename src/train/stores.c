@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The configuration of a local store with all parameters. Only a single process has several workers in it. */
-static yk_local_config store_config(const yk__trainer *t)
+yk_local_config yk__store_config(const yk__trainer *t)
 {
     const bool single = t->plan->alone;
     yk_local_config c = {.ngroups = t->model->ngroups,
@@ -289,7 +288,7 @@ static yk_status use_shards(yk__trainer *t, const yk_local_config *whole)
 /* ---- the choice ---- */
 
 /* make: creates the parameters of this process, and its connection to those of others. use: creates the store of its workers.
- * whole: see store_config(). */
+ * whole: see yk__store_config(). */
 static const struct {
     yk_status (*make)(yk__trainer *t, const yk_local_config *whole);
     yk_status (*use)(yk__trainer *t, const yk_local_config *whole);
@@ -298,10 +297,8 @@ static const struct {
             [YK_PLACEMENT_SERVERS] = {make_part, use_shards},
             [YK_PLACEMENT_SHARDS] = {make_part, use_shards}};
 
-/* The initial parameters, unless they are all zero. */
-static yk_status set_initial(yk__trainer *t)
+yk_status yk__set_initial(yk__trainer *t, const yk_local_group *group, yk_local *whole)
 {
-    yk_local *whole = t->plan->serves ? t->cluster.whole : t->local; /* NULL: on another rank */
     const yk_trained *start = t->caller->start;
     if (!whole || (!t->model->ops->init && !start))
         return YK_OK;
@@ -317,19 +314,20 @@ static yk_status set_initial(yk__trainer *t)
         yk_local_restore(whole, 0);
         return st;
     }
-    yk__parameters_set(t, whole);
+    yk__parameters_set(t, group, whole);
     return st;
 }
 
 yk_status yk__make_parameters(yk__trainer *t)
 {
-    const yk_local_config whole = store_config(t);
+    const yk_local_config whole = yk__store_config(t);
     yk_status st = kind[t->plan->placement].make(t, &whole);
-    return st ? st : set_initial(t);
+    /* NULL: on another rank */
+    return st ? st : yk__set_initial(t, t->group, t->plan->serves ? t->cluster.whole : t->local);
 }
 
 yk_status yk__make_store(yk__trainer *t)
 {
-    const yk_local_config whole = store_config(t);
+    const yk_local_config whole = yk__store_config(t);
     return t->plan->trains ? kind[t->plan->placement].use(t, &whole) : YK_OK;
 }

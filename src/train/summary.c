@@ -98,6 +98,29 @@ static void add_selection(yk_json *j, const yk_result *r, const yk_score *unknow
     yk_json_bool(j, "stopped_early", r->waited > 0);
 }
 
+/* --lr auto */
+static void add_search(yk_json *j, const yk_lr_search *s)
+{
+    if (!(s->seconds > 0.0)) {
+        yk_json_null(j, "lr_search");
+        return;
+    }
+    yk_json_object(j, "lr_search");
+    YK_JSON_REALS(j, {"seconds", s->seconds}, {"lr", s->lr[s->chosen]});
+    yk_json_array(j, "trials");
+    for (int k = 0; k < s->rounds; k++)
+        for (int i = 0; i < YK_LR_CANDIDATES; i++)
+            if (!isnan(s->loss[k][i])) {
+                yk_json_object(j, NULL);
+                yk_json_real(j, "lr", s->lr[i]);
+                yk_json_int(j, "steps", (int64_t)s->steps[k]);
+                yk_json_real(j, "validation_loss", s->loss[k][i]);
+                yk_json_end(j);
+            }
+    yk_json_end(j);
+    yk_json_end(j);
+}
+
 static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
 {
     double cpu = (double)clock() / CLOCKS_PER_SEC;
@@ -106,6 +129,7 @@ static void add_results(yk_json *j, const yk_config *c, const yk_result *r)
     yk_json_int(j, "seed", c->seed);
     yk_json_text(j, "optimizer", c->optimizer ? c->optimizer : yk_config_default_optimizer(c));
     yk_json_real(j, "lr", r->ngroups || r->from_launcher ? r->lr : (double)NAN);
+    add_search(j, &r->search);
     yk_json_int(j, "parameters", (int64_t)r->params);
     yk_json_int_or_null(j, "epochs", !r->epochs_unknown, r->epochs);
     YK_JSON_INTS(j, {"steps", r->steps}, {"examples", r->examples});

@@ -201,8 +201,8 @@ static yk_status make_rest(yk__trainer *t)
     yk_status st;
     t->pacing = yk__pacing_of(t->plan);
     t->local_workers = t->plan->trains ? t->plan->workers_per_process : 1;
-    if ((st = yk__sort_keys(t)) || (st = create_workers(t)) || (chief && (st = make_run_dir(t))) ||
-        (st = yk__resume(t)))
+    if ((st = yk__sort_keys(t)) || (st = yk__lr_search(t)) || (st = create_workers(t)) ||
+        (chief && (st = make_run_dir(t))) || (st = yk__resume(t)))
         return st;
     /* yk__make_store() may renumber the keys of the data, which yk__cluster_agree() compares */
     if ((st = yk__cluster_agree(t)) || (st = yk__make_store(t)) || (chief && (st = claim_run_dir(t))) ||

@@ -47,6 +47,19 @@ typedef struct {
     double train_seconds;
 } yk_profile;
 
+/* --lr auto (lr_search.c): the loss of each candidate on examples that were held back, after each round. */
+enum { YK_LR_CANDIDATES = 9, YK_LR_ROUNDS = 3 };
+
+typedef struct {
+    double seconds;              /* 0: --lr auto was not given */
+    int rounds;                  /* 0: the run was too short, and the default was kept */
+    int chosen;                  /* the candidate */
+    double lr[YK_LR_CANDIDATES]; /* of the first group whose rate is searched */
+    uint64_t steps[YK_LR_ROUNDS];
+    double loss[YK_LR_ROUNDS]
+               [YK_LR_CANDIDATES]; /* infinity: it diverged; NaN: it was not trained in this round */
+} yk_lr_search;
+
 /* A parameter group, as it was trained. */
 typedef struct {
     yk_group shape;
@@ -72,9 +85,10 @@ typedef struct {
     uint64_t trained_here;            /* examples, by this process */
     uint64_t resumed_from;            /* step */
     uint64_t params;
-    int numa_nodes;       /* of the chief's host, if processes are bound to them; else 0 */
-    int threads_used;     /* per worker: at most plan.threads */
-    double lr;            /* of the first group; the optimizer's default if --lr was not given */
+    int numa_nodes;   /* of the chief's host, if processes are bound to them; else 0 */
+    int threads_used; /* per worker: at most plan.threads */
+    double lr;        /* of the first group; the optimizer's default if --lr was not given */
+    yk_lr_search search;
     double seconds;       /* from the first step to the end, with evaluation and checkpoints */
     double train_seconds; /* without evaluation and checkpoints */
     double load_seconds, eval_seconds, checkpoint_seconds, first_step_seconds;

@@ -35,8 +35,9 @@ typedef struct {
 } yk__worker_state;
 
 typedef struct yk__trainer {
-    const yk_config *config;
-    const yk_plan *plan; /* the plan of the result */
+    const yk_config *config; /* the caller's, or `searched` */
+    yk_config searched;      /* --lr auto: the same with the chosen rates; borrows its strings */
+    const yk_plan *plan;     /* the plan of the result */
     const yk_train_caller *caller;
     atomic_bool canceled; /* by a callback of the caller, or by a signal to another rank */
     yk_result *result;

@@ -179,10 +179,10 @@ yk_status yk__warm_start_check(yk__trainer *t)
 
 /* ---- its parameters */
 
-void yk__parameters_set(const yk__trainer *t, yk_local *store)
+void yk__parameters_set(const yk__trainer *t, const yk_local_group *group, yk_local *store)
 {
     for (int g = 0; g < t->model->ngroups; g++) { /* ftrl derives the weights from its state */
-        const yk_optim_step o = yk_optim_at(&t->group[g].optim, 0);
+        const yk_optim_step o = yk_optim_at(&group[g].optim, 0);
         const yk_local_state raw = yk_local_raw(store, g);
         yk_optim_reconcile(yk_local_rule(store, g), &o, &raw.live, NULL, 0,
                            yk_group_floats(&t->model->group[g]));
@@ -199,7 +199,7 @@ yk_status yk__warm_start_load(yk__trainer *t, yk_local *store)
         return yk_fail(st, "--warm-start: %s", yk_error());
     const bool file = yk__is_model_file(t->start.path);
     if (file)
-        yk__parameters_set(t, store);
+        yk__parameters_set(t, t->group, store);
     yk_note("starting with the parameters of %s%s", t->start.path,
             file ? " (it has no optimizer state)" : "");
     if (t->model->sparse && t->model->shape.dim > t->start.shape.dim) {

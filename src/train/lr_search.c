@@ -1,0 +1,577 @@
+/* --lr auto: searches for the learning rate before training.
+ *
+ * Candidates are multiples of the default rates of all groups whose rate is searched. Each trains a model from the start of the
+ * run, in one thread, with steps as in the run, on shuffled rows of the training data; other rows are held back to measure the
+ * loss. After each round, the best candidates continue (successive halving), and always the default:
+ *
+ *     round      0          1          2
+ *     steps      h          3 h        9 h
+ *     trials     9          4 or 5     2 or 3
+ *
+ * As many trials run at the same time as there are cores: each core is a lane. The cost is planned in steps, not in seconds, so the
+ * same run on the same host chooses the same rate: a lane trains for a share of the steps that a worker of the run takes. The
+ * time of a step is measured only to end a search that would take more than 30 s, and to find that the set-up of the trials
+ * would take too long.
+ *
+ * A short run favors large rates. The longer a run, the less of its loss is the initial error, which decreases faster at a large
+ * rate, and the more is noise, which is smaller at a small rate. So the rate with the smallest loss is not chosen if one nearer to
+ * the default makes nearly the same progress.
+ */
+#include "train/setup.h"
+
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/moments.h"
+#include "base/number.h"
+#include "base/perm.h"
+#include "base/team.h"
+#include "base/text.h"
+#include "train/loop.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    CANDIDATES = YK_LR_CANDIDATES,
+    DEFAULT = CANDIDATES / 2,
+    ROUNDS = YK_LR_ROUNDS,
+    GROWTH = 3,       /* of the number of steps, from round to round */
+    MIN_STEPS = 5,    /* of the first round */
+    TIMED_PART = 256, /* of the run: the steps that are timed before the others */
+    MIN_TIMED = 4,
+    MAX_TIMED = 1000,
+    MIN_HELD = YK__EVAL_BATCH,
+    MAX_HELD = 4096,
+    MAX_ROWS = 1 << 18 /* that are read of a stream */
+};
+
+static const double factors[CANDIDATES] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0};
+
+#define MAX_SECONDS 30.0
+#define MAX_SHARE   0.1  /* of the time of the run */
+#define SHARE       0.07 /* the same that is planned: cores that share memory are slower */
+#define MAX_MEMORY  0.25 /* of the available memory */
+#define SMALL       0.05 /* of the progress of the best candidate */
+
+typedef struct {
+    yk_local *store;
+    bool ended;                                 /* it diverged, or its rate is not possible */
+    double loss[MAX_HELD / YK__EVAL_BATCH + 1]; /* by batch: sums over the examples that are held back */
+} trial;
+
+typedef struct {
+    yk__trainer *t;
+    yk_lr_search *out;
+    yk_rows read; /* of a stream */
+    const yk_rows *rows;
+    yk_perm order;
+    size_t unit, nrows,
+        held;           /* neighbors that stay together; rows, a multiple of that; of these, held back */
+    uint64_t batch;     /* examples of a step of the run */
+    uint64_t run_steps; /* at least, if the length is not known */
+    int lanes;
+    double held_weight;             /* of the examples that are held back */
+    double started, end;            /* the search must not take longer (base/clock.h) */
+    double setup, step, evaluation; /* CPU seconds */
+    double untrained;               /* the loss before the first step */
+    uint64_t first, last;           /* steps of the first and of the last round */
+    trial trial[CANDIDATES];
+    /* the current round */
+    uint64_t from, to;
+    int active[CANDIDATES], n;
+    atomic_int next;
+} search;
+
+typedef struct {
+    search *s;
+    yk_workspace *work;
+    uint32_t *pick;
+    float *p;
+} lane;
+
+/* ---- rates ---- */
+
+/* Three digits: 0.3, not 0.30000000000000004. */
+static double rounded(double x)
+{
+    const double scale = x > 0.0 ? pow(10.0, 2.0 - floor(log10(x))) : 1.0;
+    return round(x * scale) / scale;
+}
+
+static double rate_of(const yk__trainer *t, int g, double factor, bool *searched_out)
+{
+    const yk_group *group = &t->model->group[g];
+    const double given =
+        yk_by_group_named(&t->config->lr, group->name, yk_by_group_of(&t->config->lr, group->keyed, 0.0));
+    *searched_out = given == YK_ALL;
+    return *searched_out ? rounded(t->plan->group[g].optim.lr * factor) : t->plan->group[g].optim.lr;
+}
+
+/* The option --lr for this candidate. */
+static yk_by_group rates(const yk__trainer *t, double factor)
+{
+    yk_by_group lr = YK_BY_GROUP_NONE;
+    bool searched, same = true;
+    const double first = rate_of(t, 0, factor, &searched);
+    for (int g = 0; g < t->model->ngroups; g++) {
+        snprintf(lr.named[g].name, sizeof lr.named[g].name, "%s", t->model->group[g].name);
+        lr.named[g].value = rate_of(t, g, factor, &searched);
+        same &= lr.named[g].value == first;
+    }
+    if (!same)
+        return lr;
+    lr = YK_BY_GROUP_NONE;
+    lr.all = first;
+    return lr;
+}
+
+/* Of the first group whose rate is searched. */
+static double shown_rate(const yk__trainer *t, double factor)
+{
+    bool searched = false;
+    double rate = 0.0;
+    for (int g = 0; g < t->model->ngroups && !searched; g++)
+        rate = rate_of(t, g, factor, &searched);
+    return rate;
+}
+
+/* ---- one trial ---- */
+
+static yk_status start_trial(search *s, int candidate)
+{
+    yk__trainer *t = s->t;
+    const double part = (double)s->last / (double)s->run_steps;
+    yk_config c = *t->config;
+    yk_plan plan;
+    c.lr = rates(t, factors[candidate]);
+    if (yk_plan_make(&c, &t->description, &t->facts, &t->topology, &plan)) {
+        s->trial[candidate].ended = true; /* for example, its product with --l2 is too large */
+        return YK_OK;
+    }
+    yk_local_config store = yk__store_config(t);
+    store.team = NULL;
+    store.phases = NULL;
+    store.workers = 1;
+    store.batch = s->batch;
+    store.stale_rules = store.staggered = false;
+    for (int g = 0; g < store.ngroups; g++) {
+        yk_optim_config *o = &store.group[g].optim;
+        *o = plan.group[g].optim;
+        o->length = s->last;
+        o->warm_up = (uint64_t)(part * (double)o->warm_up);
+        o->lr_decay_every = (uint64_t)fmax(1.0, part * (double)o->lr_decay_every);
+        store.group[g].staleness = 0;
+    }
+    yk_status st = yk_local_create(&store, &s->trial[candidate].store);
+    if (!st)
+        st = yk__set_initial(t, store.group, s->trial[candidate].store);
+    if (!st && t->start.path)
+        st = yk_checkpoint_warm_start(t->start.path, t->model, s->trial[candidate].store, t->remap);
+    return st;
+}
+
+/* Row i of a random order. Rows that are already in random order stay next to their neighbors, which is faster. */
+static uint32_t row_at(const search *s, uint64_t i)
+{
+    return (uint32_t)(yk_perm_at(&s->order, i / s->unit) * s->unit + i % s->unit);
+}
+
+static yk_status step(lane *l, trial *r, uint64_t number)
+{
+    const search *s = l->s;
+    const yk__trainer *t = s->t;
+    yk_view view[YK_MAX_GROUPS];
+    yk_step_result result;
+    yk_grad grad = {0};
+    for (uint64_t i = 0; i < s->batch; i++) /* over and over again */
+        l->pick[i] = row_at(s, s->held + (number * s->batch + i) % (s->nrows - s->held));
+    const yk_batch batch = {
+        .rows = s->rows, .pick = l->pick, .n = s->batch, .noise = number, .class_weight = t->class_weight};
+    yk_status st = yk_local_pull(r->store, 0, &batch, view);
+    if (st)
+        return st;
+    t->model->ops->grad(t->model, l->work, view, &batch, &grad);
+    if (grad.status)
+        return grad.status;
+    yk__add_weights(&batch, &grad);
+    r->ended = !(grad.loss <= yk__max_loss(t) * (double)grad.examples);
+    if (r->ended || (st = yk_local_push(r->store, 0, &grad)))
+        return st;
+    return yk_local_clock(r->store, 0, &result);
+}
+
+/* The losses of the examples that are held back. */
+static yk_status judge(lane *l, trial *r)
+{
+    const search *s = l->s;
+    const yk_model *m = s->t->model;
+    yk_view view[YK_MAX_GROUPS];
+    yk_status st = yk_local_quiesce(r->store, 0);
+    if (st)
+        return st;
+    yk_local_tables(r->store, view);
+    for (size_t at = 0; at < s->held; at += YK__EVAL_BATCH) {
+        const size_t n = s->held - at < YK__EVAL_BATCH ? s->held - at : YK__EVAL_BATCH;
+        double *loss = &r->loss[at / YK__EVAL_BATCH];
+        for (size_t i = 0; i < n; i++)
+            l->pick[i] = row_at(s, at + i);
+        *loss = 0.0;
+        m->ops->predict(m, l->work, view, &(yk_batch){.rows = s->rows, .pick = l->pick, .n = n}, l->p, loss);
+        r->ended |= !isfinite(*loss);
+    }
+    return yk_local_resume(r->store, 0);
+}
+
+static yk_status run_trial(lane *l, int candidate)
+{
+    search *s = l->s;
+    trial *r = &s->trial[candidate];
+    yk_status st = r->store || r->ended ? YK_OK : start_trial(s, candidate);
+    for (uint64_t k = s->from; !st && !r->ended && k < s->to; k++) {
+        if (yk__is_stopped(s->t) || yk_now() > s->started + MAX_SECONDS)
+            return YK_ESTOP;
+        st = step(l, r, k);
+    }
+    return st || r->ended ? st : judge(l, r);
+}
+
+/* ---- lanes ---- */
+
+static yk_status lane_init(lane *l, search *s)
+{
+    const yk_model *m = s->t->model;
+    const size_t max = s->batch > YK__EVAL_BATCH ? s->batch : YK__EVAL_BATCH;
+    *l = (lane){.s = s,
+                .pick = yk_alloc(max, sizeof *l->pick, "a batch"),
+                .p = yk_alloc(YK__EVAL_BATCH * m->outputs, sizeof *l->p, "an evaluation")};
+    return l->pick && l->p ? yk_workspace_create(m, max, &l->work) : YK_ESYSTEM;
+}
+
+static void lane_fini(lane *l)
+{
+    yk_workspace_free(l->s->t->model, l->work);
+    yk_free(l->pick);
+    yk_free(l->p);
+}
+
+static yk_status run_lane(void *context, int me)
+{
+    (void)me;
+    search *s = context;
+    lane l;
+    yk_status st = lane_init(&l, s);
+    for (int i; !st && (i = atomic_fetch_add(&s->next, 1)) < s->n;)
+        st = run_trial(&l, s->active[i]);
+    lane_fini(&l);
+    return st;
+}
+
+/* Trains the active trials until step `to`. */
+static yk_status run_round(search *s, uint64_t to)
+{
+    s->to = to;
+    atomic_store(&s->next, 0);
+    const yk_status st = yk_team_once(s->n < s->lanes ? s->n : s->lanes, run_lane, s);
+    s->from = to;
+    return st;
+}
+
+/* ---- comparison ---- */
+
+static double mean_loss(const search *s, int candidate)
+{
+    const trial *r = &s->trial[candidate];
+    double sum = 0.0;
+    for (size_t i = 0; i * YK__EVAL_BATCH < s->held; i++)
+        sum += r->loss[i];
+    return r->ended ? (double)INFINITY : sum / s->held_weight;
+}
+
+/* By how much the loss of candidate a is certainly larger than that of b: the mean difference of their batches, less twice its standard
+ * error. */
+static double excess(const search *s, int a, int b)
+{
+    const trial *x = &s->trial[a], *y = &s->trial[b];
+    yk_moments difference = {0};
+    if (x->ended || y->ended)
+        return x->ended && !y->ended ? (double)INFINITY : 0.0;
+    for (size_t i = 0; i * YK__EVAL_BATCH < s->held; i++)
+        yk_moments_add(&difference, x->loss[i] - y->loss[i]);
+    const double error = yk_moments_deviation(&difference, 2) / sqrt(difference.n);
+    return (yk_moments_mean(&difference) - 2.0 * error) * difference.n / s->held_weight;
+}
+
+static int best_of(const search *s)
+{
+    int best = DEFAULT;
+    for (int i = 0; i < s->n; i++)
+        if (mean_loss(s, s->active[i]) < mean_loss(s, best))
+            best = s->active[i];
+    return best;
+}
+
+/* Records the round, and unless it is the last one, keeps the better half and the default. Losses have one minimum as a function of the rate, so the better half
+ * is around the best one, rather on the side of the default. */
+static void halve(search *s)
+{
+    yk_lr_search *out = s->out;
+    const int best = best_of(s), side = best > DEFAULT ? -1 : 1, half = s->n / 2;
+    int kept = 0;
+    out->steps[out->rounds] = s->to;
+    for (int i = 0; i < s->n; i++)
+        out->loss[out->rounds][s->active[i]] = mean_loss(s, s->active[i]);
+    if (++out->rounds == ROUNDS)
+        return;
+    for (int i = 0; i < s->n; i++) {
+        const int k = s->active[i], from = (k - best) * side;
+        const bool near = from >= 0 ? from <= half / 2 : -from <= (half - 1) / 2;
+        if ((near && !s->trial[k].ended) || k == DEFAULT)
+            s->active[kept++] = k;
+    }
+    s->n = kept;
+}
+
+/* The nearest rate to the default that makes nearly the progress of the best one, as far as the noise can tell. */
+static int winner(const search *s)
+{
+    const int best = best_of(s);
+    const double progress = s->untrained - mean_loss(s, best), small = SMALL * fmax(progress, 0.0);
+    int chosen = best;
+    for (int i = 0; i < s->n; i++) {
+        const int k = s->active[i];
+        if (excess(s, k, best) <= small && abs(k - DEFAULT) < abs(chosen - DEFAULT))
+            chosen = k;
+    }
+    return chosen;
+}
+
+/* ---- the rows ---- */
+
+static yk_status read_stream(search *s)
+{
+    yk__trainer *t = s->t;
+    yk_status st = yk_dataset_sample(&t->train, MAX_ROWS, &s->read);
+    if (!st && !s->read.n)
+        return yk_fail(
+            YK_EUSAGE,
+            "--lr auto: %s can be read only once, so there is no sample of it: use a file, or give "
+            "the learning rate, --lr X",
+            t->config->data);
+    if (!st)
+        st = yk_dataset_check(&t->train, &s->read);
+    return st || !t->remap ? st : yk_keymap_rows(t->remap, &s->read);
+}
+
+static yk_status read_rows(search *s)
+{
+    const yk_dataset *d = &s->t->train;
+    const yk_status st = d->rows ? YK_OK : read_stream(s);
+    s->rows = d->rows ? d->rows : &s->read;
+    s->unit = d->rows && d->shuffled && d->rows->n > 100 * YK__EVAL_BATCH ? YK__EVAL_BATCH : 1;
+    s->nrows = s->rows->n / s->unit * s->unit;
+    s->order = yk_perm_make(s->nrows ? s->nrows / s->unit : 1, yk_mix64((uint64_t)s->t->config->seed));
+    return st;
+}
+
+/* Holds rows back: a 48th of the examples of a lane, so that evaluations take about a fifth of the time. */
+static void hold_back(search *s, double steps)
+{
+    const double wanted = fmin(steps * (double)s->batch / 48.0, (double)s->nrows / 5.0);
+    s->held = (size_t)fmin(wanted, MAX_HELD) / YK__EVAL_BATCH * YK__EVAL_BATCH;
+    s->held_weight = 0.0;
+    for (size_t i = 0; i < s->held; i++)
+        s->held_weight += (double)yk_rows_weight(s->rows, row_at(s, i));
+}
+
+/* ---- the search ---- */
+
+/* How often all lanes train in a round with n trials. */
+static uint64_t turns(const search *s, int n)
+{
+    return (uint64_t)((n + s->lanes - 1) / s->lanes);
+}
+
+/* Chooses the steps of the rounds, if a lane may train for this many. */
+static void plan_rounds(search *s, double steps)
+{
+    static const int trials[ROUNDS] = {CANDIDATES, 5, 3}; /* at most */
+    uint64_t parts = 0, evaluations = 0, before = 0, now = 1;
+    hold_back(s, steps);
+    for (int k = 0; k < ROUNDS; k++) {
+        parts += turns(s, trials[k]) * (now - before);
+        evaluations += turns(s, trials[k]);
+        before = now;
+        now *= GROWTH;
+    }
+    /* a prediction takes up to as long as a gradient */
+    steps -= (double)(evaluations * s->held) / (double)s->batch;
+    s->first = steps > 0.0 ? (uint64_t)steps / parts : 0;
+    s->last = s->first * before;
+}
+
+/* Times a trial of the default: its set-up, its steps and its evaluation. */
+static yk_status measure(search *s)
+{
+    const uint64_t part = s->run_steps / (TIMED_PART * (uint64_t)s->t->plan->workers),
+                   timed = part < MIN_TIMED   ? MIN_TIMED
+                           : part > MAX_TIMED ? MAX_TIMED
+                                              : part;
+    trial *r = &s->trial[DEFAULT];
+    lane l;
+    const double begin = yk_thread_seconds();
+    yk_status st = lane_init(&l, s);
+    if (!st)
+        st = start_trial(s, DEFAULT);
+    const double ready = yk_thread_seconds();
+    if (!st && !r->ended)
+        st = judge(&l, r);
+    s->untrained = mean_loss(s, DEFAULT);
+    const double judged = yk_thread_seconds();
+    for (uint64_t k = 0; !st && !r->ended && k < timed; k++)
+        st = step(&l, r, k);
+    s->setup = ready - begin;
+    s->evaluation = judged - ready;
+    s->step = (yk_thread_seconds() - judged) / (double)timed;
+    lane_fini(&l);
+    yk_local_free(r->store);
+    *r = (trial){0};
+    return st;
+}
+
+static yk_status run_rounds(search *s)
+{
+    yk_status st = YK_OK;
+    uint64_t to = s->first;
+    s->n = CANDIDATES;
+    for (int i = 0; i < s->n; i++)
+        s->active[i] = i;
+    for (int k = 0; !st && k < ROUNDS && s->n > 1; k++, to *= GROWTH)
+        if (!(st = run_round(s, to)))
+            halve(s);
+    return st;
+}
+
+static yk_status find(search *s, int *chosen_out)
+{
+    const yk_plan *p = s->t->plan;
+    yk_status st = read_rows(s);
+    if (st)
+        return st;
+    const uint64_t known = (s->nrows / s->batch) * (p->epochs == UINT64_MAX ? 1 : p->epochs);
+    s->run_steps = p->run_steps == UINT64_MAX ? known : p->run_steps;
+    const double each = (double)s->run_steps / p->workers; /* steps, if a lane trained as much as a worker */
+    plan_rounds(s, SHARE * each);
+    if (s->first < MIN_STEPS || s->held < MIN_HELD || (st = measure(s)))
+        return st;
+    const double run = s->t->result->load_seconds + each * s->step,
+                 overhead = s->setup * (double)(1 + turns(s, CANDIDATES));
+    plan_rounds(s, SHARE * fmin(each, MAX_SECONDS / MAX_SHARE / s->step));
+    if (s->first < MIN_STEPS || overhead > (MAX_SHARE - SHARE) * fmin(run, MAX_SECONDS / MAX_SHARE))
+        return YK_OK;
+    st = run_rounds(s);
+    if (st == YK_ESTOP && !yk__is_stopped(s->t)) /* late */
+        return YK_OK;
+    if (!st)
+        *chosen_out = winner(s);
+    return st;
+}
+
+/* Lanes for which there is memory; 0: none, because the stores of all trials are too large. */
+static int usable_lanes(const search *s)
+{
+    const yk__trainer *t = s->t;
+    yk_layer_line line[YK_MAX_LINES];
+    const int n = yk_model_describe(t->model, s->batch, line);
+    double memory = MAX_MEMORY * yk_memory_available("/proc", "/sys"), activations = 1.0;
+    memory -= CANDIDATES * (double)yk__parameter_bytes(t);
+    for (int i = 0; i < n; i++)
+        activations += (double)line[i].bytes;
+    const double fit = memory > 0.0 ? memory / activations : 0.0, threads = t->result->threads_used;
+    return (int)fmin(fmin(fit, CANDIDATES), fmax(1.0, floor(yk_cores() / threads)));
+}
+
+/* ---- output ---- */
+
+static void print_search(const yk__trainer *t)
+{
+    const yk_lr_search *s = &t->result->search;
+    yk_text line = {0};
+    if (!s->rounds) {
+        yk_note("--lr auto: the run is too short for a search: the default, %g, is used", s->lr[DEFAULT]);
+        return;
+    }
+    for (int k = 0; k < s->rounds; k++)
+        yk_text_print(&line, "%12llu", (unsigned long long)s->steps[k]);
+    yk_note("--lr auto: searched for %.3g s; validation loss after\n%10s%s steps", s->seconds, "",
+            line.s ? line.s : "");
+    for (int i = 0; i < CANDIDATES; i++) {
+        yk_text_fini(&line);
+        yk_text_print(&line, "%10.4g", s->lr[i]);
+        for (int k = 0; k < s->rounds && !isnan(s->loss[k][i]); k++)
+            if (isfinite(s->loss[k][i]))
+                yk_text_print(&line, "%12.4f", s->loss[k][i]);
+            else
+                yk_text_print(&line, "    diverged");
+        if (line.s)
+            yk_note("%s%s%s", line.s, i == DEFAULT ? "  default" : "", i == s->chosen ? "  chosen" : "");
+    }
+    yk_text_fini(&line);
+}
+
+/* ---- in the run ---- */
+
+/* yk__agree(): the result of the first process that trains. */
+static yk_status take_first(yk__trainer *t, const void *all, void *out)
+{
+    *(yk_lr_search *)out = ((const yk_lr_search *)all)[t->plan->first_client];
+    return YK_OK;
+}
+
+static yk_status search_here(yk__trainer *t)
+{
+    yk_lr_search *out = &t->result->search;
+    search s = {
+        .t = t, .out = out, .started = yk_now(), .batch = t->plan->batch * t->plan->gradients_per_step};
+    yk_status st = YK_OK;
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_BUSY, "searching for the learning rate");
+    s.lanes = usable_lanes(&s);
+    if (s.lanes)
+        st = find(&s, &out->chosen);
+    for (int i = 0; i < CANDIDATES; i++)
+        yk_local_free(s.trial[i].store);
+    yk_rows_fini(&s.read);
+    out->seconds = yk_now() - s.started;
+    yk_startup_enter(t->cluster.startup, YK_STARTUP_WAITING, "");
+    return st;
+}
+
+yk_status yk__lr_search(yk__trainer *t)
+{
+    yk_lr_search *out = &t->result->search;
+    yk_status st = YK_OK;
+    if (!yk_by_group_has_word(&t->config->lr))
+        return YK_OK;
+    out->chosen = DEFAULT;
+    for (int i = 0; i < CANDIDATES; i++) {
+        out->lr[i] = shown_rate(t, factors[i]);
+        for (int k = 0; k < ROUNDS; k++)
+            out->loss[k][i] = (double)NAN;
+    }
+    if (t->cluster.rank == t->plan->first_client)
+        st = search_here(t);
+    if (!st && !t->plan->alone)
+        st = yk__agree(t, out, sizeof *out, take_first, "the learning rate");
+    if (st)
+        return st;
+    if (t->cluster.rank == 0)
+        print_search(t);
+    t->searched = *t->config;
+    t->searched.lr = rates(t, factors[out->chosen]);
+    t->config = &t->searched;
+    if ((st = yk__plan(t)))
+        return st;
+    for (int g = 0; g < t->model->ngroups; g++)
+        t->group[g].optim = t->plan->group[g].optim;
+    t->result->lr = t->group[0].optim.lr;
+    return YK_OK;
+}

@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# --lr auto: a short search before training chooses the learning rate. ./dev bench lr measures how good it is.
+
+setup() { load cli; load cluster; cluster_setup; }
+teardown() { cluster_teardown; }
+
+clicks='synth:ctr?features=500&nnz=10&examples=20000'
+
+# Values of about 1/30 need a learning rate of about 1,000 times the default.
+small() {
+    python3 -c 'import random; random.seed(1)
+for _ in range(20000):
+    x = [random.gauss(0, 1) for _ in range(5)]
+    print("1" if sum(x) > 0 else "0", *("%d:%.5f" % (i, v / 30) for i, v in enumerate(x, 1)))' >small.libsvm
+    options=(--model logreg --data 'small.libsvm?split=0.9' --test 'small.libsvm?split=0.9..1' --epochs 10 --batch 16)
+}
+
+@test "a default that is far too small is replaced; table, report and config.ini have the rate" {
+    small
+    try train "${options[@]}" --json --quiet --out none
+    default=$(field test_loss)
+    try train "${options[@]}" --lr auto --json --out run
+    expect 0 'searched for' 'default' 'chosen'
+    rate=$(field lr)
+    holds "$rate >= 1 and $(field test_loss) < 0.8 * $default"
+    grep -qx "lr = ${rate%.0}" run/config.ini
+    cp out first
+    python3 - out "$(nproc)" <<'PY'
+import json, sys
+s = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+trials = s["lr_search"]["trials"]
+longest = {t["lr"]: t["steps"] for t in trials}  # of each rate, the last round
+assert len(longest) == 9 and s["lr_search"]["lr"] == s["lr"] in longest, trials
+assert sum(longest.values()) <= 0.1 * s["steps"] * int(sys.argv[2]), (longest, s["steps"])
+PY
+    "$YOKE" report run --quiet >/dev/null
+    grep -q 'Search for the learning rate' run/report.html
+    # --resume continues with that rate, even if --lr auto is given again
+    try train --out run --resume --lr auto --epochs 11 --json
+    expect 0
+    [ "$(field lr)" = "$rate" ]
+    ! grep -q 'searched for' err
+    # the same run chooses the same rate
+    try train "${options[@]}" --lr auto --json --quiet --out none
+    expect 0
+    python3 -c 'import json
+a, b = (json.loads(open(f).read().splitlines()[-1])["lr_search"]["trials"] for f in ("first", "out"))
+assert a == b, (a, b)'
+}
+
+@test "a job searches once, and all of its processes use the rate" {
+    small
+    for servers in 0 1; do
+        try train "${options[@]}" --epochs 20 --lr auto --launch 2 --servers "$servers" --json --out none
+        expect 0 'searched for'
+        holds "$(field lr) >= 1 and $(field test_loss) < 0.3"
+        [ "$(grep -c 'searched for' err)" = 1 ]
+    done
+}
+
+@test "a search with several parameter groups, with one of them only, and after a warm start" {
+    try train --model 'linear + fm 4 name=v + (embed 4 name=v, dense 8, relu, dense 1)' --data "$clicks" --epochs 10 --lr auto --json --quiet --out run
+    expect 0
+    grep -qE '^lr = linear=.*,v=.*,network=' run/config.ini
+    try train --model fm:4 --data "$clicks" --epochs 10 --lr fm=auto,linear=0.07 --json --quiet --out one
+    expect 0
+    grep -qE '^lr = .*linear=0.07' one/config.ini
+    try train --model fm:4 --data "$clicks" --epochs 10 --lr auto --warm-start one --json --quiet --out none
+    expect 0
+    holds "$(python3 -c 'import json; print(max(t["validation_loss"] for t in json.loads(open("out").read().splitlines()[-1])["lr_search"]["trials"] if t["lr"] == 0.0005))') < 0.6"
+}
+
+@test "a stream is sampled" {
+    small
+    try train "${options[@]}" --stream always --lr auto --json --out none
+    expect 0 'searched for'
+    holds "$(field lr) >= 1"
+}
+
+@test "a run that is too short for a search uses the default" {
+    try train --model logreg --data "$clicks" --steps 5 --lr auto --json --out none
+    expect 0 'too short for a search'
+    [ "$(field lr)" = 0.1 ]
+}
+
+@test "what --lr auto cannot do is an error with a remedy" {
+    try train --model logreg --data "$clicks" --lr auto --lr-batch 64 --warm-up 10 --out none
+    expect 2 '--lr-batch'
+    try train --model logreg --data "$clicks" --steps 1 --quiet --out start
+    try train --model logreg --data "$clicks" --lr auto --warm-start start --launch 2 --out none
+    expect 2 '--warm-start'
+    try train --model logreg --data "$clicks" --lr automatic --out none
+    expect 2 'or auto'
+}
