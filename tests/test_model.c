@@ -175,16 +175,17 @@ static void each_case(void (*check)(const trained *m, const examples *e), double
     static const struct {
         const char *model, *loss;
         bool bias;
-    } models[] = {{"softmax", NULL, true},   {"logreg", NULL, true},        {"logreg", NULL, false},
-                  {"linear", "hinge", true}, {"linear", "logistic", false}, {"linear", NULL, true}};
+    } models[] = {{"softmax", NULL, true}, {"softmax", NULL, false},  {"logreg", NULL, true},
+                  {"logreg", NULL, false}, {"linear", "hinge", true}, {"linear", "logistic", false},
+                  {"linear", NULL, true}};
     for (int kind = YK_ROWS_U8; kind <= YK_ROWS_SPARSE; kind++)
         for (int values = 0; values < 4; values++)
             for (uint32_t classes = 2; classes <= MAX_CLASSES; classes++)
-                for (int i = 0; i < (classes == 2 ? 6 : 1); i++) {
+                for (int i = 0; i < (classes == 2 ? 7 : 2); i++) {
                     trained m;
                     examples e;
                     weighted = values & 2;
-                    numbers = i == 5;
+                    numbers = i == 6;
                     make_examples(&e, (yk_rows_kind)kind, values & 1, classes);
                     make_model(&m, models[i].model, models[i].loss, (yk_rows_kind)kind, classes,
                                models[i].bias, scale);

@@ -102,7 +102,7 @@ const yk_option yk_options[] = {
      "use the examples in the order of the data (approximately, if workers are asynchronous or stream "
      "files)"},
     {"no-bias", NULL, FLAG(no_bias), MODEL, TRAINS, NULL,
-     "train logreg, or the linear part of a model on sparse data, without a bias"},
+     "train a linear model, or the linear part of a model on sparse data, without a bias"},
 
     {"init", "METHOD", TEXT(init), NETWORK, TRAINS, "he",
      "initial weights: he, glorot, torch (uniform in +-1 / sqrt(fan-in), also for biases), normal:SIGMA "

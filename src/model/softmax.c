@@ -3,7 +3,7 @@
  *     logits_i = b + W^T x_i;   loss = sum_i -log softmax(logits_i)[y_i];   dloss/dlogits_i = softmax(logits_i) - onehot(y_i)
  *
  * Parameters: [1 + dim][ld]: a row for the bias, then one per feature; ld is `classes` rounded up to 4. The padding is 0, and
- * so is its gradient. The weights of PyTorch's nn.Linear are transposed: 0.weight [classes][dim], 0.bias [classes].
+ * so is its gradient; without a bias, its row is padding. The weights of PyTorch's nn.Linear are transposed: 0.weight [classes][dim], 0.bias [classes].
  */
 #include "model/models.h"
 
@@ -44,11 +44,10 @@ static yk_status create(const char *text, const yk_model_shape *shape, yk_model 
         return YK_ESYSTEM;
     m->ops = &yk_softmax_ops;
     m->shape = *shape;
-    m->shape.bias = true;
     yk_model_add_group(m, (yk_group){.name = "linear", .keys = (1 + shape->dim) * leading_dimension(m)});
     m->outputs = shape->classes;
     m->bias_key = UINT32_MAX;
-    m->ntensors = 2;
+    m->ntensors = 1 + shape->bias;
     m->tensor[0] = (yk_model_tensor){"0.weight",
                                      2,
                                      {shape->classes, shape->dim},
@@ -130,7 +129,7 @@ static void grad_of_pixels(const yk_model *m, yk_workspace *w, const yk_view *v,
         float *z = w->logits + i / YK_LANES * block;
         const size_t n = b->n - i < YK_LANES ? b->n - i : YK_LANES;
         loss += yk_loss_lanes(z, classes, b, i, n, NULL);
-        for (size_t c = 0; c < classes; c++)
+        for (size_t c = 0; m->shape.bias && c < classes; c++)
             for (size_t lane = 0; lane < n; lane++)
                 w->grad[c] += z[c * YK_LANES + lane];
     }
@@ -169,7 +168,7 @@ static void grad(const yk_model *m, yk_workspace *w, const yk_view *v, const yk_
     const double loss = softmax_rows(m, w, &rows, b, NULL);
     memset(w->grad, 0, m->nparams * sizeof *w->grad);
     w->kern->add_outer(w->grad + ld, ld, &rows, w->logits);
-    for (size_t i = 0; i < b->n; i++)
+    for (size_t i = 0; m->shape.bias && i < b->n; i++)
         for (size_t c = 0; c < ld; c++)
             w->grad[c] += w->logits[i * ld + c];
     *out = (yk_grad){.examples = b->n, .loss = loss, .group = {{.dense = w->grad}}};

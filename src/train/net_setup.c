@@ -89,6 +89,9 @@ yk_status yk__set_bias_rates(yk__trainer *t)
     const yk_config *c = t->config;
     const bool decay = !c->bias_decay || strcmp(c->bias_decay, "yes") == 0;
     const double lr = c->bias_lr >= 0.0 ? c->bias_lr : 1.0;
+    if (c->no_bias && !t->model->sparse && !t->model->ops->linear)
+        return yk_fail(YK_EUSAGE, "--no-bias is for linear models and models of sparse data; the layers of "
+                                  "a network have biases: leave it out");
     if (lr == 1.0 && decay)
         return YK_OK;
     if (t->model->sparse)
