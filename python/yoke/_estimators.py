@@ -9,7 +9,7 @@ import types
 import numpy as np
 
 from . import _frames, _native
-from ._train import Training, class_names
+from ._train import Training, class_names, until_true
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -40,7 +40,7 @@ def _classes_of(y):
 _STEPS = 1000  # minimum number of steps if epochs is None
 
 # Parameters of the constructors with these names are passed on.
-_OPTIONS = {option["name"].replace("-", "_") for option in _native.option_table()}
+_OPTIONS = {option["name"].replace("-", "_") for option in _native.option_table()} - {"warm_start"}
 
 
 def _count(value, default):
@@ -117,7 +117,21 @@ def _constructor(first=None, **parameters):
 _STEP = {"epochs": None, "batch": 16, "lr": None, "optimizer": "sgd", "l1": 0.0, "l2": 0.0, "momentum": None,
          "lr_schedule": None, "lr_decay": None, "lr_decay_every": None, "warm_up": None, "clip_norm": None, "shuffle": True,
          "mode": "sync", "staleness": None, "workers": 1}
-_END = {"early_stopping": False, "validation_fraction": 0.1, "n_iter_no_change": 5, "table": None, "random_state": None}
+_KEYED = {"fit_intercept": True, "hash_bits": None, "copy": True}  # of models for sparse data
+_END = {"early_stopping": False, "validation_fraction": 0.1, "n_iter_no_change": 5, "warm_start": False, "verbose": False,
+        "callback": None, "table": None, "random_state": None}
+
+
+def _as_csr(X):
+    if _is_sparse(X):
+        return X
+    from scipy.sparse import csr_matrix
+    return csr_matrix(X)
+
+
+def _print_metrics(metrics):
+    losses = [f"{name.split('_')[0]} loss {metrics[name]:.6g}" for name in ("train_loss", "validation_loss") if metrics[name] == metrics[name]]
+    print(f"epoch {metrics['epoch']:g}, step {metrics['step']}: " + ", ".join(losses), flush=True)
 
 
 class _Estimator(BaseEstimator):
@@ -127,7 +141,8 @@ class _Estimator(BaseEstimator):
     _types = np.float32
     _epochs = 5  # default number of epochs; small data gets more
     # parameters that yoke.train() calls by another name
-    _names = {"seed": "random_state", "validation": "validation_fraction", "patience": "n_iter_no_change"}
+    _names = {"seed": "random_state", "validation": "validation_fraction", "patience": "n_iter_no_change",
+              "no-bias": "fit_intercept", "no-shuffle": "shuffle"}
 
     def __init_subclass__(cls, **others):
         """Inherited methods become functions of public classes, because a TypeError names the class of the function."""
@@ -155,21 +170,37 @@ class _Estimator(BaseEstimator):
             seed = check_random_state(seed).randint(2**31 - 1)
         if self.early_stopping:
             given.update(validation=self.validation_fraction, patience=self.n_iter_no_change)
-        given["no-shuffle"] = not self.shuffle
+        given.update({"no-shuffle": not self.shuffle, "no-bias": not getattr(self, "fit_intercept", True)})
         return {**given, **self._label_options(), "model": self._model_text(self._outputs()), "epochs": epochs, "seed": seed,
                 "test": "none", "out": "none", "sample-every": 0, "no-stop-on-divergence": True}  # fit() warns, but returns a model
 
-    def _train(self, X, labels, weights, epochs, start=None, keep_state=False):
+    def _hashes(self):
+        """Whether column numbers are keys to be hashed. Rows are sparse then."""
+        return getattr(self, "hash_bits", None) not in (None, 0, "0")
+
+    def _train(self, X, labels, weights, epochs, start, keep_state):
         fields = getattr(self, "fields", None)
         data = _native.Data(X, labels, image=self._image(), copy=getattr(self, "copy", True), fields=fields, weights=weights,
-                            **self._label_kind())
-        return self._train_on(data, epochs, start, fields, _is_sparse(X), keep_state)
+                            hash_keys=self._hashes(), **self._label_kind())
+        return self._train_on(data, epochs, start, keep_state, fields, _is_sparse(X))
 
-    def _train_on(self, data, epochs, start, fields=None, sparse=False, keep_state=False):
+    def _evaluated(self):
+        """What to do after each evaluation, at the end of an epoch; None: nothing."""
+        if self.callback is None and not self.verbose:
+            return None
+        call = until_true(self.callback)
+
+        def evaluated(metrics):
+            if self.verbose:
+                _print_metrics(metrics)
+            return call(metrics)
+        return evaluated
+
+    def _train_on(self, data, epochs, start, keep_state, fields=None, sparse=False):
         # GridSearchCV keeps all cores busy; that is no reason for a warning per fit
         training = Training(_native.Options(self._options(epochs), self._names), data, start=start, ignored=("busy_host",),
                             names=self._names, keep_state=keep_state)
-        finished = training.run()
+        finished = training.run(self._evaluated())
         if training.interrupted:
             raise KeyboardInterrupt
         self.model_ = finished.model
@@ -208,6 +239,8 @@ class _Estimator(BaseEstimator):
                 raise _native.UsageError("y is None: pass the labels, or the name of the label column")
             given["table"].update(self._stream_label(y, first))
             return _native.Data(X, **given)
+        if _frames.rows_of(X) is None:
+            raise _native.UsageError("the label of a stream must be one of its columns: pass the name of the column as y")
         values = column_or_1d(values, warn=True)
         check_consistent_length(X, values)
         return _native.Data(X, self._labels_of(values, first), label=name, **self._label_kind(names=True), **given)
@@ -227,20 +260,34 @@ class _Estimator(BaseEstimator):
     def _check(self, X, **others):
         if _is_sparse(X):
             others["ensure_all_finite"] = False  # the library checks its rows
-        return validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
+        checked = validate_data(self, X, accept_sparse="csr" if self._sparse else False, dtype=self._types, order="C", **others)
+        if not self._hashes():
+            return checked
+        return (_as_csr(checked[0]), *checked[1:]) if isinstance(checked, tuple) else _as_csr(checked)
 
     def fit(self, X, y, sample_weight=None):
         """Trains on X (array, CSR matrix or frame), the labels y and the weights of the rows; for a frame, y and sample_weight may be
         names of columns. Returns self."""
         with _unchanged_on_failure(self):
-            if self._is_frame(X):
-                data = self._framed_data(X, y, sample_weight)
+            return self._fit(X, y, sample_weight, not (self.warm_start and hasattr(self, "model_")), self.epochs)
+
+    def _fit(self, X, y, sample_weight, first, epochs, keep_state=False):
+        """first: begin with a new model, otherwise with model_."""
+        framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
+        if not first and self._framed and not framed:
+            raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
+                                     + ", ".join(self.feature_names_in_[:10]))
+        start = None if first else self.model_
+        if framed:
+            data = self._framed_data(X, y, sample_weight, first)
+            if epochs is None:
                 epochs = 1 if data.rows is None else self._default_epochs(max(1, data.rows))
-                return self._train_on(data, epochs if self.epochs is None else self.epochs, None)
-            X, y = self._check(X, y=y, reset=True)
-            labels = self._labels_of(y, True)
-            return self._train(X, labels, self._weights_of(X, sample_weight),
-                               self._default_epochs(len(labels)) if self.epochs is None else self.epochs)
+            return self._train_on(data, epochs, start, keep_state)
+        X, y = self._check(X, y=y, reset=first)
+        labels = self._labels_of(y, first)
+        if epochs is None:
+            epochs = self._default_epochs(len(labels))
+        return self._train(X if first else self._as_trained(X), labels, self._weights_of(X, sample_weight), epochs, start, keep_state)
 
     def _weights_of(self, X, sample_weight):
         return None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float32, ensure_non_negative=True)
@@ -261,26 +308,13 @@ class _Estimator(BaseEstimator):
             raise ValueError("partial_fit does not support early_stopping=True: it has no validation data")
         if self.lr_schedule in ("cosine", "one-cycle", "plateau"):
             raise ValueError(f"partial_fit does not support lr_schedule={self.lr_schedule!r}: use 'constant', 'step' or 'inverse'")
-        first = not hasattr(self, "model_")
-        framed = self._is_frame(X) if first else self._framed and _frames.is_frame(X)
-        if not first and self._framed and not framed:
-            raise _native.UsageError("this estimator was fitted on a frame: pass a frame with the columns "
-                                     + ", ".join(self.feature_names_in_[:10]))
-        start = None if first else self.model_
-        if framed:
-            return self._train_on(self._framed_data(X, y, sample_weight, first), 1, start, keep_state=True)
-        X, y = self._check(X, y=y, reset=first)
-        return self._train(X if first else self._as_trained(X), self._labels_of(y, False), self._weights_of(X, sample_weight), 1, start,
-                           keep_state=True)
+        return self._fit(X, y, sample_weight, not hasattr(self, "model_"), 1, keep_state=True)
 
     def _as_trained(self, X):
         """X as an array or a CSR matrix, whichever the model was trained on."""
         if _is_sparse(X) and not self._sparse_rows:
             return X.toarray()
-        if self._sparse_rows and not _is_sparse(X):
-            from scipy.sparse import csr_matrix
-            return csr_matrix(X)
-        return X
+        return _as_csr(X) if self._sparse_rows else X
 
     # ---- use
 
@@ -440,12 +474,13 @@ class _Linear(_Estimator):
 
     @property
     def intercept_(self):
-        return self._tensor("0.bias")
+        found = self._tensor("0.bias")
+        return np.zeros(self.model_.outputs, np.float32) if found is None else found
 
     def _tensor(self, name):
         if not hasattr(self, "model_"):
             raise AttributeError(f"this {type(self).__name__} is not fitted")
-        return self.model_.tensors()[name]
+        return self.model_.tensors().get(name)
 
 
 class _LinearClassifier(_Linear):
@@ -454,7 +489,9 @@ class _LinearClassifier(_Linear):
         check_is_fitted(self)
         scores = self._framed_probabilities(X, raw=True)  # several classes: log-probabilities, the logits minus a constant per row
         if scores is None:
-            scores = _products(self._check(X, reset=False), self.coef_) + self.intercept_
+            X = self._check(X, reset=False)
+            scores = (self.model_._probabilities_of_spec(_native.Data(X, hash_keys=True), raw=True) if self.model_.hashed
+                      else _products(X, self.coef_) + self.intercept_)
         if scores.shape[1] > 2:
             return scores
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
@@ -478,18 +515,23 @@ class LogisticRegression(_TwoClasses, _LinearClassifier):
     staleness     staleness bound of asynchronous workers, in steps
     workers       number of threads, or "auto" (default: 1)
     threads       of ClickModel and Network: threads per worker (default: 1)
+    fit_intercept False: no bias
+    hash_bits     hash the column numbers of CSR matrices, which may be any 64-bit keys, into 2^hash_bits columns; None: no hashing
     copy          False: train on a CSR matrix in place, which takes less memory and may take longer
     class_weight  {class: weight}, or "balanced": factors of the weights of the rows in training (default: 1)
     early_stopping, validation_fraction, n_iter_no_change
                   True: hold back this fraction of the rows (default: 0.1), keep the model with the smallest loss on them, and
                   end after this many epochs without improvement (default: 5). summary_["best_step"] is the step of the model
+    warm_start    True: fit begins with the parameters of the last fit
+    verbose       True: print the losses after each epoch
+    callback      callback(metrics) is called after each epoch with a dict; when it returns True, training ends
     table         options of a frame, as in a data spec: {"scale": "standard", "encode": "onehot", "categorical": ["zip"]}
     random_state  seed for the order of the examples; None: a fixed seed
 
     After fit: classes_, coef_, intercept_, model_ (a yoke.Model), summary_ (the dict that `yoke train --json` prints).
     """
 
-    __init__ = _constructor(**_STEP, copy=True, class_weight=None, **_END)
+    __init__ = _constructor(**_STEP, **_KEYED, class_weight=None, **_END)
 
     def _model_text(self, outputs):
         return "logreg"
@@ -498,19 +540,26 @@ class LogisticRegression(_TwoClasses, _LinearClassifier):
 class SoftmaxRegression(_Classifier, _LinearClassifier):
     """Multinomial logistic regression for any number of classes, on dense or sparse data. Parameters: see LogisticRegression."""
 
-    __init__ = _constructor(**_STEP, copy=True, class_weight=None, **_END)
+    __init__ = _constructor(**_STEP, **_KEYED, class_weight=None, **_END)
 
     def _model_text(self, outputs):
         return "softmax"
 
 
+def _median_deviation(columns):
+    """The median of the standard deviations of the columns that are not constant; 1 if there is none."""
+    found = [np.nanstd(np.asarray(column, np.float64)) for column in columns]
+    found = [deviation for deviation in found if 0 < deviation < np.inf]
+    return float(np.median(found)) if found else 1.0
+
+
 class LinearRegression(_Regressor, _Linear):
     """Linear regression by the squared loss, on dense or sparse data. Parameters: see LogisticRegression, except that there is no
-    class_weight, and that by default optimizer is "adagrad" and lr a tenth of the standard deviation of y (of the first call of
-    partial_fit). After fit: coef_, intercept_, model_, summary_.
+    class_weight, and that by default optimizer is "adagrad" and lr a tenth of the standard deviation of y, divided by that of the
+    columns (their median; at the first call of partial_fit). After fit: coef_, intercept_, model_, summary_.
     """
 
-    __init__ = _constructor(**{**_STEP, "optimizer": "adagrad"}, copy=True, **_END)
+    __init__ = _constructor(**{**_STEP, "optimizer": "adagrad"}, **_KEYED, **_END)
 
     def _model_text(self, outputs):
         return "linear"
@@ -521,14 +570,28 @@ class LinearRegression(_Regressor, _Linear):
             self._deviation = float(labels.std()) or 1.0
         return labels
 
+    def _train(self, X, labels, weights, epochs, start, keep_state):
+        if start is None:
+            self._size = None if _is_sparse(X) else _median_deviation(X[::max(1, X.shape[0] // 10000)].T)
+        return super()._train(X, labels, weights, epochs, start, keep_state)
+
+    def _framed_data(self, X, y, weights=None, first=True):
+        data = super()._framed_data(X, y, weights, first)
+        names = [name for name, _ in data.columns if not any(isinstance(other, str) and name == other for other in (y, weights))]
+        if first and data.rows is not None and {kind for _, kind in data.columns} <= _NUMBERS and "scale" not in self._table():
+            self._size = _median_deviation(_frames.column(X, name) for name in names)
+        return data
+
     def _options(self, epochs):
+        """The first step of adagrad changes a weight by lr, which should suit the weights, and the bias by lr * bias_lr."""
         options = super()._options(epochs)
         if self.lr is None and self.optimizer == "adagrad" and hasattr(self, "_deviation"):
-            options["lr"] = 0.1 * self._deviation
+            size = getattr(self, "_size", None)
+            options.update({"lr": 0.1 * self._deviation / (size or 1.0), "bias-lr": size})
         return options
 
 
-_CLICKS = {"model": "fm:8", "fields": None, **_STEP, "optimizer": None, "threads": 1, "copy": True}
+_CLICKS = {"model": "fm:8", "fields": None, **_STEP, "optimizer": None, "threads": 1, **_KEYED}
 
 
 class _Click(_Estimator):
@@ -541,11 +604,7 @@ class _Click(_Estimator):
 
     def _check(self, X, **others):
         checked = super()._check(X, **others)
-        X, *y = checked if isinstance(checked, tuple) else (checked,)
-        if not _is_sparse(X):
-            from scipy.sparse import csr_matrix
-            X = csr_matrix(X)
-        return (X, *y) if y else X
+        return (_as_csr(checked[0]), *checked[1:]) if isinstance(checked, tuple) else _as_csr(checked)
 
 
 class ClickModel(_TwoClasses, _Click):

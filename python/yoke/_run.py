@@ -7,7 +7,7 @@ import numpy as np
 
 from . import _native, _notebook
 from ._texts import in_python, summary_in_python
-from ._train import Training, as_data, is_regression
+from ._train import Training, as_data, is_regression, until_true
 
 CURVES = ("step", "examples", "epoch", "seconds", "train_loss", "test_loss", "test_accuracy", "test_auc", "majority_accuracy",
           "validation_loss", "validation_accuracy", "validation_auc")
@@ -178,16 +178,12 @@ def train(model=None, data=None, test=None, *, start=None, callback=None, progre
     evaluations = []
     view = _notebook.view(progress, options)
 
-    stopped = False
+    call = until_true(callback)
 
     def on_metrics(metrics):
-        nonlocal stopped
         evaluations.append(metrics)
         view.metrics(metrics)
-        if callback is not None and not stopped:
-            stopped = True  # even if it raises an exception
-            stopped = bool(callback(dict(metrics)))
-        return stopped
+        return call(metrics)
 
     try:
         finished = training.run(on_metrics, view.progress if view.wanted else None, view.close)

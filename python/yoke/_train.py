@@ -177,6 +177,18 @@ class Training:
             if text not in drop:
                 _warn(text)
 
+def until_true(callback):
+    """Calls callback(metrics) until it returns True or raises an exception; then returns True. callback: None does nothing."""
+    stopped = False
+
+    def call(metrics):
+        nonlocal stopped
+        if callback is not None and not stopped:
+            stopped = True  # even if it raises an exception
+            stopped = bool(callback(dict(metrics)))
+        return stopped
+    return call
+
 def class_names(classes):
     """The names of classes in a schema; None: they are 0, 1, 2, ..., or booleans."""
     numbers = classes.dtype.kind in "biu" and np.array_equal(classes, np.arange(len(classes)))

@@ -29,18 +29,20 @@ def test_python_page():
 
 def test_defaults():
     import yoke
+    linear = ["LogisticRegression", "SoftmaxRegression"]
+    written = {name: {} for name in (*linear, "ClickModel", "Network")}
     with open(PAGE) as f:
-        head, rows = re.search(r"^\| parameter \|(.*)\n\|[-|]+\n((?:\|.*\n)+)", f.read(), re.M).groups()
-    columns = [re.findall(r"`(\w+)`", cell) for cell in head.split("|")[:3]]
-    written = {name: {} for names in columns for name in names}
-    for row in rows.splitlines():
-        parameters, *defaults = row.strip("|").split("|")[:4]
-        for names, default in zip(columns, defaults):
-            if default.strip() != "-":
-                for name in names:
-                    known = [p for p in re.findall(r"`(\w+)`", parameters) if p in getattr(yoke, name)().get_params()]
-                    written[name].update(dict.fromkeys(known, eval(default.strip(" `"))))
-    assert len(written) == 4
+        tables = re.findall(r"^\| parameter \|(.*)\n\|[-|]+\n((?:\|.*\n)+)", f.read(), re.M)
+    for head, rows in tables:
+        columns = [linear, ["ClickModel"], ["Network"]] if "linear" in head else [list(written)]
+        for row in rows.splitlines():
+            parameters, *defaults = row.strip("|").split("|")[:1 + len(columns)]
+            for names, default in zip(columns, defaults):
+                if default.strip() != "-":
+                    for name in names:
+                        known = [p for p in re.findall(r"`(\w+)`", parameters) if p in getattr(yoke, name)().get_params()]
+                        written[name].update(dict.fromkeys(known, eval(default.strip(" `"))))
+    assert len(tables) == 2
     for name, defaults in written.items():
         assert defaults == getattr(yoke, name)().get_params(), name
         described = set(re.findall(r"\w+", getattr(yoke, name).__doc__ + yoke.LogisticRegression.__doc__))

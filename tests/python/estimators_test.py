@@ -41,7 +41,7 @@ def test_check_estimator():
             failing = {f"check_sample_weight_equivalence_on_{data}_data": "batches differ, as for scikit-learn's SGDClassifier"
                        for data in ("dense", "sparse")}
             if kind is yoke.SoftmaxRegression:  # the last batch of an epoch has 2 rows
-                failing["check_class_weight_classifiers"] = "weights of 1000 and 0.0001: a batch without the former takes a full step"
+                failing["check_class_weight_classifiers"] = "a batch of 2 rows of weight 0.0001 takes a full step, as with the weights of PyTorch's CrossEntropyLoss"
             check_estimator(kind(), expected_failed_checks=failing)
 
 
@@ -96,7 +96,7 @@ def test_default_epochs_reach_1000_steps():
 
 def test_parameters_are_passed_on():
     own = {"layers", "image", "model", "fields", "epochs", "copy", "table", "random_state", "early_stopping", "validation_fraction",
-           "n_iter_no_change", "shuffle"}  # the others are options of yoke train
+           "n_iter_no_change", "shuffle", "fit_intercept", "warm_start", "verbose", "callback"}  # the others are options of yoke train
     for kind in ESTIMATORS:
         estimator = kind()
         estimator.classes_ = [0, 1]
@@ -296,6 +296,87 @@ def test_schedules_and_momentum():
         for kind in (yoke.LogisticRegression, yoke.Network):
             assert kind(epochs=3, **given).fit(X, y).score(X, y) > 0.8, given
     raises("no effect without", lambda: yoke.LogisticRegression(momentum=0.5).fit(X, y), yoke.UsageError)
+
+
+def test_fit_without_intercept():
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+    X, y = blobs(classes=3)
+    target = X @ np.arange(6) + 7
+    line = yoke.LinearRegression(fit_intercept=False, epochs=300).fit(X, target)
+    assert np.abs(line.coef_ - LinearRegression(fit_intercept=False).fit(X, target).coef_).max() < 0.05
+    for data in (X, sp.csr_matrix(X)):
+        for kind, labels in ((yoke.LogisticRegression, y % 2), (yoke.SoftmaxRegression, y)):
+            estimator = kind(fit_intercept=False, epochs=200, l2=0.01).fit(data, labels)
+            best = LogisticRegression(fit_intercept=False, C=1 / (0.01 * len(y)), tol=1e-6).fit(X, labels)
+            assert np.abs(estimator.predict_proba(data) - best.predict_proba(X)).max() < 0.03, kind
+            assert estimator.intercept_.tolist() == [0] * len(estimator.coef_) and "0.bias" not in estimator.model_.tensors()
+            assert np.allclose(estimator.decision_function(np.zeros((1, 6))), 0)
+            again = pickle.loads(pickle.dumps(estimator))
+            assert np.array_equal(again.predict_proba(data), estimator.predict_proba(data))
+            assert again.partial_fit(data, labels).score(data, labels) > 0.8
+    raises("no_bias", lambda: yoke.train("dense 3", (X, y), no_bias=True, out="none"), yoke.UsageError)
+
+
+def test_hashed_columns():
+    """Keys of 64 bits, in the same columns as those of yoke.train()."""
+    X, y = clicks()
+    keys = np.sort(np.random.default_rng(7).integers(0, 2**62, X.shape[1]))
+    K = sp.csr_matrix((X.data, keys[X.indices], X.indptr), (X.shape[0], 2**62))
+    given = {"batch": 16, "epochs": 3, "lr": 0.1, "optimizer": "sgd", "out": "none", "progress": False}
+    run = yoke.train("logreg", (K, y), hash_bits=14, **given)
+    hashed = yoke.LogisticRegression(hash_bits=14, epochs=3, lr=0.1).fit(K, y)
+    assert np.array_equal(hashed.coef_, run.model.tensors()["0.weight"]) and hashed.coef_.shape == (1, 2**14)
+    assert np.array_equal(hashed.predict_proba(K)[:, 1], run.predict_proba(K)[:, -1])
+    assert np.allclose(1 / (1 + np.exp(-hashed.decision_function(K))), hashed.predict_proba(K)[:, 1], atol=1e-6)
+    assert pickle.loads(pickle.dumps(hashed)).score(K, y) == hashed.score(K, y)
+    for kind in (yoke.SoftmaxRegression, yoke.ClickModel, yoke.LinearRegression, yoke.ClickRegressor):
+        estimator = kind(hash_bits=14, epochs=10).fit(K, y)
+        assert estimator.partial_fit(K, y).score(K, y) > 0.3, kind
+        dense = kind(hash_bits=8, epochs=2).fit(X.toarray(), y)  # a column number is a key
+        assert np.array_equal(dense.predict(X.toarray()), kind(hash_bits=8, epochs=2).fit(X, y).predict(X)), kind
+
+
+def test_warm_start():
+    X, y = blobs(classes=3)
+    names = np.array(["a", "b", "c"])[y]
+    for kind, labels in ((yoke.SoftmaxRegression, names), (yoke.Network, names), (yoke.LinearRegression, X[:, 0] * 3)):
+        given = {"epochs": 2, "optimizer": "sgd", "lr": 0.01, "shuffle": False}
+        twice = kind(warm_start=True, **given).fit(X, labels).fit(X, labels)
+        both = kind(**{**given, "epochs": 4}).fit(X, labels)
+        cold = kind(**given).fit(X, labels).fit(X, labels)
+        for a, b, c in zip(*(e.model_.tensors().values() for e in (twice, both, cold))):
+            assert np.abs(a - b).max() < 1e-6 < np.abs(a - c).max(), kind
+        raises("features", lambda: twice.fit(X[:, 1:], labels))
+    softmax = yoke.SoftmaxRegression(warm_start=True).fit(X, y)
+    raises("y has labels that are not in classes", lambda: softmax.fit(X, y + 1))
+
+
+def test_verbose_and_callback():
+    import contextlib
+    import io
+    X, y = blobs()
+    for kind in ESTIMATORS:
+        seen, printed = [], io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            estimator = kind(epochs=5, early_stopping=True, verbose=True,
+                             callback=lambda metrics: seen.append(metrics) or metrics["epoch"] >= 3).fit(X, y)
+        assert [m["epoch"] for m in seen] == [0, 1, 2, 3] and seen[3]["validation_loss"] > 0, seen
+        lines = printed.getvalue().splitlines()
+        assert lines[3].startswith("epoch 3, step ") and "train loss" in lines[3] and len(lines) < 6, lines
+        assert estimator.summary_["epochs"] <= 3 and estimator.predict(X).shape == y.shape
+
+    def fails(metrics):
+        raise RuntimeError("from the callback")
+    raises("from the callback", lambda: yoke.LogisticRegression(callback=fails).fit(X, y), RuntimeError)
+
+
+def test_small_columns():
+    """The default learning rate of LinearRegression does not depend on the unit of the columns."""
+    from sklearn.datasets import load_diabetes
+    X, y = load_diabetes(return_X_y=True, as_frame=True)  # the standard deviations are 0.05
+    assert yoke.LinearRegression().fit(X, y).score(X, y) > 0.51  # at best 0.518
+    scores = [yoke.LinearRegression().fit(data, y).score(data, y) for data in (X.to_numpy(), 1000 * X.to_numpy())]
+    assert np.ptp(scores) < 1e-3 and min(scores) > 0.51, scores
 
 
 def test_partial_fit_continues():

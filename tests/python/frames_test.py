@@ -332,6 +332,7 @@ def test_streams_are_read_once():
         raise OSError("the connection was lost")
     stream = pa.RecordBatchReader.from_batches(pa.Table.from_pandas(frame).schema, broken())
     raises("the connection was lost", lambda: yoke.LogisticRegression().fit(stream, "clicked"))
+    raises("the label of a stream must be one of its columns", lambda: yoke.LogisticRegression().fit(reader(frame), frame["clicked"]))
 
 
 def test_dates_and_refused_types():
