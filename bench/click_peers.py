@@ -1,9 +1,11 @@
-"""Measures xLearn and PyTorch on the work of `./dev bench clicks`, like peers.py.
+"""Measures xLearn and PyTorch on the work of `./dev bench clicks`, like peers.py, and PyTorch on that of `./dev bench bars`.
 
     click_peers.py torch fm|deepfm CACHE K BATCH    PyTorch: sparse embeddings with Adagrad, the network with Adam
     click_peers.py xlearn LIBSVM K EXAMPLES         xLearn: FM with adagrad on one thread; needs the variable USER
+    click_peers.py bars logreg|fm|deepfm TRAIN VALIDATION TEST SEED...    PyTorch: test AUC with the settings of BARS
 
-Each prints one JSON object: {"rate": best, "unit": ..., "version": ...}. One thread; data in memory.
+Each prints one JSON object: {"rate": best, "unit": ..., "version": ...}, or {"auc": [...], "epochs": [...], "version": ...}. One thread
+(bars: all cores); data in memory.
 """
 import json
 import os
@@ -12,17 +14,18 @@ import tempfile
 import time
 
 HIDDEN = (400, 400, 400)
+WIDTH, BATCH, EPOCHS = 10, 4096, 100  # of bars
 
 
-def torch_model(name, columns, nnz, width):
+def torch_model(name, columns, nnz, width, sparse=True):
     import torch
     from torch import nn
 
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.linear = nn.Embedding(columns, 1, sparse=True)
-            self.v = nn.Embedding(columns, width, sparse=True)
+            self.linear = nn.Embedding(columns, 1, sparse=sparse)
+            self.v = nn.Embedding(columns, width, sparse=sparse)
             self.bias = nn.Parameter(torch.zeros(1))
             sizes = (nnz * width, *HIDDEN)
             layers = [m for a, b in zip(sizes, sizes[1:]) for m in (nn.Linear(a, b), nn.ReLU())]
@@ -31,8 +34,11 @@ def torch_model(name, columns, nnz, width):
             nn.init.uniform_(self.v.weight, -0.03, 0.03)
 
         def forward(self, keys):
+            z = self.bias + self.linear(keys).sum((1, 2))
+            if name == "logreg":
+                return z
             x = self.v(keys)
-            z = self.bias + self.linear(keys).sum((1, 2)) + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)
+            z = z + 0.5 * (x.sum(1) ** 2 - (x ** 2).sum(1)).sum(1)
             return z if self.network is None else z + self.network(x.flatten(1)).squeeze(1)
 
     return Model()
@@ -74,6 +80,52 @@ def measure_torch(name, cache, width, batch):
                       "version": f"PyTorch {torch.__version__.split('+')[0]}"}))
 
 
+def bars(name, paths, seed):
+    """The test AUC of the best model by validation AUC, and the epochs. As in FuxiCTR, which BARS uses: all parameters are trained with
+    Adam and begin with normal(0, 1e-4), layers with Xavier's; an epoch without improvement divides the learning rate by 10; two end the run."""
+    import numpy as np
+    import torch
+    from sklearn.metrics import roc_auc_score
+
+    import peers
+
+    torch.manual_seed(seed)
+    data = []
+    for path in paths:
+        columns, start, index, label = peers.map_cache(path)
+        data.append((torch.from_numpy(index.astype(np.int64)).reshape(len(label), int(start[1])),
+                     torch.from_numpy(label.astype(np.float32))))
+    (keys, y), *others = data
+    model = torch_model(name, columns, keys.shape[1], WIDTH, sparse=False)
+    for parameter in (model.linear.weight, model.v.weight):
+        torch.nn.init.normal_(parameter, std=1e-4)
+    for layer in model.network or ():
+        if isinstance(layer, torch.nn.Linear):
+            torch.nn.init.xavier_normal_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    loss_of = torch.nn.BCEWithLogitsLoss()
+
+    def auc(part):
+        with torch.no_grad():
+            return roc_auc_score(part[1], torch.cat([model(k) for k in part[0].split(BATCH)]))
+
+    best, test, bad, epoch = 0.0, 0.0, 0, 0
+    while bad < 2 and epoch < EPOCHS:
+        for rows in torch.randperm(len(y)).split(BATCH):
+            optimizer.zero_grad()
+            loss_of(model(keys[rows]), y[rows]).backward()
+            optimizer.step()
+        epoch, now = epoch + 1, auc(others[0])
+        if now > best:
+            best, test, bad = now, auc(others[1]), 0
+        else:
+            bad += 1
+            for group in optimizer.param_groups:
+                group["lr"] *= 0.1
+    return test, epoch
+
+
 def measure_xlearn(path, width, examples):
     os.environ.setdefault("USER", "user")
     import xlearn
@@ -99,6 +151,10 @@ def main(args):
         measure_torch(args[1], args[2], int(args[3]), int(args[4]))
     elif len(args) == 4 and args[0] == "xlearn":
         measure_xlearn(args[1], int(args[2]), int(args[3]))
+    elif len(args) >= 6 and args[0] == "bars":
+        import torch
+        auc, epochs = zip(*(bars(args[1], args[2:5], int(seed)) for seed in args[5:]))
+        print(json.dumps({"auc": auc, "epochs": epochs, "version": f"PyTorch {torch.__version__.split('+')[0]}"}))
     else:
         sys.exit(__doc__)
 
