@@ -5,7 +5,7 @@
 #include "store/local.h"
 #include <math.h>
 
-enum { N = 2048, IN_FLIGHT = 4, WARM_UP = 100 * IN_FLIGHT };
+enum { N = 2048, IN_FLIGHT = 4, WARM_UP = 50 * IN_FLIGHT };
 
 /* A table as that of a parameter server: one dense group. */
 static yk_local *table_of(yk_optim_kind kind, double lr)

@@ -4,9 +4,9 @@
  * learning rate of one worker, networks and embedding vectors would diverge. So these rules change it:
  *
  *     start      workers begin one after the other, 25 steps apart, because at first all gradients point in the same direction.
- *                With a staleness bound (the workers that have begun would wait for the others), and with streamed data in a
- *                job, the learning rate warms up instead: lr * t / (100 n) at step t; for a network, during at most half of the
- *                run. adam needs no warm-up
+ *                The learning rate warms up instead (lr * t / (50 n) at step t; for a network, during at most half of the run; not
+ *                with adam) with a staleness bound (the workers that have begun would wait for the others), with streamed data
+ *                in a job, and if the threads of a process add their gradients for a network: these sums are large steps
  *     momentum   mu - (1 - 1/n), but at least 0, and lr such that the total effect of a gradient stays the same: staleness
  *                acts like a momentum of 1 - 1/n (Mitliagkas et al. 2016)
  *     mean input lr / (2 n - 1) in the direction of the mean input of a layer, for networks, and for linear models on dense data.
@@ -67,7 +67,7 @@ bool yk__stale_revises(const yk__table *t)
 
 uint64_t yk_warm_up_steps(int in_flight, uint64_t max)
 {
-    enum { EACH = 100 }; /* steps per gradient in flight */
+    enum { EACH = 50 }; /* steps per gradient in flight */
     const uint64_t steps = EACH * (uint64_t)in_flight;
     return steps < max ? steps : max;
 }

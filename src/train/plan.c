@@ -320,14 +320,16 @@ static uint64_t eval_interval(const yk_plan *p)
 }
 
 /* Not for sparse linear models in one process, whose threads train on copies of the hot keys. With a bound, workers
- * that begin early would wait for the others. */
+ * that begin early would wait for the others; and networks diverge if sums of gradients, which are large steps, do not warm up. */
 static void set_stale_rules(const yk__plan_input *in, yk_plan *p)
 {
     const bool hot_keys = p->alone && in->model->linear && in->sparse;
     p->max_warm_up = p->run_steps / 2;
     p->stale_gradients = p->staleness && p->workers > 1 && !p->copy_lifetime && !p->local_steps && !hot_keys;
     p->stale_rules = !hot_keys;
-    p->staggered = p->stale_gradients && p->stale_rules && (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
+    const bool sums = !p->alone && p->sums_workers && p->workers_per_process > 1;
+    p->staggered = p->stale_gradients && p->stale_rules && (in->sparse || !sums) &&
+                   (p->alone || p->cursor_kind == YK_CURSOR_LEASE);
     for (int g = 0; g < p->ngroups; g++)
         p->staggered &= p->group[g].staleness == YK_ASYNC;
 }
